@@ -1,0 +1,2 @@
+//! The `punctual` binary.
+fn main() {}

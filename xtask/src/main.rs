@@ -1,0 +1,2 @@
+//! Checks of our own house.
+fn main() {}
