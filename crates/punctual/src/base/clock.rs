@@ -1,0 +1,127 @@
+//! Time: one kind of timestamp, and the only place that reads the host's clocks.
+//!
+//! What is *due* and whether a lease *holds* is decided by the database's clock (the host
+//! clock only where SQLite makes this host the database). Durations inside a process,
+//! such as pauses and lease renewals, use [`monotonic`]. Neither is ever mixed up with
+//! the other.
+
+use std::fmt;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A moment in UTC, in whole microseconds since 1970.
+///
+/// Both databases keep it as one integer: equal order and equal precision everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The earliest moment, before every other.
+    pub const MIN: Self = Self(i64::MIN);
+    /// The latest moment that RFC 3339 can write: the end of the year 9999.
+    pub const MAX: Self = Self(253_402_207_200_000_000);
+
+    /// A moment from microseconds since 1970.
+    #[must_use]
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since 1970.
+    #[must_use]
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// Reads an RFC 3339 time, with any offset.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        text.parse::<jiff::Timestamp>()
+            .map(|t| Self(t.as_microsecond()))
+            .map_err(|_| format!("`{text}` is not an RFC 3339 time such as 2026-05-14T05:13:00Z"))
+    }
+
+    /// This moment, later by `d`; stops at [`Timestamp::MAX`].
+    #[must_use]
+    pub fn plus(self, d: Duration) -> Self {
+        let micros = i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(micros).min(Self::MAX.0.max(self.0)))
+    }
+
+    /// This moment, earlier by `d`.
+    #[must_use]
+    pub fn minus(self, d: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(d.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(t) => t.fmt(f),
+            Err(_) => write!(f, "{}us", self.0),
+        }
+    }
+}
+
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Timestamp {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The host's wall clock. The authority only where the host *is* the database (SQLite).
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub fn host_now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::MIN.max(Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)))
+}
+
+/// The monotonic clock, for durations inside this process.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_reads_what_it_writes() {
+        for text in ["2026-05-14T05:13:00Z", "1969-12-31T23:59:59.999999Z", "2026-11-15T08:00:00.5Z"] {
+            assert_eq!(Timestamp::parse(text).unwrap().to_string(), text);
+        }
+        let offset = Timestamp::parse("2026-05-14T08:13:00+03:00").unwrap();
+        assert_eq!(offset.to_string(), "2026-05-14T05:13:00Z");
+    }
+
+    #[test]
+    fn adding_for_ever_stops_at_the_last_writable_moment() {
+        let end = Timestamp::from_micros(0).plus(Duration::MAX);
+        assert_eq!(end, Timestamp::MAX);
+        assert!(end.to_string().starts_with("9999-12-3"));
+    }
+
+    #[test]
+    fn bad_times_are_refused_with_a_sentence() {
+        let said = Timestamp::parse("tomorrow").unwrap_err();
+        assert!(said.contains("`tomorrow` is not an RFC 3339 time"), "{said}");
+    }
+}

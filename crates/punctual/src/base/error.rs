@@ -1,0 +1,103 @@
+//! The errors of the library, by what a caller can do about them.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The source of an error, kept for logs.
+pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// One thing that is wrong with the input, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Where in the input, such as `items[3].dueAt`.
+    pub path: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem at `path`.
+    #[must_use]
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+}
+
+/// Everything that is wrong with the input. Nothing was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// `Ok` when nothing is wrong.
+    ///
+    /// # Errors
+    /// Itself as [`Error::Invalid`] when something is.
+    pub fn into_result(self) -> Result<(), Error> {
+        if self.0.is_empty() { Ok(()) } else { Err(Error::Invalid(self)) }
+    }
+
+    /// Adds a problem.
+    pub fn push(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Problem::new(path, message));
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, p) in self.0.iter().enumerate() {
+            let gap = if n == 0 { "" } else { "; " };
+            match p.path.as_str() {
+                "" => write!(f, "{gap}{}", p.message)?,
+                path => write!(f, "{gap}{path}: {}", p.message)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a verb did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The input is wrong; nothing was written.
+    #[error("{0}")]
+    Invalid(Problems),
+    /// What was named is not there (or is another tenant's).
+    #[error("{0}")]
+    NotFound(String),
+    /// It is there already, or in a state that forbids this.
+    #[error("{0}")]
+    Conflict(String),
+    /// The database cannot be reached or is too busy; the same call may work later.
+    #[error("the database is not available: {0}")]
+    Unavailable(#[source] Source),
+    /// The answer to a commit was lost: it may or may not have happened.
+    #[error("the connection broke during a commit, so it is unknown whether it happened: {0}")]
+    Unknown(#[source] Source),
+    /// The schema does not fit this version.
+    #[error("{0}")]
+    Schema(String),
+    /// The configuration is unusable.
+    #[error("{0}")]
+    Config(String),
+    /// The database answered with something this code does not expect.
+    #[error("the database refused a statement: {0}")]
+    Database(#[source] Source),
+}
+
+impl Error {
+    /// A single wrong value.
+    #[must_use]
+    pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(Problems(vec![Problem::new(path, message)]))
+    }
+
+    /// Whether the same call may work later without any change.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Unknown(_))
+    }
+}
+
+/// The result of a verb.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,62 @@
+//! Ids are types, so that two of them cannot be mixed up.
+
+use crate::base::random;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number_id! {
+    /// A message: one immutable fact.
+    MessageId
+}
+number_id! {
+    /// A lane: what one consumer of one topic owes for one tenant.
+    LaneId
+}
+number_id! {
+    /// A dead letter.
+    DeadLetterId
+}
+number_id! {
+    /// An API key's row (not the secret).
+    KeyId
+}
+
+impl LaneId {
+    /// Work whose topic has no lane yet; the router moves it (see `store::routes`).
+    pub const UNROUTED: Self = Self(0);
+}
+
+/// The token of one claim. A new one for every claim, never reused, so that what a
+/// claimer writes later can be told from what any other claimer writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub String);
+
+impl Token {
+    /// A fresh token of 128 random bits.
+    #[must_use]
+    pub fn fresh() -> Self {
+        Self(random::hex::<16>())
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,55 @@
+//! Every bound, with its unit in its name and its reason beside it.
+
+use std::time::Duration;
+
+/// Topics, kinds, keys, message ids and sources, in characters.
+pub const NAME_CHARS_MAX: usize = 255;
+/// One payload, in bytes of JSON text.
+pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// All headers of one message, in bytes of JSON text.
+pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
+/// Items in one batch of anything.
+pub const BATCH_ITEMS_MAX: usize = 10_000;
+/// Items under one claim row: more would make a partial settlement rewrite too much.
+pub const CLAIM_ITEMS_MAX: usize = 1_000;
+/// Items that one claim over HTTP takes when it does not say.
+pub const CLAIM_ITEMS_DEFAULT: usize = 50;
+/// Lanes that one claim visits: bounds the statement, the rest waits for the next turn.
+pub const CLAIM_LANES_MAX: usize = 128;
+/// A lease when none is named.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+/// The shortest lease: less than this is lost to one slow commit.
+pub const LEASE_MIN: Duration = Duration::from_secs(1);
+/// The longest lease: a crashed worker holds its items for this long.
+pub const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Started attempts before an item is dead-lettered, unless the queue says otherwise.
+pub const ATTEMPTS_DEFAULT: u32 = 10;
+/// The most attempts a queue may ask for.
+pub const ATTEMPTS_MAX: u32 = 1_000;
+/// How often an item may be lost with a batch before it was started, as a multiple of
+/// its attempts: a crashing neighbour or a deploy must not use them up.
+pub const UNSTARTED_FACTOR: u32 = 5;
+/// An error text as it is stored, in characters; the rest is cut off.
+pub const ERROR_CHARS_MAX: usize = 4_000;
+/// Tenant slugs, in characters.
+pub const SLUG_CHARS_MAX: usize = 63;
+/// How long messages are kept after they are done.
+pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long an admitted message id is remembered.
+pub const ADMITTED_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
+/// How long the answer to an Idempotency-Key is kept.
+pub const ANSWER_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+/// Rows that one prune statement removes, so that it never holds up the workers.
+pub const PRUNE_ROWS: usize = 1_000;
+/// Items in a list when the caller does not say, and the most it may ask for.
+pub const LIST_ITEMS_DEFAULT: usize = 100;
+/// The most items a list returns.
+pub const LIST_ITEMS_MAX: usize = 1_000;
+/// Polling starts at this pace after work was seen …
+pub const POLL_MIN: Duration = Duration::from_millis(250);
+/// … and slows down to this one: only a safety net behind the wake-ups.
+pub const POLL_MAX: Duration = Duration::from_secs(30);
+/// A loop that failed pauses this long, growing …
+pub const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
+/// … up to this.
+pub const TROUBLE_PAUSE_MAX: Duration = Duration::from_secs(60);

@@ -1,0 +1,31 @@
+//! The only source of randomness: the operating system's.
+
+use std::fmt::Write;
+
+/// `N` random bytes.
+///
+/// An operating system that cannot give random bytes cannot run a server safely; that is
+/// an invariant of the platform, not an error a caller could handle.
+#[must_use]
+pub fn bytes<const N: usize>() -> [u8; N] {
+    let mut out = [0; N];
+    // invariant: the platform's random source works, else no token would be safe.
+    #[allow(clippy::expect_used, reason = "see the function's documentation")]
+    getrandom::fill(&mut out).expect("the operating system gives random bytes");
+    out
+}
+
+/// `N` random bytes in lower-case hexadecimal.
+#[must_use]
+pub fn hex<const N: usize>() -> String {
+    bytes::<N>().iter().fold(String::with_capacity(2 * N), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}
+
+/// A seed for a rule that spreads things out (rules themselves never draw).
+#[must_use]
+pub fn seed() -> u64 {
+    u64::from_le_bytes(bytes::<8>())
+}

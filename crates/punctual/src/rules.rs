@@ -1,0 +1,14 @@
+//! What decides: pure, synchronous, without I/O, clocks or randomness.
+//!
+//! Everything here is tested by tables of cases. What a rule needs to know (the time, a
+//! random seed) is handed to it.
+
+pub mod attempt;
+pub mod backoff;
+pub mod claim;
+pub mod digest;
+pub mod duration;
+pub mod message;
+pub mod pace;
+pub mod queue;
+pub mod share;

@@ -1,0 +1,248 @@
+//! A message as it is handed in, as it is kept, and what makes one acceptable.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Problems;
+use crate::base::id::MessageId;
+use crate::base::limits;
+use crate::rules::digest;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a message is about: a booking, a document, a customer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entity {
+    /// Its type, such as `booking`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its id within the type.
+    pub id: String,
+}
+
+/// A message to be enqueued.
+///
+/// ```
+/// use punctual::NewMessage;
+/// let message = NewMessage::new("orders", "order.placed", r#"{"order": 7}"#).key("customer-4");
+/// assert_eq!(message.topic, "orders");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewMessage {
+    /// Where it goes.
+    pub topic: String,
+    /// What happened.
+    pub kind: String,
+    /// The content, as JSON text.
+    pub payload: String,
+    /// Messages of one key are handled in order, one at a time.
+    pub key: Option<String>,
+    /// What it is about.
+    pub entity: Option<Entity>,
+    /// Ties together what belongs to one story.
+    pub correlation_id: Option<String>,
+    /// Small facts about the message itself, as a JSON object's text.
+    pub headers: Option<String>,
+    /// When it happened, if not now.
+    pub occurred_at: Option<Timestamp>,
+    /// Not before this moment.
+    pub due_at: Option<Timestamp>,
+    /// The publisher's own id: given twice from one source, the second is a duplicate.
+    pub id: Option<String>,
+    /// Who published it; scopes `id`.
+    pub source: Option<String>,
+    /// The version of the payload's form.
+    pub schema_version: Option<String>,
+}
+
+impl NewMessage {
+    /// A message with a topic, a kind and a payload of JSON text.
+    #[must_use]
+    pub fn new(topic: impl Into<String>, kind: impl Into<String>, payload: impl Into<String>) -> Self {
+        Self { topic: topic.into(), kind: kind.into(), payload: payload.into(), ..Self::default() }
+    }
+
+    /// Orders it after earlier messages of the same key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Says what it is about.
+    #[must_use]
+    pub fn entity(mut self, kind: impl Into<String>, id: impl Into<String>) -> Self {
+        self.entity = Some(Entity { kind: kind.into(), id: id.into() });
+        self
+    }
+
+    /// Holds it back until `due`.
+    #[must_use]
+    pub fn due_at(mut self, due: Timestamp) -> Self {
+        self.due_at = Some(due);
+        self
+    }
+
+    /// Ties it to a story.
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into());
+        self
+    }
+
+    /// Sets the headers.
+    #[must_use]
+    pub fn headers(mut self, headers: &BTreeMap<String, String>) -> Self {
+        self.headers = serde_json::to_string(headers).ok();
+        self
+    }
+
+    /// Names it, so that a second copy from the same source is a duplicate.
+    #[must_use]
+    pub fn id(mut self, source: impl Into<String>, id: impl Into<String>) -> Self {
+        self.source = Some(source.into());
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Adds what is wrong with this message, each under `path`.
+    pub fn check(&self, path: &str, problems: &mut Problems) {
+        check_topic(&self.topic, &join(path, "topic"), problems);
+        check_name(&self.kind, &join(path, "kind"), problems);
+        let optional = [
+            ("key", &self.key),
+            ("id", &self.id),
+            ("source", &self.source),
+            ("correlationId", &self.correlation_id),
+            ("schemaVersion", &self.schema_version),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                check_name(value, &join(path, name), problems);
+            }
+        }
+        if let Some(entity) = &self.entity {
+            check_name(&entity.kind, &join(path, "entity.type"), problems);
+            check_name(&entity.id, &join(path, "entity.id"), problems);
+        }
+        check_json(&self.payload, limits::PAYLOAD_BYTES_MAX, &join(path, "payload"), problems);
+        if let Some(headers) = &self.headers {
+            check_json(headers, limits::HEADERS_BYTES_MAX, &join(path, "headers"), problems);
+        }
+        for (name, time) in [("dueAt", self.due_at), ("occurredAt", self.occurred_at)] {
+            if time.is_some_and(|t| t > Timestamp::MAX || t.as_micros() < EARLIEST_MICROS) {
+                problems.push(join(path, name), "must lie between the years 1900 and 9999");
+            }
+        }
+    }
+
+    /// What two messages of one id must share to be the same message.
+    #[must_use]
+    pub fn content_digest(&self) -> String {
+        let text = |v: &Option<String>| v.clone().unwrap_or_default();
+        let entity = self.entity.as_ref().map(|e| format!("{}:{}", e.kind, e.id)).unwrap_or_default();
+        let parts = [&self.topic, &self.kind, &text(&self.key), &entity, &self.payload];
+        digest::of(parts.iter().map(|p| p.as_bytes()))
+    }
+}
+
+/// The year 1900: earlier due times are mistakes, not history.
+const EARLIEST_MICROS: i64 = -2_208_988_800_000_000;
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// A topic is a name without slashes: a slash sets off a subscription's name.
+pub fn check_topic(topic: &str, path: &str, problems: &mut Problems) {
+    check_name(topic, path, problems);
+    if topic.contains('/') {
+        problems.push(path, "must not contain `/`, which sets off the name of a subscription");
+    }
+}
+
+/// A name is 1 to 255 characters, none of them a control character.
+pub fn check_name(name: &str, path: &str, problems: &mut Problems) {
+    let chars = name.chars().count();
+    if chars == 0 {
+        problems.push(path, "must not be empty");
+    } else if chars > limits::NAME_CHARS_MAX {
+        problems.push(path, format!("has {chars} characters, at most {} are allowed", limits::NAME_CHARS_MAX));
+    } else if name.chars().any(char::is_control) {
+        problems.push(path, "must not contain control characters");
+    } else if name.trim() != name {
+        problems.push(path, "must not begin or end with white space");
+    }
+}
+
+fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mut Problems) {
+    if text.len() > bytes_max {
+        problems.push(path, format!("has {} bytes, at most {bytes_max} are allowed", text.len()));
+    } else if let Err(e) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        problems.push(path, format!("is not JSON: {e}"));
+    }
+}
+
+/// A message as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// Its tenant's number.
+    pub tenant: crate::base::tenant::Tenant,
+    /// Where it went.
+    pub topic: String,
+    /// What happened.
+    pub kind: String,
+    /// The content, as JSON text.
+    pub payload: String,
+    /// The key of its sequence.
+    pub key: Option<String>,
+    /// What it is about.
+    pub entity: Option<Entity>,
+    /// Ties together what belongs to one story.
+    pub correlation_id: Option<String>,
+    /// Headers, as a JSON object's text.
+    pub headers: Option<String>,
+    /// When it was enqueued.
+    pub created_at: Timestamp,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// When it was first due.
+    pub due_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(message: &NewMessage) -> Vec<String> {
+        let mut found = Problems::default();
+        message.check("", &mut found);
+        found.0.iter().map(|p| format!("{}: {}", p.path, p.message)).collect()
+    }
+
+    #[test]
+    fn a_good_message_has_no_problems() {
+        let m = NewMessage::new("orders", "order.placed", "{}").key("k").entity("order", "7").id("shop", "1");
+        assert_eq!(problems(&m), Vec::<String>::new());
+    }
+
+    /// PLT-29: every wrong field is named, all of them at once.
+    #[test]
+    fn plt_29_every_problem_is_named() {
+        let long = "x".repeat(256);
+        let m = NewMessage::new("a/b", "", "{not json").key(&long).correlation_id("a\nb");
+        let said = problems(&m).join("\n");
+        for part in ["topic: must not contain `/`", "kind: must not be empty", "payload: is not JSON"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(said.contains("key: has 256 characters, at most 255"), "{said}");
+        assert!(said.contains("correlationId: must not contain control"), "{said}");
+        let big = NewMessage::new("t", "k", format!("\"{}\"", "x".repeat(limits::PAYLOAD_BYTES_MAX)));
+        assert!(problems(&big)[0].contains("payload: has 1048578 bytes"), "{:?}", problems(&big));
+    }
+
+    #[test]
+    fn names_are_counted_in_characters() {
+        assert_eq!(problems(&NewMessage::new("ش".repeat(255), "k", "1")), Vec::<String>::new());
+    }
+}

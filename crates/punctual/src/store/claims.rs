@@ -1,0 +1,273 @@
+//! Claims: what is in flight, one row per claimed batch.
+//!
+//! Claiming takes due work rows out of the table and writes one claim row that holds
+//! them, in one transaction: an item is either waiting or under exactly one open claim.
+//! The claim's token fences every later write (see [`super::settle`]). An item that was
+//! in a crash before is claimed under a token of its own, so that it comes back alone.
+//!
+//! Not promised: that a claim was really received by its claimer. If the answer is lost,
+//! the lease runs out and [`super::reap`] brings the items back.
+
+use super::Store;
+use super::messages::{message_columns, read_message};
+use super::tx::Tx;
+use super::value::{Row, Value, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{LaneId, MessageId, Token};
+use crate::base::limits;
+use crate::rules::claim::{self, Item};
+use crate::rules::message::Message;
+use crate::rules::share::Take;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Who wants what.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The claimer's name, for people who look at stuck work.
+    pub owner: String,
+    /// How long the items are its own.
+    pub lease: Duration,
+    /// From which lanes, how many.
+    pub takes: Vec<Take>,
+}
+
+impl Wish {
+    fn check(&self) -> Result<()> {
+        check_lease(self.lease)?;
+        if self.owner.is_empty() || self.owner.chars().count() > limits::NAME_CHARS_MAX {
+            return Err(Error::invalid("owner", "must have between 1 and 255 characters"));
+        }
+        Ok(())
+    }
+}
+
+/// A lease is between a second and a day.
+pub(super) fn check_lease(lease: Duration) -> Result<()> {
+    if lease < limits::LEASE_MIN || lease > limits::LEASE_MAX {
+        let said = "must be between 1 second and 24 hours: a shorter lease is lost to one slow commit";
+        return Err(Error::invalid("leaseSeconds", said));
+    }
+    Ok(())
+}
+
+/// One claimed item with its message.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The token that every later word about this item must carry.
+    pub token: Token,
+    /// The item as the claim row has it.
+    pub item: Item,
+    /// When it was due.
+    pub due_at: Timestamp,
+    /// The message.
+    pub message: Message,
+}
+
+/// What a claim brought.
+#[derive(Debug, Default)]
+pub struct Catch {
+    /// The items, in due order within each lane.
+    pub items: Vec<Claimed>,
+    /// How many work rows each lane gave, followers of a sequence included.
+    pub taken: HashMap<LaneId, usize>,
+    /// When the lease ends.
+    pub lease_until: Option<Timestamp>,
+    /// The authority's time of the claim.
+    pub now: Option<Timestamp>,
+}
+
+/// A work row that was taken out of the table.
+struct Taken {
+    item: Item,
+    due_at: Timestamp,
+}
+
+impl Store {
+    /// Takes due work from the lanes of the wish, without waiting for any other claimer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an impossible lease or owner.
+    pub async fn claim(&self, wish: Wish) -> Result<Catch> {
+        wish.check()?;
+        if wish.takes.is_empty() {
+            return Ok(Catch::default());
+        }
+        self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await
+    }
+
+    /// Marks a claim as begun, before its item runs: after a crash it counts as a started
+    /// attempt. Answers whether the claim still holds.
+    pub async fn mark_started(&self, token: Token) -> Result<bool> {
+        self.write(token, |tx, token| {
+            Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.0.as_str()]).await? == 1) })
+        })
+        .await
+    }
+
+    /// Moves the end of open claims' leases; answers which of them still hold.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an impossible lease.
+    pub async fn extend(&self, tokens: Vec<Token>, lease: Duration) -> Result<Vec<Token>> {
+        check_lease(lease)?;
+        self.write((tokens, lease), |tx, (tokens, lease)| Box::pin(extend(tx, tokens, *lease))).await
+    }
+}
+
+const MARK_STARTED: &str = "update punctual.claim set started = 1 where token = $1 and finished_at is null";
+
+async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<Token>> {
+    let until = tx.now().await?.plus(lease);
+    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.0.as_str())).collect();
+    let rows = tx.query(EXTEND, &[until.into(), Value::Texts(&texts)]).await?;
+    rows.iter().map(|row| row.text(0).map(Token)).collect()
+}
+
+const EXTEND: &str = "update punctual.claim set lease_until = $1 \
+    where token = any($2::text[]) and finished_at is null returning token";
+
+async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<Catch> {
+    let (now, taken) = take(tx, &wish.takes).await?;
+    let Some(now) = now else { return Ok(Catch::default()) };
+    let mut catch = Catch { now: Some(now), ..Catch::default() };
+    for row in &taken {
+        *catch.taken.entry(row.item.lane()).or_default() += 1;
+    }
+    let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
+    let until = now.plus(wish.lease);
+    catch.lease_until = Some(until);
+    catch.items = hold(tx, wish, taken, now, until).await?;
+    Ok(catch)
+}
+
+/// Writes the claim rows and reads the messages.
+async fn hold(
+    tx: &mut Tx,
+    wish: &Wish,
+    taken: Vec<Taken>,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<Vec<Claimed>> {
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut messages = messages_of(tx, &taken).await?;
+    let (suspects, rest): (Vec<Taken>, Vec<Taken>) = taken.into_iter().partition(|t| t.item.is_suspect());
+    let alone = suspects.into_iter().map(|t| vec![t]);
+    let mut claimed = Vec::with_capacity(messages.len());
+    for batch in alone.chain(Some(rest)).filter(|batch| !batch.is_empty()) {
+        let token = Token::fresh();
+        write_claim(tx, wish, &token, &batch, now, until).await?;
+        for t in batch {
+            // A message that is gone (dropped by hand) has nothing to be handled.
+            if let Some(message) = messages.remove(&t.item.message()) {
+                claimed.push(Claimed { token: token.clone(), item: t.item, due_at: t.due_at, message });
+            }
+        }
+    }
+    claimed.sort_by_key(|c| (c.due_at, c.item.message()));
+    Ok(claimed)
+}
+
+async fn write_claim(
+    tx: &mut Tx,
+    wish: &Wish,
+    token: &Token,
+    batch: &[Taken],
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<()> {
+    let items: Vec<Item> = batch.iter().map(|t| t.item.clone()).collect();
+    let ids = || items.iter().map(|i| i.message().0);
+    let (first, last) = (ids().min().unwrap_or_default(), ids().max().unwrap_or_default());
+    // A batch of one is known to be started: there is no neighbour that could be meant.
+    let started = items.len() == 1 && !items[0].is_suspect();
+    let text = claim::write(&items);
+    let row = params![token.0.as_str(), wish.owner.as_str(), now, until, started, &text, first, last];
+    tx.execute(INSERT_CLAIM, row).await?;
+    Ok(())
+}
+
+const INSERT_CLAIM: &str = "insert into punctual.claim \
+        (token, owner, claimed_at, lease_until, started, items, first_id, last_id) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+async fn messages_of(tx: &mut Tx, taken: &[Taken]) -> Result<HashMap<MessageId, Message>> {
+    let ids: Vec<i64> = taken.iter().map(|t| t.item.message().0).collect();
+    let rows = tx.query(MESSAGES_BY_ID, &[Value::Ints(&ids)]).await?;
+    rows.iter().map(|row| read_message(row, 0).map(|m| (m.id, m))).collect()
+}
+
+const MESSAGES_BY_ID: &str =
+    concat!("select ", message_columns!(), " from punctual.message m where m.id = any($1::bigint[])");
+
+/// Takes rows out of the work table, in due order within each lane.
+async fn take(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+    match tx {
+        #[cfg(feature = "postgres")]
+        Tx::Postgres(_) => take_skipping_locked(tx, takes).await,
+        #[cfg(feature = "sqlite")]
+        Tx::Sqlite(_) => take_range(tx, takes).await,
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn take_skipping_locked(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+    let lanes: Vec<i64> = takes.iter().map(|t| t.lane.0).collect();
+    let since: Vec<i64> = takes.iter().map(|t| t.since.as_micros()).collect();
+    let quota: Vec<i64> = takes.iter().map(|t| i64::try_from(t.quota).unwrap_or(i64::MAX)).collect();
+    let rows = tx.query(TAKE, &[Value::Ints(&lanes), Value::Ints(&since), Value::Ints(&quota)]).await?;
+    let now = rows.first().map(|row| row.time(6)).transpose()?;
+    Ok((now, rows.iter().map(read_taken).collect::<Result<_>>()?))
+}
+
+/// The rows are locked where they stand and deleted by their address: exact, because work
+/// rows are never updated (a trigger refuses it).
+#[cfg(feature = "postgres")]
+const TAKE: &str = "\
+    with taken as materialized ( \
+        select w.message_id, w.lane_id, w.due_at, w.attempts, w.unstarted, w.key, n.now, w.place \
+        from (select punctual.now_us() as now) n \
+        cross join unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
+        join punctual.lane l on l.id = t.lane_id and l.paused = 0 \
+        cross join lateral ( \
+            select x.message_id, x.lane_id, x.due_at, x.attempts, x.unstarted, x.key, x.ctid as place \
+            from punctual.work x \
+            where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= n.now \
+            order by x.due_at, x.message_id limit t.quota for update skip locked) w), \
+    gone as (delete from punctual.work where ctid = any(array(select place from taken))) \
+    select message_id, lane_id, due_at, attempts, unstarted, key, now from taken";
+
+#[cfg(feature = "sqlite")]
+async fn take_range(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+    let now = tx.now().await?;
+    let mut all = Vec::new();
+    for t in takes {
+        let quota = i64::try_from(t.quota).unwrap_or(i64::MAX);
+        let rows = tx.query(DUE_IN_LANE, params![t.lane.0, t.since, now, quota]).await?;
+        let lane = rows.iter().map(read_taken).collect::<Result<Vec<_>>>()?;
+        let Some(last) = lane.last() else { continue };
+        tx.execute(DELETE_RANGE, params![t.lane.0, t.since, last.due_at, last.item.message().0]).await?;
+        all.extend(lane);
+    }
+    Ok((Some(now), all))
+}
+
+#[cfg(feature = "sqlite")]
+const DUE_IN_LANE: &str = "select message_id, lane_id, due_at, attempts, unstarted, key from punctual.work \
+    where lane_id = $1 and due_at >= $2 and due_at <= $3 \
+        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
+    order by due_at, message_id limit $4";
+
+/// Exactly the rows just read: they are the first of their lane, and the writer is alone.
+#[cfg(feature = "sqlite")]
+const DELETE_RANGE: &str = "delete from punctual.work \
+    where lane_id = $1 and due_at >= $2 and (due_at, message_id) <= ($3, $4)";
+
+fn read_taken(row: &Row) -> Result<Taken> {
+    let key = row.maybe_text(5)?;
+    let item = Item(MessageId(row.int(0)?), LaneId(row.int(1)?), row.count(3)? + 1, row.count(4)?, key);
+    Ok(Taken { item, due_at: row.time(2)? })
+}

@@ -1,0 +1,360 @@
+//! Messages: facts that are written once, together with the work they mean.
+//!
+//! Enqueueing writes the message and, in the same statement, one work row for each lane
+//! its topic is routed to (lane 0 if it has none yet). It takes no lock that another
+//! enqueuer or a claimer would wait for. A message that carries its publisher's id is
+//! admitted once per (tenant, source, id).
+
+use super::Store;
+use super::tx::Tx;
+use super::value::{Row, Value, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Problems, Result};
+use crate::base::id::MessageId;
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::rules::message::{Entity, Message, NewMessage};
+use std::collections::HashMap;
+
+/// What became of one message that was handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Enqueued {
+    /// It was written.
+    New(MessageId),
+    /// Its id was admitted before.
+    Duplicate {
+        /// The first one, while it is kept.
+        of: Option<MessageId>,
+        /// Whether the content is the same.
+        same: bool,
+    },
+}
+
+impl Enqueued {
+    /// The message this stands for.
+    #[must_use]
+    pub const fn id(&self) -> Option<MessageId> {
+        match self {
+            Self::New(id) => Some(*id),
+            Self::Duplicate { of, .. } => *of,
+        }
+    }
+}
+
+struct Batch {
+    tenant: Tenant,
+    messages: Vec<NewMessage>,
+}
+
+impl Store {
+    /// Writes a batch, whole or not at all; answers in the order given.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] with every problem when one message is not acceptable.
+    pub async fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> Result<Vec<Enqueued>> {
+        check(&messages)?;
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        if messages.iter().all(|m| m.id.is_none()) {
+            return self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await;
+        }
+        self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await
+    }
+
+    /// One message of a tenant.
+    pub async fn message(&self, tenant: Tenant, id: MessageId) -> Result<Option<Message>> {
+        self.read((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
+                row.as_ref().map(|row| read_message(row, 0)).transpose()
+            })
+        })
+        .await
+    }
+}
+
+fn check(messages: &[NewMessage]) -> Result<()> {
+    let mut problems = Problems::default();
+    if messages.len() > limits::BATCH_ITEMS_MAX {
+        let most = limits::BATCH_ITEMS_MAX;
+        problems.push("", format!("{} messages in one batch, at most {most} are allowed", messages.len()));
+        return problems.into_result();
+    }
+    for (n, message) in messages.iter().enumerate() {
+        let path = if messages.len() == 1 { String::new() } else { format!("[{n}]") };
+        message.check(&path, &mut problems);
+    }
+    problems.into_result()
+}
+
+async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
+    let all: Vec<&NewMessage> = batch.messages.iter().collect();
+    Ok(insert(tx, batch.tenant, &all).await?.into_iter().map(Enqueued::New).collect())
+}
+
+/// Some messages carry ids: those are admitted first, and only new ones are written.
+async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
+    let now = tx.now().await?;
+    let mut first: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut outcome: Vec<Option<Enqueued>> = vec![None; batch.messages.len()];
+    let mut fresh: Vec<usize> = Vec::new();
+    for (n, message) in batch.messages.iter().enumerate() {
+        let Some(id) = name_of(message) else {
+            fresh.push(n);
+            continue;
+        };
+        if first.contains_key(&id) {
+            continue;
+        }
+        first.insert(id, n);
+        match admit(tx, batch.tenant, message, id, now).await? {
+            None => fresh.push(n),
+            duplicate => outcome[n] = duplicate,
+        }
+    }
+    let written: Vec<&NewMessage> = fresh.iter().map(|n| &batch.messages[*n]).collect();
+    for (n, id) in fresh.iter().zip(insert(tx, batch.tenant, &written).await?) {
+        outcome[*n] = Some(Enqueued::New(id));
+    }
+    let all = batch.messages.iter().zip(outcome.clone());
+    Ok(all.map(|(m, known)| known.unwrap_or_else(|| same_batch(m, batch, &first, &outcome))).collect())
+}
+
+fn name_of(message: &NewMessage) -> Option<(&str, &str)> {
+    Some((message.source.as_deref().unwrap_or_default(), message.id.as_deref()?))
+}
+
+/// The second of two messages with one id in the same batch.
+fn same_batch(
+    message: &NewMessage,
+    batch: &Batch,
+    first: &HashMap<(&str, &str), usize>,
+    outcome: &[Option<Enqueued>],
+) -> Enqueued {
+    let n = name_of(message).and_then(|name| first.get(&name)).copied().unwrap_or_default();
+    let same = batch.messages[n].content_digest() == message.content_digest();
+    Enqueued::Duplicate { of: outcome[n].as_ref().and_then(Enqueued::id), same }
+}
+
+/// `None` when the id is new; else what it is a duplicate of.
+async fn admit(
+    tx: &mut Tx,
+    tenant: Tenant,
+    message: &NewMessage,
+    (source, id): (&str, &str),
+    now: Timestamp,
+) -> Result<Option<Enqueued>> {
+    let digest = message.content_digest();
+    let admitted = tx.execute(ADMIT, params![tenant.id(), source, id, &digest, now]).await?;
+    if admitted == 1 {
+        return Ok(None);
+    }
+    let row = tx.first(ADMITTED, params![tenant.id(), source, id]).await?;
+    let (known, of) = match row {
+        Some(row) => (row.text(0)?, row.maybe_int(1)?.map(MessageId)),
+        None => (digest.clone(), None),
+    };
+    Ok(Some(Enqueued::Duplicate { of, same: known == digest }))
+}
+
+const ADMIT: &str = "insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at) \
+    values ($1, $2, $3, $4, $5) on conflict do nothing";
+
+const ADMITTED: &str = "select a.digest, (select max(m.id) from punctual.message m \
+        where m.tenant_id = a.tenant_id and m.source = a.source and m.external_id = a.external_id) \
+    from punctual.admitted a where a.tenant_id = $1 and a.source = $2 and a.external_id = $3";
+
+/// Writes messages and their work; ids in the order given.
+pub(super) async fn insert(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
+    if messages.is_empty() {
+        return Ok(Vec::new());
+    }
+    match tx {
+        #[cfg(feature = "postgres")]
+        Tx::Postgres(_) => insert_arrays(tx, tenant, messages).await,
+        #[cfg(feature = "sqlite")]
+        Tx::Sqlite(_) => insert_rows(tx, tenant, messages).await,
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn insert_arrays(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
+    let texts = |pick: fn(&NewMessage) -> Option<&str>| messages.iter().map(|m| pick(m)).collect::<Vec<_>>();
+    let topics = texts(|m| Some(&m.topic));
+    let kinds = texts(|m| Some(&m.kind));
+    let payloads = texts(|m| Some(&m.payload));
+    if messages.iter().all(|m| is_plain(m)) {
+        let values = [tenant.id().into(), Value::Texts(&topics), Value::Texts(&kinds), Value::Texts(&payloads)];
+        return ids(&tx.query(INSERT_PLAIN, &values).await?);
+    }
+    let times = |pick: fn(&NewMessage) -> Option<Timestamp>| {
+        messages.iter().map(|m| pick(m).map(Timestamp::as_micros)).collect::<Vec<_>>()
+    };
+    let (due, occurred) = (times(|m| m.due_at), times(|m| m.occurred_at));
+    let keys = texts(|m| m.key.as_deref());
+    let entity_types = texts(|m| m.entity.as_ref().map(|e| e.kind.as_str()));
+    let entity_ids = texts(|m| m.entity.as_ref().map(|e| e.id.as_str()));
+    let correlations = texts(|m| m.correlation_id.as_deref());
+    let headers = texts(|m| m.headers.as_deref());
+    let sources = texts(|m| m.source.as_deref());
+    let external_ids = texts(|m| m.id.as_deref());
+    let versions = texts(|m| m.schema_version.as_deref());
+    let values = [
+        tenant.id().into(),
+        Value::Texts(&topics),
+        Value::Texts(&kinds),
+        Value::Texts(&payloads),
+        Value::MaybeInts(&due),
+        Value::MaybeInts(&occurred),
+        Value::Texts(&keys),
+        Value::Texts(&entity_types),
+        Value::Texts(&entity_ids),
+        Value::Texts(&correlations),
+        Value::Texts(&headers),
+        Value::Texts(&sources),
+        Value::Texts(&external_ids),
+        Value::Texts(&versions),
+    ];
+    ids(&tx.query(INSERT_FULL, &values).await?)
+}
+
+/// Only a topic, a kind and a payload: by far the most common form, in fewer arrays.
+#[cfg(feature = "postgres")]
+fn is_plain(m: &NewMessage) -> bool {
+    let texts = [&m.key, &m.correlation_id, &m.headers, &m.source, &m.id, &m.schema_version];
+    m.entity.is_none() && m.due_at.is_none() && m.occurred_at.is_none() && texts.iter().all(|t| t.is_none())
+}
+
+/// A message routed to several lanes comes back several times; ids rise in input order.
+#[cfg(feature = "postgres")]
+fn ids(rows: &[Row]) -> Result<Vec<MessageId>> {
+    let mut ids = rows.iter().map(|row| row.int(0).map(MessageId)).collect::<Result<Vec<_>>>()?;
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}
+
+#[cfg(feature = "postgres")]
+const INSERT_PLAIN: &str = "\
+    with m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
+        select $1::int, e.topic, e.kind, e.payload, n.now \
+        from unnest($2::text[], $3::text[], $4::text[]) e (topic, kind, payload) \
+        cross join (select punctual.now_us() as now) n \
+        returning id, tenant_id, topic, created_at) \
+    insert into punctual.work (message_id, lane_id, due_at) \
+        select m.id, coalesce(r.lane_id, 0), m.created_at from m \
+        left join punctual.route r on r.tenant_id = m.tenant_id and r.topic = m.topic \
+    returning message_id";
+
+#[cfg(feature = "postgres")]
+const INSERT_FULL: &str = "\
+    with m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, \
+            occurred_at, key, entity_type, entity_id, correlation_id, headers, source, external_id, \
+            schema_version) \
+        select $1::int, e.topic, e.kind, e.payload, n.now, e.due_at, e.occurred_at, e.key, \
+            e.entity_type, e.entity_id, e.correlation_id, e.headers, e.source, e.external_id, \
+            e.schema_version \
+        from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], \
+            $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]) \
+            e (topic, kind, payload, due_at, occurred_at, key, entity_type, entity_id, correlation_id, \
+            headers, source, external_id, schema_version) \
+        cross join (select punctual.now_us() as now) n \
+        returning id, tenant_id, topic, key, coalesce(due_at, created_at) as due_at) \
+    insert into punctual.work (message_id, lane_id, due_at, key) \
+        select m.id, coalesce(r.lane_id, 0), m.due_at, m.key from m \
+        left join punctual.route r on r.tenant_id = m.tenant_id and r.topic = m.topic \
+    returning message_id";
+
+#[cfg(feature = "sqlite")]
+async fn insert_rows(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
+    let now = tx.now().await?;
+    let mut lanes: HashMap<&str, Vec<i64>> = HashMap::new();
+    let mut rows = Vec::with_capacity(messages.len());
+    for message in messages {
+        if !lanes.contains_key(message.topic.as_str()) {
+            lanes.insert(&message.topic, super::routes::lanes_of(tx, tenant, &message.topic).await?);
+        }
+        rows.push(columns(tenant, message, now));
+    }
+    let mut ids = Vec::with_capacity(messages.len());
+    for row in tx.each(INSERT_MESSAGE, &rows).await? {
+        ids.push(MessageId(row.first().map_or(Ok(0), |r| r.int(0))?));
+    }
+    let mut work = Vec::with_capacity(messages.len());
+    for (message, id) in messages.iter().zip(&ids) {
+        let due = message.due_at.unwrap_or(now);
+        for lane in &lanes[message.topic.as_str()] {
+            work.push(vec![id.0.into(), (*lane).into(), due.into(), message.key.as_deref().into()]);
+        }
+    }
+    tx.each(INSERT_WORK, &work).await?;
+    Ok(ids)
+}
+
+#[cfg(feature = "sqlite")]
+fn columns<'a>(tenant: Tenant, m: &'a NewMessage, now: Timestamp) -> Vec<Value<'a>> {
+    let micros = |t: Option<Timestamp>| t.map(Timestamp::as_micros);
+    vec![
+        tenant.id().into(),
+        m.topic.as_str().into(),
+        m.kind.as_str().into(),
+        m.payload.as_str().into(),
+        now.into(),
+        micros(m.due_at).into(),
+        micros(m.occurred_at).into(),
+        m.key.as_deref().into(),
+        m.entity.as_ref().map(|e| e.kind.as_str()).into(),
+        m.entity.as_ref().map(|e| e.id.as_str()).into(),
+        m.correlation_id.as_deref().into(),
+        m.headers.as_deref().into(),
+        m.source.as_deref().into(),
+        m.id.as_deref().into(),
+        m.schema_version.as_deref().into(),
+    ]
+}
+
+#[cfg(feature = "sqlite")]
+const INSERT_MESSAGE: &str = "insert into punctual.message (tenant_id, topic, kind, payload, created_at, \
+        due_at, occurred_at, key, entity_type, entity_id, correlation_id, headers, source, external_id, \
+        schema_version) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) returning id";
+
+/// One work row; also for what comes back into the table one by one.
+pub(super) const INSERT_WORK: &str =
+    "insert into punctual.work (message_id, lane_id, due_at, key) values ($1, $2, $3, $4)";
+
+/// The columns that [`read_message`] reads, from a table called `m`.
+macro_rules! message_columns {
+    () => {
+        "m.id, m.tenant_id, m.topic, m.kind, m.payload, m.key, m.entity_type, m.entity_id, \
+         m.correlation_id, m.headers, m.created_at, m.occurred_at, m.due_at"
+    };
+}
+pub(super) use message_columns;
+
+const MESSAGE_BY_ID: &str =
+    concat!("select ", message_columns!(), " from punctual.message m where m.tenant_id = $1 and m.id = $2");
+
+/// Reads a message whose columns begin at `at`.
+pub(super) fn read_message(row: &Row, at: usize) -> Result<Message> {
+    let created_at = row.time(at + 10)?;
+    let entity = match (row.maybe_text(at + 6)?, row.maybe_text(at + 7)?) {
+        (Some(kind), Some(id)) => Some(Entity { kind, id }),
+        _ => None,
+    };
+    Ok(Message {
+        id: MessageId(row.int(at)?),
+        tenant: Tenant::from_row(row.int(at + 1)?),
+        topic: row.text(at + 2)?,
+        kind: row.text(at + 3)?,
+        payload: row.text(at + 4)?,
+        key: row.maybe_text(at + 5)?,
+        entity,
+        correlation_id: row.maybe_text(at + 8)?,
+        headers: row.maybe_text(at + 9)?,
+        created_at,
+        occurred_at: row.maybe_time(at + 11)?.unwrap_or(created_at),
+        due_at: row.maybe_time(at + 12)?.unwrap_or(created_at),
+    })
+}

@@ -1,0 +1,289 @@
+//! PostgreSQL: the only file of the store that names its driver.
+//!
+//! A transaction runs in a task of its own: a caller that goes away neither cuts a write
+//! in half nor leaves a connection inside an open transaction. `BEGIN` travels with the
+//! first statement. Deadlocks and serialisation failures are tried again as a whole.
+//! [`Listener`] hears wake-ups on a connection of its own; they are hints, and a lost
+//! connection costs time, never work.
+
+use super::tx::{Call, Tx};
+use super::value::{Row, Value};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use futures_util::future::try_join_all;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::{Config, NoTls};
+
+pub mod listen;
+
+/// Connections of one process when the configuration does not say.
+pub const POOL_SIZE_DEFAULT: usize = 8;
+/// How long a caller waits for a free connection before it hears of it.
+const POOL_PATIENCE: Duration = Duration::from_secs(10);
+/// A connection attempt, and a statement on a dead link, end after this.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a deadlocked transaction is tried as a whole.
+const TRIES_MAX: usize = 5;
+
+/// A pool of connections to one database.
+#[derive(Clone)]
+pub struct Postgres {
+    pool: Pool,
+    config: Arc<Config>,
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("hosts", &self.config.get_hosts()).finish_non_exhaustive()
+    }
+}
+
+/// A transaction on a pooled connection.
+pub struct PostgresTx {
+    client: Object,
+    begun: bool,
+    now: Option<Timestamp>,
+}
+
+impl std::fmt::Debug for PostgresTx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresTx").field("begun", &self.begun).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Prepares a pool; the first connection is made by the first statement.
+    pub fn open(url: &str, pool_size: usize) -> Result<Self> {
+        let mut config: Config =
+            url.parse().map_err(|e| Error::Config(format!("the database URL cannot be used: {e}")))?;
+        if config.get_application_name().is_none() {
+            config.application_name("punctual");
+        }
+        config.connect_timeout(CONNECT_PATIENCE);
+        config.keepalives_idle(Duration::from_secs(15));
+        config.tcp_user_timeout(Duration::from_secs(20));
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
+            .max_size(pool_size.max(2))
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(POOL_PATIENCE))
+            .create_timeout(Some(CONNECT_PATIENCE))
+            .build()
+            .map_err(|e| Error::Config(format!("the connection pool cannot be made: {e}")))?;
+        Ok(Self { pool, config: Arc::new(config) })
+    }
+
+    /// Runs a verb in a writing transaction, to its end even if the caller goes away.
+    pub async fn write<R, T>(&self, call: Call<R, T>) -> Result<T>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let pool = self.pool.clone();
+        let task = tokio::spawn(async move { write_until_done(&pool, &call).await });
+        task.await.map_err(|e| Error::Unavailable(e.into()))?
+    }
+
+    /// Tells listeners of every process that there may be work.
+    pub async fn notify(&self) -> Result<()> {
+        let client = connection(&self.pool).await?;
+        client.batch_execute("notify punctual").await.map_err(trouble)
+    }
+}
+
+async fn connection(pool: &Pool) -> Result<Object> {
+    pool.get().await.map_err(|e| Error::Unavailable(e.into()))
+}
+
+async fn write_until_done<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
+    let mut tries = 1;
+    loop {
+        match write_once(pool, call).await {
+            Err(e) if tries < TRIES_MAX && clashed(&e) => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
+    let mut tx = Tx::Postgres(PostgresTx { client: connection(pool).await?, begun: false, now: None });
+    let result = call.steps(&mut tx).await;
+    #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
+    let Tx::Postgres(tx) = tx else { return result };
+    match result {
+        Ok(value) => tx.commit().await.map(|()| value),
+        Err(error) => {
+            tx.roll_back().await;
+            Err(error)
+        }
+    }
+}
+
+impl PostgresTx {
+    async fn commit(self) -> Result<()> {
+        if !self.begun {
+            return Ok(());
+        }
+        match self.client.batch_execute("commit").await {
+            Ok(()) => Ok(()),
+            Err(e) if e.as_db_error().is_none() => Err(Error::Unknown(e.into())),
+            Err(e) => Err(trouble(e)),
+        }
+    }
+
+    /// Rolls back; a connection that cannot even do that leaves the pool.
+    async fn roll_back(self) {
+        if self.begun && self.client.batch_execute("rollback").await.is_err() {
+            drop(Object::take(self.client));
+        }
+    }
+
+    /// The server's time, once per transaction.
+    pub async fn now(&mut self) -> Result<Timestamp> {
+        if let Some(now) = self.now {
+            return Ok(now);
+        }
+        let rows = self.query("select punctual.now_us()", &[]).await?;
+        let row = rows.first().ok_or_else(|| Error::Database("the clock gave no time".into()))?;
+        let now = row.time(0)?;
+        self.now = Some(now);
+        Ok(now)
+    }
+
+    /// Rows of a statement.
+    pub async fn query(&mut self, sql: &str, params: &[Value<'_>]) -> Result<Vec<Row>> {
+        let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
+        let asked = self.client.query(&statement, &values);
+        let rows = if self.begun {
+            asked.await
+        } else {
+            self.begun = true;
+            let (begun, rows) = tokio::join!(self.client.batch_execute("begin"), asked);
+            begun.and(rows)
+        };
+        Ok(rows.map_err(trouble)?.into_iter().map(Row::Postgres).collect())
+    }
+
+    /// Runs a statement.
+    pub async fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64> {
+        let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
+        let asked = self.client.execute(&statement, &values);
+        if self.begun {
+            return asked.await.map_err(trouble);
+        }
+        self.begun = true;
+        let (begun, count) = tokio::join!(self.client.batch_execute("begin"), asked);
+        begun.and(count).map_err(trouble)
+    }
+
+    /// All statements are sent before the first answer is awaited.
+    pub async fn each(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.begin().await?;
+        let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
+        let mut answers = Vec::with_capacity(rows.len());
+        for flight in rows.chunks(FLIGHT_STATEMENTS) {
+            answers.extend(self.fly(&statement, flight).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn fly(
+        &self,
+        statement: &tokio_postgres::Statement,
+        flight: &[Vec<Value<'_>>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let values: Vec<Vec<&(dyn ToSql + Sync)>> =
+            flight.iter().map(|row| row.iter().map(|v| v as _).collect()).collect();
+        let asked = values.iter().map(|v| self.client.query(statement, v));
+        let answers = try_join_all(asked).await.map_err(trouble)?;
+        Ok(answers.into_iter().map(|rows| rows.into_iter().map(Row::Postgres).collect()).collect())
+    }
+
+    async fn begin(&mut self) -> Result<()> {
+        if !self.begun {
+            self.begun = true;
+            self.client.batch_execute("begin").await.map_err(trouble)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a script of several statements, for migrations.
+    pub async fn script(&mut self, sql: &str) -> Result<()> {
+        self.begin().await?;
+        self.client.batch_execute(sql).await.map_err(trouble)
+    }
+}
+
+/// Statements in flight at once: bounds what the server must buffer.
+const FLIGHT_STATEMENTS: usize = 256;
+
+/// Whether the transaction lost against another one and may simply be tried again.
+fn clashed(e: &Error) -> bool {
+    let Error::Database(source) = e else { return false };
+    let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    matches!(code, Some(c) if *c == SqlState::T_R_DEADLOCK_DETECTED || *c == SqlState::T_R_SERIALIZATION_FAILURE)
+}
+
+pub(super) fn trouble(e: tokio_postgres::Error) -> Error {
+    let unavailable = e.as_db_error().is_none_or(|db| {
+        let code = db.code().code();
+        // Connection trouble, shutting down, out of resources, and a read-only server.
+        code.starts_with("08") || code.starts_with("57P") || code.starts_with("53") || code == "25006"
+    });
+    if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+}
+
+pub(super) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {
+    let value = match row.columns().get(n).map(tokio_postgres::Column::type_) {
+        Some(&Type::INT4) => row.try_get::<_, Option<i32>>(n).map(|v| v.map(i64::from)),
+        Some(&Type::INT2) => row.try_get::<_, Option<i16>>(n).map(|v| v.map(i64::from)),
+        _ => row.try_get::<_, Option<i64>>(n),
+    };
+    value.map_err(|e| Error::Database(e.into()))
+}
+
+pub(super) fn text(row: &tokio_postgres::Row, n: usize) -> Result<Option<String>> {
+    row.try_get::<_, Option<String>>(n).map_err(|e| Error::Database(e.into()))
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Value::Null => Ok(IsNull::Yes),
+            Value::Int(v) => int_to_sql(*v, ty, out),
+            Value::Text(v) => v.to_sql(&Type::TEXT, out),
+            Value::Texts(v) => v.to_sql(&Type::TEXT_ARRAY, out),
+            Value::Ints(v) if *ty == Type::INT4_ARRAY => narrow(v)?.to_sql(ty, out),
+            Value::Ints(v) => v.to_sql(&Type::INT8_ARRAY, out),
+            Value::MaybeInts(v) => v.to_sql(&Type::INT8_ARRAY, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+fn int_to_sql(v: i64, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    match *ty {
+        Type::INT4 => i32::try_from(v)?.to_sql(ty, out),
+        Type::INT2 => i16::try_from(v)?.to_sql(ty, out),
+        _ => v.to_sql(&Type::INT8, out),
+    }
+}
+
+fn narrow(v: &[i64]) -> Result<Vec<i32>, std::num::TryFromIntError> {
+    v.iter().map(|n| i32::try_from(*n)).collect()
+}

@@ -1,0 +1,107 @@
+//! Retention: history leaves in small batches, so that nobody waits for it.
+//!
+//! A message is dropped when it is older than its queue keeps it *and* nothing is left of
+//! it: no work, no follower, no open claim, no dead letter. The checks lean on one fact:
+//! a work row stands at the time its last attempt named, or at the message's own.
+
+use super::Store;
+use super::tx::Tx;
+use super::value::{Value, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::limits;
+use std::time::Duration;
+
+/// How far one pass has come through the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// The last message that was looked at; the next step begins behind it.
+    pub cursor: i64,
+    /// Messages dropped by this step.
+    pub messages: usize,
+    /// Whether the pass is through.
+    pub finished: bool,
+}
+
+impl Store {
+    /// One step of a pass through the messages, beginning behind `cursor`.
+    pub async fn prune_messages(&self, cursor: i64, default_retention: Duration) -> Result<Pruned> {
+        self.write((cursor, default_retention), |tx, (cursor, retention)| {
+            Box::pin(prune_messages(tx, *cursor, *retention))
+        })
+        .await
+    }
+
+    /// Drops finished claims, answers and admitted ids that are past their time; answers
+    /// how many rows went.
+    pub async fn prune_rest(&self, claims_kept: Duration) -> Result<u64> {
+        self.write(claims_kept, |tx, kept| Box::pin(prune_rest(tx, *kept))).await
+    }
+}
+
+async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result<Pruned> {
+    let now = tx.now().await?;
+    let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
+    let rows = tx.query(OLD_ENOUGH, params![cursor, limit, now, micros(retention)]).await?;
+    let mut ids = Vec::with_capacity(rows.len());
+    let mut step = Pruned { cursor, messages: 0, finished: rows.len() < limits::PRUNE_ROWS };
+    for row in &rows {
+        step.cursor = row.int(0)?;
+        if row.flag(1)? {
+            ids.push(step.cursor);
+        }
+    }
+    step.finished |= stop_at(tx, step.cursor, now).await?;
+    if !ids.is_empty() {
+        tx.execute("delete from punctual.attempt where message_id = any($1::bigint[])", &[Value::Ints(&ids)]).await?;
+        tx.execute("delete from punctual.message where id = any($1::bigint[])", &[Value::Ints(&ids)]).await?;
+        step.messages = ids.len();
+    }
+    Ok(step)
+}
+
+fn micros(d: Duration) -> i64 {
+    i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The youngest messages need not be looked at: no queue keeps less than a minute.
+async fn stop_at(tx: &mut Tx, cursor: i64, now: Timestamp) -> Result<bool> {
+    let row = tx.first("select created_at from punctual.message where id = $1", params![cursor]).await?;
+    let created = row.map(|row| row.time(0)).transpose()?;
+    Ok(created.is_some_and(|at| at > now.minus(Duration::from_secs(1))))
+}
+
+const OLD_ENOUGH: &str = "\
+    select m.id, case when m.created_at < $3 - coalesce( \
+            (select max(coalesce(l.retention_us, $4)) from punctual.lane l \
+                where l.tenant_id = m.tenant_id and l.topic = m.topic), $4) \
+        and not exists (select 1 from punctual.claim c \
+            where c.finished_at is null and c.first_id <= m.id and c.last_id >= m.id) \
+        and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
+        and not exists (select 1 from punctual.work w where w.lane_id = 0 \
+            and w.due_at = coalesce(m.due_at, m.created_at) and w.message_id = m.id) \
+        and not exists (select 1 from punctual.lane l \
+            join punctual.work w on w.lane_id = l.id and w.message_id = m.id and w.due_at = coalesce( \
+                (select a.next_due from punctual.attempt a \
+                    where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), \
+                m.due_at, m.created_at) \
+            where l.tenant_id = m.tenant_id and l.topic = m.topic) \
+        and (m.key is null or not exists (select 1 from punctual.lane l \
+            join punctual.follower f on f.lane_id = l.id and f.key = m.key and f.message_id = m.id \
+            where l.tenant_id = m.tenant_id and l.topic = m.topic)) \
+        then 1 else 0 end \
+    from punctual.message m where m.id > $1 order by m.id limit $2";
+
+async fn prune_rest(tx: &mut Tx, claims_kept: Duration) -> Result<u64> {
+    let now = tx.now().await?;
+    let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
+    let claims = tx.execute(OLD_CLAIMS, params![now.minus(claims_kept), limit]).await?;
+    let answers = tx.execute(OLD_ANSWERS, params![now.minus(limits::ANSWER_RETENTION)]).await?;
+    let admitted = tx.execute(OLD_ADMITTED, params![now.minus(limits::ADMITTED_RETENTION)]).await?;
+    Ok(claims + answers + admitted)
+}
+
+const OLD_CLAIMS: &str = "delete from punctual.claim where token in (select token from punctual.claim \
+    where finished_at is not null and finished_at < $1 order by finished_at limit $2)";
+const OLD_ANSWERS: &str = "delete from punctual.answer where asked_at < $1";
+const OLD_ADMITTED: &str = "delete from punctual.admitted where seen_at < $1";

@@ -1,0 +1,94 @@
+//! Reaping: a crash loses nothing.
+//!
+//! A claim whose lease ran out (by the authority's clock) is closed under its row's lock,
+//! and its open items come back, with backoff. A claim that is being settled or extended
+//! at this moment is skipped. Items that are not known to have started count against a
+//! separate, higher limit, and from then on are claimed alone.
+
+use super::Store;
+use super::queues;
+use super::settle::{Aftermath, read_items};
+use super::tx::Tx;
+use super::value::params;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::LaneId;
+use crate::rules::attempt::Verdict;
+use crate::rules::claim::{self, Item};
+use std::collections::HashSet;
+
+/// Claims that one transaction reaps.
+const REAP_CLAIMS: i64 = 20;
+
+/// What a reaping found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// Claims that were closed.
+    pub claims: usize,
+    /// Items that came back.
+    pub returned: usize,
+    /// Items that had run out of attempts.
+    pub dead: usize,
+    /// When the next lease ends, if nothing happens before.
+    pub next: Option<Timestamp>,
+}
+
+impl Store {
+    /// Closes claims whose lease ran out, a bounded number at a time.
+    pub async fn reap(&self, seed: u64) -> Result<Reaped> {
+        self.write(seed, |tx, seed| Box::pin(reap(tx, *seed))).await
+    }
+}
+
+async fn reap(tx: &mut Tx, seed: u64) -> Result<Reaped> {
+    let now = tx.now().await?;
+    let mut reaped = Reaped::default();
+    for row in tx.query(EXPIRED, params![now, REAP_CLAIMS]).await? {
+        let items = match row.maybe_text(3)? {
+            Some(open) => read_items(&open)?,
+            None => read_items(&row.text(2)?)?,
+        };
+        let text = claim::write(&items);
+        tx.execute(CLOSE, params![row.text(0)?.as_str(), now, &text]).await?;
+        let lost = Lost { owner: row.text(1)?, started: row.flag(4)?, items };
+        lost.bring_back(tx, now, seed, &mut reaped).await?;
+        reaped.claims += 1;
+    }
+    let next = tx.first(NEXT_END, &[]).await?;
+    reaped.next = next.map_or(Ok(None), |row| row.maybe_time(0))?;
+    Ok(reaped)
+}
+
+struct Lost {
+    owner: String,
+    started: bool,
+    items: Vec<Item>,
+}
+
+impl Lost {
+    async fn bring_back(self, tx: &mut Tx, now: Timestamp, seed: u64, reaped: &mut Reaped) -> Result<()> {
+        let ids: HashSet<LaneId> = self.items.iter().map(Item::lane).collect();
+        let lanes = queues::lanes(tx, &ids).await?;
+        let error = format!("the lease of {} ran out", self.owner);
+        let mut aftermath = Aftermath::new(&self.owner, now);
+        for item in &self.items {
+            let lane = lanes.get(&item.lane());
+            let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
+            let verdict = patience.after_reap(item, self.started, seed ^ item.message().0.unsigned_abs());
+            let unstarted = item.unstarted() + u32::from(!self.started);
+            let back = Item(item.0, item.1, item.2, unstarted, item.4.clone());
+            match verdict {
+                Verdict::Again(_) => reaped.returned += 1,
+                Verdict::Dead => reaped.dead += 1,
+            }
+            aftermath.end(&back, lane, "reaped", &error, verdict);
+        }
+        aftermath.write(tx).await
+    }
+}
+
+const EXPIRED: &str = "select token, owner, items, open, started from punctual.claim \
+    where finished_at is null and lease_until <= $1 order by lease_until limit $2 for update skip locked";
+const CLOSE: &str =
+    "update punctual.claim set finished_at = $2, ending = 'reaped', open = $3 where token = $1";
+const NEXT_END: &str = "select min(lease_until) from punctual.claim where finished_at is null";

@@ -1,0 +1,76 @@
+//! Scouting: which lanes have work, and when the next of it is due.
+//!
+//! One look walks from lane to lane through the index (it never counts rows), so it costs
+//! as much as there are lanes with work, however much work that is. It uses no hint: what
+//! a hint would hide, a scout finds.
+
+use super::Store;
+use super::tx::Tx;
+use super::value::params;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::LaneId;
+use crate::base::tenant::Tenant;
+
+/// A lane that has work, now or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The lane.
+    pub lane: LaneId,
+    /// Whose it is; `None` for what is not routed yet.
+    pub tenant: Option<Tenant>,
+    /// The topic.
+    pub topic: String,
+    /// The subscription, empty for the topic's own queue.
+    pub subscription: String,
+    /// Whether nothing may be claimed from it.
+    pub paused: bool,
+    /// When its first item is due.
+    pub first_due: Timestamp,
+}
+
+/// What a look saw.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The authority's time.
+    pub now: Timestamp,
+    /// Lanes with work, by id.
+    pub lanes: Vec<Sighting>,
+    /// Whether there may be more beyond the last one.
+    pub more: bool,
+}
+
+impl Store {
+    /// Looks at up to `limit` lanes with work whose id is above `after`.
+    pub async fn scout(&self, after: LaneId, limit: usize) -> Result<View> {
+        self.read((after, limit), |tx, (after, limit)| Box::pin(scout(tx, *after, *limit))).await
+    }
+}
+
+async fn scout(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
+    let now = tx.now().await?;
+    let rows = tx.query(SCOUT, params![after.0, i64::try_from(limit).unwrap_or(i64::MAX)]).await?;
+    let mut lanes = Vec::with_capacity(rows.len());
+    for row in &rows {
+        lanes.push(Sighting {
+            lane: LaneId(row.int(0)?),
+            first_due: row.time(1)?,
+            tenant: row.maybe_int(2)?.map(Tenant::from_row),
+            topic: row.maybe_text(3)?.unwrap_or_default(),
+            subscription: row.maybe_text(4)?.unwrap_or_default(),
+            paused: row.maybe_int(5)?.unwrap_or(0) != 0,
+        });
+    }
+    Ok(View { now, more: lanes.len() == limit, lanes })
+}
+
+const SCOUT: &str = "\
+    with recursive seen (lane_id) as ( \
+        select min(w.lane_id) from punctual.work w where w.lane_id > $1 \
+        union all \
+        select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
+        from seen where seen.lane_id is not null) \
+    select s.lane_id, (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id), \
+        l.tenant_id, l.topic, l.subscription, l.paused \
+    from (select lane_id from seen where lane_id is not null limit $2) s \
+    left join punctual.lane l on l.id = s.lane_id order by s.lane_id";

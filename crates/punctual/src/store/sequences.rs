@@ -1,0 +1,123 @@
+//! Sequences: messages of one key are handled in order, one at a time.
+//!
+//! Keyed messages wait like all others. When one is claimed it takes the head of its
+//! sequence, or, if another holds it, is set aside as a follower. When the head is
+//! settled for good, the next follower goes back to the waiting work and becomes head.
+//! So an enqueue takes no lock at all, and only heads are ever handed out.
+//!
+//! Both sides lock the sequence's row before they look at its followers, in key order:
+//! a follower is never left behind without a head.
+
+use super::tx::Tx;
+use super::value::Value;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{LaneId, MessageId};
+use crate::rules::claim::Item;
+
+/// Of rows taken from the work table, keeps those without a key and the heads of their
+/// sequences; the others become followers.
+pub(super) async fn keep_heads<T>(
+    tx: &mut Tx,
+    rows: Vec<T>,
+    item: fn(&T) -> &Item,
+    due_at: fn(&T) -> Timestamp,
+) -> Result<Vec<T>> {
+    if rows.iter().all(|row| item(row).key().is_none()) {
+        return Ok(rows);
+    }
+    let mut keyed: Vec<usize> = (0..rows.len()).filter(|n| item(&rows[*n]).key().is_some()).collect();
+    keyed.sort_by(|a, b| {
+        let place = |n: &usize| (item(&rows[*n]).lane(), item(&rows[*n]).key(), due_at(&rows[*n]), *n);
+        place(a).cmp(&place(b))
+    });
+    let takers: Vec<Vec<Value<'_>>> = keyed
+        .iter()
+        .map(|n| item(&rows[*n]))
+        .map(|i| vec![i.lane().0.into(), i.key().into(), i.message().0.into()])
+        .collect();
+    let heads = tx.each(TAKE_HEAD, &takers).await?;
+    let mut waits = vec![false; rows.len()];
+    let mut followers = Vec::new();
+    for (n, head) in keyed.iter().zip(&heads) {
+        let i = item(&rows[*n]);
+        let head = head.first().map(|row| row.int(0)).transpose()?;
+        if head != Some(i.message().0) {
+            waits[*n] = true;
+            followers.push(follower(i, due_at(&rows[*n])));
+        }
+    }
+    tx.each(ADD_FOLLOWER, &followers).await?;
+    drop(takers);
+    drop(followers);
+    Ok(rows.into_iter().zip(waits).filter(|(_, waits)| !waits).map(|(row, _)| row).collect())
+}
+
+/// A follower was not handed out, so this claim does not count as an attempt.
+fn follower(i: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
+    let attempts = i64::from(i.attempt()) - 1;
+    vec![
+        i.lane().0.into(),
+        i.key().into(),
+        due_at.into(),
+        i.message().0.into(),
+        attempts.into(),
+        i64::from(i.unstarted()).into(),
+    ]
+}
+
+/// Takes the head if it is free, locks the row in any case, and tells who is head.
+const TAKE_HEAD: &str = "insert into punctual.sequence as s (lane_id, key, head) values ($1, $2, $3) \
+    on conflict (lane_id, key) do update set head = s.head returning head";
+const ADD_FOLLOWER: &str = "insert into punctual.follower \
+        (lane_id, key, due_at, message_id, attempts, unstarted) \
+    values ($1, $2, $3, $4, $5, $6) on conflict do nothing";
+
+/// These messages are out of their sequences' way: the next of each key may be claimed.
+/// A message that is not its sequence's head changes nothing.
+pub(super) async fn release(tx: &mut Tx, done: &[(LaneId, &str, MessageId)]) -> Result<()> {
+    let mut done = done.to_vec();
+    done.sort_unstable();
+    let heads = tx.each(LOCK_HEAD, &place_values(&done)).await?;
+    let mut free = Vec::new();
+    for (place, head) in done.iter().zip(&heads) {
+        if head.first().map(|row| row.int(0)).transpose()? == Some(place.2.0) {
+            free.push(*place);
+        }
+    }
+    let next = tx.each(NEXT_FOLLOWER, &place_values(&free)).await?;
+    let mut ended = Vec::new();
+    let (mut gone, mut heads, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    for ((lane, key, _), next) in free.iter().zip(&next) {
+        let (lane, key) = (Value::from(lane.0), Value::from(*key));
+        let Some(row) = next.first() else {
+            ended.push(vec![lane, key]);
+            continue;
+        };
+        let (due, message) = (Value::from(row.int(0)?), Value::from(row.int(1)?));
+        gone.push(vec![lane, key, due, message]);
+        heads.push(vec![lane, key, message]);
+        again.push(vec![message, lane, due, row.int(2)?.into(), row.int(3)?.into(), key]);
+    }
+    tx.each(END_SEQUENCE, &ended).await?;
+    tx.each(DELETE_FOLLOWER, &gone).await?;
+    tx.each(SET_HEAD, &heads).await?;
+    tx.each(WORK_AGAIN, &again).await?;
+    Ok(())
+}
+
+fn place_values<'a>(of: &[(LaneId, &'a str, MessageId)]) -> Vec<Vec<Value<'a>>> {
+    of.iter().map(|(lane, key, _)| vec![lane.0.into(), (*key).into()]).collect()
+}
+
+const LOCK_HEAD: &str = "select head from punctual.sequence where lane_id = $1 and key = $2 for update";
+const END_SEQUENCE: &str = "delete from punctual.sequence where lane_id = $1 and key = $2";
+const NEXT_FOLLOWER: &str = "select due_at, message_id, attempts, unstarted from punctual.follower \
+    where lane_id = $1 and key = $2 order by due_at, message_id limit 1";
+const DELETE_FOLLOWER: &str = "delete from punctual.follower \
+    where lane_id = $1 and key = $2 and due_at = $3 and message_id = $4";
+const SET_HEAD: &str = "update punctual.sequence set head = $3 where lane_id = $1 and key = $2";
+
+/// Puts an item back among what waits.
+pub(super) const WORK_AGAIN: &str = "insert into punctual.work \
+        (message_id, lane_id, due_at, attempts, unstarted, key) values ($1, $2, $3, $4, $5, $6)";

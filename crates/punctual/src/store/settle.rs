@@ -1,0 +1,379 @@
+//! Settling: what a claimer says about the items it holds.
+//!
+//! Every settlement first takes the claim's row by its token. If the claim is gone or was
+//! reaped, nothing is written and the claimer is told [`Outcome::LostClaim`]. A claim may
+//! be settled in parts; an item that was settled before answers
+//! [`Outcome::AlreadyFinished`], for as long as claims are kept. Only exceptions (again,
+//! dead) write rows of their own; a batch that went well is one update.
+//!
+//! A token holds until its claim is reaped, even a moment after the lease's end: work that
+//! was done while the database was away is not done again if nobody else took it.
+
+use super::Store;
+use super::queues::{self, Lane};
+use super::tx::Tx;
+use super::value::{Value, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{LaneId, MessageId, Token};
+use crate::base::limits;
+use crate::rules::attempt::{Retry, Verdict};
+use crate::rules::claim::{self, Item};
+use crate::rules::queue::DeadHead;
+use std::collections::{HashMap, HashSet};
+
+/// What happened to an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// It is done.
+    Ack,
+    /// It did not work out; try again.
+    Abandon {
+        /// Why, for the history.
+        error: String,
+        /// When.
+        retry: Retry,
+    },
+    /// It will never work out; dead until replayed.
+    Fail {
+        /// Why, for the history.
+        error: String,
+    },
+    /// It was never begun; as if it had not been claimed.
+    Release,
+}
+
+/// Items of one claim, each with its word.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    /// The claim.
+    pub token: Token,
+    /// The words.
+    pub words: Vec<(MessageId, Word)>,
+}
+
+/// What a settlement did to one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Outcome {
+    /// As told.
+    Done,
+    /// The claim was lost; nothing was written.
+    LostClaim,
+    /// It was settled before, by the same claim; nothing was written.
+    AlreadyFinished,
+    /// This claim never held it; nothing was written.
+    NotFound,
+}
+
+struct Request {
+    settlements: Vec<Settlement>,
+    /// Only items of this lane may be touched.
+    within: Option<LaneId>,
+    seed: u64,
+}
+
+impl Store {
+    /// Settles claims whose items all went well and have no key; answers those that held.
+    pub async fn ack_whole(&self, tokens: Vec<Token>) -> Result<HashSet<Token>> {
+        self.write(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await
+    }
+
+    /// Settles items of claims; answers in the order given. With `within`, items of other
+    /// lanes are not found.
+    pub async fn settle(
+        &self,
+        settlements: Vec<Settlement>,
+        within: Option<LaneId>,
+        seed: u64,
+    ) -> Result<Vec<Vec<Outcome>>> {
+        let items: usize = settlements.iter().map(|s| s.words.len()).sum();
+        if items > limits::BATCH_ITEMS_MAX {
+            let said = format!("{items} items, at most {} are allowed", limits::BATCH_ITEMS_MAX);
+            return Err(Error::invalid("items", said));
+        }
+        let request = Request { settlements, within, seed };
+        self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await
+    }
+}
+
+async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
+    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.0.as_str())).collect();
+    let now = match tx.dialect() {
+        // The server fills in its own time, which saves a question.
+        super::dialect::Dialect::Postgres => Value::Null,
+        super::dialect::Dialect::Sqlite => tx.now().await?.into(),
+    };
+    let sql = tx.dialect().pick(ACK_WHOLE_AT_SERVER_TIME, ACK_WHOLE);
+    let rows = tx.query(sql, &[now, Value::Texts(&texts)]).await?;
+    rows.iter().map(|row| row.text(0).map(Token)).collect()
+}
+
+const ACK_WHOLE: &str = "update punctual.claim set finished_at = $1, ending = 'settled', open = '[]' \
+    where token = any($2::text[]) and finished_at is null returning token";
+const ACK_WHOLE_AT_SERVER_TIME: &str = "update punctual.claim \
+    set finished_at = coalesce($1::bigint, punctual.now_us()), ending = 'settled', open = '[]' \
+    where token = any($2::text[]) and finished_at is null returning token";
+
+async fn settle_all(tx: &mut Tx, request: &Request) -> Result<Vec<Vec<Outcome>>> {
+    let mut order: Vec<usize> = (0..request.settlements.len()).collect();
+    // Claims are locked in one order, whoever settles them.
+    order.sort_by(|a, b| request.settlements[*a].token.cmp(&request.settlements[*b].token));
+    let mut outcomes = vec![Vec::new(); request.settlements.len()];
+    for n in order {
+        outcomes[n] = settle_one(tx, &request.settlements[n], request).await?;
+    }
+    Ok(outcomes)
+}
+
+/// A claim row as a settlement sees it.
+struct Held {
+    owner: String,
+    items: Vec<Item>,
+    open: Vec<Item>,
+    finished: bool,
+    reaped: bool,
+}
+
+async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> Result<Vec<Outcome>> {
+    let Some(mut held) = take_claim(tx, &settlement.token).await? else {
+        return Ok(vec![Outcome::LostClaim; settlement.words.len()]);
+    };
+    let mut outcomes = Vec::with_capacity(settlement.words.len());
+    let mut said: Vec<(Item, &Word)> = Vec::new();
+    for (message, word) in &settlement.words {
+        outcomes.push(held.hear(*message, request.within, word, &mut said));
+    }
+    if said.is_empty() {
+        return Ok(outcomes);
+    }
+    let now = tx.now().await?;
+    apply(tx, &held.owner, &said, now, request.seed).await?;
+    write_back(tx, &settlement.token, &held.open, now).await?;
+    Ok(outcomes)
+}
+
+impl Held {
+    /// Takes an item out of what is open, or says why not.
+    fn hear<'w>(
+        &mut self,
+        message: MessageId,
+        within: Option<LaneId>,
+        word: &'w Word,
+        said: &mut Vec<(Item, &'w Word)>,
+    ) -> Outcome {
+        let is_it = |i: &Item| i.message() == message && within.is_none_or(|lane| lane == i.lane());
+        let open = self.open.iter().position(is_it);
+        match open {
+            Some(at) if !self.finished => {
+                said.push((self.open.remove(at), word));
+                Outcome::Done
+            }
+            Some(_) if self.reaped => Outcome::LostClaim,
+            _ if self.items.iter().any(is_it) => Outcome::AlreadyFinished,
+            _ => Outcome::NotFound,
+        }
+    }
+}
+
+async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
+    let Some(row) = tx.first(TAKE_CLAIM, params![token.0.as_str()]).await? else { return Ok(None) };
+    let items = read_items(&row.text(1)?)?;
+    let open = row.maybe_text(2)?.map(|text| read_items(&text)).transpose()?;
+    let ending = row.maybe_text(3)?;
+    Ok(Some(Held {
+        owner: row.text(0)?,
+        open: open.unwrap_or_else(|| items.clone()),
+        items,
+        finished: ending.is_some(),
+        reaped: ending.as_deref() == Some("reaped"),
+    }))
+}
+
+const TAKE_CLAIM: &str = "select owner, items, open, ending from punctual.claim where token = $1 for update";
+
+pub(super) fn read_items(text: &str) -> Result<Vec<Item>> {
+    claim::read(text).map_err(|e| Error::Database(e.into()))
+}
+
+async fn write_back(tx: &mut Tx, token: &Token, open: &[Item], now: Timestamp) -> Result<()> {
+    let text = claim::write(open);
+    if open.is_empty() {
+        tx.execute(FINISH, params![token.0.as_str(), now]).await?;
+    } else {
+        tx.execute(KEEP_OPEN, params![token.0.as_str(), &text]).await?;
+    }
+    Ok(())
+}
+
+const FINISH: &str =
+    "update punctual.claim set finished_at = $2, ending = 'settled', open = '[]' where token = $1";
+const KEEP_OPEN: &str = "update punctual.claim set open = $2 where token = $1";
+
+async fn apply(tx: &mut Tx, owner: &str, said: &[(Item, &Word)], now: Timestamp, seed: u64) -> Result<()> {
+    let lanes = exceptional_lanes(tx, said).await?;
+    let mut aftermath = Aftermath::new(owner, now);
+    for (item, word) in said {
+        let lane = lanes.get(&item.lane());
+        aftermath.add(item, word, lane, seed);
+    }
+    aftermath.write(tx).await
+}
+
+/// Lanes whose settings are needed: only those of items that did not go well.
+async fn exceptional_lanes(tx: &mut Tx, said: &[(Item, &Word)]) -> Result<HashMap<LaneId, Lane>> {
+    let troubled = |word: &Word| matches!(word, Word::Abandon { .. } | Word::Fail { .. });
+    let ids: HashSet<LaneId> = said.iter().filter(|(_, w)| troubled(w)).map(|(i, _)| i.lane()).collect();
+    if ids.is_empty() { Ok(HashMap::new()) } else { queues::lanes(tx, &ids).await }
+}
+
+/// What a settlement or a reaping leaves behind, gathered and then written as sets.
+pub(super) struct Aftermath<'a> {
+    owner: &'a str,
+    now: Timestamp,
+    again: Vec<(Item, Timestamp)>,
+    attempts: Vec<Failure>,
+    dead: Vec<(Item, i64, String)>,
+    out_of_the_way: Vec<Item>,
+    untouched: Vec<Item>,
+}
+
+struct Failure {
+    item: Item,
+    outcome: &'static str,
+    error: String,
+    next_due: Option<Timestamp>,
+}
+
+impl<'a> Aftermath<'a> {
+    pub(super) const fn new(owner: &'a str, now: Timestamp) -> Self {
+        Self {
+            owner,
+            now,
+            again: Vec::new(),
+            attempts: Vec::new(),
+            dead: Vec::new(),
+            out_of_the_way: Vec::new(),
+            untouched: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, item: &Item, word: &Word, lane: Option<&Lane>, seed: u64) {
+        let seed = seed ^ item.message().0.unsigned_abs();
+        match word {
+            Word::Ack => self.out_of_the_way.push(item.clone()),
+            Word::Release => self.untouched.push(item.clone()),
+            Word::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
+            Word::Abandon { error, retry } => {
+                let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
+                let verdict = patience.after_abandon(item, *retry, seed);
+                self.end(item, lane, "abandoned", error, verdict);
+            }
+        }
+    }
+
+    /// An attempt did not end well: it is written down, and the item comes back or dies.
+    pub(super) fn end(
+        &mut self,
+        item: &Item,
+        lane: Option<&Lane>,
+        outcome: &'static str,
+        error: &str,
+        verdict: Verdict,
+    ) {
+        let error: String = error.chars().filter(|c| *c != '\0').take(limits::ERROR_CHARS_MAX).collect();
+        let next_due = match verdict {
+            Verdict::Again(wait) => Some(self.now.plus(wait)),
+            Verdict::Dead => None,
+        };
+        if let Some(due) = next_due {
+            self.again.push((item.clone(), due));
+        } else {
+            self.dead.push((item.clone(), lane.map_or(1, |l| l.tenant.id()), error.clone()));
+            if lane.is_some_and(|l| l.settings.dead_head == DeadHead::Pass) {
+                self.out_of_the_way.push(item.clone());
+            }
+        }
+        self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
+    }
+
+    pub(super) async fn write(self, tx: &mut Tx) -> Result<()> {
+        let again: Vec<Vec<Value<'_>>> = self.again.iter().map(|(i, due)| work_row(i, *due)).collect();
+        tx.each(super::sequences::WORK_AGAIN, &again).await?;
+        let untouched: Vec<Vec<Value<'_>>> = self.untouched.iter().map(untouched_row).collect();
+        tx.each(WORK_UNTOUCHED, &untouched).await?;
+        let attempts: Vec<Vec<Value<'_>>> =
+            self.attempts.iter().map(|f| f.row(self.owner, self.now)).collect();
+        tx.each(ADD_ATTEMPT, &attempts).await?;
+        let dead: Vec<Vec<Value<'_>>> =
+            self.dead.iter().map(|(i, tenant, error)| dead_row(i, *tenant, error, self.now)).collect();
+        tx.each(ADD_DEAD, &dead).await?;
+        let done: Vec<(LaneId, &str, MessageId)> =
+            self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
+        super::sequences::release(tx, &done).await
+    }
+}
+
+fn work_row(item: &Item, due: Timestamp) -> Vec<Value<'_>> {
+    let (attempts, unstarted) = (i64::from(item.attempt()), i64::from(item.unstarted()));
+    vec![
+        item.message().0.into(),
+        item.lane().0.into(),
+        due.into(),
+        attempts.into(),
+        unstarted.into(),
+        item.key().into(),
+    ]
+}
+
+/// As if it had not been claimed: one attempt fewer, and back at its old place.
+fn untouched_row(item: &Item) -> Vec<Value<'_>> {
+    let (attempts, unstarted) = (i64::from(item.attempt()) - 1, i64::from(item.unstarted()));
+    vec![
+        item.message().0.into(),
+        item.lane().0.into(),
+        attempts.into(),
+        unstarted.into(),
+        item.key().into(),
+    ]
+}
+
+impl Failure {
+    fn row<'a>(&'a self, owner: &'a str, now: Timestamp) -> Vec<Value<'a>> {
+        vec![
+            self.item.message().0.into(),
+            self.item.lane().0.into(),
+            i64::from(self.item.attempt()).into(),
+            now.into(),
+            owner.into(),
+            self.outcome.into(),
+            self.error.as_str().into(),
+            self.next_due.map(Timestamp::as_micros).into(),
+        ]
+    }
+}
+
+fn dead_row<'a>(item: &'a Item, tenant: i64, error: &'a str, now: Timestamp) -> Vec<Value<'a>> {
+    vec![
+        tenant.into(),
+        item.lane().0.into(),
+        item.message().0.into(),
+        item.key().into(),
+        i64::from(item.attempt()).into(),
+        now.into(),
+        error.into(),
+    ]
+}
+
+/// A work row stands at the time its last attempt named, or at the message's own.
+const WORK_UNTOUCHED: &str = "insert into punctual.work \
+        (message_id, lane_id, due_at, attempts, unstarted, key) \
+    select m.id, $2, coalesce((select a.next_due from punctual.attempt a \
+            where a.message_id = $1 and a.lane_id = $2 order by a.id desc limit 1), \
+        m.due_at, m.created_at), $3, $4, $5 \
+    from punctual.message m where m.id = $1";
+const ADD_ATTEMPT: &str = "insert into punctual.attempt \
+        (message_id, lane_id, number, at, owner, outcome, error, next_due) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+const ADD_DEAD: &str = "insert into punctual.dead_letter \
+        (tenant_id, lane_id, message_id, key, attempts, died_at, error) \
+    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";

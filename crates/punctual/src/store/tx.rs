@@ -1,0 +1,90 @@
+//! One transaction, on either database.
+//!
+//! A verb is an async function over a [`Tx`]. On Postgres its statements travel to the
+//! server; on SQLite they run at once on the writer's own thread, so the same function
+//! is polled there exactly once and is then done. A verb must therefore await nothing
+//! but its `Tx`.
+
+use super::dialect::Dialect;
+use super::value::{Row, Value};
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use std::pin::Pin;
+
+/// What a verb returns: its statements, on their way.
+pub type Steps<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
+
+/// A verb with its request: what is run in a transaction, again if the whole must be
+/// tried again.
+pub struct Call<R, T> {
+    /// What was asked for.
+    pub request: R,
+    /// The verb.
+    pub run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+}
+
+impl<R, T> Call<R, T> {
+    /// The verb's statements for one try.
+    pub fn steps<'t>(&'t self, tx: &'t mut Tx) -> Steps<'t, T> {
+        (self.run)(tx, &self.request)
+    }
+}
+
+/// An open transaction.
+#[derive(Debug)]
+pub enum Tx {
+    /// On a pooled connection.
+    #[cfg(feature = "postgres")]
+    Postgres(super::postgres::PostgresTx),
+    /// On the writer's or a reader's thread.
+    #[cfg(feature = "sqlite")]
+    Sqlite(super::sqlite::SqliteTx),
+}
+
+macro_rules! on_each {
+    ($self:ident, $tx:ident => $postgres:expr, $sqlite:expr) => {
+        match $self {
+            #[cfg(feature = "postgres")]
+            Tx::Postgres($tx) => $postgres,
+            #[cfg(feature = "sqlite")]
+            Tx::Sqlite($tx) => $sqlite,
+        }
+    };
+}
+
+impl Tx {
+    /// Which words this transaction speaks.
+    pub const fn dialect(&self) -> Dialect {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Dialect::Postgres,
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// The authority's time, the same for the whole transaction.
+    pub async fn now(&mut self) -> Result<Timestamp> {
+        on_each!(self, tx => tx.now().await, tx.now())
+    }
+
+    /// Rows of a statement.
+    pub async fn query(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<Vec<Row>> {
+        on_each!(self, tx => tx.query(sql, params).await, tx.query(sql, params))
+    }
+
+    /// The first row of a statement, if there is one.
+    pub async fn first(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<Option<Row>> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Runs a statement; answers how many rows it touched.
+    pub async fn execute(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<u64> {
+        on_each!(self, tx => tx.execute(sql, params).await, tx.execute(sql, params))
+    }
+
+    /// Runs one statement for many rows: in one flight on Postgres, prepared once on SQLite.
+    pub async fn each(&mut self, sql: &'static str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>> {
+        on_each!(self, tx => tx.each(sql, rows).await, tx.each(sql, rows))
+    }
+}
