@@ -1,9 +1,9 @@
 //! A PostgreSQL server of one's own: found, initialised in a temporary folder, started on a free
 //! port, and gone again when the value is dropped.
 //!
-//! Promises: once it runs, nothing is left, neither process nor folder, when the value is dropped, the
-//! process panics or is killed. The server is the child of a small shell that waits on a
-//! pipe; the pipe closes with us, whatever the reason. As root the server runs as `postgres` (or
+//! Promises: once it runs, nothing is left of it, neither process nor folder, when the value is
+//! dropped, the process panics, or it is killed. The server is the child of a small shell that waits
+//! on a pipe; the pipe closes with us, whatever the reason. As root the server runs as `postgres` (or
 //! `nobody`), because PostgreSQL refuses root. It listens on 127.0.0.1 only, trusting every caller.
 //!
 //! Not promised: that the disk under the folder is a real one. A temporary folder in memory makes

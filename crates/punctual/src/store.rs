@@ -103,7 +103,7 @@ impl Store {
             #[cfg(feature = "sqlite")]
             Backend::Sqlite(db) => db.read(call).await,
             #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.write(call).await,
+            Backend::Postgres(db) => db.read(call).await,
         }
     }
 }

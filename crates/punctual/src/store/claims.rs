@@ -155,9 +155,13 @@ async fn hold(
     }
     let mut messages = messages_of(tx, &taken).await?;
     let (suspects, rest): (Vec<Taken>, Vec<Taken>) = taken.into_iter().partition(|t| t.item.is_suspect());
-    let alone = suspects.into_iter().map(|t| vec![t]);
+    let mut batches: Vec<Vec<Taken>> = suspects.into_iter().map(|t| vec![t]).collect();
+    let mut rest = rest.into_iter().peekable();
+    while rest.peek().is_some() {
+        batches.push(rest.by_ref().take(limits::CLAIM_ITEMS_MAX).collect());
+    }
     let mut claimed = Vec::with_capacity(messages.len());
-    for batch in alone.chain(Some(rest)).filter(|batch| !batch.is_empty()) {
+    for batch in batches {
         let token = Token::fresh();
         write_claim(tx, wish, &token, &batch, now, until).await?;
         for t in batch {
@@ -220,25 +224,25 @@ async fn take_skipping_locked(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Tim
     let quota: Vec<i64> = takes.iter().map(|t| i64::try_from(t.quota).unwrap_or(i64::MAX)).collect();
     let rows = tx.query(TAKE, &[Value::Ints(&lanes), Value::Ints(&since), Value::Ints(&quota)]).await?;
     let now = rows.first().map(|row| row.time(6)).transpose()?;
-    Ok((now, rows.iter().map(read_taken).collect::<Result<_>>()?))
+    let mut taken = rows.iter().map(read_taken).collect::<Result<Vec<_>>>()?;
+    taken.sort_by_key(|t| (t.due_at, t.item.message()));
+    Ok((now, taken))
 }
 
-/// The rows are locked where they stand and deleted by their address: exact, because work
-/// rows are never updated (a trigger refuses it).
+/// The rows are locked where they stand and deleted by their address. What is handed out is
+/// what was really deleted, in the order it was due (a delete returns rows as they lie).
 #[cfg(feature = "postgres")]
 const TAKE: &str = "\
-    with taken as materialized ( \
-        select w.message_id, w.lane_id, w.due_at, w.attempts, w.unstarted, w.key, n.now, w.place \
-        from (select punctual.now_us() as now) n \
+    with picked as materialized ( \
+        select w.place from (select punctual.now_us() as now) n \
         cross join unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
         join punctual.lane l on l.id = t.lane_id and l.paused = 0 \
         cross join lateral ( \
-            select x.message_id, x.lane_id, x.due_at, x.attempts, x.unstarted, x.key, x.ctid as place \
-            from punctual.work x \
+            select x.ctid as place from punctual.work x \
             where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= n.now \
-            order by x.due_at, x.message_id limit t.quota for update skip locked) w), \
-    gone as (delete from punctual.work where ctid = any(array(select place from taken))) \
-    select message_id, lane_id, due_at, attempts, unstarted, key, now from taken";
+            order by x.due_at, x.message_id limit t.quota for update skip locked) w) \
+    delete from punctual.work where ctid = any(array(select place from picked)) \
+    returning message_id, lane_id, due_at, attempts, unstarted, key, punctual.now_us()";
 
 #[cfg(feature = "sqlite")]
 async fn take_range(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
@@ -249,7 +253,10 @@ async fn take_range(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, V
         let rows = tx.query(DUE_IN_LANE, params![t.lane.0, t.since, now, quota]).await?;
         let lane = rows.iter().map(read_taken).collect::<Result<Vec<_>>>()?;
         let Some(last) = lane.last() else { continue };
-        tx.execute(DELETE_RANGE, params![t.lane.0, t.since, last.due_at, last.item.message().0]).await?;
+        let range = params![t.lane.0, t.since, last.due_at, last.item.message().0];
+        if tx.execute(DELETE_RANGE, range).await? != lane.len() as u64 {
+            return Err(Error::Database("a claim would have taken other rows than it read".into()));
+        }
         all.extend(lane);
     }
     Ok((Some(now), all))

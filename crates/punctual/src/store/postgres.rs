@@ -46,13 +46,23 @@ impl std::fmt::Debug for Postgres {
 /// A transaction on a pooled connection.
 pub struct PostgresTx {
     client: Object,
-    begun: bool,
+    state: State,
     now: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// `BEGIN` travels with the first statement.
+    Fresh,
+    /// Inside a transaction.
+    Begun,
+    /// Only reads: each statement stands for itself.
+    Reading,
 }
 
 impl std::fmt::Debug for PostgresTx {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresTx").field("begun", &self.begun).finish_non_exhaustive()
+        f.debug_struct("PostgresTx").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -89,6 +99,13 @@ impl Postgres {
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
 
+    /// Runs a verb that only reads, without a transaction around its statements.
+    pub async fn read<R: Sync, T>(&self, call: Call<R, T>) -> Result<T> {
+        let client = connection(&self.pool).await?;
+        let mut tx = Tx::Postgres(PostgresTx { client, state: State::Reading, now: None });
+        call.steps(&mut tx).await
+    }
+
     /// Tells listeners of every process that there may be work.
     pub async fn notify(&self) -> Result<()> {
         let client = connection(&self.pool).await?;
@@ -111,7 +128,7 @@ async fn write_until_done<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<
 }
 
 async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
-    let mut tx = Tx::Postgres(PostgresTx { client: connection(pool).await?, begun: false, now: None });
+    let mut tx = Tx::Postgres(PostgresTx { client: connection(pool).await?, state: State::Fresh, now: None });
     let result = call.steps(&mut tx).await;
     #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
     let Tx::Postgres(tx) = tx else { return result };
@@ -126,7 +143,7 @@ async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
 
 impl PostgresTx {
     async fn commit(self) -> Result<()> {
-        if !self.begun {
+        if self.state == State::Fresh {
             return Ok(());
         }
         match self.client.batch_execute("commit").await {
@@ -138,7 +155,7 @@ impl PostgresTx {
 
     /// Rolls back; a connection that cannot even do that leaves the pool.
     async fn roll_back(self) {
-        if self.begun && self.client.batch_execute("rollback").await.is_err() {
+        if self.state == State::Begun && self.client.batch_execute("rollback").await.is_err() {
             drop(Object::take(self.client));
         }
     }
@@ -160,12 +177,12 @@ impl PostgresTx {
         let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
         let asked = self.client.query(&statement, &values);
-        let rows = if self.begun {
-            asked.await
-        } else {
-            self.begun = true;
+        let rows = if self.state == State::Fresh {
+            self.state = State::Begun;
             let (begun, rows) = tokio::join!(self.client.batch_execute("begin"), asked);
             begun.and(rows)
+        } else {
+            asked.await
         };
         Ok(rows.map_err(trouble)?.into_iter().map(Row::Postgres).collect())
     }
@@ -175,10 +192,10 @@ impl PostgresTx {
         let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
         let asked = self.client.execute(&statement, &values);
-        if self.begun {
+        if self.state != State::Fresh {
             return asked.await.map_err(trouble);
         }
-        self.begun = true;
+        self.state = State::Begun;
         let (begun, count) = tokio::join!(self.client.batch_execute("begin"), asked);
         begun.and(count).map_err(trouble)
     }
@@ -210,8 +227,8 @@ impl PostgresTx {
     }
 
     async fn begin(&mut self) -> Result<()> {
-        if !self.begun {
-            self.begun = true;
+        if self.state == State::Fresh {
+            self.state = State::Begun;
             self.client.batch_execute("begin").await.map_err(trouble)?;
         }
         Ok(())

@@ -33,7 +33,28 @@ pub struct Reaped {
     pub next: Option<Timestamp>,
 }
 
+/// The leases of what is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leases {
+    /// The authority's time.
+    pub now: Timestamp,
+    /// When the first of them ends.
+    pub next: Option<Timestamp>,
+}
+
 impl Store {
+    /// Whether a lease has run out, and when the next one ends: one cheap question.
+    pub async fn peek_leases(&self) -> Result<Leases> {
+        self.read((), |tx, ()| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let next = tx.first(NEXT_END, &[]).await?.map_or(Ok(None), |row| row.maybe_time(0))?;
+                Ok(Leases { now, next })
+            })
+        })
+        .await
+    }
+
     /// Closes claims whose lease ran out, a bounded number at a time.
     pub async fn reap(&self, seed: u64) -> Result<Reaped> {
         self.write(seed, |tx, seed| Box::pin(reap(tx, *seed))).await
