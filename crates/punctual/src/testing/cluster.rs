@@ -272,7 +272,10 @@ impl Drop for Cluster {
 }
 
 /// A server says that it is ready only in a file: somebody has to look again.
-#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but a file")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "there is nothing to wait on but a file"
+)]
 fn nap() {
     thread::sleep(Duration::from_millis(10));
 }

@@ -19,6 +19,12 @@ pub async fn run(url: &str, texts: &[String]) -> Result<Vec<Vec<Vec<Option<Strin
 }
 
 fn read(answer: &SimpleQueryMessage) -> Option<Vec<Option<String>>> {
-    let SimpleQueryMessage::Row(row) = answer else { return None };
-    Some((0..row.len()).map(|n| row.get(n).map(str::to_owned)).collect())
+    let SimpleQueryMessage::Row(row) = answer else {
+        return None;
+    };
+    Some(
+        (0..row.len())
+            .map(|n| row.get(n).map(str::to_owned))
+            .collect(),
+    )
 }
