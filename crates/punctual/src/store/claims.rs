@@ -13,11 +13,11 @@ use super::messages::{message_columns, read_message};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::rules::claim::{self, Item};
-use crate::rules::message::Message;
+use crate::rules::message::{Message, check_name};
 use crate::rules::share::Take;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,10 +36,9 @@ pub struct Wish {
 impl Wish {
     fn check(&self) -> Result<()> {
         check_lease(self.lease)?;
-        if self.owner.is_empty() || self.owner.chars().count() > limits::NAME_CHARS_MAX {
-            return Err(Error::invalid("owner", "must have between 1 and 255 characters"));
-        }
-        Ok(())
+        let mut problems = Problems::default();
+        check_name(&self.owner, "owner", &mut problems);
+        problems.into_result()
     }
 }
 

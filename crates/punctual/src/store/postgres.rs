@@ -262,6 +262,9 @@ fn clashed(e: &Error) -> bool {
 }
 
 pub(super) fn trouble(e: tokio_postgres::Error) -> Error {
+    if e.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) {
+        return Error::invalid("", "a text holds the character NUL, which nothing here can");
+    }
     let unavailable = e.as_db_error().is_none_or(|db| {
         let code = db.code().code();
         // Connection trouble, shutting down, out of resources, and a read-only server.
