@@ -14,7 +14,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "measuring is reading the clock")]
 
-pub use punctual::testing::cluster;
+pub use ::punctual::testing::cluster;
 
 pub mod contender;
 pub mod database;
@@ -25,6 +25,7 @@ pub mod latency;
 pub mod machine;
 pub mod ours;
 pub mod peers;
+pub mod punctual;
 pub mod queue;
 pub mod raw_postgres;
 pub mod raw_sqlite;

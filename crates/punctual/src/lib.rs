@@ -1,9 +1,28 @@
-//! Punctual.
+//! Punctual turns business events into messages and work that happen on time, once, and
+//! provably.
+//!
+//! Start with [`Engine`]. To enqueue inside a transaction of your own, see `outbox`. The
+//! raw work-queue verbs are those of [`store::Store`].
+//!
+//! Rooms, top to bottom, each using only what stands above it: [`base`], [`rules`] (which
+//! decide), [`store`] (which remembers), [`run`] (which repeats), [`engine`].
+
 pub mod base;
 pub mod rules;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub mod engine;
+pub mod run;
+
+pub use base::clock::Timestamp;
 pub use base::error::{Error, Problem, Problems, Result};
-pub use rules::message::NewMessage;
+pub use base::id::{DeadLetterId, KeyId, LaneId, MessageId, Token};
+pub use base::tenant::Tenant;
+pub use engine::Engine;
+pub use rules::message::{Entity, Message, NewMessage};
+pub use run::handler::{Handled, Handler, HandlerError, Work};
+pub use store::Store;
+pub use store::clock::ClockMode;
+pub use store::messages::Enqueued;

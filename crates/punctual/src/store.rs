@@ -28,6 +28,7 @@ pub mod sqlite;
 pub mod tenants;
 pub mod tx;
 pub mod value;
+pub mod wake;
 
 use crate::base::error::{Error, Result};
 use dialect::Dialect;

@@ -74,7 +74,11 @@ impl Store {
     }
 }
 
-fn check(messages: &[NewMessage]) -> Result<()> {
+/// Whether a batch may be written: all its problems, or none.
+///
+/// # Errors
+/// [`crate::Error::Invalid`] with every problem.
+pub fn check(messages: &[NewMessage]) -> Result<()> {
     let mut problems = Problems::default();
     if messages.len() > limits::BATCH_ITEMS_MAX {
         let most = limits::BATCH_ITEMS_MAX;
@@ -283,10 +287,11 @@ async fn insert_rows(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> R
         }
         rows.push(columns(tenant, message, now));
     }
-    let mut ids = Vec::with_capacity(messages.len());
-    for row in tx.each(INSERT_MESSAGE, &rows).await? {
-        ids.push(MessageId(row.first().map_or(Ok(0), |r| r.int(0))?));
-    }
+    tx.each(INSERT_MESSAGE, &rows).await?;
+    // The writer is alone, so the ids of one run of inserts follow each other.
+    let last = tx.first("select last_insert_rowid()", &[]).await?.map_or(Ok(0), |row| row.int(0))?;
+    let count = i64::try_from(messages.len()).unwrap_or(0);
+    let ids: Vec<MessageId> = (last - count + 1..=last).map(MessageId).collect();
     let mut work = Vec::with_capacity(messages.len());
     for (message, id) in messages.iter().zip(&ids) {
         let due = message.due_at.unwrap_or(now);
@@ -324,7 +329,7 @@ fn columns<'a>(tenant: Tenant, m: &'a NewMessage, now: Timestamp) -> Vec<Value<'
 const INSERT_MESSAGE: &str = "insert into punctual.message (tenant_id, topic, kind, payload, created_at, \
         due_at, occurred_at, key, entity_type, entity_id, correlation_id, headers, source, external_id, \
         schema_version) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) returning id";
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 
 /// One work row; also for what comes back into the table one by one.
 pub(super) const INSERT_WORK: &str =

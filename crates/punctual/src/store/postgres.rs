@@ -11,6 +11,7 @@ use super::tx::{Call, Tx};
 use super::value::{Row, Value};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
+use crate::base::random;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
 use std::error::Error as StdError;
@@ -38,6 +39,8 @@ const TRIES_MAX: usize = 5;
 pub struct Postgres {
     pool: Pool,
     config: Arc<Config>,
+    /// What this process signs its notifications with, so as not to wake itself.
+    name: Arc<str>,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -95,7 +98,7 @@ impl Postgres {
             .create_timeout(Some(CONNECT_PATIENCE))
             .build()
             .map_err(|e| Error::Config(format!("the connection pool cannot be made: {e}")))?;
-        Ok(Self { pool, config: Arc::new(config) })
+        Ok(Self { pool, config: Arc::new(config), name: random::hex::<8>().into() })
     }
 
     /// Runs a verb in a writing transaction, to its end even if the caller goes away.
@@ -119,7 +122,7 @@ impl Postgres {
     /// Tells listeners of every process that there may be work.
     pub async fn notify(&self) -> Result<()> {
         let client = connection(&self.pool).await?;
-        client.batch_execute("notify punctual").await.map_err(trouble)
+        client.batch_execute(&format!("notify punctual, '{}'", self.name)).await.map_err(trouble)
     }
 }
 

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -33,6 +33,8 @@ pub mod direct;
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
 /// Requests that share one commit at most: bounds the memory and the wait of one group.
 const GROUP_REQUESTS_MAX: usize = 512;
+/// How long a busy writer waits for company (the timer makes of it what it can).
+const COMPANY_PAUSE: Duration = Duration::from_micros(1);
 /// Statements kept prepared per connection.
 const STATEMENTS_CACHED: usize = 256;
 /// Reading connections beside the writer.
@@ -152,6 +154,8 @@ where
     answer.await.map_err(|_| gone())?
 }
 
+type Queue = Mutex<mpsc::Receiver<Box<dyn Request>>>;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Write,
@@ -172,10 +176,11 @@ fn thread(name: &str, transactions: Vec<SqliteTx>, mode: Mode) -> Result<mpsc::S
     Ok(sender)
 }
 
-fn serve(mut tx: Tx, receiver: &Mutex<mpsc::Receiver<Box<dyn Request>>>, mode: Mode) {
-    let group_max = if mode == Mode::Write { GROUP_REQUESTS_MAX } else { 1 };
+fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
+    let mut last_group = 1;
     loop {
-        let Some(group) = next_group(receiver, group_max) else { return };
+        let Some(group) = next_group(receiver, mode, last_group) else { return };
+        last_group = group.len();
         let Tx::Sqlite(inner) = &mut tx else { return };
         inner.now = None;
         let begin = if mode == Mode::Write { "begin immediate" } else { "begin deferred" };
@@ -183,19 +188,29 @@ fn serve(mut tx: Tx, receiver: &Mutex<mpsc::Receiver<Box<dyn Request>>>, mode: M
     }
 }
 
-fn next_group(
-    receiver: &Mutex<mpsc::Receiver<Box<dyn Request>>>,
-    group_max: usize,
-) -> Option<Vec<Box<dyn Request>>> {
-    let receiver = receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+/// Takes all that waits. When there was company last time, it waits a moment first: the
+/// callers just answered are about to ask again, and would else form every other group.
+fn next_group(receiver: &Queue, mode: Mode, last_group: usize) -> Option<Vec<Box<dyn Request>>> {
+    let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
     let mut group = vec![receiver.recv().ok()?];
-    while group.len() < group_max {
+    if mode == Mode::Read {
+        return Some(group);
+    }
+    take_waiting(&receiver, &mut group);
+    if last_group > 1 || group.len() > 1 {
+        std::thread::park_timeout(COMPANY_PAUSE);
+        take_waiting(&receiver, &mut group);
+    }
+    Some(group)
+}
+
+fn take_waiting(receiver: &mpsc::Receiver<Box<dyn Request>>, group: &mut Vec<Box<dyn Request>>) {
+    while group.len() < GROUP_REQUESTS_MAX {
         match receiver.try_recv() {
             Ok(request) => group.push(request),
             Err(_) => break,
         }
     }
-    Some(group)
 }
 
 fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) {

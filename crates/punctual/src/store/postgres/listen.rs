@@ -1,8 +1,7 @@
 //! Hearing wake-ups on a connection of its own.
 //!
-//! A [`Listener`] subscribes first and reports [`Heard::Subscribed`] once it has, so that
-//! its user looks at the tables *after* the subscription stands; what was notified before
-//! is found by that look. It asks the server something now and then, because a link can
+//! A [`Listener`] exists only while it is subscribed, so its user looks at the tables
+//! *after* connecting; what was notified before is found by that look. It asks the server something now and then, because a link can
 //! be half open for hours without an error.
 
 use super::{CONNECT_PATIENCE, Postgres, trouble};
@@ -14,15 +13,6 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 /// How often an idle listening connection is asked whether it still stands.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-
-/// What a listener heard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// The subscription stands (again): look now.
-    Subscribed,
-    /// Somebody committed work.
-    Wake,
-}
 
 /// A subscribed connection.
 #[derive(Debug)]
@@ -40,9 +30,12 @@ impl Listener {
             connected.map_err(|e| Error::Unavailable(e.into()))?.map_err(trouble)?;
         // One slot: a wake-up that is not yet heard stands for all that follow it.
         let (tell, notified) = mpsc::channel(1);
+        let own_name = postgres.name.clone();
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-                if matches!(message, AsyncMessage::Notification(_)) {
+                if let AsyncMessage::Notification(n) = message
+                    && n.payload() != &*own_name
+                {
                     tell.try_send(()).ok();
                 }
             }
@@ -55,10 +48,10 @@ impl Listener {
     ///
     /// # Errors
     /// When the connection is gone: connect again, and look.
-    pub async fn heard(&mut self) -> Result<Heard> {
+    pub async fn heard(&mut self) -> Result<()> {
         loop {
             match tokio::time::timeout(HEARTBEAT, self.notified.recv()).await {
-                Ok(Some(())) => return Ok(Heard::Wake),
+                Ok(Some(())) => return Ok(()),
                 Ok(None) => return Err(Error::Unavailable("the listening connection was closed".into())),
                 Err(_) => self.heartbeat().await?,
             }

@@ -1,0 +1,248 @@
+//! The engine: everything put together, and the verbs that users call.
+//!
+//! An [`Engine`] is a handle: cheap to clone, any number per process, no globals. It can be
+//! built without any loop (only to enqueue), with handlers, or with the raw verbs of
+//! [`Engine::store`] alone.
+
+mod build;
+mod health;
+mod travel;
+
+pub use build::Builder;
+pub use health::Health;
+pub use travel::Stepped;
+
+use crate::base::error::{Error, Result};
+use crate::base::id::MessageId;
+use crate::base::tenant::Tenant;
+use crate::rules::message::NewMessage;
+use crate::run::batch::Batch;
+use crate::run::dispatch::{Dispatcher, Rest, Shop};
+use crate::run::prune::Pruner;
+use crate::run::pulse::{Pulse, Ticks, drive};
+use crate::run::reap::Reaper;
+use crate::run::stop::{self, Phase, Stop, Stopper};
+use crate::run::wake::{Hearer, Teller};
+use crate::store::Store;
+use crate::store::clock::ClockMode;
+use crate::store::messages::{Enqueued, check};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The engine.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), punctual::Error> {
+/// use punctual::{Engine, NewMessage, Tenant, Work};
+///
+/// let engine = Engine::builder("sqlite:shop.db")
+///     .handler("orders", |work: Work| async move {
+///         println!("{} {}", work.message.kind, work.message.payload);
+///         Ok(())
+///     })
+///     .open()
+///     .await?;
+/// engine.start();
+/// engine.enqueue_one(Tenant::DEFAULT, NewMessage::new("orders", "order.placed", "{}")).await?;
+/// engine.stop(std::time::Duration::from_secs(10)).await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shop: Arc<Shop>,
+    clock: ClockMode,
+    retention: Duration,
+    loops: Mutex<Loops>,
+    stepping: tokio::sync::Mutex<()>,
+    /// Topics known to have a lane; only ever saves a question.
+    routed: Mutex<HashMap<Tenant, HashSet<String>>>,
+}
+
+#[derive(Debug, Default)]
+struct Loops {
+    stopper: Option<Stopper>,
+    pulses: Vec<Pulse>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Begins to build an engine on `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
+    #[must_use]
+    pub fn builder(database: impl Into<String>) -> Builder {
+        Builder::new(database.into())
+    }
+
+    /// The raw verbs: claim, settle, extend, and all others.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.shop.store
+    }
+
+    /// Whose hand moves time.
+    #[must_use]
+    pub fn clock(&self) -> ClockMode {
+        self.inner.clock
+    }
+
+    /// The topics that have a handler here.
+    #[must_use]
+    pub fn topics(&self) -> Vec<String> {
+        self.inner.shop.stations.iter().map(|s| s.topic.clone()).collect()
+    }
+
+    /// Writes messages, whole or not at all, and wakes whoever may handle them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem; nothing is written then.
+    pub async fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> Result<Vec<Enqueued>> {
+        check(&messages)?;
+        self.route(tenant, &messages).await?;
+        let enqueued = self.store().enqueue(tenant, messages).await?;
+        self.inner.shop.wake.all();
+        Ok(enqueued)
+    }
+
+    /// Topics that this process has not seen yet get their lanes first, so that their
+    /// messages need not be moved afterwards.
+    async fn route(&self, tenant: Tenant, messages: &[NewMessage]) -> Result<()> {
+        let unknown: Vec<String> = {
+            let routed = self.inner.routed.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = |topic: &str| routed.get(&tenant).is_some_and(|topics| topics.contains(topic));
+            let mut unknown: Vec<&str> =
+                messages.iter().map(|m| m.topic.as_str()).filter(|topic| !known(topic)).collect();
+            unknown.sort_unstable();
+            unknown.dedup();
+            unknown.into_iter().map(str::to_owned).collect()
+        };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        self.store().ensure_routes(tenant, unknown.clone()).await?;
+        let mut routed = self.inner.routed.lock().unwrap_or_else(PoisonError::into_inner);
+        routed.entry(tenant).or_default().extend(unknown);
+        Ok(())
+    }
+
+    /// Writes one message.
+    ///
+    /// # Errors
+    /// As [`Engine::enqueue`].
+    pub async fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> Result<MessageId> {
+        let enqueued = self.enqueue(tenant, vec![message]).await?;
+        let id = enqueued.first().and_then(Enqueued::id);
+        id.ok_or_else(|| Error::Conflict("this id was admitted before, and its message is gone by now".into()))
+    }
+
+    /// Tells the engine that work was written by other means, such as a transaction of the
+    /// host's own. Without it the work is found by the next look, which is only later.
+    pub fn wake(&self) {
+        self.inner.shop.wake.all();
+    }
+
+    /// Waits for the next wake-up, for those who claim by themselves.
+    pub async fn woken(&self) {
+        self.inner.shop.wake.heard_by_all().await;
+    }
+
+    /// Starts the loops. On a manual clock nothing runs by itself, so this does nothing;
+    /// see [`Engine::step`]. A second start while running does nothing either.
+    pub fn start(&self) {
+        let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
+            return;
+        }
+        let (stopper, stop) = stop::channel();
+        loops.stopper = Some(stopper);
+        loops.pulses.clear();
+        let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
+        loops.run("tell", Teller { store: store.clone(), wake: wake.clone() }, &stop);
+        loops.run("listen", Hearer { store: store.clone(), wake: wake.clone(), ear: None }, &stop);
+        loops.run("reap", Reaper::new(store.clone(), wake), &stop);
+        loops.run("prune", Pruner::new(store, self.inner.retention), &stop);
+        if !self.inner.shop.stations.is_empty() {
+            loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop), &stop);
+        }
+    }
+
+    /// Stops: begins nothing new, hands back what was not begun, waits up to `limit` for
+    /// what runs, and gives up the rest (it comes back when its lease ends). Nothing is lost.
+    pub async fn stop(&self, limit: Duration) {
+        let (stopper, tasks) = {
+            let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+            (loops.stopper.take(), std::mem::take(&mut loops.tasks))
+        };
+        let Some(stopper) = stopper else { return };
+        stopper.say(Phase::Finishing);
+        for task in tasks {
+            task.await.ok();
+        }
+        let shop = &self.inner.shop;
+        let finished = async {
+            while shop.batches.load(Ordering::Relaxed) > 0 {
+                // A short look again: the last batch may have ended between the two lines.
+                let _ = tokio::time::timeout(Duration::from_millis(20), shop.room.notified()).await;
+            }
+        };
+        if tokio::time::timeout(limit, finished).await.is_err() {
+            stopper.say(Phase::Over);
+        }
+    }
+}
+
+impl Loops {
+    fn run(&mut self, name: &'static str, ticks: impl Ticks + 'static, stop: &Stop) {
+        let pulse = Pulse::new(name);
+        self.pulses.push(pulse.clone());
+        self.tasks.push(tokio::spawn(drive(ticks, pulse, stop.clone())));
+    }
+}
+
+/// The dispatcher as a free-running loop: its batches run beside it.
+struct DispatchLoop {
+    dispatcher: Dispatcher,
+    rest: Rest,
+    stop: Stop,
+}
+
+impl DispatchLoop {
+    fn new(shop: &Arc<Shop>, stop: &Stop) -> Self {
+        Self { dispatcher: Dispatcher::new(Arc::clone(shop)), rest: Rest::None, stop: stop.clone() }
+    }
+}
+
+impl Ticks for DispatchLoop {
+    async fn tick(&mut self) -> Result<()> {
+        let (batches, rest) = self.dispatcher.tick().await?;
+        self.rest = rest;
+        for batch in batches {
+            tokio::spawn(batch.run(self.stop.clone()));
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        self.dispatcher.wait(self.rest).await;
+    }
+}
+
+/// Runs batches to their end, side by side; answers what became of them.
+async fn run_all(batches: Vec<Batch>) -> (usize, usize) {
+    let (_stopper, stop) = stop::channel();
+    let running: Vec<_> = batches.into_iter().map(|b| tokio::spawn(b.run(stop.clone()))).collect();
+    let (mut done, mut failed) = (0, 0);
+    for task in running {
+        if let Ok(tally) = task.await {
+            done += tally.done;
+            failed += tally.failed;
+        }
+    }
+    (done, failed)
+}

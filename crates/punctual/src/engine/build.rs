@@ -1,0 +1,183 @@
+//! Building an engine.
+
+use super::{Engine, Inner, Loops};
+use crate::base::error::{Error, Problems, Result};
+use crate::base::limits;
+use crate::base::random;
+use crate::rules::message::check_topic;
+use crate::run::dispatch::{Shop, Station};
+use crate::run::handler::Handler;
+use crate::run::wake::Wake;
+use crate::store::Store;
+use crate::store::clock::ClockMode;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore};
+
+/// How many messages of a topic run at once when nothing else is said.
+const CONCURRENCY_DEFAULT: usize = 16;
+/// Connections to Postgres when nothing else is said.
+const POOL_SIZE_DEFAULT: usize = 8;
+
+/// An engine to be.
+#[derive(Debug)]
+pub struct Builder {
+    database: String,
+    pool_size: usize,
+    stations: Vec<Station>,
+    migrate: bool,
+    clock: ClockMode,
+    leave_manual: bool,
+    lease: Duration,
+    poll_max: Duration,
+    retention: Duration,
+    owner: Option<String>,
+}
+
+impl Builder {
+    pub(super) const fn new(database: String) -> Self {
+        Self {
+            database,
+            pool_size: POOL_SIZE_DEFAULT,
+            stations: Vec::new(),
+            migrate: true,
+            clock: ClockMode::System,
+            leave_manual: false,
+            lease: limits::LEASE_DEFAULT,
+            poll_max: limits::POLL_MAX,
+            retention: limits::MESSAGE_RETENTION,
+            owner: None,
+        }
+    }
+
+    /// Handles a topic, 16 messages at a time.
+    #[must_use]
+    pub fn handler(self, topic: impl Into<String>, handler: impl Handler) -> Self {
+        self.handler_with(topic, CONCURRENCY_DEFAULT, handler)
+    }
+
+    /// Handles a topic, `concurrency` messages at a time.
+    #[must_use]
+    pub fn handler_with(mut self, topic: impl Into<String>, concurrency: usize, handler: impl Handler) -> Self {
+        self.stations.push(Station::new(topic.into(), Arc::new(handler), concurrency));
+        self
+    }
+
+    /// Connections to Postgres (SQLite needs none).
+    #[must_use]
+    pub const fn pool_size(mut self, connections: usize) -> Self {
+        self.pool_size = connections;
+        self
+    }
+
+    /// Leaves the schema alone: it must be there already.
+    #[must_use]
+    pub const fn without_migrations(mut self) -> Self {
+        self.migrate = false;
+        self
+    }
+
+    /// Which clock decides.
+    #[must_use]
+    pub const fn clock(mut self, mode: ClockMode) -> Self {
+        self.clock = mode;
+        self
+    }
+
+    /// Lets a database that ran on a manual clock go on with the system clock.
+    #[must_use]
+    pub const fn leave_manual_clock(mut self, yes: bool) -> Self {
+        self.leave_manual = yes;
+        self
+    }
+
+    /// How long a claim is held before it must be renewed (it is, in time).
+    #[must_use]
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// The longest pause between looks when no wake-up comes.
+    #[must_use]
+    pub const fn max_polling_interval(mut self, interval: Duration) -> Self {
+        self.poll_max = interval;
+        self
+    }
+
+    /// How long finished messages are kept, unless their queue says otherwise.
+    #[must_use]
+    pub const fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// The name under which this process claims, for people who look at stuck work.
+    #[must_use]
+    pub fn owner(mut self, name: impl Into<String>) -> Self {
+        self.owner = Some(name.into());
+        self
+    }
+
+    /// Opens the database, brings its schema up to date, and puts the engine together.
+    /// No loop runs yet.
+    ///
+    /// # Errors
+    /// [`Error::Config`], [`Error::Schema`] or [`Error::Invalid`] with one clear sentence.
+    pub async fn open(self) -> Result<Engine> {
+        self.check()?;
+        let store = Store::open(&self.database, self.pool_size)?;
+        if self.migrate {
+            store.migrate().await?;
+        } else {
+            store.check_schema().await?;
+        }
+        store.use_clock(self.clock, self.leave_manual).await?;
+        let shop = Arc::new(Shop {
+            store,
+            stations: self.stations,
+            owner: self.owner.unwrap_or_else(own_name),
+            lease: self.lease,
+            poll_max: self.poll_max,
+            wake: Wake::default(),
+            room: Notify::new(),
+            quarantine: Semaphore::new(1),
+            batches: AtomicUsize::new(0),
+        });
+        let inner = Inner {
+            shop,
+            clock: self.clock,
+            retention: self.retention,
+            loops: Mutex::new(Loops::default()),
+            stepping: tokio::sync::Mutex::new(()),
+            routed: Mutex::default(),
+        };
+        Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut problems = Problems::default();
+        for (n, station) in self.stations.iter().enumerate() {
+            check_topic(&station.topic, &format!("handlers[{n}].topic"), &mut problems);
+            if self.stations[..n].iter().any(|s| s.topic == station.topic) {
+                problems.push(format!("handlers[{n}].topic"), "has a handler already");
+            }
+        }
+        if self.lease < limits::LEASE_MIN || self.lease > limits::LEASE_MAX {
+            problems.push("lease", "must be between 1 second and 24 hours");
+        }
+        if self.poll_max < limits::POLL_MIN {
+            problems.push("maxPollingInterval", "must be at least 250 ms: wake-ups make it fast, not polling");
+        }
+        if self.retention.is_zero() {
+            problems.push("retention", "must be longer than zero");
+        }
+        if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
+    }
+}
+
+fn own_name() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "worker".into());
+    format!("{host}-{}-{}", std::process::id(), random::hex::<4>())
+}

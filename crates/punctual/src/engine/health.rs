@@ -1,0 +1,73 @@
+//! Health: what an operator and a load balancer want to know.
+
+use super::Engine;
+use crate::run::pulse::{Beat, Pulse};
+use crate::store::census::Census;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// A loop that has not done its work for this long is not well.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+
+/// The state of the engine.
+#[derive(Debug)]
+pub struct Health {
+    /// The tables, or why they cannot be read.
+    pub database: Result<Census, String>,
+    /// The loops of this process.
+    pub loops: Vec<Beat>,
+}
+
+impl Health {
+    /// Whether requests can be served.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.database.as_ref().is_ok_and(|census| census.missing.is_empty())
+    }
+
+    /// Everything that is not as it should be, in words.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        match &self.database {
+            Err(error) => all.push(error.clone()),
+            Ok(census) => {
+                all.extend(census.missing.iter().map(|name| format!("the table or index {name} is missing")));
+                if census.stuck_claims > 0 {
+                    all.push(format!(
+                        "{} claims are past their lease and nobody reaps them: is a worker running?",
+                        census.stuck_claims
+                    ));
+                }
+            }
+        }
+        for beat in &self.loops {
+            if let Some(trouble) = &beat.trouble {
+                all.push(format!("the loop `{}` pauses: {trouble}", beat.name));
+            }
+        }
+        all
+    }
+}
+
+impl Engine {
+    /// Asks the database and the loops how they are.
+    pub async fn health(&self) -> Health {
+        let census = tokio::time::timeout(Duration::from_secs(5), self.store().census()).await;
+        let database = match census {
+            Ok(Ok(census)) => Ok(census),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the database did not answer within 5 seconds".into()),
+        };
+        let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        Health { database, loops: loops.pulses.iter().map(Pulse::beat).collect() }
+    }
+
+    /// Whether all loops are alive: one that is silent for two minutes is not.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = |p: &Pulse| p.beat().trouble.is_some() && p.beat().since_success > SILENCE_MAX;
+        !loops.pulses.iter().any(silent)
+    }
+}

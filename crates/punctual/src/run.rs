@@ -1,0 +1,20 @@
+//! What repeats: loops, each a `tick` plus a wait.
+//!
+//! | loop | file | does |
+//! |---|---|---|
+//! | dispatch | [`dispatch`] | looks, claims, hands batches to [`batch`] |
+//! | reap | [`reap`] | brings back what crashed |
+//! | prune | [`prune`] | lets history go |
+//! | listen | [`wake`] | hears wake-ups of other processes |
+//!
+//! A loop knows verbs of the store, never SQL. Wake-ups make it fast; its own polling only
+//! makes it safe. A tick that fails pauses its loop, says so in health, and goes on.
+
+pub mod batch;
+pub mod dispatch;
+pub mod handler;
+pub mod prune;
+pub mod pulse;
+pub mod reap;
+pub mod stop;
+pub mod wake;

@@ -1,0 +1,275 @@
+//! A batch: claimed items on their way through their handlers.
+//!
+//! Items run with their topic's bounded concurrency. What is finished is settled when the
+//! whole claim is through, or every [`FLUSH`] while a slow item holds it up; the lease is
+//! renewed meanwhile. A claim that turns out to be lost stops its items and writes
+//! nothing. Items that were in a crash before run alone and are marked first.
+
+use super::dispatch::{Shop, Station};
+use super::handler::{self, Handled, HandlerError, Work};
+use super::stop::{Phase, Stop};
+use crate::base::clock::monotonic;
+use crate::base::error::Result;
+use crate::base::id::{MessageId, Token};
+use crate::base::random;
+use crate::rules::attempt::Retry;
+use crate::store::claims::{Catch, Claimed};
+use crate::store::settle::{Outcome, Settlement, Word};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+
+/// Finished items of a claim that is not through are settled this often.
+const FLUSH: Duration = Duration::from_millis(250);
+/// The lease is renewed when this part of it has passed: one part in so many.
+const RENEW_SHARE: u32 = 3;
+
+/// Items of one topic under one claim.
+#[derive(Debug)]
+pub struct Batch {
+    shop: Arc<Shop>,
+    station: usize,
+    token: Token,
+    suspect: bool,
+    keyed: bool,
+    waiting: std::vec::IntoIter<Claimed>,
+    left: usize,
+    words: Vec<(MessageId, Word)>,
+    exceptions: bool,
+    settled_in_part: bool,
+    whole_claim: bool,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Items that went well.
+    pub done: usize,
+    /// Items that did not.
+    pub failed: usize,
+    /// Items whose claim was lost.
+    pub lost: usize,
+}
+
+struct Finished {
+    message: MessageId,
+    handled: Handled,
+    took: Duration,
+}
+
+impl Batch {
+    /// Splits a catch into batches by claim and topic.
+    pub(super) fn new(shop: &Arc<Shop>, topics: &HashMap<String, usize>, catch: Catch) -> Vec<Self> {
+        let mut groups: HashMap<(Token, usize), Vec<Claimed>> = HashMap::new();
+        let mut claims: HashMap<Token, usize> = HashMap::new();
+        for claimed in catch.items {
+            let Some(station) = topics.get(&claimed.message.topic) else { continue };
+            let group = groups.entry((claimed.token.clone(), *station)).or_default();
+            if group.is_empty() {
+                *claims.entry(claimed.token.clone()).or_default() += 1;
+            }
+            group.push(claimed);
+        }
+        let build = |((token, station), items): ((Token, usize), Vec<Claimed>)| {
+            shop.stations[station].in_flight.fetch_add(items.len(), Ordering::Relaxed);
+            shop.batches.fetch_add(1, Ordering::Relaxed);
+            Self {
+                shop: Arc::clone(shop),
+                station,
+                suspect: items.iter().any(|c| c.item.is_suspect()),
+                keyed: items.iter().any(|c| c.item.key().is_some()),
+                whole_claim: claims.get(&token) == Some(&1),
+                token,
+                left: items.len(),
+                words: Vec::with_capacity(items.len()),
+                waiting: items.into_iter(),
+                exceptions: false,
+                settled_in_part: false,
+            }
+        };
+        groups.into_iter().map(build).collect()
+    }
+
+    fn station(&self) -> &Station {
+        &self.shop.stations[self.station]
+    }
+
+    /// Runs the batch to its end.
+    pub async fn run(mut self, stop: Stop) -> Tally {
+        let shop = Arc::clone(&self.shop);
+        let _alone = if self.suspect { shop.quarantine.acquire().await.ok() } else { None };
+        if self.suspect && !self.mark().await {
+            return Tally { lost: self.left, ..Tally::default() };
+        }
+        let result = self.work(stop).await;
+        result.unwrap_or_else(|error| {
+            // What is not settled comes back when its lease ends.
+            tracing::warn!(target: "punctual", %error, token = %self.token, "a batch was not settled");
+            Tally { lost: self.left, ..Tally::default() }
+        })
+    }
+
+    async fn mark(&self) -> bool {
+        matches!(self.shop.store.mark_started(self.token.clone()).await, Ok(true))
+    }
+
+    async fn work(&mut self, mut stop: Stop) -> Result<Tally> {
+        let mut running: JoinSet<Finished> = JoinSet::new();
+        let mut tally = Tally::default();
+        let mut flush = tokio::time::interval(FLUSH);
+        flush.reset();
+        let mut renewed = monotonic();
+        while self.left > 0 {
+            self.begin_what_fits(&mut running);
+            let slots = Arc::clone(&self.station().slots);
+            let more = !self.waiting.as_slice().is_empty();
+            tokio::select! {
+                biased;
+                Some(finished) = running.join_next() => {
+                    self.hear_all(finished, &mut running, &mut tally);
+                }
+                Ok(permit) = slots.acquire_owned(), if more => self.begin(permit, &mut running),
+                _ = flush.tick() => {
+                    if !self.keep_up(&mut renewed, &mut tally).await? {
+                        tally.lost += self.left;
+                        return Ok(tally);
+                    }
+                }
+                () = stop.reached(if more { Phase::Finishing } else { Phase::Over }) => {
+                    if !more {
+                        running.abort_all();
+                        return Ok(tally);
+                    }
+                    self.hand_back();
+                }
+            }
+        }
+        self.settle(&mut tally).await?;
+        Ok(tally)
+    }
+
+    fn begin_what_fits(&mut self, running: &mut JoinSet<Finished>) {
+        while !self.waiting.as_slice().is_empty() {
+            let Ok(permit) = Arc::clone(&self.station().slots).try_acquire_owned() else { return };
+            self.begin(permit, running);
+        }
+    }
+
+    fn begin(&mut self, permit: OwnedSemaphorePermit, running: &mut JoinSet<Finished>) {
+        let Some(claimed) = self.waiting.next() else { return };
+        let handler = Arc::clone(&self.station().handler);
+        running.spawn(async move {
+            let (start, message) = (monotonic(), claimed.message.id);
+            let work = Work { attempt: claimed.item.attempt(), due_at: claimed.due_at, message: claimed.message };
+            let handled = handler::run(&*handler, work).await;
+            drop(permit);
+            Finished { message, handled, took: start.elapsed() }
+        });
+    }
+
+    /// Takes all results that are there.
+    fn hear_all(
+        &mut self,
+        first: Result<Finished, tokio::task::JoinError>,
+        running: &mut JoinSet<Finished>,
+        tally: &mut Tally,
+    ) {
+        let mut next = Some(first);
+        let (mut count, mut busy) = (0, Duration::ZERO);
+        while let Some(finished) = next {
+            count += 1;
+            self.left -= 1;
+            match finished {
+                Ok(finished) => {
+                    busy += finished.took;
+                    self.hear(finished, tally);
+                }
+                Err(_) => tally.lost += 1,
+            }
+            next = running.try_join_next();
+        }
+        let station = self.station();
+        station.in_flight.fetch_sub(count, Ordering::Relaxed);
+        let share = busy / u32::try_from(station.concurrency).unwrap_or(u32::MAX);
+        station.pace.lock().unwrap_or_else(PoisonError::into_inner).learn(count, share);
+        self.shop.room.notify_one();
+    }
+
+    fn hear(&mut self, finished: Finished, tally: &mut Tally) {
+        let word = match finished.handled {
+            Ok(()) => {
+                tally.done += 1;
+                Word::Ack
+            }
+            Err(HandlerError::Retry { error, not_before }) => {
+                let retry = not_before.map_or(Retry::Policy, Retry::NotBefore);
+                Word::Abandon { error, retry }
+            }
+            Err(HandlerError::Fail { error }) => Word::Fail { error },
+        };
+        if word != Word::Ack {
+            self.exceptions = true;
+            tally.failed += 1;
+        }
+        self.words.push((finished.message, word));
+    }
+
+    /// What was not begun goes back as if it had never been claimed.
+    fn hand_back(&mut self) {
+        let rest: Vec<MessageId> = self.waiting.by_ref().map(|c| c.message.id).collect();
+        self.left -= rest.len();
+        self.station().in_flight.fetch_sub(rest.len(), Ordering::Relaxed);
+        self.exceptions |= !rest.is_empty();
+        self.words.extend(rest.into_iter().map(|id| (id, Word::Release)));
+    }
+
+    /// Renews the lease when it is time and settles what is finished; false: claim lost.
+    async fn keep_up(&mut self, renewed: &mut Instant, tally: &mut Tally) -> Result<bool> {
+        if renewed.elapsed() >= self.shop.lease / RENEW_SHARE {
+            let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
+            if held.is_empty() {
+                return Ok(false);
+            }
+            *renewed = monotonic();
+        }
+        if !self.words.is_empty() {
+            self.settle(tally).await?;
+            self.settled_in_part = true;
+        }
+        Ok(true)
+    }
+
+    async fn settle(&mut self, tally: &mut Tally) -> Result<()> {
+        let words = std::mem::take(&mut self.words);
+        if words.is_empty() {
+            return Ok(());
+        }
+        let plain = self.left == 0 && self.whole_claim && !self.exceptions && !self.keyed;
+        if plain && !self.settled_in_part {
+            let held = self.shop.store.ack_whole(vec![self.token.clone()]).await?;
+            if held.is_empty() {
+                tally.lost += words.len();
+            }
+            return Ok(());
+        }
+        // A retry or the next of a sequence is new work, maybe due at once.
+        let settlement = Settlement { token: self.token.clone(), words };
+        let outcomes = self.shop.store.settle(vec![settlement], None, random::seed()).await?;
+        tally.lost += outcomes.iter().flatten().filter(|o| **o == Outcome::LostClaim).count();
+        if self.exceptions || self.keyed {
+            self.shop.wake.here();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.station().in_flight.fetch_sub(self.left, Ordering::Relaxed);
+        self.shop.batches.fetch_sub(1, Ordering::Relaxed);
+        self.shop.room.notify_one();
+    }
+}

@@ -1,0 +1,299 @@
+//! The dispatcher: looks for lanes with due work, shares its handlers' room among them,
+//! claims, and hands what it got to [`super::batch`].
+//!
+//! One tick is: scout if it is time, plan, claim. Between scouts a lane that gave all it
+//! was asked for is asked again, from where it left off; one that gave less is done until
+//! the next look. While there is work, a scout is due every [`SCOUT_PAUSE`] (less often if
+//! scouting is dear), so a newcomer waits that long at most, whatever backlog there is.
+
+use super::batch::Batch;
+use super::handler::Handler;
+use super::wake::Wake;
+use crate::base::clock::{Timestamp, monotonic};
+use crate::base::error::Result;
+use crate::base::id::LaneId;
+use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MAX, POLL_MIN};
+use crate::rules::pace::Pace;
+use crate::rules::share::{self, Offer, Take};
+use crate::store::Store;
+use crate::store::claims::{Catch, Wish};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, Semaphore};
+
+/// Under load, the tables are looked at this often for lanes that have become due.
+const SCOUT_PAUSE: Duration = Duration::from_millis(25);
+/// Scouting takes at most this share of the time: one part in so many.
+const SCOUT_SHARE: u32 = 10;
+/// Lanes that one scout statement visits.
+const SCOUT_LANES: usize = 512;
+/// Claims in flight at once while a lane is deep.
+const CLAIMS_AT_ONCE: usize = 2;
+
+/// A topic with its handler, and how much of it is going on.
+pub struct Station {
+    /// The topic.
+    pub topic: String,
+    /// The code.
+    pub handler: Arc<dyn Handler>,
+    /// How many of its messages run at once.
+    pub concurrency: usize,
+    pub(super) slots: Arc<Semaphore>,
+    pub(super) in_flight: AtomicUsize,
+    pub(super) pace: Mutex<Pace>,
+}
+
+impl std::fmt::Debug for Station {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Station").field("topic", &self.topic).finish_non_exhaustive()
+    }
+}
+
+impl Station {
+    /// A topic whose messages are handled `concurrency` at a time.
+    #[must_use]
+    pub fn new(topic: String, handler: Arc<dyn Handler>, concurrency: usize) -> Self {
+        let concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            topic,
+            handler,
+            concurrency,
+            slots: Arc::new(Semaphore::new(concurrency)),
+            in_flight: AtomicUsize::new(0),
+            pace: Mutex::new(Pace::default()),
+        }
+    }
+
+    fn room(&self) -> usize {
+        let pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.room(self.concurrency).saturating_sub(self.in_flight.load(Ordering::Relaxed))
+    }
+}
+
+/// What all parts of the worker share.
+#[derive(Debug)]
+pub struct Shop {
+    /// The database.
+    pub store: Store,
+    /// The topics that are handled here.
+    pub stations: Vec<Station>,
+    /// The name under which this process claims.
+    pub owner: String,
+    /// How long a claim is held before it must be renewed.
+    pub lease: Duration,
+    /// The longest pause between polls.
+    pub poll_max: Duration,
+    /// Wake-ups.
+    pub wake: Wake,
+    /// Told when room has become free.
+    pub room: Notify,
+    /// Lets items that were in a crash before run one at a time.
+    pub quarantine: Semaphore,
+    /// Batches that are going on.
+    pub batches: AtomicUsize,
+}
+
+/// Why a dispatcher rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// There may be more right now.
+    None,
+    /// Its handlers are busy.
+    Full,
+    /// Nothing is due; the next known due time is this far away.
+    Idle(Option<Duration>),
+}
+
+/// The looking and claiming half of a worker.
+#[derive(Debug)]
+pub struct Dispatcher {
+    shop: Arc<Shop>,
+    topics: HashMap<String, usize>,
+    offers: Vec<Offer>,
+    turn: usize,
+    /// The first due time beyond the offers, seen from [`Dispatcher::scouted`].
+    next_due: Option<Duration>,
+    scouted: Option<Instant>,
+    scout_cost: Duration,
+    poll: Duration,
+    deep: bool,
+}
+
+impl Dispatcher {
+    /// A dispatcher for all stations of a shop.
+    #[must_use]
+    pub fn new(shop: Arc<Shop>) -> Self {
+        let topics = shop.stations.iter().enumerate().map(|(n, s)| (s.topic.clone(), n)).collect();
+        Self {
+            shop,
+            topics,
+            offers: Vec::new(),
+            turn: 0,
+            next_due: None,
+            scouted: None,
+            scout_cost: Duration::ZERO,
+            poll: POLL_MIN,
+            deep: false,
+        }
+    }
+
+    /// Forgets what it knows: the next tick looks at the tables.
+    pub fn look_again(&mut self) {
+        self.scouted = None;
+        self.poll = POLL_MIN;
+    }
+
+    /// One round: the batches it claimed, and whether it may rest.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn tick(&mut self) -> Result<(Vec<Batch>, Rest)> {
+        if self.must_scout() {
+            self.scout().await?;
+        }
+        let plans = self.plan();
+        if plans.is_empty() {
+            return Ok((Vec::new(), self.rest()));
+        }
+        let mut batches = Vec::new();
+        for (takes, catch) in self.claim(plans).await? {
+            self.learn(&takes, &catch);
+            batches.extend(Batch::new(&self.shop, &self.topics, catch));
+        }
+        Ok((batches, Rest::None))
+    }
+
+    fn must_scout(&self) -> bool {
+        let pause = SCOUT_PAUSE.max(self.scout_cost * SCOUT_SHARE);
+        self.scouted.is_none_or(|at| self.offers.is_empty() || at.elapsed() >= pause)
+    }
+
+    async fn scout(&mut self) -> Result<()> {
+        let start = monotonic();
+        self.offers.clear();
+        self.next_due = None;
+        let mut after = LaneId(-1);
+        loop {
+            let view = self.shop.store.scout(after, SCOUT_LANES).await?;
+            let Some(last) = view.lanes.last() else { break };
+            after = last.lane;
+            if view.lanes[0].lane == LaneId::UNROUTED {
+                while self.shop.store.route_waiting().await? > 0 {}
+                after = LaneId::UNROUTED;
+                continue;
+            }
+            for seen in &view.lanes {
+                self.consider(seen.lane, &seen.topic, seen.first_due, seen.paused, view.now);
+            }
+            if !view.more {
+                break;
+            }
+        }
+        self.scouted = Some(monotonic());
+        self.scout_cost = start.elapsed();
+        Ok(())
+    }
+
+    fn consider(&mut self, lane: LaneId, topic: &str, due: Timestamp, paused: bool, now: Timestamp) {
+        let Some(handler) = self.topics.get(topic).filter(|_| !paused) else { return };
+        if due <= now {
+            self.offers.push(Offer { lane, handler: *handler, since: Timestamp::MIN });
+        } else {
+            let away = due.since(now);
+            self.next_due = Some(self.next_due.map_or(away, |known| known.min(away)));
+        }
+    }
+
+    /// One or two claims: two when the last ones came back full.
+    fn plan(&mut self) -> Vec<Vec<Take>> {
+        let room: Vec<usize> = self.shop.stations.iter().map(Station::room).collect();
+        let claims = if self.deep { CLAIMS_AT_ONCE } else { 1 };
+        let each: Vec<usize> = room.iter().map(|r| r.div_ceil(claims).min(CLAIM_ITEMS_MAX)).collect();
+        let takes = share::plan(&self.offers, &each, self.turn);
+        self.turn = self.turn.wrapping_add(takes.len());
+        if takes.is_empty() { Vec::new() } else { vec![takes; claims] }
+    }
+
+    async fn claim(&self, plans: Vec<Vec<Take>>) -> Result<Vec<(Vec<Take>, Catch)>> {
+        let wish = |takes: &[Take]| Wish {
+            owner: self.shop.owner.clone(),
+            lease: self.shop.lease,
+            takes: takes.to_vec(),
+        };
+        let store = &self.shop.store;
+        let mut plans = plans.into_iter();
+        let (Some(first), second) = (plans.next(), plans.next()) else { return Ok(Vec::new()) };
+        let Some(second) = second else {
+            let catch = store.claim(wish(&first)).await?;
+            return Ok(vec![(first, catch)]);
+        };
+        let (one, other) = tokio::join!(store.claim(wish(&first)), store.claim(wish(&second)));
+        // What one claim brought must run, even if the other failed.
+        match (one, other) {
+            (Ok(one), Ok(other)) => Ok(vec![(first, one), (second, other)]),
+            (Ok(catch), Err(_)) | (Err(_), Ok(catch)) => Ok(vec![(first, catch)]),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// A lane that gave all is asked again from where it left off; one that gave less has
+    /// nothing more, unless it was asked with a hint: then it is asked once without.
+    fn learn(&mut self, takes: &[Take], catch: &Catch) {
+        let full = |take: &Take| catch.taken.get(&take.lane).copied().unwrap_or(0) >= take.quota;
+        self.deep = takes.iter().any(|t| full(t) && t.quota > CLAIM_ITEMS_MAX / CLAIMS_AT_ONCE / 2);
+        let mut last_due: HashMap<LaneId, Timestamp> = HashMap::new();
+        for claimed in &catch.items {
+            let due = last_due.entry(claimed.item.lane()).or_insert(claimed.due_at);
+            *due = claimed.due_at.max(*due);
+        }
+        for take in takes {
+            let Some(at) = self.offers.iter().position(|o| o.lane == take.lane) else { continue };
+            match (full(take), take.since > Timestamp::MIN) {
+                (true, _) => {
+                    self.offers[at].since = last_due.get(&take.lane).copied().unwrap_or(take.since);
+                }
+                (false, true) => self.offers[at].since = Timestamp::MIN,
+                (false, false) => {
+                    self.offers.swap_remove(at);
+                }
+            }
+        }
+    }
+
+    fn rest(&mut self) -> Rest {
+        if !self.offers.is_empty() {
+            return Rest::Full;
+        }
+        let known = self.next_due.zip(self.scouted);
+        Rest::Idle(known.map(|(away, at)| away.saturating_sub(at.elapsed())))
+    }
+
+    /// Rests until there may be something to do.
+    pub async fn wait(&mut self, rest: Rest) {
+        let shop = Arc::clone(&self.shop);
+        match rest {
+            Rest::None => {}
+            Rest::Full => {
+                tokio::select! {
+                    () = shop.room.notified() => {}
+                    () = shop.wake.heard() => self.look_again(),
+                    () = tokio::time::sleep(POLL_MIN) => self.look_again(),
+                }
+            }
+            Rest::Idle(due) => {
+                let pause = due.unwrap_or(self.poll).min(self.poll);
+                tokio::select! {
+                    () = shop.wake.heard() => self.look_again(),
+                    () = tokio::time::sleep(pause) => self.slower(),
+                }
+            }
+        }
+    }
+
+    fn slower(&mut self) {
+        self.scouted = None;
+        self.poll = (self.poll * 2).min(self.shop.poll_max.min(POLL_MAX));
+    }
+}

@@ -1,0 +1,62 @@
+//! The pruner: lets history go, a little at a time.
+
+use super::pulse::Ticks;
+use crate::base::error::Result;
+use crate::store::Store;
+use std::time::Duration;
+
+/// A pass begins this often.
+const PASS_EVERY: Duration = Duration::from_secs(600);
+/// Between two steps of a pass, so that the workers never notice it.
+const STEP_PAUSE: Duration = Duration::from_millis(50);
+
+/// The loop that prunes.
+#[derive(Debug)]
+pub struct Pruner {
+    store: Store,
+    retention: Duration,
+    cursor: i64,
+    rest: Duration,
+}
+
+impl Pruner {
+    /// A pruner that keeps finished messages for `retention` unless their queue differs.
+    #[must_use]
+    pub const fn new(store: Store, retention: Duration) -> Self {
+        Self { store, retention, cursor: 0, rest: PASS_EVERY }
+    }
+
+    /// A whole pass, at once.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn pass(&mut self) -> Result<usize> {
+        let mut dropped = 0;
+        self.cursor = 0;
+        loop {
+            let step = self.store.prune_messages(self.cursor, self.retention).await?;
+            dropped += step.messages;
+            self.cursor = step.cursor;
+            if step.finished {
+                break;
+            }
+        }
+        while self.store.prune_rest(self.retention).await? > 0 {}
+        self.cursor = 0;
+        Ok(dropped)
+    }
+}
+
+impl Ticks for Pruner {
+    async fn tick(&mut self) -> Result<()> {
+        let step = self.store.prune_messages(self.cursor, self.retention).await?;
+        let more = self.store.prune_rest(self.retention).await? > 0;
+        self.cursor = if step.finished { 0 } else { step.cursor };
+        self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.rest).await;
+    }
+}

@@ -1,0 +1,108 @@
+//! Wake-ups: hints that there may be work.
+//!
+//! In this process a wake-up is immediate. To and from other processes it travels by
+//! LISTEN/NOTIFY on Postgres, coalesced: one notification stands for all that follow it
+//! within [`QUIET`], because each one serialises commits on the whole server. On SQLite
+//! other connections are noticed by the file's change counter, looked at once a second.
+//! A lost wake-up delays work until the next poll; it never loses any.
+
+use super::pulse::Ticks;
+use crate::base::error::Result;
+use crate::store::Store;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// After a notification, the next one waits at least this long.
+const QUIET: Duration = Duration::from_millis(5);
+/// How often an idle process looks whether another connection wrote to a SQLite file.
+const CHANGE_POLL: Duration = Duration::from_secs(1);
+
+/// Where wake-ups are given and awaited.
+#[derive(Clone, Debug, Default)]
+pub struct Wake {
+    here: Arc<Notify>,
+    long_polls: Arc<Notify>,
+    elsewhere: Arc<Notify>,
+}
+
+impl Wake {
+    /// There may be work: tells this process at once and others soon.
+    pub fn all(&self) {
+        self.here();
+        self.elsewhere.notify_one();
+    }
+
+    /// There may be work: tells only this process.
+    pub fn here(&self) {
+        self.here.notify_one();
+        self.long_polls.notify_waiters();
+    }
+
+    /// Waits for the next wake-up; one that came since the last wait counts.
+    pub async fn heard(&self) {
+        self.here.notified().await;
+    }
+
+    /// Waits with any number of others for the next wake-up from now on.
+    pub async fn heard_by_all(&self) {
+        self.long_polls.notified().await;
+    }
+}
+
+/// Tells other processes.
+#[derive(Debug)]
+pub struct Teller {
+    /// The database through which they hear it.
+    pub store: Store,
+    /// What is to be told.
+    pub wake: Wake,
+}
+
+impl Ticks for Teller {
+    async fn tick(&mut self) -> Result<()> {
+        self.store.notify().await
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(QUIET).await;
+        self.wake.elsewhere.notified().await;
+    }
+}
+
+/// Hears other processes.
+#[derive(Debug)]
+pub struct Hearer {
+    /// The database.
+    pub store: Store,
+    /// Who is to be woken.
+    pub wake: Wake,
+    /// The subscription, while it stands.
+    pub ear: Option<crate::store::wake::Ear>,
+}
+
+impl Ticks for Hearer {
+    async fn tick(&mut self) -> Result<()> {
+        if self.ear.is_none() {
+            self.ear = Some(self.store.listen().await?);
+            // Subscribed first, looked afterwards: this makes the loops look.
+            self.wake.here();
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        let Some(ear) = &mut self.ear else { return };
+        if ear.must_poll() {
+            tokio::time::sleep(CHANGE_POLL).await;
+        }
+        match ear.heard().await {
+            Ok(true) => self.wake.here(),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::info!(target: "punctual", %error, "listening again after a lost connection");
+                self.ear = None;
+            }
+        }
+    }
+}
