@@ -101,7 +101,7 @@ async fn plt_2_settling_beside_reaping_one_wins(t: &Bench) {
         t.put("orders", 2).await;
         let items = t.claim(lane, 2).await;
         t.advance(LEASE).await;
-        let reap = async move |store: Store| store.reap(SEED).await.unwrap();
+        let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
         let (said, reaped) = both(say(a.clone(), items, Word::Ack), reap(b.clone())).await;
         let left = t.whereabouts().await.len();
         match said[..] {
@@ -126,8 +126,8 @@ async fn plt_2_extending_beside_reaping_one_wins(t: &Bench) {
         let item = t.claim_one(lane).await;
         t.advance(LEASE).await;
         let token = item.token.clone();
-        let extend = async move |store: Store| store.extend(vec![token], LEASE).await.unwrap();
-        let reap = async move |store: Store| store.reap(SEED).await.unwrap();
+        let extend = |store: Store| async move { store.extend(vec![token], LEASE).await.unwrap() };
+        let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
         let (held, reaped) = both(extend(a.clone()), reap(b.clone())).await;
         assert_eq!(held.len() + reaped.claims, 1, "extended or reaped, not both");
         let said = t.ack(&item).await;
@@ -147,7 +147,7 @@ async fn plt_1_claiming_beside_claiming_shares(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         let put = t.put("orders", 5).await;
-        let claim = async move |store: Store| ids(&claim_from(&store, lane, 3).await);
+        let claim = |store: Store| async move { ids(&claim_from(&store, lane, 3).await) };
         let (first, second) = both(claim(a.clone()), claim(b.clone())).await;
         let rest = ids(&t.claim(lane, 5).await);
         let mut all = [first, second, rest].concat();
@@ -162,11 +162,11 @@ async fn claiming_beside_pausing_is_sound(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         let put = t.put("orders", 2).await;
-        let pause = async move |store: Store, paused: bool| {
+        let pause = |store: Store, paused: bool| async move {
             let change = serde_json::json!({ "paused": paused }).as_object().unwrap().clone();
             store.set_queue(TENANT, "orders", change).await.unwrap();
         };
-        let claim = async move |store: Store| ids(&claim_from(&store, lane, 9).await);
+        let claim = |store: Store| async move { ids(&claim_from(&store, lane, 9).await) };
         let (got, ()) = both(claim(a.clone()), pause(b.clone(), true)).await;
         assert!(got.is_empty() || got == put, "all or nothing: {got:?}");
         assert!(t.claim(lane, 9).await.is_empty(), "a pause that was answered holds");
@@ -187,7 +187,7 @@ async fn plt_14_settling_a_head_beside_claiming_its_follower(t: &Bench) {
             t.claim(lane, 1).await
         };
         let next = t.put_keyed("orders", &[&key]).await;
-        let claim = async move |store: Store| claim_from(&store, lane, 9).await;
+        let claim = |store: Store| async move { claim_from(&store, lane, 9).await };
         let (said, got) = both(say(a.clone(), head, Word::Ack), claim(b.clone())).await;
         assert_eq!(said, [Outcome::Done]);
         let late = if got.is_empty() { t.claim(lane, 9).await } else { got };
@@ -207,9 +207,9 @@ async fn plt_14_settling_reaping_and_claiming_one_key(t: &Bench) {
         let put = t.put_keyed("orders", &[&key, &key, &key]).await;
         let head = t.claim(lane, 2).await;
         t.advance(LEASE).await;
-        let claim = async move |store: Store| claim_from(&store, lane, 9).await;
-        let reap = async move |store: Store| store.reap(SEED).await.unwrap();
-        let others = async move |b: Store, c: Store| both(reap(b), claim(c)).await;
+        let claim = |store: Store| async move { claim_from(&store, lane, 9).await };
+        let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
+        let others = |b: Store, c: Store| both(reap(b), claim(c));
         let (said, (_, got)) =
             both(say(a.clone(), head, Word::Ack), others(b.clone(), c.clone())).await;
         let mut seen = if said == [Outcome::Done] { vec![put[0]] } else { Vec::new() };
@@ -241,7 +241,7 @@ async fn plt_4_of_two_replays_each_letter_moves_once(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         some_dead(t, &["k", "l", "m"]).await;
-        let replay = async move |s: Store| s.replay(TENANT, Which::default(), false).await.unwrap().ids;
+        let replay = |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
         let (first, second) = both(replay(a.clone()), replay(b.clone())).await;
         assert_eq!(first.len() + second.len(), 3, "each told once: {first:?} {second:?}");
         let items = t.claim(lane, 10).await;
@@ -256,8 +256,8 @@ async fn replaying_beside_purging_moves_each_letter_once(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         some_dead(t, &["k", "k", "l"]).await;
-        let replay = async move |s: Store| s.replay(TENANT, Which::default(), false).await.unwrap().ids;
-        let purge = async move |s: Store| s.purge(TENANT, Which::default(), false).await.unwrap().ids;
+        let replay = |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
+        let purge = |s: Store| async move { s.purge(TENANT, Which::default(), false).await.unwrap().ids };
         let (back, gone) = both(replay(a.clone()), purge(b.clone())).await;
         assert_eq!(back.len() + gone.len(), 2, "each told once: {back:?} {gone:?}");
         t.assert_sound().await;
@@ -278,7 +278,7 @@ async fn replaying_beside_purging_moves_each_letter_once(t: &Bench) {
 async fn enqueueing_an_id_beside_itself_admits_it_once(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for round in 0..ROUNDS {
-        let enqueue = async move |store: Store| {
+        let enqueue = |store: Store| async move {
             let named = message("orders").id("shop", round.to_string());
             store.enqueue(TENANT, vec![named]).await.unwrap()
         };
@@ -295,17 +295,17 @@ async fn routing_beside_enqueueing_and_declaring_loses_nothing(t: &Bench) {
     for round in 0..ROUNDS {
         let topic = format!("t{round}");
         let put = t.put(&topic, 2).await;
-        let name = topic.clone();
-        let enqueue = async move |store: Store| {
-            new_ids(&store.enqueue(TENANT, vec![message(&name)]).await.unwrap())
+        let new = message(&topic);
+        let enqueue = |store: Store| async move {
+            new_ids(&store.enqueue(TENANT, vec![new]).await.unwrap())
         };
-        let route = async move |store: Store| store.route_waiting().await.unwrap();
+        let route = |store: Store| async move { store.route_waiting().await.unwrap() };
         let name = topic.clone();
-        let declare = async move |store: Store| {
+        let declare = |store: Store| async move {
             store.declare_queue(TENANT, &name).await.unwrap();
             store.route_waiting().await.unwrap()
         };
-        let two = async move |b: Store, c: Store| both(route(b), declare(c)).await;
+        let two = |b: Store, c: Store| both(route(b), declare(c));
         let (more, _) = both(enqueue(a.clone()), two(b.clone(), c.clone())).await;
         t.store().route_waiting().await.unwrap();
         let got: BTreeSet<_> = ids(&t.claim(t.lane(&topic).await, 9).await).into_iter().collect();
@@ -323,7 +323,7 @@ async fn reaping_beside_reaping_brings_each_item_back_once(t: &Bench) {
             t.claim(lane, 2).await;
         }
         t.advance(LEASE).await;
-        let reap = async move |store: Store| store.reap(SEED).await.unwrap();
+        let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
         let (first, second) = both(reap(a.clone()), reap(b.clone())).await;
         let rest = t.reap().await;
         assert_eq!(first.returned + second.returned + rest.returned, 6);
