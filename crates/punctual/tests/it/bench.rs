@@ -1,6 +1,6 @@
 //! What a case works at: a temporary store, and short words for what cases do all the time.
 
-use crate::dump::Dump;
+use crate::dump::{Dump, first_column};
 use punctual::NewMessage;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId, Token};
@@ -12,6 +12,7 @@ use punctual::store::claims::{Claimed, Wish};
 use punctual::store::messages::Enqueued;
 use punctual::store::reap::Reaped;
 use punctual::store::settle::{Outcome, Settlement, Word};
+use punctual::testing::place::Rows;
 use punctual::testing::{Backend, TemporaryStore};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -146,12 +147,18 @@ impl Bench {
     }
 
     /// Rows of a statement in PostgreSQL's words.
-    pub async fn texts(&self, sql: &str) -> Vec<Vec<Option<String>>> {
-        let sql = match self.backend {
+    pub async fn texts(&self, sql: &str) -> Rows {
+        self.all_texts(&[sql]).await.remove(0)
+    }
+
+    /// Rows of several statements in PostgreSQL's words.
+    pub async fn all_texts(&self, sql: &[&str]) -> Vec<Rows> {
+        let words = |sql: &&str| match self.backend {
             Backend::Sqlite => punctual::store::dialect::for_sqlite(sql),
-            Backend::Postgres => sql.to_owned(),
+            Backend::Postgres => (*sql).to_owned(),
         };
-        self.place.sql(&[sql]).await.unwrap().remove(0)
+        let sql: Vec<String> = sql.iter().map(words).collect();
+        self.place.sql(&sql).await.unwrap()
     }
 
     pub async fn count(&self, sql: &str) -> i64 {
@@ -162,18 +169,19 @@ impl Bench {
     pub async fn whereabouts(&self) -> BTreeMap<i64, Vec<&'static str>> {
         let mut places: BTreeMap<i64, Vec<&'static str>> = BTreeMap::new();
         let tables = [
-            ("waiting", "select message_id from punctual.work"),
-            ("following", "select message_id from punctual.follower"),
-            ("dead", "select message_id from punctual.dead_letter"),
+            "select message_id from punctual.work",
+            "select message_id from punctual.follower",
+            "select message_id from punctual.dead_letter",
+            "select coalesce(open, items) from punctual.claim where finished_at is null",
         ];
-        for (place, sql) in tables {
-            for row in self.ints(sql).await {
-                places.entry(row[0].unwrap()).or_default().push(place);
+        let rows = self.all_texts(&tables).await;
+        for (place, rows) in ["waiting", "following", "dead"].into_iter().zip(&rows) {
+            for id in first_column(rows) {
+                places.entry(id.parse().unwrap()).or_default().push(place);
             }
         }
-        let open = "select coalesce(open, items) from punctual.claim where finished_at is null";
-        for row in self.texts(open).await {
-            for item in claim::read(row[0].as_deref().unwrap()).unwrap() {
+        for items in first_column(&rows[3]) {
+            for item in claim::read(&items).unwrap() {
                 places
                     .entry(item.message().0)
                     .or_default()
