@@ -122,6 +122,7 @@ create table punctual.work (
     key        text
 );
 create index work_by_due on punctual.work (lane_id, due_at, message_id);
+create index work_by_key on punctual.work (lane_id, key, due_at, message_id) where key is not null;
 alter table punctual.work set (
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000,
     autovacuum_vacuum_cost_delay = 0);

@@ -111,6 +111,8 @@ create table punctual_work (
     key        text,
     primary key (lane_id, due_at, message_id)
 ) without rowid;
+create index punctual_work_by_key on punctual_work (lane_id, key, due_at, message_id)
+    where key is not null;
 
 create trigger punctual_work_is_never_updated before update on punctual_work
 begin select raise(abort, 'rows of work are inserted and deleted, never updated'); end;

@@ -125,7 +125,12 @@ impl NewMessage {
         }
         check_json(&self.payload, limits::PAYLOAD_BYTES_MAX, &join(path, "payload"), problems);
         if let Some(headers) = &self.headers {
-            check_json(headers, limits::HEADERS_BYTES_MAX, &join(path, "headers"), problems);
+            let path = join(path, "headers");
+            check_json(headers, limits::HEADERS_BYTES_MAX, &path, problems);
+            // What is JSON and begins with a brace is an object.
+            if !headers.trim_start().starts_with('{') {
+                problems.push(path, "must be a JSON object");
+            }
         }
         for (name, time) in [("dueAt", self.due_at), ("occurredAt", self.occurred_at)] {
             if time.is_some_and(|t| t > Timestamp::MAX || t.as_micros() < EARLIEST_MICROS) {

@@ -13,11 +13,11 @@ use super::messages::{message_columns, read_message};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::rules::claim::{self, Item};
-use crate::rules::message::Message;
+use crate::rules::message::{Message, check_name};
 use crate::rules::share::Take;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,10 +36,9 @@ pub struct Wish {
 impl Wish {
     fn check(&self) -> Result<()> {
         check_lease(self.lease)?;
-        if self.owner.is_empty() || self.owner.chars().count() > limits::NAME_CHARS_MAX {
-            return Err(Error::invalid("owner", "must have between 1 and 255 characters"));
-        }
-        Ok(())
+        let mut problems = Problems::default();
+        check_name(&self.owner, "owner", &mut problems);
+        problems.into_result()
     }
 }
 
@@ -179,15 +178,17 @@ fn batches(taken: Vec<Taken>) -> Vec<Vec<Taken>> {
 /// leaves its item to nobody; it is settled with its claim.
 fn join(claims: Vec<NewClaim>, mut messages: Vec<Message>) -> Vec<Claimed> {
     messages.sort_unstable_by_key(|m| m.id);
+    let ids: Vec<MessageId> = messages.iter().map(|m| m.id).collect();
     let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
-    let mut claimed = Vec::with_capacity(messages.len());
+    let mut claimed = Vec::with_capacity(ids.len());
     for claim in claims {
         for t in claim.batch {
-            let found = messages.binary_search_by_key(&t.item.message(), |m| m.as_ref().map_or(MessageId(0), |m| m.id));
-            let Some(message) = found.ok().and_then(|at| messages[at].take()) else { continue };
+            let found = ids.binary_search(&t.item.message()).ok();
+            let Some(message) = found.and_then(|at| messages[at].take()) else { continue };
             claimed.push(Claimed { token: claim.token.clone(), item: t.item, due_at: t.due_at, message });
         }
     }
+    claimed.sort_by_key(|c| (c.due_at, c.item.message()));
     claimed
 }
 

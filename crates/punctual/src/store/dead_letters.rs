@@ -187,8 +187,11 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
     }
     let ids: Vec<Vec<Value<'_>>> = moved.ids.iter().map(|id| vec![id.0.into()]).collect();
     let gone = tx.each("delete from punctual.dead_letter where id = $1 returning id", &ids).await?;
-    let mut kept = gone.iter().map(|rows| !rows.is_empty());
-    let letters: Vec<_> = letters.into_iter().filter(|_| kept.next().unwrap_or(false)).collect();
+    // Another replay or purge may have been faster: what it moved is its own.
+    let mine: Vec<bool> = gone.iter().map(|rows| !rows.is_empty()).collect();
+    let mut ours = mine.iter();
+    moved.ids.retain(|_| ours.next().copied().unwrap_or_default());
+    let letters: Vec<_> = letters.into_iter().zip(&mine).filter(|(_, mine)| **mine).map(|(l, _)| l).collect();
     if again {
         let work: Vec<Vec<Value<'_>>> =
             letters.iter().map(|(lane, key, m)| vec![m.0.into(), lane.0.into(), key.as_deref().into()]).collect();

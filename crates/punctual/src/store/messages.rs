@@ -14,7 +14,7 @@ use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message, NewMessage};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What became of one message that was handed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,26 +97,31 @@ async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
     Ok(insert(tx, batch.tenant, &all).await?.into_iter().map(Enqueued::New).collect())
 }
 
+/// The first message of a batch for each (source, id).
+type Names<'a> = BTreeMap<(&'a str, &'a str), usize>;
+
 /// Some messages carry ids: those are admitted first, and only new ones are written.
 async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
     let now = tx.now().await?;
-    let mut first: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut first: Names<'_> = BTreeMap::new();
     let mut outcome: Vec<Option<Enqueued>> = vec![None; batch.messages.len()];
     let mut fresh: Vec<usize> = Vec::new();
     for (n, message) in batch.messages.iter().enumerate() {
-        let Some(id) = name_of(message) else {
-            fresh.push(n);
-            continue;
-        };
-        if first.contains_key(&id) {
-            continue;
-        }
-        first.insert(id, n);
-        match admit(tx, batch.tenant, message, id, now).await? {
+        match name_of(message) {
             None => fresh.push(n),
-            duplicate => outcome[n] = duplicate,
+            Some(name) => {
+                first.entry(name).or_insert(n);
+            }
         }
     }
+    // In the order of their names, so that two batches never wait for each other in a circle.
+    for (name, n) in &first {
+        match admit(tx, batch.tenant, &batch.messages[*n], *name, now).await? {
+            None => fresh.push(*n),
+            duplicate => outcome[*n] = duplicate,
+        }
+    }
+    fresh.sort_unstable();
     let written: Vec<&NewMessage> = fresh.iter().map(|n| &batch.messages[*n]).collect();
     for (n, id) in fresh.iter().zip(insert(tx, batch.tenant, &written).await?) {
         outcome[*n] = Some(Enqueued::New(id));
@@ -133,7 +138,7 @@ fn name_of(message: &NewMessage) -> Option<(&str, &str)> {
 fn same_batch(
     message: &NewMessage,
     batch: &Batch,
-    first: &HashMap<(&str, &str), usize>,
+    first: &Names<'_>,
     outcome: &[Option<Enqueued>],
 ) -> Enqueued {
     let n = name_of(message).and_then(|name| first.get(&name)).copied().unwrap_or_default();
@@ -166,7 +171,8 @@ const ADMIT: &str = "insert into punctual.admitted (tenant_id, source, external_
     values ($1, $2, $3, $4, $5) on conflict do nothing";
 
 const ADMITTED: &str = "select a.digest, (select max(m.id) from punctual.message m \
-        where m.tenant_id = a.tenant_id and m.source = a.source and m.external_id = a.external_id) \
+        where m.tenant_id = a.tenant_id and m.external_id = a.external_id \
+            and (m.source = a.source or (m.source is null and a.source = ''))) \
     from punctual.admitted a where a.tenant_id = $1 and a.source = $2 and a.external_id = $3";
 
 /// Writes messages and their work; ids in the order given.

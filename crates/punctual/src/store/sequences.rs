@@ -6,7 +6,9 @@
 //! So an enqueue takes no lock at all, and only heads are ever handed out.
 //!
 //! Both sides lock the sequence's row before they look at its followers, in key order:
-//! a follower is never left behind without a head.
+//! a follower is never left behind without a head. Whoever is about to become head then
+//! looks for an earlier message of its key that still waits (another claimer may be taking
+//! it at this moment, or a hint may have hidden it) and lets that one be head instead.
 
 use super::tx::Tx;
 use super::value::Value;
@@ -38,20 +40,54 @@ pub(super) async fn keep_heads<T>(
         .collect();
     let heads = tx.each(TAKE_HEAD, &takers).await?;
     let mut waits = vec![false; rows.len()];
-    let mut followers = Vec::new();
+    let (mut followers, mut new_heads) = (Vec::new(), Vec::new());
     for (n, head) in keyed.iter().zip(&heads) {
         let i = item(&rows[*n]);
-        let head = head.first().map(|row| row.int(0)).transpose()?;
-        if head != Some(i.message().0) {
+        if head.first().map(|row| row.int(0)).transpose()? != Some(i.message().0) {
             waits[*n] = true;
             followers.push(follower(i, due_at(&rows[*n])));
+        } else if i.attempt() == 1 {
+            // A head that was tried before is head for good.
+            new_heads.push(*n);
         }
+    }
+    for n in give_way(tx, &new_heads, |n| (item(&rows[n]), due_at(&rows[n]))).await? {
+        waits[n] = true;
+        followers.push(follower(item(&rows[n]), due_at(&rows[n])));
     }
     tx.each(ADD_FOLLOWER, &followers).await?;
     drop(takers);
     drop(followers);
     Ok(rows.into_iter().zip(waits).filter(|(_, waits)| !waits).map(|(row, _)| row).collect())
 }
+
+/// Lets earlier messages that still wait be heads; answers whose place they took.
+async fn give_way<'r>(
+    tx: &mut Tx,
+    heads: &[usize],
+    row: impl Fn(usize) -> (&'r Item, Timestamp),
+) -> Result<Vec<usize>> {
+    let places: Vec<Vec<Value<'_>>> = heads
+        .iter()
+        .map(|n| row(*n))
+        .map(|(i, due)| vec![i.lane().0.into(), i.key().into(), due.into(), i.message().0.into()])
+        .collect();
+    let earlier = tx.each(EARLIER, &places).await?;
+    let (mut gave_way, mut instead) = (Vec::new(), Vec::new());
+    for (n, found) in heads.iter().zip(&earlier) {
+        let Some(first) = found.first() else { continue };
+        let (i, _) = row(*n);
+        instead.push(vec![i.lane().0.into(), i.key().into(), first.int(0)?.into()]);
+        gave_way.push(*n);
+    }
+    tx.each(SET_HEAD, &instead).await?;
+    Ok(gave_way)
+}
+
+/// The first message of a key that waits before a given place.
+const EARLIER: &str = "select message_id from punctual.work \
+    where lane_id = $1 and key = $2 and (due_at, message_id) < ($3, $4) \
+    order by due_at, message_id limit 1";
 
 /// A follower was not handed out, so this claim does not count as an attempt.
 fn follower(i: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
@@ -87,15 +123,24 @@ pub(super) async fn release(tx: &mut Tx, done: &[(LaneId, &str, MessageId)]) -> 
     }
     let next = tx.each(NEXT_FOLLOWER, &place_values(&free)).await?;
     let mut ended = Vec::new();
-    let (mut gone, mut heads, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    let mut followers = Vec::new();
     for ((lane, key, _), next) in free.iter().zip(&next) {
         let (lane, key) = (Value::from(lane.0), Value::from(*key));
-        let Some(row) = next.first() else {
-            ended.push(vec![lane, key]);
+        match next.first() {
+            None => ended.push(vec![lane, key]),
+            Some(row) => followers.push((vec![lane, key, row.int(0)?.into(), row.int(1)?.into()], row)),
+        }
+    }
+    let places: Vec<Vec<Value<'_>>> = followers.iter().map(|(place, _)| place.clone()).collect();
+    let earlier = tx.each(EARLIER, &places).await?;
+    let (mut gone, mut heads, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    for ((place, row), earlier) in followers.iter().zip(&earlier) {
+        let (lane, key, due, message) = (place[0], place[1], place[2], place[3]);
+        if let Some(first) = earlier.first() {
+            heads.push(vec![lane, key, first.int(0)?.into()]);
             continue;
-        };
-        let (due, message) = (Value::from(row.int(0)?), Value::from(row.int(1)?));
-        gone.push(vec![lane, key, due, message]);
+        }
+        gone.push(place.clone());
         heads.push(vec![lane, key, message]);
         again.push(vec![message, lane, due, row.int(2)?.into(), row.int(3)?.into(), key]);
     }

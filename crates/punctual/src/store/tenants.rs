@@ -6,6 +6,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::rules::message::check_name;
 
 /// A tenant's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,17 +47,23 @@ impl NewTenant {
         if !length || ends || !self.slug.chars().all(fine) {
             problems.push("slug", "must be 1 to 63 lower-case letters, digits or hyphens, such as `acme-eu`");
         }
-        if self.name.trim().is_empty() || self.name.chars().count() > limits::NAME_CHARS_MAX {
-            problems.push("name", "must have between 1 and 255 characters");
-        }
+        check_name(&self.name, "name", &mut problems);
         if let Some(zone) = &self.time_zone
             && jiff::tz::TimeZone::get(zone).is_err()
         {
             problems.push("timeZone", format!("`{zone}` is not an IANA time zone such as Europe/Berlin"));
         }
+        let tag = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let fine = |l: &String| (2..=LOCALE_CHARS_MAX).contains(&l.len()) && l.chars().all(tag);
+        if self.default_locale.as_ref().is_some_and(|l| !fine(l)) {
+            problems.push("defaultLocale", "must be a language tag such as `de` or `pt-BR`");
+        }
         problems.into_result()
     }
 }
+
+/// Language tags, in characters: the longest that BCP 47 asks everybody to take.
+const LOCALE_CHARS_MAX: usize = 35;
 
 impl Store {
     /// Makes a tenant.

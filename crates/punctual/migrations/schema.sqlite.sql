@@ -1,0 +1,196 @@
+-- What all migrations add up to, for reading. A test keeps it so; nobody runs it.
+
+CREATE TABLE punctual_admitted (
+    tenant_id   integer    not null,
+    source      text   not null,
+    external_id text   not null,
+    digest      text   not null,
+    seen_at     integer not null,
+    primary key (tenant_id, source, external_id)
+);
+
+CREATE TABLE punctual_answer (
+    tenant_id       integer    not null,
+    idempotency_key text   not null,
+    digest          text   not null,
+    asked_at        integer not null,
+    status          integer,
+    body            text,
+    primary key (tenant_id, idempotency_key)
+);
+
+CREATE INDEX punctual_answer_by_time on punctual_answer (asked_at);
+
+CREATE TABLE punctual_api_key (
+    id           integer primary key autoincrement,
+    tenant_id    integer    not null references punctual_tenant,
+    name         text   not null,
+    role         text   not null check (role in ('viewer', 'support', 'author', 'admin', 'ops')),
+    prefix       text   not null,
+    digest       text   not null unique,
+    created_at   integer not null,
+    expires_at   integer,
+    last_used_at integer,
+    revoked_at   integer
+);
+
+CREATE INDEX punctual_api_key_by_tenant on punctual_api_key (tenant_id, id);
+
+CREATE TABLE punctual_attempt (
+    id         integer primary key autoincrement,
+    message_id integer not null,
+    lane_id    integer    not null,
+    number     integer    not null,
+    at         integer not null,
+    owner      text   not null,
+    outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped')),
+    error      text   not null,
+    next_due   integer
+);
+
+CREATE INDEX punctual_attempt_by_message on punctual_attempt (message_id, lane_id, id);
+
+CREATE TABLE punctual_claim (
+    token       text   primary key,
+    owner       text   not null,
+    claimed_at  integer not null,
+    lease_until integer not null,
+    started     integer    not null default 0 check (started in (0, 1)),
+    items       text   not null,
+    open        text,
+    first_id    integer not null,
+    last_id     integer not null,
+    finished_at integer,
+    ending      text check (ending in ('settled', 'reaped')),
+    check ((finished_at is null) = (ending is null))
+);
+
+CREATE INDEX punctual_claim_by_end on punctual_claim (finished_at) where finished_at is not null;
+
+CREATE INDEX punctual_claim_by_lease on punctual_claim (lease_until) where finished_at is null;
+
+CREATE INDEX punctual_claim_by_message on punctual_claim (last_id);
+
+CREATE TABLE punctual_clock (
+    id         integer    primary key check (id = 1),
+    manual     integer    not null default 0 check (manual in (0, 1)),
+    now_us     integer not null default 0,
+    holder     text,
+    held_until integer
+);
+
+CREATE TABLE punctual_dead_letter (
+    id         integer primary key autoincrement,
+    tenant_id  integer    not null,
+    lane_id    integer    not null references punctual_lane,
+    message_id integer not null,
+    key        text,
+    attempts   integer    not null,
+    died_at    integer not null,
+    error      text   not null,
+    unique (lane_id, message_id)
+);
+
+CREATE INDEX punctual_dead_letter_by_message on punctual_dead_letter (message_id);
+
+CREATE INDEX punctual_dead_letter_by_tenant on punctual_dead_letter (tenant_id, id);
+
+CREATE TABLE punctual_follower (
+    lane_id    integer      not null,
+    key        text     not null,
+    due_at     integer   not null,
+    message_id integer   not null,
+    attempts   integer not null default 0,
+    unstarted  integer not null default 0,
+    primary key (lane_id, key, due_at, message_id)
+) without rowid;
+
+CREATE TABLE punctual_lane (
+    id           integer primary key autoincrement,
+    tenant_id    integer    not null references punctual_tenant,
+    topic        text   not null,
+    subscription text   not null default '',
+    declared     integer    not null default 0 check (declared in (0, 1)),
+    paused       integer    not null default 0 check (paused in (0, 1)),
+    max_attempts integer    check (max_attempts > 0),
+    backoff      text,
+    retention_us integer check (retention_us > 0),
+    dead_head    text   not null default 'block' check (dead_head in ('block', 'pass')),
+    created_at   integer not null,
+    unique (tenant_id, topic, subscription),
+    check (id > 0)
+);
+
+CREATE TABLE punctual_message (
+    id             integer primary key autoincrement,
+    tenant_id      integer    not null,
+    topic          text   not null,
+    kind           text   not null,
+    payload        text   not null,
+    created_at     integer not null,
+    due_at         integer,
+    occurred_at    integer,
+    key            text,
+    entity_type    text,
+    entity_id      text,
+    correlation_id text,
+    headers        text,
+    source         text,
+    external_id    text,
+    schema_version text
+);
+
+CREATE INDEX punctual_message_by_correlation on punctual_message (tenant_id, correlation_id)
+    where correlation_id is not null;
+
+CREATE INDEX punctual_message_by_entity on punctual_message (tenant_id, entity_type, entity_id)
+    where entity_id is not null;
+
+CREATE INDEX punctual_message_by_external_id on punctual_message (tenant_id, source, external_id)
+    where external_id is not null;
+
+CREATE TRIGGER punctual_message_is_never_updated before update on punctual_message
+begin select raise(abort, 'rows of message are inserted and deleted, never updated'); end;
+
+CREATE TABLE punctual_migration (
+    version integer primary key, name text not null, checksum text not null, applied_at integer not null
+);
+
+CREATE TABLE punctual_route (
+    tenant_id integer  not null,
+    topic     text not null,
+    lane_id   integer  not null references punctual_lane,
+    primary key (tenant_id, topic, lane_id)
+);
+
+CREATE TABLE punctual_sequence (
+    lane_id integer    not null,
+    key     text   not null,
+    head    integer not null,
+    primary key (lane_id, key)
+) without rowid;
+
+CREATE TABLE punctual_tenant (
+    id             integer primary key autoincrement,
+    slug           text   not null unique,
+    name           text   not null,
+    time_zone      text   not null default 'UTC',
+    default_locale text   not null default 'en',
+    created_at     integer not null
+);
+
+CREATE TABLE punctual_work (
+    message_id integer   not null,
+    lane_id    integer      not null,
+    due_at     integer   not null,
+    attempts   integer not null default 0,
+    unstarted  integer not null default 0,
+    key        text,
+    primary key (lane_id, due_at, message_id)
+) without rowid;
+
+CREATE INDEX punctual_work_by_key on punctual_work (lane_id, key, due_at, message_id)
+    where key is not null;
+
+CREATE TRIGGER punctual_work_is_never_updated before update on punctual_work
+begin select raise(abort, 'rows of work are inserted and deleted, never updated'); end;

@@ -1,0 +1,233 @@
+//! A statement that fails in the middle of a verb leaves nothing of the verb behind.
+
+use crate::bench::{Bench, LEASE, SEED, TENANT, abandon, fail, message, seconds, wish};
+use punctual::base::id::Token;
+use punctual::store::Store;
+use punctual::store::clock::ClockMode;
+use punctual::store::keys::Role;
+use punctual::store::settle::{Settlement, Word};
+use punctual::store::tenants::NewTenant;
+use serde_json::json;
+use std::time::Duration;
+
+cases![
+    an_error_in_an_enqueue_leaves_nothing,
+    an_error_in_a_claim_leaves_nothing,
+    an_error_in_a_settlement_leaves_nothing,
+    an_error_in_a_short_verb_on_a_claim_leaves_nothing,
+    an_error_in_a_reaping_leaves_nothing,
+    an_error_in_a_replay_or_purge_leaves_nothing,
+    an_error_in_routing_or_settings_leaves_nothing,
+    an_error_in_pruning_leaves_nothing,
+    an_error_in_tenants_keys_answers_and_clock_leaves_nothing,
+    an_error_beside_others_leaves_them_alone,
+];
+
+/// Runs a verb again and again, with the first, the second, … statement failing, until it
+/// succeeds: every error is transient, and changes nothing.
+macro_rules! shake {
+    ($t:expr, $what:literal, |$store:ident| $verb:expr) => {{
+        let before = $t.dump().await;
+        let mut n = 1;
+        loop {
+            assert!(n < 100, "{} should succeed in the end", $what);
+            let $store: Store = $t.store().failing_at(n);
+            match $verb.await {
+                Ok(_) => break,
+                Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),
+            }
+            before.assert_equals(
+                &$t.dump().await,
+                &format!("{} whose statement {n} failed", $what),
+            );
+            n += 1;
+        }
+        assert!(n > 1, "{} should have a statement that can fail", $what);
+    }};
+}
+
+async fn an_error_in_an_enqueue_leaves_nothing(t: &Bench) {
+    t.lane("orders").await;
+    shake!(t, "enqueue", |s| s
+        .enqueue(TENANT, vec![message("orders"); 3]));
+    let keyed = || {
+        vec![
+            message("orders").key("k").id("shop", "a"),
+            message("other").id("shop", "b"),
+        ]
+    };
+    shake!(t, "enqueue with ids", |s| s.enqueue(TENANT, keyed()));
+}
+
+async fn an_error_in_a_claim_leaves_nothing(t: &Bench) {
+    let lane = t.lane("orders").await;
+    t.put("orders", 2).await;
+    t.put_keyed("orders", &["k", "k", "l"]).await;
+    shake!(t, "claim", |s| s.claim(wish(&[(lane, 10)])));
+    t.assert_sound().await;
+}
+
+async fn an_error_in_a_settlement_leaves_nothing(t: &Bench) {
+    let lane = t.lane("orders").await;
+    t.put_keyed("orders", &["a", "a", "b", "c", "d", "e"]).await;
+    t.put("orders", 2).await;
+    let items = t.claim(lane, 10).await;
+    let words = [
+        Word::Ack,
+        abandon("no"),
+        fail("no"),
+        Word::Release,
+        Word::Ack,
+    ];
+    let words: Vec<_> = items.iter().map(|i| i.message.id).zip(words).collect();
+    assert_eq!(words.len(), 5);
+    let settlement = || {
+        vec![Settlement {
+            token: items[0].token.clone(),
+            words: words.clone(),
+        }]
+    };
+    shake!(t, "settle in part", |s| s.settle(settlement(), None, SEED));
+    let rest: Vec<_> = items[5..]
+        .iter()
+        .map(|i| (i.message.id, Word::Ack))
+        .collect();
+    let settlement = || {
+        vec![Settlement {
+            token: items[0].token.clone(),
+            words: rest.clone(),
+        }]
+    };
+    shake!(t, "settle the rest", |s| s.settle(settlement(), None, SEED));
+    t.assert_sound().await;
+}
+
+async fn an_error_in_a_short_verb_on_a_claim_leaves_nothing(t: &Bench) {
+    let lane = t.lane("orders").await;
+    t.put("orders", 2).await;
+    let token: Token = t.claim(lane, 2).await[0].token.clone();
+    t.advance(seconds(1)).await;
+    shake!(t, "extend", |s| s.extend(vec![token.clone()], LEASE));
+    shake!(t, "mark_started", |s| s.mark_started(token.clone()));
+    shake!(t, "ack_whole", |s| s.ack_whole(vec![token.clone()]));
+}
+
+async fn an_error_in_a_reaping_leaves_nothing(t: &Bench) {
+    let lane = t
+        .lane_with("orders", json!({"maxAttempts": 1, "deadHead": "pass"}))
+        .await;
+    t.put_keyed("orders", &["k"]).await;
+    t.claim(lane, 1).await;
+    t.put_keyed("orders", &["k", "l", "m"]).await;
+    t.claim(lane, 3).await;
+    t.advance(LEASE).await;
+    shake!(t, "reap", |s| s.reap(SEED));
+    t.assert_sound().await;
+}
+
+async fn an_error_in_a_replay_or_purge_leaves_nothing(t: &Bench) {
+    let lane = t.lane("orders").await;
+    t.put_keyed("orders", &["k", "k", "l"]).await;
+    let items = t.claim(lane, 10).await;
+    t.say(&items, fail("no")).await;
+    shake!(t, "replay", |s| s.replay(TENANT, Default::default(), false));
+    let items = t.claim(lane, 10).await;
+    t.say(&items, fail("no")).await;
+    shake!(t, "purge", |s| s.purge(TENANT, Default::default(), false));
+    t.assert_sound().await;
+}
+
+async fn an_error_in_routing_or_settings_leaves_nothing(t: &Bench) {
+    t.put_keyed("orders", &["k", "l"]).await;
+    t.put("visits", 1).await;
+    shake!(t, "route_waiting", |s| s.route_waiting());
+    shake!(t, "declare_queue", |s| s.declare_queue(TENANT, "fresh"));
+    let change = json!({"paused": true}).as_object().unwrap().clone();
+    shake!(t, "set_queue", |s| s.set_queue(
+        TENANT,
+        "newer",
+        change.clone()
+    ));
+}
+
+async fn an_error_in_pruning_leaves_nothing(t: &Bench) {
+    let lane = t.lane("orders").await;
+    t.put("orders", 2).await;
+    let items = t.claim(lane, 2).await;
+    t.say(&items, abandon("no")).await;
+    t.advance(seconds(60)).await;
+    for item in t.claim(lane, 2).await {
+        t.ack(&item).await;
+    }
+    t.store().reserve_answer(TENANT, "key", "d").await.unwrap();
+    t.advance(Duration::from_secs(90 * 86_400)).await;
+    shake!(t, "prune_messages", |s| s.prune_messages(0, seconds(60)));
+    shake!(t, "prune_rest", |s| s.prune_rest(seconds(60)));
+    assert_eq!(t.count("select count(*) from punctual.message").await, 0);
+}
+
+async fn an_error_in_tenants_keys_answers_and_clock_leaves_nothing(t: &Bench) {
+    let acme = || NewTenant {
+        slug: "acme".into(),
+        name: "Acme".into(),
+        ..NewTenant::default()
+    };
+    shake!(t, "create_tenant", |s| s.create_tenant(acme()));
+    shake!(t, "create_key", |s| s.create_key(
+        TENANT,
+        "ci",
+        Role::Ops,
+        None
+    ));
+    let key = t
+        .store()
+        .create_key(TENANT, "ci", Role::Ops, None)
+        .await
+        .unwrap()
+        .0
+        .id;
+    shake!(t, "revoke_key", |s| s.revoke_key(TENANT, key));
+    shake!(t, "reserve_answer", |s| s
+        .reserve_answer(TENANT, "key", "d"));
+    shake!(t, "keep_answer", |s| s.keep_answer(TENANT, "key", 200, "x"));
+    shake!(t, "free_answer", |s| s.free_answer(TENANT, "key"));
+    shake!(t, "hold_clock", |s| s.hold_clock("a"));
+    shake!(t, "free_clock", |s| s.free_clock("a"));
+    let later = t.now().await.plus(seconds(1));
+    shake!(t, "set_clock", |s| s.set_clock(later));
+    shake!(t, "use_clock", |s| s.use_clock(ClockMode::System, true));
+    shake!(t, "migrate", |s| s.migrate());
+}
+
+/// Writers that share a commit: the failing one fails alone.
+async fn an_error_beside_others_leaves_them_alone(t: &Bench) {
+    t.lane("orders").await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..60 {
+        let store = if n % 3 == 0 {
+            t.store().failing_at(1 + n % 2)
+        } else {
+            t.store().clone()
+        };
+        tasks.spawn(async move {
+            store
+                .enqueue(TENANT, vec![message("orders").key("k")])
+                .await
+                .is_ok()
+        });
+    }
+    let fine = tasks
+        .join_all()
+        .await
+        .into_iter()
+        .filter(|fine| *fine)
+        .count();
+    assert!(fine >= 40, "{fine} of the 40 without a fault succeed");
+    assert!(fine < 60, "some of the others fail");
+    let kept = t.count("select count(*) from punctual.message").await;
+    assert_eq!(
+        usize::try_from(kept).unwrap(),
+        fine,
+        "what succeeded is there, and nothing else"
+    );
+}
