@@ -14,7 +14,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "measuring is reading the clock")]
 
-pub mod cluster;
+pub use punctual::testing::cluster;
+
 pub mod contender;
 pub mod database;
 pub mod fairness;

@@ -10,6 +10,8 @@
 pub mod base;
 pub mod rules;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub mod engine;
 pub mod run;

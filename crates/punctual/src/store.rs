@@ -10,6 +10,7 @@ pub mod claims;
 pub mod clock;
 pub mod dead_letters;
 pub mod dialect;
+pub mod fault;
 pub mod keys;
 pub mod messages;
 pub mod migrate;
@@ -38,6 +39,7 @@ use tx::{Call, Steps, Tx};
 #[derive(Clone, Debug)]
 pub struct Store {
     backend: Backend,
+    fault: fault::Fault,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ impl Store {
             }
             _ => return Err(unknown_url(url)),
         };
-        Ok(Self { backend })
+        Ok(Self { backend, fault: fault::Fault::default() })
     }
 
     /// Which database this is.
@@ -84,7 +86,7 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run };
+        let call = Call { request, run, fault: self.fault };
         match &self.backend {
             #[cfg(feature = "sqlite")]
             Backend::Sqlite(db) => db.write(call).await,
@@ -99,7 +101,7 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run };
+        let call = Call { request, run, fault: self.fault };
         match &self.backend {
             #[cfg(feature = "sqlite")]
             Backend::Sqlite(db) => db.read(call).await,

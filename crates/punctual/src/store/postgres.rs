@@ -6,6 +6,7 @@
 //! [`Listener`] hears wake-ups on a connection of its own; they are hints, and a lost
 //! connection costs time, never work.
 
+use super::fault::Fault;
 use super::tx::{Call, Tx};
 use super::value::{Row, Value};
 use crate::base::clock::Timestamp;
@@ -20,6 +21,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{Config, NoTls};
 
+#[cfg(feature = "testing")]
+pub mod direct;
 pub mod listen;
 
 /// Connections of one process when the configuration does not say.
@@ -51,6 +54,13 @@ pub struct PostgresTx {
     client: Object,
     state: State,
     now: Option<Timestamp>,
+    pub(super) fault: Fault,
+}
+
+impl PostgresTx {
+    fn new(client: Object, state: State) -> Self {
+        Self { client, state, now: None, fault: Fault::default() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,7 +115,7 @@ impl Postgres {
     /// Runs a verb that only reads, without a transaction around its statements.
     pub async fn read<R: Sync, T>(&self, call: Call<R, T>) -> Result<T> {
         let client = connection(&self.pool).await?;
-        let mut tx = Tx::Postgres(PostgresTx { client, state: State::Reading, now: None });
+        let mut tx = Tx::Postgres(PostgresTx::new(client, State::Reading));
         call.steps(&mut tx).await
     }
 
@@ -131,7 +141,7 @@ async fn write_until_done<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<
 }
 
 async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
-    let mut tx = Tx::Postgres(PostgresTx { client: connection(pool).await?, state: State::Fresh, now: None });
+    let mut tx = Tx::Postgres(PostgresTx::new(connection(pool).await?, State::Fresh));
     let result = call.steps(&mut tx).await;
     #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
     let Tx::Postgres(tx) = tx else { return result };

@@ -10,6 +10,7 @@
 //! database is waited for here and reaches a caller only after [`BUSY_PATIENCE`].
 
 use super::dialect::for_sqlite;
+use super::fault::Fault;
 use super::tx::{Call, Steps, Tx};
 use super::value::{Cell, Row, Value};
 use crate::base::clock::{Timestamp, host_now, monotonic};
@@ -24,6 +25,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::oneshot;
+
+#[cfg(feature = "testing")]
+pub mod direct;
 
 /// How long another connection's lock is waited for before a caller hears of it.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
@@ -54,6 +58,7 @@ pub struct SqliteTx {
     words: HashMap<&'static str, String>,
     manual: Arc<AtomicBool>,
     now: Option<Timestamp>,
+    pub(super) fault: Fault,
 }
 
 /// Something to run in a transaction and to answer afterwards.
@@ -293,7 +298,8 @@ fn connect(path: Option<&Path>, read_only: bool, manual: &Arc<AtomicBool>) -> Re
     };
     let connection = connection.map_err(|e| cannot_open(path, &e))?;
     settle_in(&connection, read_only).map_err(|e| cannot_open(path, &e))?;
-    Ok(SqliteTx { connection, words: HashMap::new(), manual: Arc::clone(manual), now: None })
+    let manual = Arc::clone(manual);
+    Ok(SqliteTx { connection, words: HashMap::new(), manual, now: None, fault: Fault::default() })
 }
 
 fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {

@@ -6,6 +6,7 @@
 //! but its `Tx`.
 
 use super::dialect::Dialect;
+use super::fault::Fault;
 use super::value::{Row, Value};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -21,11 +22,14 @@ pub struct Call<R, T> {
     pub request: R,
     /// The verb.
     pub run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    /// What is to go wrong, in tests.
+    pub fault: Fault,
 }
 
 impl<R, T> Call<R, T> {
     /// The verb's statements for one try.
     pub fn steps<'t>(&'t self, tx: &'t mut Tx) -> Steps<'t, T> {
+        *tx.fault() = self.fault;
         (self.run)(tx, &self.request)
     }
 }
@@ -63,13 +67,19 @@ impl Tx {
         }
     }
 
+    const fn fault(&mut self) -> &mut Fault {
+        on_each!(self, tx => &mut tx.fault, &mut tx.fault)
+    }
+
     /// The authority's time, the same for the whole transaction.
     pub async fn now(&mut self) -> Result<Timestamp> {
+        self.fault().check()?;
         on_each!(self, tx => tx.now().await, tx.now())
     }
 
     /// Rows of a statement.
     pub async fn query(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.fault().check()?;
         on_each!(self, tx => tx.query(sql, params).await, tx.query(sql, params))
     }
 
@@ -80,11 +90,13 @@ impl Tx {
 
     /// Runs a statement; answers how many rows it touched.
     pub async fn execute(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<u64> {
+        self.fault().check()?;
         on_each!(self, tx => tx.execute(sql, params).await, tx.execute(sql, params))
     }
 
     /// Runs one statement for many rows: in one flight on Postgres, prepared once on SQLite.
     pub async fn each(&mut self, sql: &'static str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>> {
+        self.fault().check()?;
         on_each!(self, tx => tx.each(sql, rows).await, tx.each(sql, rows))
     }
 }

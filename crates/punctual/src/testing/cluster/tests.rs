@@ -12,9 +12,9 @@ const HOLD: &str = "PUNCTUAL_TEST_HOLDS_A_CLUSTER";
 type Result = std::result::Result<(), Box<dyn std::error::Error>>;
 
 fn gone_within(folder: &Path, limit: Duration) -> bool {
-    let start = Instant::now();
+    let start = monotonic();
     while folder.exists() && start.elapsed() < limit {
-        thread::sleep(Duration::from_millis(20));
+        nap();
     }
     !folder.exists()
 }
@@ -47,7 +47,7 @@ fn leaves_nothing_when_killed() -> Result {
     let mut child = Command::new(env::current_exe()?)
         .args([
             "--exact",
-            "cluster::tests::holds_a_cluster_if_asked",
+            "testing::cluster::tests::holds_a_cluster_if_asked",
             "--nocapture",
         ])
         .env(HOLD, "1")
@@ -74,7 +74,10 @@ fn holds_a_cluster_if_asked() -> Result {
         return Ok(());
     }
     let cluster = Cluster::start(&Options::fast())?;
+    let start = monotonic();
     println!("folder={}", cluster.folder().display());
-    thread::sleep(Duration::from_secs(60));
+    while start.elapsed() < Duration::from_secs(60) {
+        nap();
+    }
     Ok(())
 }
