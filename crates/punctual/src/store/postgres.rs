@@ -264,13 +264,14 @@ fn clashed(e: &Error) -> bool {
     matches!(code, Some(c) if *c == SqlState::T_R_DEADLOCK_DETECTED || *c == SqlState::T_R_SERIALIZATION_FAILURE)
 }
 
-pub(super) fn trouble(e: tokio_postgres::Error) -> Error {
-    let unavailable = e.as_db_error().is_none_or(|db| {
-        let code = db.code().code();
-        // Connection trouble, shutting down, out of resources, and a read-only server.
-        code.starts_with("08") || code.starts_with("57P") || code.starts_with("53") || code == "25006"
-    });
+pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {
+    let unavailable = e.as_db_error().is_none_or(|db| is_unavailable(db.code().code()));
     if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+}
+
+/// Connection trouble, shutting down, out of resources, and a read-only server.
+pub(crate) fn is_unavailable(code: &str) -> bool {
+    code.starts_with("08") || code.starts_with("57P") || code.starts_with("53") || code == "25006"
 }
 
 pub(super) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {
