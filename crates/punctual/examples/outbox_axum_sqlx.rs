@@ -89,7 +89,8 @@ async fn routes(url: &str, engine: Engine) -> Result<Router, sqlx::Error> {
     }
     let pool = PgPool::connect(url).await?;
     sqlx::query(
-        "create table if not exists orders (id bigint generated always as identity primary key, item text not null)",
+        "create table if not exists orders \
+         (id bigint generated always as identity primary key, item text not null)",
     )
     .execute(&pool)
     .await?;

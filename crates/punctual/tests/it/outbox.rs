@@ -274,8 +274,8 @@ async fn plt_12_the_manual_clock_decides(host: Host) {
     assert_eq!(shop.ask("admitted", "max(seen_at)").await, later.as_micros());
 }
 
-/// PLT-12: the handler starts at once. On PostgreSQL the commit itself tells; on SQLite the
-/// host does.
+/// PLT-12: the handler starts at once. On PostgreSQL the commit itself tells, and whoever
+/// listens hears it; on SQLite the host does.
 async fn plt_12_a_commit_wakes_the_engine(host: Host) {
     let place = Place::empty(host.backend()).await.unwrap();
     place.sql(&[ORDERS.to_owned()]).await.unwrap();
@@ -290,11 +290,15 @@ async fn plt_12_a_commit_wakes_the_engine(host: Host) {
         .await
         .unwrap();
     engine.start();
+    let mut ear = engine.store().listen().await.unwrap();
     // The first is found while the engine starts; the others find it asleep.
     for n in 0..3 {
         let said = host.transact(place.url(), &[order(n)], End::Commit).await.unwrap();
         if host.backend() == Backend::Sqlite {
             engine.wake();
+        } else {
+            let heard = tokio::time::timeout(Duration::from_secs(5), ear.heard()).await;
+            assert!(heard.expect("a notification").unwrap());
         }
         let waited = tokio::time::timeout(Duration::from_secs(1), handled.recv()).await;
         assert_eq!(waited.expect("within a second"), Some(id_of(&said[0])));
