@@ -2,7 +2,9 @@
 //! `cli::serve`.
 
 use punctual::Engine;
+use punctual::base::clock::monotonic;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The server's state, cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +24,47 @@ pub struct Settings {
     pub dev: bool,
     /// Whether health and metrics need a key (a listener that is not private).
     pub guard_ops: bool,
+    /// Whether this is the demo: its status page is open to everybody who reaches it.
+    pub demo: bool,
+    /// What this process does.
+    pub role: Role,
+    /// When it began.
+    pub started: Started,
     /// Renders the metrics.
     pub metrics: Option<metrics_exporter_prometheus::PrometheusHandle>,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Serves requests and works.
+    #[default]
+    All,
+    /// Serves requests; others work.
+    Api,
+    /// Works; of the routes only health, metrics and the status page are there.
+    Worker,
+}
+
+impl Role {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Api => "api",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// The moment at which a process began.
+#[derive(Clone, Copy, Debug)]
+pub struct Started(pub Instant);
+
+impl Default for Started {
+    fn default() -> Self {
+        Self(monotonic())
+    }
 }
