@@ -24,6 +24,7 @@ pub mod latency;
 pub mod machine;
 pub mod ours;
 pub mod peers;
+pub mod punctual;
 pub mod queue;
 pub mod raw_postgres;
 pub mod raw_sqlite;

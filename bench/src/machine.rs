@@ -14,6 +14,8 @@ pub struct Machine {
     pub cores: usize,
     /// Memory in bytes.
     pub memory: u64,
+    /// How many tasks ran or wanted to in the minute before: much over 0, and others were at work.
+    pub load: Option<f64>,
     /// Operating system and architecture.
     pub system: String,
     /// The kind of file system the databases are on; in memory (`tmpfs`) nothing is durable.
@@ -33,6 +35,7 @@ impl Machine {
         Self {
             cores: thread::available_parallelism().map_or(0, std::num::NonZero::get),
             memory: memory().unwrap_or(0),
+            load: load(),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             file_system: file_system(folder),
             postgres: None,
@@ -56,6 +59,7 @@ impl Machine {
                 .map(|version| format!("PostgreSQL {version}")),
         );
         parts.push(format!("SQLite {}", self.sqlite));
+        parts.extend(self.load.iter().map(|load| format!("load before {load}")));
         parts.extend(self.commit.iter().map(|commit| format!("commit {commit}")));
         parts.join(", ")
     }
@@ -68,6 +72,11 @@ fn memory() -> Option<u64> {
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kb: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kb * 1024)
+}
+
+fn load() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
 }
 
 /// The kind of the mount with the longest matching path.

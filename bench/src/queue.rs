@@ -21,6 +21,9 @@ use crate::report::Report;
 use crate::rounds::{Measured, Plan};
 use crate::series::Series;
 
+/// A load above this says that others are at work on the machine.
+const BUSY: f64 = 0.5;
+
 /// Which databases are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Databases {
@@ -107,6 +110,9 @@ pub async fn queue(system: Option<Arc<dyn System>>, options: QueueOptions) -> Re
         ..Report::default()
     };
     describe(&options, &mut report);
+    if report.machine.load.is_some_and(|load| load > BUSY) {
+        report.note("the machine was busy before the run: compare ratios, not figures");
+    }
     if system.is_none() {
         report.note("punctual: not measured, there is no engine in this run");
     }

@@ -18,7 +18,7 @@ use crate::idle::idle;
 use crate::latency::latency;
 use crate::ours::{Engine, Ours, Place, System};
 use crate::peers::{KNOWN, Peer};
-use crate::raw_postgres::{CONVENTIONAL, ONE_ROW_PER_BATCH, RawPostgres};
+use crate::raw_postgres::{CONVENTIONAL, ONE_ROW_PER_BATCH, RawPostgres, Shape};
 use crate::report::{Bound, Report};
 use crate::rounds::{in_a_row, interleaved};
 use crate::series::Series;
@@ -77,13 +77,9 @@ impl Run<'_> {
         })
     }
 
-    fn by_hand(&self) -> [RawPostgres; 2] {
+    fn by_hand(&self, shape: Shape, database: &str) -> RawPostgres {
         let (batch, connections) = (self.options.batch, self.options.connections);
-        [
-            (CONVENTIONAL, "conventional"),
-            (ONE_ROW_PER_BATCH, "one_row"),
-        ]
-        .map(|(shape, name)| RawPostgres::new(shape, self.database(name), batch, connections))
+        RawPostgres::new(shape, self.database(database), batch, connections)
     }
 
     fn peers(&self, folder: &Path, report: &mut Report) -> Vec<Box<dyn Contender>> {
@@ -109,10 +105,8 @@ impl Run<'_> {
             self.ours("punctual")
                 .map(|ours| Box::new(ours) as Box<dyn Contender>),
         );
-        contenders.extend(
-            self.by_hand()
-                .map(|raw| Box::new(raw) as Box<dyn Contender>),
-        );
+        contenders.push(Box::new(self.by_hand(CONVENTIONAL, "conventional")));
+        contenders.push(Box::new(self.by_hand(ONE_ROW_PER_BATCH, "one_row")));
         let peers = self.options.peers.as_deref();
         contenders.extend(
             peers
@@ -124,39 +118,57 @@ impl Run<'_> {
         compare::rounds(&all, report);
     }
 
+    /// Ours, and by hand in the same shape as a control: what slows both is the machine.
     async fn growth(&self, report: &mut Report) {
-        let (Some(empty), Some(full)) = (self.ours("punctual"), self.ours("grown")) else {
-            return;
-        };
         if self.options.extra == 0 {
             return report.note("postgres growth: not measured, no extra rows were asked for");
         }
         eprintln!("postgres: growth");
+        let name = format!(
+            "postgres drain, {0} rows not due and {0} finished / empty",
+            self.options.extra
+        );
+        if let (Some(empty), Some(full)) = (self.ours("punctual"), self.ours("grown"))
+            && let Some(value) = self.growth_of(&empty, &full, report).await
+        {
+            report.require(&name, value, Bound::AtLeast(0.85));
+        }
+        let [empty, full] = ["one_row", "grown"].map(|name| self.by_hand(ONE_ROW_PER_BATCH, name));
+        if let Some(value) = self.growth_of(&empty, &full, report).await {
+            report.inform(&format!("{name}, by hand"), value);
+        }
+    }
+
+    /// The drain of one on its full database against the other on its empty one.
+    async fn growth_of(
+        &self,
+        empty: &dyn Contender,
+        full: &dyn Contender,
+        report: &mut Report,
+    ) -> Option<f64> {
         let extra = Extra {
             not_due: self.options.extra,
             finished: self.options.extra,
         };
-        let result = growth(&empty, &full, extra, self.options.plan()).await;
-        let Some(growth) = or_note(report, "postgres growth", result) else {
-            return;
-        };
-        report.figure(
-            "postgres drain, empty: punctual",
-            "messages/s",
-            &growth.empty,
-        );
-        report.figure("postgres drain, full: punctual", "messages/s", &growth.full);
-        let value = growth.full.median() / growth.empty.median();
-        let name = format!(
-            "postgres drain, {} rows not due and as many finished / empty",
-            extra.not_due
-        );
-        report.require(&name, value, Bound::AtLeast(0.85));
+        let result = growth(empty, full, extra, self.options.plan()).await;
         or_note(
             report,
             "postgres growth",
             self.database("grown").remove().await,
         );
+        let growth = or_note(report, "postgres growth", result)?;
+        let name = empty.name();
+        report.figure(
+            &format!("postgres drain, empty: {name}"),
+            "messages/s",
+            &growth.empty,
+        );
+        report.figure(
+            &format!("postgres drain, full: {name}"),
+            "messages/s",
+            &growth.full,
+        );
+        Some(growth.full.median() / growth.empty.median())
     }
 
     /// As many series of drains as there are rounds: a single one says little.

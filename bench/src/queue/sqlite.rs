@@ -81,6 +81,9 @@ impl Run<'_> {
     }
 
     async fn singles(&self, report: &mut Report) {
+        if self.system.is_none() {
+            return;
+        }
         eprintln!("sqlite: single enqueues");
         let (mut raw, mut ours) = (Series::default(), Series::default());
         for round in 1..=self.options.rounds {

@@ -140,6 +140,9 @@ async fn every_part_of_the_run_gives_its_figures() -> Result<()> {
         13
     );
     assert!(report.ratios.iter().all(|ratio| ratio.value.is_finite()));
+    let full = |name: &str| report.results.iter().any(|figure| figure.name == name);
+    assert!(full("postgres drain, full: punctual"));
+    assert!(full("postgres drain, full: one row per batch"));
     Ok(())
 }
 

@@ -25,7 +25,8 @@ use crate::run::stop::{self, Phase, Stop, Stopper};
 use crate::run::wake::{Hearer, Teller};
 use crate::store::Store;
 use crate::store::clock::ClockMode;
-use crate::store::messages::Enqueued;
+use crate::store::messages::{Enqueued, check};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -61,6 +62,8 @@ struct Inner {
     retention: Duration,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
+    /// Topics known to have a lane; only ever saves a question.
+    routed: Mutex<HashMap<Tenant, HashSet<String>>>,
 }
 
 #[derive(Debug, Default)]
@@ -100,9 +103,32 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
     pub async fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> Result<Vec<Enqueued>> {
+        check(&messages)?;
+        self.route(tenant, &messages).await?;
         let enqueued = self.store().enqueue(tenant, messages).await?;
         self.inner.shop.wake.all();
         Ok(enqueued)
+    }
+
+    /// Topics that this process has not seen yet get their lanes first, so that their
+    /// messages need not be moved afterwards.
+    async fn route(&self, tenant: Tenant, messages: &[NewMessage]) -> Result<()> {
+        let unknown: Vec<String> = {
+            let routed = self.inner.routed.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = |topic: &str| routed.get(&tenant).is_some_and(|topics| topics.contains(topic));
+            let mut unknown: Vec<&str> =
+                messages.iter().map(|m| m.topic.as_str()).filter(|topic| !known(topic)).collect();
+            unknown.sort_unstable();
+            unknown.dedup();
+            unknown.into_iter().map(str::to_owned).collect()
+        };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        self.store().ensure_routes(tenant, unknown.clone()).await?;
+        let mut routed = self.inner.routed.lock().unwrap_or_else(PoisonError::into_inner);
+        routed.entry(tenant).or_default().extend(unknown);
+        Ok(())
     }
 
     /// Writes one message.

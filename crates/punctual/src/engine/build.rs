@@ -151,6 +151,7 @@ impl Builder {
             retention: self.retention,
             loops: Mutex::new(Loops::default()),
             stepping: tokio::sync::Mutex::new(()),
+            routed: Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }

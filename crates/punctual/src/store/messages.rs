@@ -74,7 +74,11 @@ impl Store {
     }
 }
 
-fn check(messages: &[NewMessage]) -> Result<()> {
+/// Whether a batch may be written: all its problems, or none.
+///
+/// # Errors
+/// [`crate::Error::Invalid`] with every problem.
+pub fn check(messages: &[NewMessage]) -> Result<()> {
     let mut problems = Problems::default();
     if messages.len() > limits::BATCH_ITEMS_MAX {
         let most = limits::BATCH_ITEMS_MAX;

@@ -47,6 +47,22 @@ const ADD_ROUTE: &str = "insert into punctual.route (tenant_id, topic, lane_id) 
     on conflict do nothing";
 
 impl Store {
+    /// Gives topics lanes of their own before anything is written to them.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn ensure_routes(&self, tenant: Tenant, topics: Vec<String>) -> Result<()> {
+        self.write((tenant, topics), |tx, (tenant, topics)| {
+            Box::pin(async move {
+                for topic in topics {
+                    own_lane(tx, *tenant, topic).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Moves what waits in lane 0 to the lanes of its topics, a bounded number at a time;
     /// answers how much was moved.
     pub async fn route_waiting(&self) -> Result<usize> {
