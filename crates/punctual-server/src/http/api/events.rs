@@ -1,0 +1,210 @@
+//! Publishing: events of our own form and CloudEvents become messages.
+//!
+//! A batch is taken whole or not at all. An event that carries an id is admitted once per
+//! source; the second is a duplicate, not an error.
+
+mod cloud;
+mod plain;
+
+use super::{id, raw};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::http::input::{self, Input};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use punctual::base::limits;
+use punctual::{ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashSet};
+
+/// What became of the events, in the order given.
+#[derive(Debug, Serialize)]
+pub struct Published {
+    accepted: usize,
+    duplicates: usize,
+    ids: Vec<Option<String>>,
+    warnings: Vec<Problem>,
+}
+
+/// Events that were read, with what is worth a word and what is wrong.
+#[derive(Debug, Default)]
+struct Reading {
+    messages: Vec<NewMessage>,
+    warnings: Problems,
+    problems: Problems,
+    too_large: Problems,
+}
+
+/// One event before it is understood: its fields, and its content as it was written.
+struct Draft<'a> {
+    fields: Map<String, Value>,
+    content: Option<&'a RawValue>,
+    at: String,
+    /// Whose event it is when it does not say.
+    publisher: &'a str,
+}
+
+/// `POST /api/events`
+///
+/// # Errors
+/// 400, 413 and 422 with every problem; nothing is written then.
+pub async fn publish(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    input: Input,
+) -> Answer<(StatusCode, Json<Published>)> {
+    let mut reading = Reading::default();
+    if headers.contains_key(cloud::SPEC_VERSION) {
+        cloud::read_binary(&headers, &input, &mut reading)?;
+    } else {
+        read_json(&input, &caller.name, &mut reading)?;
+    }
+    let (messages, mut warnings) = reading.finish()?;
+    let enqueued = app.engine.enqueue(caller.tenant, messages).await?;
+    route_at_once(&app.engine).await?;
+    let published = published(&enqueued, &mut warnings);
+    Ok((StatusCode::ACCEPTED, Json(Published { warnings: warnings.0, ..published })))
+}
+
+/// On a manual clock nothing runs by itself, so work is made claimable before the answer.
+async fn route_at_once(engine: &Engine) -> Answer<()> {
+    if engine.clock() == ClockMode::Manual {
+        while engine.store().route_waiting().await? > 0 {}
+    }
+    Ok(())
+}
+
+fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()> {
+    let is_list = input.bytes.trim_ascii_start().starts_with(b"[");
+    let items: Vec<&RawValue> = if is_list {
+        serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?
+    } else {
+        vec![serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?]
+    };
+    if items.len() > limits::BATCH_ITEMS_MAX {
+        let said = format!("{} events, at most {} are allowed", items.len(), limits::BATCH_ITEMS_MAX);
+        return Err(punctual::Error::invalid("", said).into());
+    }
+    let all_cloud = input.media_type.starts_with("application/cloudevents");
+    for (n, item) in items.iter().enumerate() {
+        let at = if items.len() == 1 { String::new() } else { format!("[{n}]") };
+        if let Some(draft) = draft(item, at, publisher, reading) {
+            let message = if all_cloud || cloud::is_one(&draft.fields) {
+                cloud::read(draft, reading)
+            } else {
+                plain::read(draft, reading)
+            };
+            reading.add(message);
+        }
+    }
+    Ok(())
+}
+
+/// Takes an event apart; its content stays as it was written, to the last digit.
+fn draft<'a>(item: &'a RawValue, at: String, publisher: &'a str, reading: &mut Reading) -> Option<Draft<'a>> {
+    let Ok(parts) = serde_json::from_str::<BTreeMap<String, &'a RawValue>>(item.get()) else {
+        reading.problems.push(at, "must be an object");
+        return None;
+    };
+    let mut draft = Draft { fields: Map::new(), content: None, at, publisher };
+    for (name, value) in parts {
+        if name == "payload" || name == "data" {
+            draft.content = Some(value);
+        }
+        match serde_json::from_str(value.get()) {
+            Ok(value) if name != "payload" && name != "data" => drop(draft.fields.insert(name, value)),
+            Ok(Value::Null) if name == "data" => draft.content = None,
+            Ok(_) => {}
+            Err(_) => reading.problems.push(join(&draft.at, &name), "is nested too deeply"),
+        }
+    }
+    Some(draft)
+}
+
+fn join(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+}
+
+impl Reading {
+    /// Takes a message whose path is the number of messages before it.
+    fn add(&mut self, (message, at): (NewMessage, String)) {
+        if message.payload.len() > limits::PAYLOAD_BYTES_MAX {
+            let (has, most) = (message.payload.len(), limits::PAYLOAD_BYTES_MAX);
+            self.too_large.push(join(&at, "payload"), format!("has {has} bytes, at most {most} are allowed"));
+        }
+        message.check(&at, &mut self.problems);
+        self.messages.push(message);
+    }
+
+    fn finish(mut self) -> Answer<(Vec<NewMessage>, Problems)> {
+        if !self.too_large.0.is_empty() {
+            return Err(Failure::too_large(self.too_large.to_string()).with(self.too_large));
+        }
+        // The first word about a field is the plainest: "is missing" before "must not be empty".
+        let mut told = HashSet::new();
+        self.problems.0.retain(|p| told.insert(p.path.clone()));
+        self.problems.into_result()?;
+        Ok((self.messages, self.warnings))
+    }
+}
+
+fn published(enqueued: &[Enqueued], warnings: &mut Problems) -> Published {
+    let accepted = enqueued.iter().filter(|e| matches!(e, Enqueued::New(_))).count();
+    for (n, one) in enqueued.iter().enumerate() {
+        if matches!(one, Enqueued::Duplicate { same: false, .. }) {
+            let path = if enqueued.len() == 1 { String::new() } else { format!("[{n}]") };
+            warnings.push(path, "this id was admitted before with other content, which stands; this one is dropped");
+        }
+    }
+    let ids = enqueued.iter().map(|e| e.id().map(|id| id.to_string())).collect();
+    Published { accepted, duplicates: enqueued.len() - accepted, ids, warnings: Vec::new() }
+}
+
+/// A message as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    topic: String,
+    kind: String,
+    key: Option<String>,
+    entity: Option<Entity>,
+    payload: Box<RawValue>,
+    headers: Option<Box<RawValue>>,
+    correlation_id: Option<String>,
+    created_at: Timestamp,
+    occurred_at: Timestamp,
+    due_at: Timestamp,
+}
+
+/// `GET /api/events/{id}`
+///
+/// # Errors
+/// 404 when this tenant has no such message.
+pub async fn show(State(app): State<App>, caller: Caller, Path(text): Path<String>) -> Answer<Json<Shown>> {
+    let id = MessageId(id(&text, "event")?);
+    let message = app.engine.store().message(caller.tenant, id).await?;
+    let message = message.ok_or_else(|| Failure::not_found(format!("there is no event `{text}`")))?;
+    Ok(Json(shown(message)))
+}
+
+fn shown(m: Message) -> Shown {
+    Shown {
+        id: m.id.to_string(),
+        topic: m.topic,
+        kind: m.kind,
+        key: m.key,
+        entity: m.entity,
+        payload: raw(m.payload),
+        headers: m.headers.map(raw),
+        correlation_id: m.correlation_id,
+        created_at: m.created_at,
+        occurred_at: m.occurred_at,
+        due_at: m.due_at,
+    }
+}
