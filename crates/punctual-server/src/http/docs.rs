@@ -19,18 +19,23 @@ const STYLE: &str = "\
 pub async fn show() -> impl IntoResponse {
     let nonce = random::hex::<16>();
     let policy = format!("default-src 'none'; style-src 'nonce-{nonce}'; frame-ancestors 'none'");
-    ([(CONTENT_SECURITY_POLICY, policy)], Html(page(&super::table(), &nonce)))
+    (
+        [(CONTENT_SECURITY_POLICY, policy)],
+        Html(page(&super::table(), &nonce)),
+    )
 }
 
 fn page(routes: &[Route], nonce: &str) -> String {
     let mut rows = String::new();
     for route in routes {
-        let Some(operation) = openapi::OPERATIONS.iter().find(|o| o.route == route.name) else { continue };
+        let Some(operation) = openapi::OPERATIONS.iter().find(|o| o.route == route.name) else {
+            continue;
+        };
         let (method, path) = route.method_and_path();
         let (summary, role) = (operation.summary, role(route.need));
-        let _ = write!(
+        let _ = writeln!(
             rows,
-            "<tr><td class=verb>{method}</td><td><code>{path}</code></td><td>{summary}</td><td>{role}</td></tr>\n"
+            "<tr><td class=verb>{method}<td><code>{path}</code><td>{summary}<td>{role}</tr>"
         );
     }
     format!(
@@ -39,7 +44,8 @@ fn page(routes: &[Route], nonce: &str) -> String {
          <style nonce={nonce}>{STYLE}</style><h1>Operations</h1>\
          <p>Send a key as <code>Authorization: Bearer KEY</code>. Shapes of requests and answers are in \
          <a href=\"/openapi.json\">openapi.json</a>, which every OpenAPI viewer reads.</p>\
-         <table><thead><tr><th>Verb<th>Path<th>What it does<th>Role</thead><tbody>\n{rows}</tbody></table></html>"
+         <table><thead><tr><th>Verb<th>Path<th>What it does<th>Role</thead>\
+         <tbody>\n{rows}</tbody></table></html>"
     )
 }
 

@@ -26,7 +26,9 @@ pub async fn show() -> Json<&'static Value> {
 pub fn document(routes: &[Route]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
-        let Some(operation) = OPERATIONS.iter().find(|o| o.route == route.name) else { continue };
+        let Some(operation) = OPERATIONS.iter().find(|o| o.route == route.name) else {
+            continue;
+        };
         let (method, path) = route.method_and_path();
         let entry = paths.entry(path).or_insert_with(|| json!({}));
         entry[method.to_ascii_lowercase()] = describe(route, operation);
@@ -51,7 +53,12 @@ pub fn document(routes: &[Route]) -> Value {
 fn describe(route: &Route, operation: &Operation) -> Value {
     let (method, path) = route.method_and_path();
     let mut parameters: Vec<Value> = path_names(path).map(path_parameter).collect();
-    parameters.extend(operation.query.iter().map(|name| reference("parameters", name)));
+    parameters.extend(
+        operation
+            .query
+            .iter()
+            .map(|name| reference("parameters", name)),
+    );
     if let Need::Key(_) = route.need {
         parameters.push(reference("parameters", "Tenant"));
         if method == "POST" {
@@ -79,7 +86,10 @@ fn who(need: Need) -> String {
     match need {
         Need::Nothing => "Needs no key.".into(),
         Need::Private(role) => {
-            format!("Needs no key on a private listener, and the role `{}` elsewhere.", role.word())
+            format!(
+                "Needs no key on a private listener, and the role `{}` elsewhere.",
+                role.word()
+            )
         }
         Need::Key(role) => format!("Needs the role `{}`.", role.word()),
     }
@@ -93,7 +103,10 @@ fn responses(need: Need, operation: &Operation) -> Value {
         all.insert("503".into(), answer(schema));
     }
     if matches!(need, Need::Key(_)) {
-        all.insert("default".into(), json!({"$ref": "#/components/responses/Problem"}));
+        all.insert(
+            "default".into(),
+            json!({"$ref": "#/components/responses/Problem"}),
+        );
     }
     Value::Object(all)
 }
@@ -104,17 +117,31 @@ fn answer(schema: &str) -> Value {
         "text/html" | "text/plain" => {
             json!({"description": "Text.", "content": {(schema): {"schema": {"type": "string"}}}})
         }
-        name => json!({"description": name, "content": {"application/json": {"schema": schema_of(name)}}}),
+        name => {
+            json!({"description": name, "content": {"application/json": {"schema": schema_of(name)}}})
+        }
     }
 }
 
 fn body(schema: &str, required: bool) -> Value {
     let mut content = Map::new();
-    content.insert("application/json".into(), json!({"schema": schema_of(schema)}));
+    content.insert(
+        "application/json".into(),
+        json!({"schema": schema_of(schema)}),
+    );
     if schema == "Events" {
-        let (one, many) = (schema_of("CloudEvent"), json!({"type": "array", "items": schema_of("CloudEvent")}));
-        content.insert("application/cloudevents+json".into(), json!({"schema": one}));
-        content.insert("application/cloudevents-batch+json".into(), json!({"schema": many}));
+        let (one, many) = (
+            schema_of("CloudEvent"),
+            json!({"type": "array", "items": schema_of("CloudEvent")}),
+        );
+        content.insert(
+            "application/cloudevents+json".into(),
+            json!({"schema": one}),
+        );
+        content.insert(
+            "application/cloudevents-batch+json".into(),
+            json!({"schema": many}),
+        );
     }
     json!({"required": required, "content": content})
 }
@@ -138,7 +165,8 @@ fn reference(room: &str, name: &str) -> Value {
 }
 
 fn path_names(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    path.split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
 fn path_parameter(name: &str) -> Value {
@@ -147,11 +175,17 @@ fn path_parameter(name: &str) -> Value {
 
 /// `POST /api/queues/{topic}/claim` is `postQueuesTopicClaim`.
 fn operation_id(route: &str) -> String {
-    let words = route.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty() && *w != "api");
+    let words = route
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|w| !w.is_empty() && *w != "api");
     words.enumerate().fold(String::new(), |mut id, (n, word)| {
         let word = word.to_ascii_lowercase();
         let (first, rest) = word.split_at(1);
-        id.push_str(&if n == 0 { first.to_owned() } else { first.to_ascii_uppercase() });
+        id.push_str(&if n == 0 {
+            first.to_owned()
+        } else {
+            first.to_ascii_uppercase()
+        });
         id.push_str(rest);
         id
     })

@@ -47,9 +47,16 @@ pub struct Tried {
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let mut which = Which { after: page.after_id()?, ..Which::default() };
+    let mut which = Which {
+        after: page.after_id()?,
+        ..Which::default()
+    };
     which.narrow(page.filter("topic"), page.filter("subscription"));
-    let letters = app.engine.store().dead_letters(caller.tenant, which, page.limit + 1).await?;
+    let letters = app
+        .engine
+        .store()
+        .dead_letters(caller.tenant, which, page.limit + 1)
+        .await?;
     let letters = letters.into_iter().map(shown).collect();
     Ok(Json(page.list(letters, |letter: &Shown| letter.id.clone())))
 }
@@ -58,11 +65,25 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn show(State(app): State<App>, caller: Caller, Path(text): Path<String>) -> Answer<Json<Shown>> {
+pub async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(text): Path<String>,
+) -> Answer<Json<Shown>> {
     let id = DeadLetterId(id(&text, "dead letter")?);
-    let which = Which { ids: Some(vec![id]), ..Which::default() };
-    let letter = app.engine.store().dead_letters(caller.tenant, which, 1).await?.pop();
-    letter.map(|l| Json(shown(l))).ok_or_else(|| Failure::not_found(format!("there is no dead letter `{text}`")))
+    let which = Which {
+        ids: Some(vec![id]),
+        ..Which::default()
+    };
+    let letter = app
+        .engine
+        .store()
+        .dead_letters(caller.tenant, which, 1)
+        .await?
+        .pop();
+    letter
+        .map(|l| Json(shown(l)))
+        .ok_or_else(|| Failure::not_found(format!("there is no dead letter `{text}`")))
 }
 
 /// A filter that a list and a replay share. Topics may also be written as Service Bus
@@ -75,7 +96,10 @@ impl Narrow for Which {
     fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>) {
         let path = topic.map(|t| t.strip_suffix("/$deadletterqueue").unwrap_or(t));
         let (topic, within) = match path.and_then(|p| p.split_once('/')) {
-            Some((topic, rest)) => (Some(topic), Some(rest.strip_prefix("subscriptions/").unwrap_or(rest))),
+            Some((topic, rest)) => (
+                Some(topic),
+                Some(rest.strip_prefix("subscriptions/").unwrap_or(rest)),
+            ),
             None => (path, None),
         };
         self.topic = topic.map(str::to_owned);
@@ -91,7 +115,10 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, true).await?;
     app.engine.wake();
-    Ok(Json(told(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
+    Ok(Json(told(
+        &ids,
+        if dry_run { "wouldReplay" } else { "replayed" },
+    )))
 }
 
 /// `POST /api/dead-letters/purge`
@@ -102,18 +129,30 @@ pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answ
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, false).await?;
     app.engine.wake();
-    Ok(Json(told(&ids, if dry_run { "wouldPurge" } else { "purged" })))
+    Ok(Json(told(
+        &ids,
+        if dry_run { "wouldPurge" } else { "purged" },
+    )))
 }
 
 /// Each transaction moves a bounded number; this goes on until all are moved. It goes
 /// upwards, so that what dies again meanwhile is left for the next call.
-async fn all(app: &App, tenant: Tenant, mut which: Which, dry: bool, again: bool) -> Answer<Vec<DeadLetterId>> {
+async fn all(
+    app: &App,
+    tenant: Tenant,
+    mut which: Which,
+    dry: bool,
+    again: bool,
+) -> Answer<Vec<DeadLetterId>> {
     let store = app.engine.store();
     let mut ids = Vec::new();
     loop {
         let step = which.clone();
-        let Moved { ids: moved, more } =
-            if again { store.replay(tenant, step, dry).await? } else { store.purge(tenant, step, dry).await? };
+        let Moved { ids: moved, more } = if again {
+            store.replay(tenant, step, dry).await?
+        } else {
+            store.purge(tenant, step, dry).await?
+        };
         which.after = moved.last().map_or(which.after, |id| id.0);
         ids.extend(moved);
         if !more {
@@ -124,7 +163,10 @@ async fn all(app: &App, tenant: Tenant, mut which: Which, dry: bool, again: bool
 
 fn told(ids: &[DeadLetterId], verb: &str) -> Value {
     let list: Value = ids.iter().map(ToString::to_string).collect();
-    Value::Object(Map::from_iter([(verb.to_owned(), ids.len().into()), ("ids".to_owned(), list)]))
+    Value::Object(Map::from_iter([
+        (verb.to_owned(), ids.len().into()),
+        ("ids".to_owned(), list),
+    ]))
 }
 
 fn read_which(input: &Input) -> Answer<(Which, bool)> {
@@ -154,7 +196,9 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
 fn read_ids(ids: &[Value], problems: &mut Problems) -> Vec<DeadLetterId> {
     let mut read = Vec::with_capacity(ids.len());
     for (n, value) in ids.iter().enumerate() {
-        let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+        let number = value
+            .as_i64()
+            .or_else(|| value.as_str().and_then(|text| text.parse().ok()));
         match number {
             Some(id) => read.push(DeadLetterId(id)),
             None => problems.push(format!("ids[{n}]"), "is not the id of a dead letter"),
@@ -182,7 +226,13 @@ fn shown(letter: DeadLetter) -> Shown {
 }
 
 fn tried(a: Attempt) -> Tried {
-    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error: a.error }
+    Tried {
+        number: a.number,
+        at: a.at,
+        owner: a.owner,
+        outcome: a.outcome,
+        error: a.error,
+    }
 }
 
 #[cfg(test)]
@@ -195,12 +245,20 @@ mod tests {
             ("orders", Some("orders"), None),
             ("orders/mail", Some("orders"), Some("mail")),
             ("orders/$deadletterqueue", Some("orders"), None),
-            ("orders/subscriptions/mail/$deadletterqueue", Some("orders"), Some("mail")),
+            (
+                "orders/subscriptions/mail/$deadletterqueue",
+                Some("orders"),
+                Some("mail"),
+            ),
         ];
         for (text, topic, subscription) in cases {
             let mut which = Which::default();
             which.narrow(Some(text), None);
-            assert_eq!((which.topic.as_deref(), which.subscription.as_deref()), (topic, subscription), "{text}");
+            assert_eq!(
+                (which.topic.as_deref(), which.subscription.as_deref()),
+                (topic, subscription),
+                "{text}"
+            );
         }
     }
 }

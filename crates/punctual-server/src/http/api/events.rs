@@ -15,7 +15,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
-use punctual::{ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp};
+use punctual::{
+    ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems,
+    Timestamp,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -68,7 +71,13 @@ pub async fn publish(
     let enqueued = app.engine.enqueue(caller.tenant, messages).await?;
     route_at_once(&app.engine).await?;
     let published = published(&enqueued, &mut warnings);
-    Ok((StatusCode::ACCEPTED, Json(Published { warnings: warnings.0, ..published })))
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(Published {
+            warnings: warnings.0,
+            ..published
+        }),
+    ))
 }
 
 /// On a manual clock nothing runs by itself, so work is made claimable before the answer.
@@ -87,57 +96,91 @@ fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()
         vec![serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?]
     };
     if items.len() > limits::BATCH_ITEMS_MAX {
-        let said = format!("{} events, at most {} are allowed", items.len(), limits::BATCH_ITEMS_MAX);
+        let said = format!(
+            "{} events, at most {} are allowed",
+            items.len(),
+            limits::BATCH_ITEMS_MAX
+        );
         return Err(punctual::Error::invalid("", said).into());
     }
     let all_cloud = input.media_type.starts_with("application/cloudevents");
     for (n, item) in items.iter().enumerate() {
-        let at = if items.len() == 1 { String::new() } else { format!("[{n}]") };
+        let at = if items.len() == 1 {
+            String::new()
+        } else {
+            format!("[{n}]")
+        };
         if let Some(draft) = draft(item, at, publisher, reading) {
-            let message = if all_cloud || cloud::is_one(&draft.fields) {
-                cloud::read(draft, reading)
+            if all_cloud || cloud::is_one(&draft.fields) {
+                let (message, at) = cloud::read(draft, reading);
+                reading.add(message, &at, cloud::name);
             } else {
-                plain::read(draft, reading)
-            };
-            reading.add(message);
+                let (message, at) = plain::read(draft, reading);
+                reading.add(message, &at, |name| name);
+            }
         }
     }
     Ok(())
 }
 
 /// Takes an event apart; its content stays as it was written, to the last digit.
-fn draft<'a>(item: &'a RawValue, at: String, publisher: &'a str, reading: &mut Reading) -> Option<Draft<'a>> {
+fn draft<'a>(
+    item: &'a RawValue,
+    at: String,
+    publisher: &'a str,
+    reading: &mut Reading,
+) -> Option<Draft<'a>> {
     let Ok(parts) = serde_json::from_str::<BTreeMap<String, &'a RawValue>>(item.get()) else {
         reading.problems.push(at, "must be an object");
         return None;
     };
-    let mut draft = Draft { fields: Map::new(), content: None, at, publisher };
+    let mut draft = Draft {
+        fields: Map::new(),
+        content: None,
+        at,
+        publisher,
+    };
     for (name, value) in parts {
         if name == "payload" || name == "data" {
             draft.content = Some(value);
         }
         match serde_json::from_str(value.get()) {
-            Ok(value) if name != "payload" && name != "data" => drop(draft.fields.insert(name, value)),
+            Ok(value) if name != "payload" && name != "data" => {
+                drop(draft.fields.insert(name, value))
+            }
             Ok(Value::Null) if name == "data" => draft.content = None,
             Ok(_) => {}
-            Err(_) => reading.problems.push(join(&draft.at, &name), "is nested too deeply"),
+            Err(_) => reading
+                .problems
+                .push(join(&draft.at, &name), "is nested too deeply"),
         }
     }
     Some(draft)
 }
 
 fn join(at: &str, name: &str) -> String {
-    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+    if at.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{at}.{name}")
+    }
 }
 
 impl Reading {
-    /// Takes a message whose path is the number of messages before it.
-    fn add(&mut self, (message, at): (NewMessage, String)) {
-        if message.payload.len() > limits::PAYLOAD_BYTES_MAX {
-            let (has, most) = (message.payload.len(), limits::PAYLOAD_BYTES_MAX);
-            self.too_large.push(join(&at, "payload"), format!("has {has} bytes, at most {most} are allowed"));
+    /// Takes a message that stands at `at`; `name` is what its form calls our fields.
+    fn add(&mut self, message: NewMessage, at: &str, name: fn(&str) -> &str) {
+        let mut found = Problems::default();
+        message.check("", &mut found);
+        let large = message.payload.len() > limits::PAYLOAD_BYTES_MAX;
+        for problem in found.0 {
+            let is_size = large && problem.path == "payload";
+            let list = if is_size {
+                &mut self.too_large
+            } else {
+                &mut self.problems
+            };
+            list.push(join(at, name(&problem.path)), problem.message);
         }
-        message.check(&at, &mut self.problems);
         self.messages.push(message);
     }
 
@@ -154,15 +197,33 @@ impl Reading {
 }
 
 fn published(enqueued: &[Enqueued], warnings: &mut Problems) -> Published {
-    let accepted = enqueued.iter().filter(|e| matches!(e, Enqueued::New(_))).count();
+    let accepted = enqueued
+        .iter()
+        .filter(|e| matches!(e, Enqueued::New(_)))
+        .count();
     for (n, one) in enqueued.iter().enumerate() {
         if matches!(one, Enqueued::Duplicate { same: false, .. }) {
-            let path = if enqueued.len() == 1 { String::new() } else { format!("[{n}]") };
-            warnings.push(path, "this id was admitted before with other content, which stands; this one is dropped");
+            let path = if enqueued.len() == 1 {
+                String::new()
+            } else {
+                format!("[{n}]")
+            };
+            warnings.push(
+                path,
+                "this id was admitted before with other content, which stands; this one is dropped",
+            );
         }
     }
-    let ids = enqueued.iter().map(|e| e.id().map(|id| id.to_string())).collect();
-    Published { accepted, duplicates: enqueued.len() - accepted, ids, warnings: Vec::new() }
+    let ids = enqueued
+        .iter()
+        .map(|e| e.id().map(|id| id.to_string()))
+        .collect();
+    Published {
+        accepted,
+        duplicates: enqueued.len() - accepted,
+        ids,
+        warnings: Vec::new(),
+    }
 }
 
 /// A message as it is shown.
@@ -186,10 +247,15 @@ pub struct Shown {
 ///
 /// # Errors
 /// 404 when this tenant has no such message.
-pub async fn show(State(app): State<App>, caller: Caller, Path(text): Path<String>) -> Answer<Json<Shown>> {
+pub async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(text): Path<String>,
+) -> Answer<Json<Shown>> {
     let id = MessageId(id(&text, "event")?);
     let message = app.engine.store().message(caller.tenant, id).await?;
-    let message = message.ok_or_else(|| Failure::not_found(format!("there is no event `{text}`")))?;
+    let message =
+        message.ok_or_else(|| Failure::not_found(format!("there is no event `{text}`")))?;
     Ok(Json(shown(message)))
 }
 

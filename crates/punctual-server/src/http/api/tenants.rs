@@ -48,9 +48,15 @@ pub async fn create(State(app): State<App>, input: Input) -> Answer<(StatusCode,
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>>> {
-    let rows = app.engine.store().tenants(page.after_id()?, page.limit + 1).await?;
+    let rows = app
+        .engine
+        .store()
+        .tenants(page.after_id()?, page.limit + 1)
+        .await?;
     let rows = rows.into_iter().map(shown).collect();
-    Ok(Json(page.list(rows, |tenant: &Shown| tenant.id.to_string())))
+    Ok(Json(
+        page.list(rows, |tenant: &Shown| tenant.id.to_string()),
+    ))
 }
 
 fn shown(row: TenantRow) -> Shown {

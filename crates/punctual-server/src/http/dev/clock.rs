@@ -71,7 +71,11 @@ pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<Ticked>> 
     problems.into_result()?;
     let stepped = app.engine.step().await?;
     app.engine.wake();
-    Ok(Json(Ticked { dispatched: stepped.done, failed: stepped.failed, ..Ticked::default() }))
+    Ok(Json(Ticked {
+        dispatched: stepped.done,
+        failed: stepped.failed,
+        ..Ticked::default()
+    }))
 }
 
 fn manual(app: &App) -> Answer<()> {
@@ -84,7 +88,10 @@ fn manual(app: &App) -> Answer<()> {
 }
 
 async fn now(app: &App) -> Answer<Json<Now>> {
-    Ok(Json(Now { now: app.engine.store().now().await?, clock: "manual" }))
+    Ok(Json(Now {
+        now: app.engine.store().now().await?,
+        clock: "manual",
+    }))
 }
 
 fn read_way(input: &Input) -> Answer<(Way, bool)> {
@@ -97,7 +104,10 @@ fn read_way(input: &Input) -> Answer<(Way, bool)> {
         (true, false) => read.duration("advance").map(Way::Advance),
         (false, true) => read.time("set").map(Way::Set),
         _ => {
-            read.wrong("advance", "say either `advance` (a duration) or `set` (a time)");
+            read.wrong(
+                "advance",
+                "say either `advance` (a duration) or `set` (a time)",
+            );
             None
         }
     };

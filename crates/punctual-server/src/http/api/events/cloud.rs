@@ -19,8 +19,20 @@ const TOPIC_DEFAULT: &str = "events";
 
 /// Attributes that have a place of their own.
 const PLACED: [&str; 14] = [
-    "specversion", "id", "source", "type", "time", "topic", "key", "partitionkey", "correlationid", "dueat",
-    "schemaversion", "entitytype", "entityid", "data_base64",
+    "specversion",
+    "id",
+    "source",
+    "type",
+    "time",
+    "topic",
+    "key",
+    "partitionkey",
+    "correlationid",
+    "dueat",
+    "schemaversion",
+    "entitytype",
+    "entityid",
+    "data_base64",
 ];
 
 /// Whether an object among plain events is a CloudEvent.
@@ -28,9 +40,30 @@ pub fn is_one(fields: &Map<String, Value>) -> bool {
     fields.contains_key("specversion") && !fields.contains_key("kind")
 }
 
+/// What a CloudEvent calls a field of ours.
+pub fn name(ours: &str) -> &str {
+    match ours {
+        "kind" => "type",
+        "payload" => "data",
+        "key" => "partitionkey",
+        "occurredAt" => "time",
+        "dueAt" => "dueat",
+        "correlationId" => "correlationid",
+        "schemaVersion" => "schemaversion",
+        "entity.type" => "entitytype",
+        "entity.id" => "entityid",
+        same => same,
+    }
+}
+
 /// Reads a structured event; what is wrong with it is noted.
 pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
-    let Draft { mut fields, content, at, .. } = draft;
+    let Draft {
+        mut fields,
+        content,
+        at,
+        ..
+    } = draft;
     let encoded = fields.remove("data_base64").filter(Value::is_string);
     let payload = match (content, encoded) {
         (Some(data), _) => data.get().to_owned(),
@@ -57,7 +90,7 @@ pub fn read_binary(headers: &HeaderMap, input: &Input, reading: &mut Reading) ->
     }
     let payload = data(input)?;
     let message = attributes(&fields, "", reading);
-    reading.add((NewMessage { payload, ..message }, String::new()));
+    reading.add(NewMessage { payload, ..message }, "", name);
     Ok(())
 }
 
@@ -65,13 +98,18 @@ fn data(input: &Input) -> Answer<String> {
     let kind = input.media_type.as_str();
     let text = std::str::from_utf8(&input.bytes).map_err(|_| {
         let said = "the data of a binary CloudEvent must be JSON or text";
-        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", said)
+        Failure::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            said,
+        )
     })?;
     if input.bytes.is_empty() {
         return Ok("null".into());
     }
     if kind.is_empty() || kind.ends_with("/json") || kind.ends_with("+json") {
-        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| crate::http::input::not_json(&e))?;
+        serde_json::from_str::<serde::de::IgnoredAny>(text)
+            .map_err(|e| crate::http::input::not_json(&e))?;
         return Ok(text.trim().to_owned());
     }
     Ok(Value::from(text).to_string())
@@ -82,7 +120,9 @@ fn decode(value: &[u8]) -> String {
     let mut out = Vec::with_capacity(value.len());
     let mut at = 0;
     while at < value.len() {
-        let code = value.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        let code = value
+            .get(at + 1..at + 3)
+            .and_then(|hex| std::str::from_utf8(hex).ok());
         match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             Some(byte) if value[at] == b'%' => {
                 out.push(byte);
@@ -127,16 +167,27 @@ fn attributes(fields: &Map<String, Value>, at: &str, reading: &mut Reading) -> N
 
 fn others(fields: &Map<String, Value>) -> Option<String> {
     let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-    let rest = fields.iter().filter(|(name, value)| !PLACED.contains(&name.as_str()) && !value.is_null());
+    let rest = fields
+        .iter()
+        .filter(|(name, value)| !PLACED.contains(&name.as_str()) && !value.is_null());
     let headers: Map<String, Value> = rest.map(|(n, v)| (n.clone(), text(v).into())).collect();
-    if headers.is_empty() { None } else { serde_json::to_string(&headers).ok() }
+    if headers.is_empty() {
+        None
+    } else {
+        serde_json::to_string(&headers).ok()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn percent_encoded_headers_are_decoded() {
-        for (given, read) in [("plain", "plain"), ("Euro%20%E2%82%AC", "Euro €"), ("50%", "50%"), ("%zz", "%zz")] {
+        for (given, read) in [
+            ("plain", "plain"),
+            ("Euro%20%E2%82%AC", "Euro €"),
+            ("50%", "50%"),
+            ("%zz", "%zz"),
+        ] {
             assert_eq!(super::decode(given.as_bytes()), read);
         }
     }
