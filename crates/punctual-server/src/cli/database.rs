@@ -1,7 +1,7 @@
 //! How commands reach the database.
 
-use super::failure::{Failure, Outcome};
 use super::Everywhere;
+use super::failure::{Failure, Outcome};
 use crate::config::DATABASE_DEFAULT;
 use punctual::{ClockMode, Engine, Error, Store, Tenant};
 
@@ -33,13 +33,19 @@ impl Everywhere {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
-        let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
+        let builder = Engine::builder(self.url())
+            .pool_size(POOL_SIZE)
+            .without_migrations();
         Ok(builder.clock(clock).open().await?)
     }
 
     /// A misspelt path must not become a new, empty database.
     fn must_exist(&self) -> Outcome {
-        let Some(path) = self.url().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) else {
+        let Some(path) = self
+            .url()
+            .strip_prefix("sqlite:")
+            .map(|path| path.trim_start_matches("//"))
+        else {
             return Ok(());
         };
         if path.is_empty() || path == ":memory:" || std::path::Path::new(path).exists() {
@@ -78,7 +84,10 @@ impl OfTenant {
     pub(super) async fn find(&self, store: &Store) -> Outcome<Tenant> {
         let row = store.tenant(&self.tenant).await?;
         row.map(|row| row.tenant).ok_or_else(|| {
-            Failure::failed(format!("there is no tenant `{}`; see `punctual tenants list`", self.tenant))
+            Failure::failed(format!(
+                "there is no tenant `{}`; see `punctual tenants list`",
+                self.tenant
+            ))
         })
     }
 }

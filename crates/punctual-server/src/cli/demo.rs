@@ -1,7 +1,7 @@
 //! `punctual demo`: a small shop at work, to look at.
 
 use super::failure::Outcome;
-use super::serve::Server;
+use super::serve::{Server, signals};
 use super::{Everywhere, logs, print_line};
 use crate::config::{Config, Flags};
 use crate::demo;
@@ -23,28 +23,39 @@ pub(super) struct Demo {
 
 impl Demo {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let database = everywhere.database.clone().unwrap_or_else(|| "sqlite::memory:".into());
-        let flags = Flags { listen: self.listen, ..Flags::default() };
+        let database = everywhere
+            .database
+            .clone()
+            .unwrap_or_else(|| "sqlite::memory:".into());
+        let flags = Flags {
+            listen: self.listen,
+            ..Flags::default()
+        };
         let config = Config::decide(Some(database), flags)?;
         logs::begin(config.log_format);
         let (config, made) = demo::settings(config, self.allow_public)?;
         let server = Server::open(config, furnish, true).await?;
         demo::prepare(server.engine()).await?;
+        let asked = signals::asked_to_stop()?;
         welcome(&server, made.as_deref());
         let selling = tokio::spawn(demo::sell(server.engine().clone()));
-        let ended = server.run().await;
+        let ended = server.run(asked).await;
         selling.abort();
         ended
     }
 }
 
 fn furnish(builder: Builder) -> Builder {
-    demo::TOPICS.iter().fold(builder, |builder, topic| builder.handler_with(*topic, CONCURRENCY, demo::handle))
+    demo::TOPICS.iter().fold(builder, |builder, topic| {
+        builder.handler_with(*topic, CONCURRENCY, demo::handle)
+    })
 }
 
 fn welcome(server: &Server, made: Option<&str>) {
     let url = format!("http://{}", server.address());
-    print_line(&format!("punctual is ready on {url} (demo)\n\n  Look at it:   {url}/"));
+    print_line(&format!(
+        "punctual is ready on {url} (demo)\n\n  Look at it:   {url}/"
+    ));
     if let Some(key) = made {
         print_line(&format!("  Root key:     {key}  (made for this run)"));
     }

@@ -47,8 +47,16 @@ pub(super) async fn run(everywhere: &Everywhere) -> Outcome<ExitCode> {
     let kind = match look(&store, &mut findings).await {
         Ok(kind) => kind,
         Err(error) => {
-            findings.push(Finding { mark: Mark::Bad, what: "database", said: error.to_string() });
-            Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
+            findings.push(Finding {
+                mark: Mark::Bad,
+                what: "database",
+                said: error.to_string(),
+            });
+            Some(if error.is_transient() {
+                Kind::Unreachable
+            } else {
+                Kind::Failed
+            })
         }
     };
     print(&findings, everywhere.json);
@@ -58,7 +66,11 @@ pub(super) async fn run(everywhere: &Everywhere) -> Outcome<ExitCode> {
 async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>, Error> {
     let mut add = |mark, what, said: String| findings.push(Finding { mark, what, said });
     let schema = store.check_schema().await;
-    add(Mark::Ok, "database", format!("{} answers", store.dialect().name()));
+    add(
+        Mark::Ok,
+        "database",
+        format!("{} answers", store.dialect().name()),
+    );
     if let Err(error) = schema {
         if !matches!(error, Error::Schema(_)) {
             return Err(error);
@@ -66,7 +78,11 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
         add(Mark::Bad, "schema", error.to_string());
         return Ok(Some(Kind::Schema));
     }
-    add(Mark::Ok, "schema", format!("version {SCHEMA_VERSION}, as it should be"));
+    add(
+        Mark::Ok,
+        "schema",
+        format!("version {SCHEMA_VERSION}, as it should be"),
+    );
     let census = store.census().await?;
     findings.extend(judge(&census));
     let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
@@ -81,7 +97,10 @@ fn judge(census: &Census) -> Vec<Finding> {
         ("dead letters", dead_letters(census)),
         ("due work", due_work(census)),
     ];
-    checks.into_iter().map(|(what, (mark, said))| Finding { mark, what, said }).collect()
+    checks
+        .into_iter()
+        .map(|(what, (mark, said))| Finding { mark, what, said })
+        .collect()
 }
 
 type Verdict = (Mark, String);
@@ -91,15 +110,30 @@ fn relations(census: &Census) -> Verdict {
         return (Mark::Ok, "all tables and indexes are there".into());
     }
     let names = census.missing.join(", ");
-    (Mark::Bad, format!("{names} should be there; make them again with what `punctual migrate --print` says"))
+    (
+        Mark::Bad,
+        format!(
+            "{names} should be there; make them again with what `punctual migrate --print` says"
+        ),
+    )
 }
 
 fn clock(census: &Census) -> Verdict {
     let skew = Duration::from_micros(census.host_skew_us.unsigned_abs());
     if skew <= SKEW_MAX {
-        return (Mark::Ok, format!("this machine and the database are {} apart", words::length(skew)));
+        return (
+            Mark::Ok,
+            format!(
+                "this machine and the database are {} apart",
+                words::length(skew)
+            ),
+        );
     }
-    let how = if census.host_skew_us > 0 { "ahead of" } else { "behind" };
+    let how = if census.host_skew_us > 0 {
+        "ahead of"
+    } else {
+        "behind"
+    };
     let said = format!(
         "this machine is {} {how} the database, which decides; on a manual clock that is as it should be, \
          else check time synchronisation",
@@ -110,10 +144,21 @@ fn clock(census: &Census) -> Verdict {
 
 fn claims(census: &Census) -> Verdict {
     match census.stuck_claims {
-        0 => (Mark::Ok, format!("{} in flight, none stuck", words::many(census.open_claims, "claim"))),
+        0 => (
+            Mark::Ok,
+            format!(
+                "{} in flight, none stuck",
+                words::many(census.open_claims, "claim")
+            ),
+        ),
         n => {
             let what = words::many(n, "claim");
-            (Mark::Bad, format!("{what} past their lease: start a worker (`punctual serve`), it takes them back"))
+            (
+                Mark::Bad,
+                format!(
+                    "{what} past their lease: start a worker (`punctual serve`), it takes them back"
+                ),
+            )
         }
     }
 }
@@ -121,7 +166,10 @@ fn claims(census: &Census) -> Verdict {
 fn dead_letters(census: &Census) -> Verdict {
     match census.dead_letters {
         0 => (Mark::Ok, "none".into()),
-        n => (Mark::Warn, format!("{n}; see `punctual dead-letters list`, then replay or purge them")),
+        n => (
+            Mark::Warn,
+            format!("{n}; see `punctual dead-letters list`, then replay or purge them"),
+        ),
     }
 }
 
@@ -134,7 +182,10 @@ fn due_work(census: &Census) -> Verdict {
             );
             (Mark::Warn, said)
         }
-        Some(due) => (Mark::Ok, format!("the oldest became due {}", words::from_now(due, census.now))),
+        Some(due) => (
+            Mark::Ok,
+            format!("the oldest became due {}", words::from_now(due, census.now)),
+        ),
         None => (Mark::Ok, "nothing is due".into()),
     }
 }
@@ -142,7 +193,8 @@ fn due_work(census: &Census) -> Verdict {
 fn print(findings: &[Finding], as_json: bool) {
     let worst = findings.iter().map(|f| f.mark).max().unwrap_or(Mark::Ok);
     if as_json {
-        let item = |f: &Finding| json!({"check": f.what, "state": f.mark.word(), "message": f.said});
+        let item =
+            |f: &Finding| json!({"check": f.what, "state": f.mark.word(), "message": f.said});
         let items: Vec<_> = findings.iter().map(item).collect();
         print_json(&json!({"state": worst.word(), "checks": items}));
         return;
@@ -180,15 +232,53 @@ mod tests {
         let now = census().now;
         let table = [
             (census(), Mark::Ok, "all tables"),
-            (Census { missing: vec!["work".into()], ..census() }, Mark::Bad, "work should be there"),
-            (Census { stuck_claims: 3, ..census() }, Mark::Bad, "start a worker"),
-            (Census { dead_letters: 1, ..census() }, Mark::Warn, "replay or purge"),
-            (Census { host_skew_us: -9_000_000, ..census() }, Mark::Warn, "9 s behind the database"),
-            (Census { oldest_due: Some(now.minus(Duration::from_secs(400))), ..census() }, Mark::Warn, "6 min 40 s"),
+            (
+                Census {
+                    missing: vec!["work".into()],
+                    ..census()
+                },
+                Mark::Bad,
+                "work should be there",
+            ),
+            (
+                Census {
+                    stuck_claims: 3,
+                    ..census()
+                },
+                Mark::Bad,
+                "start a worker",
+            ),
+            (
+                Census {
+                    dead_letters: 1,
+                    ..census()
+                },
+                Mark::Warn,
+                "replay or purge",
+            ),
+            (
+                Census {
+                    host_skew_us: -9_000_000,
+                    ..census()
+                },
+                Mark::Warn,
+                "9 s behind the database",
+            ),
+            (
+                Census {
+                    oldest_due: Some(now.minus(Duration::from_secs(400))),
+                    ..census()
+                },
+                Mark::Warn,
+                "6 min 40 s",
+            ),
         ];
         for (census, mark, said) in table {
             assert_eq!(worst(&census), mark, "{said}");
-            assert!(judge(&census).iter().any(|f| f.said.contains(said)), "{said}");
+            assert!(
+                judge(&census).iter().any(|f| f.said.contains(said)),
+                "{said}"
+            );
         }
     }
 }

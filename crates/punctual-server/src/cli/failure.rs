@@ -67,26 +67,38 @@ impl Failure {
     /// It failed.
     #[must_use]
     pub fn failed(sentence: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, sentence: sentence.into() }
+        Self {
+            kind: Kind::Failed,
+            sentence: sentence.into(),
+        }
     }
 
     /// What was asked for is wrong.
     #[must_use]
     pub fn usage(sentence: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, sentence: sentence.into() }
+        Self {
+            kind: Kind::Usage,
+            sentence: sentence.into(),
+        }
     }
 
     /// The database cannot be reached.
     #[must_use]
     pub fn unreachable(sentence: impl Into<String>) -> Self {
-        Self { kind: Kind::Unreachable, sentence: sentence.into() }
+        Self {
+            kind: Kind::Unreachable,
+            sentence: sentence.into(),
+        }
     }
 
     /// Says it on stderr, and answers the code.
     pub fn report(&self, as_json: bool) -> ExitCode {
         if as_json {
             let code = self.kind.code();
-            eprintln!("{}", json!({"error": {"kind": self.kind.word(), "code": code, "message": self.sentence}}));
+            eprintln!(
+                "{}",
+                json!({"error": {"kind": self.kind.word(), "code": code, "message": self.sentence}})
+            );
         } else {
             eprintln!("punctual: {self}");
         }
@@ -108,7 +120,10 @@ impl From<Error> for Failure {
             Error::Schema(_) => Kind::Schema,
             _ => Kind::Failed,
         };
-        Self { kind, sentence: with_causes(&error) }
+        Self {
+            kind,
+            sentence: with_causes(&error),
+        }
     }
 }
 
@@ -149,6 +164,9 @@ mod tests {
     #[test]
     fn a_cause_is_said_once_and_on_one_line() {
         let failure = Failure::from(Error::Unavailable("connection\nrefused".into()));
-        assert_eq!(failure.sentence, "the database is not available: connection refused");
+        assert_eq!(
+            failure.sentence,
+            "the database is not available: connection refused"
+        );
     }
 }

@@ -53,7 +53,9 @@ impl Queues {
             Self::Resume(one) => (one, json!({"paused": false})),
             Self::Set(set) => set.change()?,
         };
-        let Value::Object(change) = change else { return Ok(()) };
+        let Value::Object(change) = change else {
+            return Ok(());
+        };
         let store = everywhere.store().await?;
         let tenant = one.of.find(&store).await?;
         let lane = store.set_queue(tenant, &one.topic, change).await?;
@@ -69,7 +71,14 @@ impl Set {
         let mut change = Map::new();
         let mut put = |name: &str, given: Option<String>, read: fn(&str) -> Value| {
             if let Some(text) = given {
-                change.insert(name.into(), if text == "default" { Value::Null } else { read(&text) });
+                change.insert(
+                    name.into(),
+                    if text == "default" {
+                        Value::Null
+                    } else {
+                        read(&text)
+                    },
+                );
             }
         };
         put("maxAttempts", self.max_attempts, number_or_text);
@@ -89,7 +98,8 @@ impl Set {
 
 /// What is no number is passed on as it is, and refused with all other problems.
 fn number_or_text(text: &str) -> Value {
-    text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
+    text.parse::<u64>()
+        .map_or_else(|_| text.into(), Value::from)
 }
 
 fn waits(text: &str) -> Value {
@@ -129,7 +139,13 @@ mod tests {
     #[test]
     fn waits_are_a_list_or_json() {
         assert_eq!(waits("5m, 1h"), json!(["5m", "1h"]));
-        assert_eq!(waits(r#"{"from":"1s","to":"60s"}"#), json!({"from": "1s", "to": "60s"}));
-        assert_eq!((number_or_text("3"), number_or_text("few")), (json!(3), json!("few")));
+        assert_eq!(
+            waits(r#"{"from":"1s","to":"60s"}"#),
+            json!({"from": "1s", "to": "60s"})
+        );
+        assert_eq!(
+            (number_or_text("3"), number_or_text("few")),
+            (json!(3), json!("few"))
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! It prints one line when it is ready, and ends well on SIGTERM or SIGINT: no new
 //! connections and no new work, then up to a limit for what is under way.
 
-mod signals;
+pub(super) mod signals;
 
 use super::failure::{Failure, Outcome};
 use super::{logs, print_line};
@@ -45,8 +45,10 @@ pub async fn run(as_json: bool, database: Option<String>, flags: Flags) -> Outco
     logs::begin(config.log_format);
     let server = Server::open(config, |builder| builder, false).await?;
     server.warn_if_open_to_all().await?;
+    // Before the ready line: whoever waits for it may ask for a stop at once.
+    let asked = signals::asked_to_stop()?;
     server.say_ready(as_json);
-    server.run().await
+    server.run(asked).await
 }
 
 impl Server {
@@ -55,10 +57,18 @@ impl Server {
     ///
     /// # Errors
     /// One sentence about what keeps it from starting.
-    pub async fn open(config: Config, furnish: impl FnOnce(Builder) -> Builder, demo: bool) -> Outcome<Self> {
+    pub async fn open(
+        config: Config,
+        furnish: impl FnOnce(Builder) -> Builder,
+        demo: bool,
+    ) -> Outcome<Self> {
         // The port first: a second server by mistake must not touch the database.
-        let listener = TcpListener::bind(config.listen).await.map_err(|e| no_port(config.listen, &e))?;
-        let address = listener.local_addr().map_err(|e| no_port(config.listen, &e))?;
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .map_err(|e| no_port(config.listen, &e))?;
+        let address = listener
+            .local_addr()
+            .map_err(|e| no_port(config.listen, &e))?;
         let engine = furnish(builder(&config)).open().await?;
         let settings = Settings {
             root_key: config.root_key.clone(),
@@ -69,7 +79,15 @@ impl Server {
             started: Started::default(),
             metrics: recorder(),
         };
-        Ok(Self { config, app: App { engine, settings: Arc::new(settings) }, listener, address })
+        Ok(Self {
+            config,
+            app: App {
+                engine,
+                settings: Arc::new(settings),
+            },
+            listener,
+            address,
+        })
     }
 
     /// The address it listens on.
@@ -89,15 +107,23 @@ impl Server {
         let database = self.engine().store().dialect().name();
         let (role, clock) = (self.config.role.word(), clock_word(self.config.clock));
         if as_json {
-            print_line(&json!({"ready": url, "database": database, "role": role, "clock": clock}).to_string());
+            print_line(
+                &json!({"ready": url, "database": database, "role": role, "clock": clock})
+                    .to_string(),
+            );
         } else {
-            print_line(&format!("punctual is ready on {url} ({database}, role {role}, {clock} clock)"));
+            print_line(&format!(
+                "punctual is ready on {url} ({database}, role {role}, {clock} clock)"
+            ));
         }
     }
 
     /// A server that everybody reaches and nobody can use is a mistake, or will be one.
     async fn warn_if_open_to_all(&self) -> Outcome {
-        if self.config.is_private() || self.config.root_key.is_some() || any_key(self.engine().store()).await? {
+        if self.config.is_private()
+            || self.config.root_key.is_some()
+            || any_key(self.engine().store()).await?
+        {
             return Ok(());
         }
         tracing::warn!(
@@ -109,12 +135,11 @@ impl Server {
         Ok(())
     }
 
-    /// Serves until a signal comes, then ends in good order.
+    /// Serves until it is asked to stop, then ends in good order.
     ///
     /// # Errors
-    /// When signals or connections cannot be had.
-    pub async fn run(self) -> Outcome {
-        let asked = signals::asked_to_stop()?;
+    /// When connections cannot be had.
+    pub async fn run(self, asked: impl Future<Output = ()>) -> Outcome {
         let engine = self.app.engine.clone();
         let limit = self.config.stop_limit;
         engine.start();
@@ -131,7 +156,10 @@ impl Server {
         tracing::info!(target: "punctual", "stopping");
         // Nobody listens any more only if serving has ended already.
         let _ = stop.send(true);
-        let (drained, ()) = tokio::join!(tokio::time::timeout(limit, &mut serving), end(&engine, limit));
+        let (drained, ()) = tokio::join!(
+            tokio::time::timeout(limit, &mut serving),
+            end(&engine, limit)
+        );
         if drained.is_err() {
             tracing::warn!(target: "punctual", "some connections were cut after {limit:?}");
             serving.abort();
@@ -143,8 +171,10 @@ impl Server {
 
 /// Stops the engine; one that does not keep to its own limit is left behind.
 async fn end(engine: &Engine, limit: Duration) {
-    if tokio::time::timeout(limit + Duration::from_secs(1), engine.stop(limit)).await.is_err() {
-        tracing::warn!(target: "punctual", "some work was given up after {limit:?}; it comes back by its lease");
+    // A loop that waits for a wake-up hears of the stop with the next one, so it gets one.
+    let stopping = async { tokio::join!(engine.stop(limit), async { engine.wake() }) };
+    if tokio::time::timeout(limit, stopping).await.is_err() {
+        tracing::warn!(target: "punctual", "work was given up after {limit:?}; it comes back by its lease");
     }
 }
 
@@ -156,7 +186,11 @@ fn builder(config: &Config) -> Builder {
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
     }
-    if config.migrate { builder } else { builder.without_migrations() }
+    if config.migrate {
+        builder
+    } else {
+        builder.without_migrations()
+    }
 }
 
 fn routes(app: &App) -> Router {
@@ -170,7 +204,8 @@ fn routes(app: &App) -> Router {
 /// A worker answers operators, not clients.
 async fn only_operations(request: Request, next: Next) -> axum::response::Response {
     let path = request.uri().path();
-    let known = ["/", "/status.css", "/status.js", "/metrics", "/health"].contains(&path) || path.starts_with("/health/");
+    let known = ["/", "/status.css", "/status.js", "/metrics", "/health"].contains(&path)
+        || path.starts_with("/health/");
     if known {
         return next.run(request).await;
     }
@@ -216,9 +251,15 @@ const fn clock_word(clock: ClockMode) -> &'static str {
 
 fn no_port(address: SocketAddr, error: &std::io::Error) -> Failure {
     let why = match error.kind() {
-        std::io::ErrorKind::AddrInUse => "another program listens there; choose another with --listen".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "this user may not; ports below 1024 need rights".to_owned(),
-        std::io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
+        std::io::ErrorKind::AddrInUse => {
+            "another program listens there; choose another with --listen".to_owned()
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "this user may not; ports below 1024 need rights".to_owned()
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have that address".to_owned()
+        }
         _ => error.to_string(),
     };
     Failure::failed(format!("cannot listen on {address}: {why}"))

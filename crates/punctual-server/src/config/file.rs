@@ -60,15 +60,21 @@ impl File {
     /// One sentence: it is not there, not TOML, or says something that nobody knows.
     pub fn read(path: &Path) -> Outcome<Self> {
         let place = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::usage(format!("the configuration file {place} cannot be read: {e}")))?;
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Failure::usage(format!(
+                "the configuration file {place} cannot be read: {e}"
+            ))
+        })?;
         Self::parse(&text).map_err(|said| Failure::usage(format!("{place}: {said}")))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let table: toml::Table = toml::from_str(text).map_err(|e| at_line(text, &e))?;
         if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            return Err(format!("`{unknown}` is not a setting{}", suggestion(unknown)));
+            return Err(format!(
+                "`{unknown}` is not a setting{}",
+                suggestion(unknown)
+            ));
         }
         // From the text once more, so that a wrong value can be named with its line.
         toml::from_str(text).map_err(|e| at_line(text, &e))
@@ -76,7 +82,9 @@ impl File {
 }
 
 fn at_line(text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line = error
+        .span()
+        .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let said = error.message().replace('\n', " ");
     line.map_or_else(|| said.clone(), |line| format!("line {line}: {said}"))
 }
@@ -97,7 +105,11 @@ fn distance(from: &str, to: &str) -> usize {
         let mut corner = row[0];
         row[0] = i + 1;
         for (j, b) in to.iter().enumerate() {
-            let here = if a == *b { corner } else { 1 + corner.min(row[j]).min(row[j + 1]) };
+            let here = if a == *b {
+                corner
+            } else {
+                1 + corner.min(row[j]).min(row[j + 1])
+            };
             corner = row[j + 1];
             row[j + 1] = here;
         }
@@ -111,15 +123,24 @@ mod tests {
 
     #[test]
     fn a_file_is_read() {
-        let file = File::parse("listen = \"[::1]:9\"\nrole = \"worker\"\nclock = \"manual\"\npool_size = 4").unwrap();
+        let file = File::parse(
+            "listen = \"[::1]:9\"\nrole = \"worker\"\nclock = \"manual\"\npool_size = 4",
+        )
+        .unwrap();
         assert_eq!(file.listen.as_deref(), Some("[::1]:9"));
-        assert_eq!((file.role, file.clock, file.pool_size), (Some(Role::Worker), Some(Clock::Manual), Some(4)));
+        assert_eq!(
+            (file.role, file.clock, file.pool_size),
+            (Some(Role::Worker), Some(Clock::Manual), Some(4))
+        );
     }
 
     #[test]
     fn a_wrong_file_is_refused_with_what_would_be_right() {
         let table = [
-            ("databse = \"x\"", "`databse` is not a setting; did you mean `database`?"),
+            (
+                "databse = \"x\"",
+                "`databse` is not a setting; did you mean `database`?",
+            ),
             ("stop_limits = \"1s\"", "did you mean `stop_limit`?"),
             ("something_else = 1", "known are database, listen"),
             ("\nrole = \"boss\"", "line 2: unknown variant `boss`"),
@@ -135,8 +156,8 @@ mod tests {
 
     #[test]
     fn every_field_is_a_known_key() {
-        let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\nmigrate=false\n\
-                   stop_limit=''\nretention=''\npool_size=2\nlog_format='json'\nroot_key='x'";
+        let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
+                   migrate=false\nstop_limit=''\nretention=''\npool_size=2\nlog_format='json'\nroot_key='x'";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());
@@ -144,7 +165,12 @@ mod tests {
 
     #[test]
     fn distances_are_counted_in_letters() {
-        for (a, b, n) in [("", "abc", 3), ("role", "role", 0), ("roll", "role", 1), ("rloe", "role", 2)] {
+        for (a, b, n) in [
+            ("", "abc", 3),
+            ("role", "role", 0),
+            ("roll", "role", 1),
+            ("rloe", "role", 2),
+        ] {
             assert_eq!(distance(a, b), n, "{a} {b}");
         }
     }

@@ -16,7 +16,7 @@ const HANDLING_MS: (u64, u64) = (20, 900);
 /// An invoice goes out this long after its order.
 const INVOICE_AFTER: Duration = Duration::from_secs(20);
 /// Of a hundred attempts, how many go wrong for now, and how many for good.
-const TROUBLE_PERCENT: (u64, u64) = (12, 1);
+const TROUBLE_PERCENT: (u64, u64) = (12, 2);
 
 /// Tells the queues how patient to be.
 ///
@@ -24,9 +24,17 @@ const TROUBLE_PERCENT: (u64, u64) = (12, 1);
 /// When the database does not answer.
 pub async fn prepare(engine: &Engine) -> Result<()> {
     for topic in TOPICS {
-        let patience = json!({"maxAttempts": 3, "backoff": ["2s", "5s"], "deadHead": "pass", "retention": "1h"});
+        let patience = json!({
+            "maxAttempts": 3,
+            "backoff": ["2s", "5s"],
+            "deadHead": "pass",
+            "retention": "1h",
+        });
         let change = patience.as_object().cloned().unwrap_or_default();
-        engine.store().set_queue(Tenant::DEFAULT, topic, change).await?;
+        engine
+            .store()
+            .set_queue(Tenant::DEFAULT, topic, change)
+            .await?;
     }
     Ok(())
 }
@@ -80,9 +88,18 @@ pub async fn handle(work: Work) -> Handled {
 fn trouble(topic: &str, draw: u64) -> Handled {
     let (for_now, for_good) = TROUBLE_PERCENT;
     let (later, never) = match topic {
-        "emails" => ("451 4.7.1 greylisted, try again later", "550 5.1.1 the mailbox does not exist"),
-        "invoices" => ("the accounting system did not answer within 5 s", "the customer has no billing address"),
-        _ => ("the warehouse is locked by another process", "the article was discontinued"),
+        "emails" => (
+            "451 4.7.1 greylisted, try again later",
+            "550 5.1.1 the mailbox does not exist",
+        ),
+        "invoices" => (
+            "the accounting system did not answer within 5 s",
+            "the customer has no billing address",
+        ),
+        _ => (
+            "the warehouse is locked by another process",
+            "the article was discontinued",
+        ),
     };
     if draw < for_good {
         Err(HandlerError::fail(never))
@@ -104,8 +121,14 @@ mod tests {
     #[test]
     fn trouble_comes_as_often_as_it_says() {
         let all: Vec<Handled> = (0..100).map(|draw| trouble("emails", draw)).collect();
-        let failed = all.iter().filter(|r| matches!(r, Err(HandlerError::Fail { .. }))).count();
-        let retried = all.iter().filter(|r| matches!(r, Err(HandlerError::Retry { .. }))).count();
-        assert_eq!((failed, retried), (1, 12));
+        let failed = all
+            .iter()
+            .filter(|r| matches!(r, Err(HandlerError::Fail { .. })))
+            .count();
+        let retried = all
+            .iter()
+            .filter(|r| matches!(r, Err(HandlerError::Retry { .. })))
+            .count();
+        assert_eq!((failed, retried), (2, 12));
     }
 }

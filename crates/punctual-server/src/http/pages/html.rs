@@ -32,7 +32,8 @@ pub(super) fn frame(title: &str, main: &str, live: bool) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-         <link rel=\"stylesheet\" href=\"/status.css\">\n{again}\n</head>\n<body>\n{main}\n</body>\n</html>\n",
+         <link rel=\"stylesheet\" href=\"/status.css\">\n{again}\n</head>\n\
+         <body>\n{main}\n</body>\n</html>\n",
         escape(title)
     )
 }
@@ -61,7 +62,10 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        assert_eq!(escape("<a href='x'>\"&\""), "&lt;a href=&#39;x&#39;&gt;&quot;&amp;&quot;");
+        assert_eq!(
+            escape("<a href='x'>\"&\""),
+            "&lt;a href=&#39;x&#39;&gt;&quot;&amp;&quot;"
+        );
         assert_eq!(escape("a\u{202e}b\u{0}c"), "ab c");
         assert!(!trouble("<script>").contains("<script>"));
     }
