@@ -112,13 +112,16 @@ async fn keep(app: &App, caller: &Caller, key: &str, response: Response) -> Answ
         Some(Keep(text)) => Some(text.as_str()),
         None => std::str::from_utf8(&bytes).ok(),
     };
-    match text.filter(|text| !passing && text.len() <= KEPT_BYTES_MAX) {
+    let kept = match text.filter(|text| !passing && text.len() <= KEPT_BYTES_MAX) {
         Some(text) => {
-            store
-                .keep_answer(caller.tenant, key, parts.status.as_u16(), text)
-                .await?
+            let status = parts.status.as_u16();
+            store.keep_answer(caller.tenant, key, status, text).await
         }
-        None => store.free_answer(caller.tenant, key).await?,
+        None => store.free_answer(caller.tenant, key).await,
+    };
+    if let Err(error) = kept {
+        // The request was carried out: its answer counts, though it cannot be repeated.
+        tracing::warn!(%error, "an answer could not be kept for its Idempotency-Key");
     }
     Ok(Response::from_parts(parts, Body::from(bytes)))
 }

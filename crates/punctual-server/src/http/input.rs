@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::rules::duration;
+use punctual::rules::message::check_name;
 use punctual::{Problems, Timestamp};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
@@ -187,6 +188,16 @@ impl<'a, 'p> Fields<'a, 'p> {
     pub fn need_text(&mut self, field: &str) -> String {
         self.need(field);
         self.text(field).unwrap_or_default()
+    }
+
+    /// A name that must be there: not empty, not long, nothing invisible in it.
+    pub fn need_name(&mut self, field: &str) -> String {
+        let text = self.need_text(field);
+        let path = self.path(field);
+        if self.value(field).is_some_and(Value::is_string) {
+            check_name(&text, &path, self.problems);
+        }
+        text
     }
 
     /// A string, or a whole number as its digits: ids are written either way.

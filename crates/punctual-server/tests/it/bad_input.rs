@@ -68,6 +68,7 @@ fn queues() -> Vec<Case> {
             &["leaseSeconds", "limit"],
         ),
         claim(json!({"owner": "", "lease": 3}), &["lease", "owner"]),
+        claim(json!({"owner": "a\u{0}"}), &["owner"]),
         ("POST", "/api/queues/orders/ack", json!({}), 422, &["items"]),
         (
             "POST",

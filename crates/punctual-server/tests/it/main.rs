@@ -28,10 +28,12 @@ mod client;
 mod world;
 
 mod bad_input;
+mod cli;
 mod clock;
 mod cloud_events;
 mod dead_letters;
 mod events;
+mod fuzz;
 mod idempotency;
 mod keys;
 mod openapi;

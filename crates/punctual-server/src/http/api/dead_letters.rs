@@ -1,13 +1,14 @@
 //! Dead letters: look at them, put them back to work, or let them go.
 
-use super::{id, raw};
+use super::{Id, raw};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
+use punctual::rules::message::check_name;
 use punctual::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
 use punctual::{DeadLetterId, Problems, Tenant, Timestamp};
 use serde::Serialize;
@@ -51,7 +52,10 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
         after: page.after_id()?,
         ..Which::default()
     };
+    let mut problems = Problems::default();
     which.narrow(page.filter("topic"), page.filter("subscription"));
+    which.check("", &mut problems);
+    problems.into_result()?;
     let letters = app
         .engine
         .store()
@@ -65,14 +69,9 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn show(
-    State(app): State<App>,
-    caller: Caller,
-    Path(text): Path<String>,
-) -> Answer<Json<Shown>> {
-    let id = DeadLetterId(id(&text, "dead letter")?);
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
     let which = Which {
-        ids: Some(vec![id]),
+        ids: Some(vec![DeadLetterId(id.0)]),
         ..Which::default()
     };
     let letter = app
@@ -83,13 +82,14 @@ pub async fn show(
         .pop();
     letter
         .map(|l| Json(shown(l)))
-        .ok_or_else(|| Failure::not_found(format!("there is no dead letter `{text}`")))
+        .ok_or_else(|| id.not_found("dead letter"))
 }
 
 /// A filter that a list and a replay share. Topics may also be written as Service Bus
 /// writes them: `orders/subscriptions/mail/$deadletterqueue`.
 trait Narrow {
     fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>);
+    fn check(&self, at: &str, problems: &mut Problems);
 }
 
 impl Narrow for Which {
@@ -104,6 +104,14 @@ impl Narrow for Which {
         };
         self.topic = topic.map(str::to_owned);
         self.subscription = subscription.or(within).map(str::to_owned);
+    }
+
+    fn check(&self, at: &str, problems: &mut Problems) {
+        for (name, value) in [("topic", &self.topic), ("subscription", &self.subscription)] {
+            if let Some(value) = value {
+                check_name(value, &format!("{at}{name}"), problems);
+            }
+        }
     }
 }
 
@@ -188,6 +196,7 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
         read.only(&["topic", "subscription"]);
         let (topic, subscription) = (read.text("topic"), read.text("subscription"));
         which.narrow(topic.as_deref(), subscription.as_deref());
+        which.check("filter.", &mut problems);
     }
     problems.into_result()?;
     Ok((which, dry_run))

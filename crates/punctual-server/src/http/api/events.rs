@@ -6,13 +6,13 @@
 mod cloud;
 mod plain;
 
-use super::{id, raw};
+use super::{Id, raw, route_waiting};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{self, Input};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
 use punctual::{
@@ -23,6 +23,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
+
+/// Content shorter than this cannot be nested too deeply to be read later.
+const SHALLOW_BYTES: usize = 256;
 
 /// What became of the events, in the order given.
 #[derive(Debug, Serialize)]
@@ -83,7 +86,7 @@ pub async fn publish(
 /// On a manual clock nothing runs by itself, so work is made claimable before the answer.
 async fn route_at_once(engine: &Engine) -> Answer<()> {
     if engine.clock() == ClockMode::Manual {
-        while engine.store().route_waiting().await? > 0 {}
+        route_waiting(engine).await?;
     }
     Ok(())
 }
@@ -141,18 +144,17 @@ fn draft<'a>(
         publisher,
     };
     for (name, value) in parts {
-        if name == "payload" || name == "data" {
+        let is_content = name == "payload" || name == "data";
+        if is_content && value.get().len() < SHALLOW_BYTES {
             draft.content = Some(value);
+            continue;
         }
         match serde_json::from_str(value.get()) {
-            Ok(value) if name != "payload" && name != "data" => {
-                drop(draft.fields.insert(name, value))
-            }
-            Ok(Value::Null) if name == "data" => draft.content = None,
-            Ok(_) => {}
-            Err(_) => reading
+            Ok(_) if is_content => draft.content = Some(value),
+            Ok(value) => drop(draft.fields.insert(name, value)),
+            Err(e) => reading
                 .problems
-                .push(join(&draft.at, &name), "is nested too deeply"),
+                .push(join(&draft.at, &name), format!("cannot be read: {e}")),
         }
     }
     Some(draft)
@@ -247,16 +249,15 @@ pub struct Shown {
 ///
 /// # Errors
 /// 404 when this tenant has no such message.
-pub async fn show(
-    State(app): State<App>,
-    caller: Caller,
-    Path(text): Path<String>,
-) -> Answer<Json<Shown>> {
-    let id = MessageId(id(&text, "event")?);
-    let message = app.engine.store().message(caller.tenant, id).await?;
-    let message =
-        message.ok_or_else(|| Failure::not_found(format!("there is no event `{text}`")))?;
-    Ok(Json(shown(message)))
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    let message = app
+        .engine
+        .store()
+        .message(caller.tenant, MessageId(id.0))
+        .await?;
+    message
+        .map(|m| Json(shown(m)))
+        .ok_or_else(|| id.not_found("event"))
 }
 
 fn shown(m: Message) -> Shown {

@@ -1,13 +1,13 @@
 //! API keys of a tenant. A secret is shown once, in the answer that made it.
 
-use super::id;
+use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::answers::Keep;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use punctual::store::keys::{ApiKey, Role};
@@ -72,7 +72,7 @@ fn read_key(input: &Input) -> Answer<(String, Role, Option<Timestamp>)> {
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only(&["name", "role", "expiresAt"]);
-    let (name, word) = (read.need_text("name"), read.need_text("role"));
+    let (name, word) = (read.need_name("name"), read.need_text("role"));
     let expires_at = read.time("expiresAt");
     let role = Role::from_word(&word);
     if role.is_none() && read.value("role").is_some() {
@@ -102,16 +102,17 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when this tenant has no such key.
-pub async fn revoke(
-    State(app): State<App>,
-    caller: Caller,
-    Path(text): Path<String>,
-) -> Answer<StatusCode> {
-    let id = KeyId(id(&text, "key")?);
-    if app.engine.store().revoke_key(caller.tenant, id).await? {
-        return Ok(StatusCode::NO_CONTENT);
+pub async fn revoke(State(app): State<App>, caller: Caller, id: Id) -> Answer<StatusCode> {
+    let revoked = app
+        .engine
+        .store()
+        .revoke_key(caller.tenant, KeyId(id.0))
+        .await?;
+    if revoked {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(id.not_found("key"))
     }
-    Err(Failure::not_found(format!("there is no key `{text}`")))
 }
 
 fn shown(key: ApiKey) -> Shown {

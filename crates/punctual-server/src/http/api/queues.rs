@@ -1,5 +1,6 @@
 //! Queues as operators see them: settings, and what waits.
 
+use super::route_waiting;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -102,7 +103,7 @@ pub struct Shown {
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    route(&app).await?;
+    route_waiting(&app.engine).await?;
     let all = app.engine.store().queues(caller.tenant).await?;
     let after = page.after().unwrap_or_default().to_owned();
     let left = all
@@ -123,18 +124,12 @@ fn position(lane: &Lane) -> String {
     format!("{}\u{1}{}", lane.topic, lane.subscription)
 }
 
-/// Shows also what no worker has asked for yet.
-async fn route(app: &App) -> Answer<()> {
-    while app.engine.store().route_waiting().await? > 0 {}
-    Ok(())
-}
-
 /// `GET /api/queues/{topic}`
 ///
 /// # Errors
 /// 404 when there is none.
 pub async fn show(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
-    route(&app).await?;
+    route_waiting(&app.engine).await?;
     find(&app, caller.tenant, &place).await.map(Json)
 }
 

@@ -11,6 +11,9 @@ use punctual::store::tenants::{NewTenant, TenantRow};
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 
+/// The longest language tag, in characters.
+const LOCALE_CHARS_MAX: usize = 35;
+
 /// A tenant as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,6 +41,16 @@ pub async fn create(State(app): State<App>, input: Input) -> Answer<(StatusCode,
         time_zone: read.text("timeZone"),
         default_locale: read.text("defaultLocale"),
     };
+    let locale = new.default_locale.as_deref().unwrap_or_default();
+    if locale.chars().count() > LOCALE_CHARS_MAX || locale.chars().any(char::is_control) {
+        read.wrong(
+            "defaultLocale",
+            "must be a language tag such as `en` or `pt-BR`",
+        );
+    }
+    if new.name.chars().any(char::is_control) {
+        read.wrong("name", "must not contain control characters");
+    }
     problems.into_result()?;
     let row = app.engine.store().create_tenant(new).await?;
     Ok((StatusCode::CREATED, Json(shown(row))))

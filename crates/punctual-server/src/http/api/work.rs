@@ -1,7 +1,7 @@
 //! Work for remote workers: claim with a lease, then say what became of each item.
 
 use super::queues::Place;
-use super::raw;
+use super::{raw, route_waiting};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -111,12 +111,7 @@ fn read_ask(input: &Input) -> Answer<Ask> {
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only(&["owner", "leaseSeconds", "limit", "waitSeconds"]);
-    let owner = read.need_text("owner");
-    if owner.chars().count() > limits::NAME_CHARS_MAX
-        || (owner.is_empty() && read.value("owner").is_some())
-    {
-        read.wrong("owner", "must have between 1 and 255 characters");
-    }
+    let owner = read.need_name("owner");
     let most = u64::try_from(limits::CLAIM_ITEMS_MAX).unwrap_or(u64::MAX);
     let limit = read
         .whole("limit", 1..=most)
@@ -176,7 +171,7 @@ async fn claim_now(app: &App, lane: LaneId, ask: &Ask) -> Answer<Catch> {
         let catch = store.claim(wish).await?;
         // Followers of a busy key leave the queue without being handed out: look behind them.
         let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
-        if only_followers || (catch.items.is_empty() && store.route_waiting().await? > 0) {
+        if only_followers || (catch.items.is_empty() && route_waiting(&app.engine).await? > 0) {
             continue;
         }
         return Ok(catch);
@@ -377,7 +372,7 @@ fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> Word) -
     item.need("id");
     let id = item.id_text("id").unwrap_or_default();
     let message = MessageId(id.parse().unwrap_or(-1));
-    let token = Token(item.need_text("token"));
+    let token = Token(item.need_name("token"));
     Named {
         id,
         message,

@@ -94,6 +94,15 @@ async fn now(app: &App) -> Answer<Json<Now>> {
     }))
 }
 
+/// Times before 1970 are mistakes, and later ones than the year 9999 cannot be written.
+fn in_range(to: Timestamp, read: &mut Fields<'_, '_>) -> bool {
+    let fine = to.as_micros() >= 0 && to <= Timestamp::MAX;
+    if !fine {
+        read.wrong("set", "must lie between the years 1970 and 9999");
+    }
+    fine
+}
+
 fn read_way(input: &Input) -> Answer<(Way, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
@@ -102,7 +111,10 @@ fn read_way(input: &Input) -> Answer<(Way, bool)> {
     let run = read.flag("run").unwrap_or(true);
     let way = match (read.value("advance").is_some(), read.value("set").is_some()) {
         (true, false) => read.duration("advance").map(Way::Advance),
-        (false, true) => read.time("set").map(Way::Set),
+        (false, true) => read
+            .time("set")
+            .filter(|to| in_range(*to, &mut read))
+            .map(Way::Set),
         _ => {
             read.wrong(
                 "advance",
