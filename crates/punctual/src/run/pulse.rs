@@ -73,9 +73,9 @@ impl Pulse {
 
 /// Something that is done again and again.
 pub trait Ticks: Send {
-    /// One bounded round.
+    /// One bounded round, never cut short: a stop is heard between rounds.
     fn tick(&mut self) -> impl Future<Output = Result<()>> + Send;
-    /// The wait before the next one.
+    /// The wait before the next one, cut short by a stop.
     fn wait(&mut self) -> impl Future<Output = ()> + Send;
 }
 

@@ -61,12 +61,12 @@ pub struct Teller {
 
 impl Ticks for Teller {
     async fn tick(&mut self) -> Result<()> {
-        self.wake.elsewhere.notified().await;
         self.store.notify().await
     }
 
     async fn wait(&mut self) {
         tokio::time::sleep(QUIET).await;
+        self.wake.elsewhere.notified().await;
     }
 }
 
@@ -83,25 +83,26 @@ pub struct Hearer {
 
 impl Ticks for Hearer {
     async fn tick(&mut self) -> Result<()> {
-        // Subscribed first, looked afterwards: the wake-up below makes the loops look.
-        let mut ear = match self.ear.take() {
-            Some(ear) => ear,
-            None => {
-                let ear = self.store.listen().await?;
-                self.wake.here();
-                ear
-            }
-        };
-        if ear.heard().await? {
+        if self.ear.is_none() {
+            self.ear = Some(self.store.listen().await?);
+            // Subscribed first, looked afterwards: this makes the loops look.
             self.wake.here();
         }
-        self.ear = Some(ear);
         Ok(())
     }
 
     async fn wait(&mut self) {
-        if self.ear.as_ref().is_some_and(crate::store::wake::Ear::must_poll) {
+        let Some(ear) = &mut self.ear else { return };
+        if ear.must_poll() {
             tokio::time::sleep(CHANGE_POLL).await;
+        }
+        match ear.heard().await {
+            Ok(true) => self.wake.here(),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::info!(target: "punctual", %error, "listening again after a lost connection");
+                self.ear = None;
+            }
         }
     }
 }

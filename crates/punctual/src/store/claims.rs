@@ -101,7 +101,7 @@ impl Store {
     /// attempt. Answers whether the claim still holds.
     pub async fn mark_started(&self, token: Token) -> Result<bool> {
         self.write(token, |tx, token| {
-            Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.0.as_str()]).await? == 1) })
+            Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
         })
         .await
     }
@@ -120,9 +120,9 @@ const MARK_STARTED: &str = "update punctual.claim set started = 1 where token = 
 
 async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<Token>> {
     let until = tx.now().await?.plus(lease);
-    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.0.as_str())).collect();
+    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.text())).collect();
     let rows = tx.query(EXTEND, &[until.into(), Value::Texts(&texts)]).await?;
-    rows.iter().map(|row| row.text(0).map(Token)).collect()
+    rows.iter().map(|row| row.text(0).map(Token::from)).collect()
 }
 
 const EXTEND: &str = "update punctual.claim set lease_until = $1 \
@@ -189,7 +189,7 @@ async fn write_claim(
     // A batch of one is known to be started: there is no neighbour that could be meant.
     let started = items.len() == 1 && !items[0].is_suspect();
     let text = claim::write(&items);
-    let row = params![token.0.as_str(), wish.owner.as_str(), now, until, started, &text, first, last];
+    let row = params![token.text(), wish.owner.as_str(), now, until, started, &text, first, last];
     tx.execute(INSERT_CLAIM, row).await?;
     Ok(())
 }
@@ -201,7 +201,7 @@ const INSERT_CLAIM: &str = "insert into punctual.claim \
 async fn messages_of(tx: &mut Tx, taken: &[Taken]) -> Result<HashMap<MessageId, Message>> {
     let ids: Vec<i64> = taken.iter().map(|t| t.item.message().0).collect();
     let rows = tx.query(MESSAGES_BY_ID, &[Value::Ints(&ids)]).await?;
-    rows.iter().map(|row| read_message(row, 0).map(|m| (m.id, m))).collect()
+    rows.into_iter().map(|mut row| read_message(&mut row, 0).map(|m| (m.id, m))).collect()
 }
 
 const MESSAGES_BY_ID: &str =
@@ -234,15 +234,14 @@ async fn take_skipping_locked(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Tim
 #[cfg(feature = "postgres")]
 const TAKE: &str = "\
     with picked as materialized ( \
-        select w.place from (select punctual.now_us() as now) n \
-        cross join unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
+        select w.place from unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
         join punctual.lane l on l.id = t.lane_id and l.paused = 0 \
         cross join lateral ( \
             select x.ctid as place from punctual.work x \
-            where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= n.now \
+            where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= (select punctual.now_us()) \
             order by x.due_at, x.message_id limit t.quota for update skip locked) w) \
     delete from punctual.work where ctid = any(array(select place from picked)) \
-    returning message_id, lane_id, due_at, attempts, unstarted, key, punctual.now_us()";
+    returning message_id, lane_id, due_at, attempts, unstarted, key, (select punctual.now_us())";
 
 #[cfg(feature = "sqlite")]
 async fn take_range(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {

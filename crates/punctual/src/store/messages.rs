@@ -67,7 +67,7 @@ impl Store {
         self.read((tenant, id), |tx, (tenant, id)| {
             Box::pin(async move {
                 let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
-                row.as_ref().map(|row| read_message(row, 0)).transpose()
+                row.map(|mut row| read_message(&mut row, 0)).transpose()
             })
         })
         .await
@@ -239,12 +239,12 @@ fn ids(rows: &[Row]) -> Result<Vec<MessageId>> {
     Ok(ids)
 }
 
+/// The clock is asked in a query of its own, which runs once, not once per row.
 #[cfg(feature = "postgres")]
 const INSERT_PLAIN: &str = "\
     with m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
-        select $1::int, e.topic, e.kind, e.payload, n.now \
+        select $1::int, e.topic, e.kind, e.payload, (select punctual.now_us()) \
         from unnest($2::text[], $3::text[], $4::text[]) e (topic, kind, payload) \
-        cross join (select punctual.now_us() as now) n \
         returning id, tenant_id, topic, created_at) \
     insert into punctual.work (message_id, lane_id, due_at) \
         select m.id, coalesce(r.lane_id, 0), m.created_at from m \
@@ -256,14 +256,13 @@ const INSERT_FULL: &str = "\
     with m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, \
             occurred_at, key, entity_type, entity_id, correlation_id, headers, source, external_id, \
             schema_version) \
-        select $1::int, e.topic, e.kind, e.payload, n.now, e.due_at, e.occurred_at, e.key, \
+        select $1::int, e.topic, e.kind, e.payload, (select punctual.now_us()), e.due_at, e.occurred_at, e.key, \
             e.entity_type, e.entity_id, e.correlation_id, e.headers, e.source, e.external_id, \
             e.schema_version \
         from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], \
             $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]) \
             e (topic, kind, payload, due_at, occurred_at, key, entity_type, entity_id, correlation_id, \
             headers, source, external_id, schema_version) \
-        cross join (select punctual.now_us() as now) n \
         returning id, tenant_id, topic, key, coalesce(due_at, created_at) as due_at) \
     insert into punctual.work (message_id, lane_id, due_at, key) \
         select m.id, coalesce(r.lane_id, 0), m.due_at, m.key from m \
@@ -342,22 +341,22 @@ const MESSAGE_BY_ID: &str =
     concat!("select ", message_columns!(), " from punctual.message m where m.tenant_id = $1 and m.id = $2");
 
 /// Reads a message whose columns begin at `at`.
-pub(super) fn read_message(row: &Row, at: usize) -> Result<Message> {
+pub(super) fn read_message(row: &mut Row, at: usize) -> Result<Message> {
     let created_at = row.time(at + 10)?;
-    let entity = match (row.maybe_text(at + 6)?, row.maybe_text(at + 7)?) {
+    let entity = match (row.take_maybe_text(at + 6)?, row.take_maybe_text(at + 7)?) {
         (Some(kind), Some(id)) => Some(Entity { kind, id }),
         _ => None,
     };
     Ok(Message {
         id: MessageId(row.int(at)?),
         tenant: Tenant::from_row(row.int(at + 1)?),
-        topic: row.text(at + 2)?,
-        kind: row.text(at + 3)?,
-        payload: row.text(at + 4)?,
-        key: row.maybe_text(at + 5)?,
+        topic: row.take_text(at + 2)?,
+        kind: row.take_text(at + 3)?,
+        payload: row.take_text(at + 4)?,
+        key: row.take_maybe_text(at + 5)?,
         entity,
-        correlation_id: row.maybe_text(at + 8)?,
-        headers: row.maybe_text(at + 9)?,
+        correlation_id: row.take_maybe_text(at + 8)?,
+        headers: row.take_maybe_text(at + 9)?,
         created_at,
         occurred_at: row.maybe_time(at + 11)?.unwrap_or(created_at),
         due_at: row.maybe_time(at + 12)?.unwrap_or(created_at),

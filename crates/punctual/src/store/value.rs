@@ -147,6 +147,26 @@ impl Row {
     }
 }
 
+impl Row {
+    /// A text that may be null, moved out of the row.
+    pub fn take_maybe_text(&mut self, n: usize) -> Result<Option<String>> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(row) => super::postgres::text(row, n),
+            Self::Cells(cells) => match cells.get_mut(n).map(|cell| std::mem::replace(cell, Cell::Null)) {
+                Some(Cell::Text(v)) => Ok(Some(v)),
+                Some(Cell::Null) => Ok(None),
+                other => Err(unexpected(n, "a text", other.as_ref())),
+            },
+        }
+    }
+
+    /// A text, moved out of the row.
+    pub fn take_text(&mut self, n: usize) -> Result<String> {
+        self.take_maybe_text(n)?.ok_or_else(|| unexpected(n, "a text", Some(&Cell::Null)))
+    }
+}
+
 fn unexpected(n: usize, wanted: &str, got: Option<&Cell>) -> Error {
     Error::Database(format!("column {n} should be {wanted} but is {got:?}").into())
 }
