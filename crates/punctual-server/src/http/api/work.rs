@@ -35,7 +35,7 @@ const LOOK_MIN: Duration = Duration::from_millis(10);
 #[serde(rename_all = "camelCase")]
 pub struct ClaimedItem {
     id: String,
-    token: Token,
+    token: String,
     attempt: u32,
     topic: String,
     kind: String,
@@ -194,7 +194,7 @@ async fn until_due(app: &App, lane: LaneId) -> Answer<Duration> {
 fn claimed(c: Claimed, lease_until: Option<Timestamp>) -> ClaimedItem {
     ClaimedItem {
         id: c.message.id.to_string(),
-        token: c.token,
+        token: c.token.to_string(),
         attempt: c.item.attempt(),
         topic: c.message.topic,
         kind: c.message.kind,
@@ -372,7 +372,7 @@ fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> Word) -
     item.need("id");
     let id = item.id_text("id").unwrap_or_default();
     let message = MessageId(id.parse().unwrap_or(-1));
-    let token = Token(item.need_name("token"));
+    let token = Token::from(item.need_name("token"));
     Named {
         id,
         message,
