@@ -124,3 +124,44 @@ impl<S: Send + Sync> FromRequestParts<S> for Hangup {
         Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tower::ServiceExt;
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_and_the_next_request_is_served() {
+        let broken = || async {
+            if true {
+                panic!("a secret slip");
+            }
+        };
+        let router = Router::new()
+            .route("/broken", get(broken))
+            .route("/fine", get(|| async { "fine" }));
+        let router = router.layer(from_fn(around));
+        for (path, status) in [("/broken", 500), ("/fine", 200)] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status().as_u16(), status, "{path}");
+            assert!(response.headers().contains_key(REQUEST_ID), "{path}");
+            let body = to_bytes(response.into_body(), 10_000).await.unwrap();
+            assert!(!String::from_utf8_lossy(&body).contains("secret"), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_request_id_is_taken_over_when_it_is_plain() {
+        let with = |id: &str| HeaderMap::from_iter([(REQUEST_ID, id.parse().unwrap())]);
+        assert_eq!(request_id(&with("abc-1")), "abc-1");
+        for wild in ["", "a b", &"x".repeat(129)] {
+            assert_eq!(request_id(&with(wild)).len(), 32, "{wild}");
+        }
+        assert_eq!(request_id(&HeaderMap::new()).len(), 32);
+    }
+}

@@ -40,4 +40,5 @@ mod openapi;
 mod operations;
 mod roles;
 mod tenants;
+mod trouble;
 mod work;
