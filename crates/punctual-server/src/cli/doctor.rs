@@ -3,6 +3,7 @@
 use super::failure::{Kind, Outcome};
 use super::{Everywhere, print_json, print_line, words};
 use punctual::store::census::Census;
+use punctual::store::dialect::Dialect;
 use punctual::store::migrate::SCHEMA_VERSION;
 use punctual::{Error, Store};
 use serde_json::json;
@@ -64,25 +65,28 @@ pub(super) async fn run(everywhere: &Everywhere) -> Outcome<ExitCode> {
 }
 
 async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>, Error> {
+    let schema = match store.check_schema().await {
+        Err(error) if !matches!(error, Error::Schema(_)) => return Err(error),
+        other => other,
+    };
     let mut add = |mark, what, said: String| findings.push(Finding { mark, what, said });
-    let schema = store.check_schema().await;
-    add(
-        Mark::Ok,
-        "database",
-        format!("{} answers", store.dialect().name()),
-    );
+    let name = store.dialect().name();
+    add(Mark::Ok, "database", format!("{name} answers"));
+    if store.dialect() == Dialect::Sqlite {
+        // Opening it refuses older ones, and sets what a commit promises.
+        add(Mark::Ok, "version", "SQLite is 3.51.3 or newer".into());
+        add(
+            Mark::Ok,
+            "durability",
+            "each commit is flushed to the disk".into(),
+        );
+    }
     if let Err(error) = schema {
-        if !matches!(error, Error::Schema(_)) {
-            return Err(error);
-        }
         add(Mark::Bad, "schema", error.to_string());
         return Ok(Some(Kind::Schema));
     }
-    add(
-        Mark::Ok,
-        "schema",
-        format!("version {SCHEMA_VERSION}, as it should be"),
-    );
+    let version = format!("version {SCHEMA_VERSION}, as it should be");
+    add(Mark::Ok, "schema", version);
     let census = store.census().await?;
     findings.extend(judge(&census));
     let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);

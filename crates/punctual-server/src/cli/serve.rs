@@ -171,9 +171,12 @@ impl Server {
 
 /// Stops the engine; one that does not keep to its own limit is left behind.
 async fn end(engine: &Engine, limit: Duration) {
-    // A loop that waits for a wake-up hears of the stop with the next one, so it gets one.
-    let stopping = async { tokio::join!(engine.stop(limit), async { engine.wake() }) };
-    if tokio::time::timeout(limit, stopping).await.is_err() {
+    // A little more than the engine's own limit, which it keeps to by itself.
+    let patience = limit + Duration::from_secs(1);
+    if tokio::time::timeout(patience, engine.stop(limit))
+        .await
+        .is_err()
+    {
         tracing::warn!(target: "punctual", "work was given up after {limit:?}; it comes back by its lease");
     }
 }

@@ -132,6 +132,14 @@ fn plt_29_a_wrong_message_is_refused() {
 fn plt_25_the_doctor_looks_at_a_fresh_database() {
     let place = Place::new();
     assert_eq!(place.run(&["doctor"]).code, 3);
+    let gone = [
+        "doctor",
+        "--database",
+        "postgres://nobody@127.0.0.1:1/nothing",
+    ];
+    let said = place.command(&gone).said();
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.out.starts_with("bad   database"), "{said:?}");
     place.file("test.db", "");
     let said = place.run(&["doctor"]);
     assert_eq!(said.code, 4, "{said:?}");

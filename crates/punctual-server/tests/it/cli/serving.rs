@@ -9,6 +9,7 @@
 
 use super::process::{Place, Run};
 use punctual_bench::cluster::{Cluster, Options};
+use punctual_bench::database::Database;
 use std::time::{Duration, Instant};
 
 const FREE_PORT: &str = "127.0.0.1:0";
@@ -197,7 +198,41 @@ fn a_taken_port_is_refused_before_the_database_is_touched() {
     );
 }
 
-/// PLT-24: a database with a newer schema is refused, and so is none at all without migration.
+/// PLT-24: a database with a newer schema is refused by every command that would use it.
+#[test]
+fn plt_24_a_newer_schema_is_refused() {
+    let cluster = std::sync::Arc::new(Cluster::start(&Options::fast()).unwrap());
+    let place = Place::new();
+    let url = cluster.url("postgres");
+    assert_eq!(
+        place.command(&["migrate", "--database", &url]).said().code,
+        0
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = Database::new(&cluster, "postgres").connect().await.unwrap();
+        let newer = "insert into punctual.migration values (999, 'later', '', 0)";
+        client.batch_execute(newer).await.unwrap();
+    });
+    for command in [
+        &["serve", "--listen", FREE_PORT][..],
+        &["migrate"],
+        &["status"],
+        &["doctor"],
+    ] {
+        let said = place
+            .command(&[command, &["--database", &url]].concat())
+            .said();
+        assert_eq!(said.code, 4, "{command:?}: {said:?}");
+        let all = said.out + &said.err;
+        assert!(all.contains("use a newer punctual"), "{command:?}: {all}");
+    }
+}
+
+/// PLT-24: without migration at start there must be a schema.
 #[test]
 fn plt_24_a_schema_that_does_not_fit_is_refused() {
     let place = Place::new();
