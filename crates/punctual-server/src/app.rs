@@ -5,6 +5,7 @@ use punctual::Engine;
 use punctual::base::clock::monotonic;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::watch;
 
 /// The server's state, cheap to clone.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Settings {
     pub role: Role,
     /// When it began.
     pub started: Started,
+    /// Whether this process is about to end.
+    pub stopping: Stopping,
     /// Renders the metrics.
     pub metrics: Option<metrics_exporter_prometheus::PrometheusHandle>,
 }
@@ -66,5 +69,34 @@ pub struct Started(pub Instant);
 impl Default for Started {
     fn default() -> Self {
         Self(monotonic())
+    }
+}
+
+/// Says that the process is about to end, to requests that only wait for something.
+#[derive(Debug, Default)]
+pub struct Stopping(watch::Sender<bool>);
+
+impl Stopping {
+    /// From now on nobody should wait any longer.
+    pub fn begin(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Ends when the stop has begun; at once if it has already.
+    pub async fn begun(&self) {
+        // The sender is this one, so it outlives the wait.
+        let _ = self.0.subscribe().wait_for(|begun| *begun).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stop_is_heard_by_those_who_wait_and_those_who_come_late() {
+        let stopping = Stopping::default();
+        tokio::join!(stopping.begun(), async { stopping.begin() });
+        stopping.begun().await;
     }
 }

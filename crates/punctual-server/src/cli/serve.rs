@@ -7,7 +7,7 @@ pub(super) mod signals;
 
 use super::failure::{Failure, Outcome};
 use super::{logs, print_line};
-use crate::app::{App, Role, Settings, Started};
+use crate::app::{App, Role, Settings, Started, Stopping};
 use crate::config::{Config, Flags};
 use crate::http;
 use axum::Router;
@@ -22,10 +22,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 /// How often the metrics' recorder tidies up.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// Buckets of every measured length of time: unlike quantiles they can be added up over
+/// processes.
+const BUCKETS_SECONDS: [f64; 12] = [
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
+];
 
 /// A server with everything in place, about to accept requests.
 #[derive(Debug)]
@@ -77,6 +81,7 @@ impl Server {
             demo,
             role: config.role,
             started: Started::default(),
+            stopping: Stopping::default(),
             metrics: recorder(),
         };
         Ok(Self {
@@ -144,9 +149,9 @@ impl Server {
         let limit = self.config.stop_limit;
         engine.start();
         let upkeep = tokio::spawn(upkeep(self.app.settings.metrics.clone()));
-        let (stop, mut stopped) = watch::channel(false);
         let service = routes(&self.app);
-        let quiet = async move { _ = stopped.wait_for(|stop| *stop).await };
+        let settings = Arc::clone(&self.app.settings);
+        let quiet = async move { settings.stopping.begun().await };
         let serving = axum::serve(self.listener, service).with_graceful_shutdown(quiet);
         let mut serving = tokio::spawn(serving.into_future());
         tokio::select! {
@@ -154,8 +159,7 @@ impl Server {
             ended = &mut serving => return Err(broke_off(ended)),
         }
         tracing::info!(target: "punctual", "stopping");
-        // Nobody listens any more only if serving has ended already.
-        let _ = stop.send(true);
+        self.app.settings.stopping.begin();
         let (drained, ()) = tokio::join!(
             tokio::time::timeout(limit, &mut serving),
             end(&engine, limit)
@@ -225,7 +229,10 @@ async fn only_operations(request: Request, next: Next) -> axum::response::Respon
 
 /// Installs the recorder of metrics; a second server in one process has none of its own.
 fn recorder() -> Option<PrometheusHandle> {
-    PrometheusBuilder::new().install_recorder().ok()
+    let builder = PrometheusBuilder::new()
+        .set_buckets(&BUCKETS_SECONDS)
+        .ok()?;
+    builder.install_recorder().ok()
 }
 
 async fn upkeep(metrics: Option<PrometheusHandle>) {

@@ -219,7 +219,8 @@ fn letter_row(sight: &Sight, slug: &str, letter: &DeadLetter) -> String {
     let at = letter.died_at;
     format!(
         "<tr><th scope=\"row\" class=\"n\">{}</th><td>{}</td>{tenant}<td>{}</td>\
-         <td><time datetime=\"{at}\" title=\"{at}\">{}</time></td><td class=\"n\">{}</td><td>{}</td></tr>",
+         <td><time datetime=\"{at}\" title=\"{at}\">{}</time></td><td class=\"n\">{}</td>\
+         <td class=\"error\">{}</td></tr>",
         letter.id,
         escape(&queue_name(&letter.topic, &letter.subscription)),
         escape(&letter.message.kind),
