@@ -68,17 +68,18 @@ struct Finished {
 impl Batch {
     /// Splits a catch into batches by claim and topic.
     pub(super) fn new(shop: &Arc<Shop>, topics: &HashMap<String, usize>, catch: Catch) -> Vec<Self> {
-        let mut groups: HashMap<(Token, usize), Vec<Claimed>> = HashMap::new();
-        let mut claims: HashMap<Token, usize> = HashMap::new();
+        let mut groups: Vec<(Token, usize, Vec<Claimed>)> = Vec::new();
         for claimed in catch.items {
             let Some(station) = topics.get(&claimed.message.topic) else { continue };
-            let group = groups.entry((claimed.token.clone(), *station)).or_default();
-            if group.is_empty() {
-                *claims.entry(claimed.token.clone()).or_default() += 1;
+            // Items of one claim follow each other, so the last group is nearly always it.
+            let group = groups.iter_mut().rev().find(|g| g.0 == claimed.token && g.1 == *station);
+            match group {
+                Some(group) => group.2.push(claimed),
+                None => groups.push((claimed.token.clone(), *station, vec![claimed])),
             }
-            group.push(claimed);
         }
-        let build = |((token, station), items): ((Token, usize), Vec<Claimed>)| {
+        let tokens: Vec<Token> = groups.iter().map(|g| g.0.clone()).collect();
+        let build = |(token, station, items): (Token, usize, Vec<Claimed>)| {
             shop.stations[station].in_flight.fetch_add(items.len(), Ordering::Relaxed);
             shop.batches.fetch_add(1, Ordering::Relaxed);
             Self {
@@ -86,7 +87,7 @@ impl Batch {
                 station,
                 suspect: items.iter().any(|c| c.item.is_suspect()),
                 keyed: items.iter().any(|c| c.item.key().is_some()),
-                whole_claim: claims.get(&token) == Some(&1),
+                whole_claim: tokens.iter().filter(|t| **t == token).count() == 1,
                 token,
                 left: items.len(),
                 words: Vec::with_capacity(items.len()),

@@ -75,7 +75,7 @@ struct Request {
 impl Store {
     /// Settles claims whose items all went well and have no key; answers those that held.
     pub async fn ack_whole(&self, tokens: Vec<Token>) -> Result<HashSet<Token>> {
-        self.write(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await
+        self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await
     }
 
     /// Settles items of claims; answers in the order given. With `within`, items of other

@@ -12,7 +12,7 @@ pub enum Value<'a> {
     Int(i64),
     /// A text column.
     Text(&'a str),
-    /// A list of integers: an array on Postgres, JSON text on SQLite.
+    /// A list of integers: an array on Postgres, a table of its own on SQLite.
     Ints(&'a [i64]),
     /// A list of texts, some of them null.
     Texts(&'a [Option<&'a str>]),
