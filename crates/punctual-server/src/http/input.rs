@@ -122,6 +122,17 @@ pub const fn name(value: &Value) -> &'static str {
     }
 }
 
+/// A number without a fraction; `51.0` is one, as JSON Schema sees it.
+fn whole_number(value: &Value) -> Option<u64> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within its range"
+    )]
+    let rounded = |n: f64| (n.fract() == 0.0 && (0.0..1e15).contains(&n)).then_some(n as u64);
+    value.as_u64().or_else(|| value.as_f64().and_then(rounded))
+}
+
 /// Reads the fields of an object and gathers what is wrong with them. A field that is null
 /// is a field left out.
 #[derive(Debug)]
@@ -204,8 +215,8 @@ impl<'a, 'p> Fields<'a, 'p> {
     pub fn id_text(&mut self, field: &str) -> Option<String> {
         self.read(field, "a string or a whole number", |v| match v {
             Value::String(text) => Some(text.clone()),
-            Value::Number(n) if n.is_i64() || n.is_u64() => Some(n.to_string()),
-            _ => None,
+            Value::Number(n) if n.is_i64() => Some(n.to_string()),
+            _ => whole_number(v).map(|n| n.to_string()),
         })
     }
 
@@ -234,7 +245,7 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// A whole number within a range.
     pub fn whole(&mut self, field: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(field)?;
-        let found = value.as_u64().filter(|n| range.contains(n));
+        let found = whole_number(value).filter(|n| range.contains(n));
         if found.is_none() {
             let (least, most) = (range.start(), range.end());
             self.wrong(

@@ -170,7 +170,12 @@ fn path_names(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn path_parameter(name: &str) -> Value {
-    json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "maxLength": 1024}})
+    let schema = match name {
+        "topic" => reference("schemas", "Topic"),
+        "subscription" => reference("schemas", "Name"),
+        _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
+    };
+    json!({"name": name, "in": "path", "required": true, "schema": schema})
 }
 
 /// `POST /api/queues/{topic}/claim` is `postQueuesTopicClaim`.
