@@ -62,11 +62,7 @@ impl Guard {
     /// A guard that remembers nobody yet.
     #[must_use]
     pub fn new(app: App) -> Self {
-        Self {
-            app,
-            keys: Arc::default(),
-            tenants: Arc::default(),
-        }
+        Self { app, keys: Arc::default(), tenants: Arc::default() }
     }
 
     async fn check(&self, need: Need, headers: &HeaderMap) -> Answer<Option<Caller>> {
@@ -78,9 +74,7 @@ impl Guard {
         let caller = self.caller(headers).await?;
         if caller.role < role {
             let (has, needs) = (caller.role.word(), role.word());
-            return Err(Failure::forbidden(format!(
-                "this needs the role `{needs}`; the key has `{has}`"
-            )));
+            return Err(Failure::forbidden(format!("this needs the role `{needs}`; the key has `{has}`")));
         }
         Ok(Some(caller))
     }
@@ -92,19 +86,9 @@ impl Guard {
     pub async fn caller(&self, headers: &HeaderMap) -> Answer<Caller> {
         let secret = secret(headers)?;
         let wanted = headers.get(TENANT).map(|v| v.to_str().unwrap_or_default());
-        if self
-            .app
-            .settings
-            .root_key
-            .as_deref()
-            .is_some_and(|root| same(root, secret))
-        {
+        if self.app.settings.root_key.as_deref().is_some_and(|root| same(root, secret)) {
             let tenant = self.tenant(wanted.unwrap_or(Tenant::DEFAULT_SLUG)).await?;
-            return Ok(Caller {
-                tenant,
-                role: Role::Ops,
-                name: ROOT.into(),
-            });
+            return Ok(Caller { tenant, role: Role::Ops, name: ROOT.into() });
         }
         let key = self.key(secret).await?;
         let tenant = match wanted {
@@ -116,11 +100,7 @@ impl Guard {
                 _ => return Err(Failure::forbidden("this key belongs to another tenant")),
             },
         };
-        Ok(Caller {
-            tenant,
-            role: key.role,
-            name: key.name,
-        })
+        Ok(Caller { tenant, role: key.role, name: key.name })
     }
 
     async fn key(&self, secret: &str) -> Answer<ApiKey> {
@@ -129,8 +109,7 @@ impl Guard {
             return Ok(key);
         }
         let found = self.app.engine.store().key_of_secret(secret).await?;
-        let key = found
-            .ok_or_else(|| Failure::unauthenticated("the key is unknown, revoked or expired"))?;
+        let key = found.ok_or_else(|| Failure::unauthenticated("the key is unknown, revoked or expired"))?;
         if self.app.engine.clock() == ClockMode::System {
             self.keys.remember(digest, key.clone());
         }
@@ -168,9 +147,7 @@ pub async fn pass(
 
 fn secret(headers: &HeaderMap) -> Answer<&str> {
     let said = "send a key as `Authorization: Bearer KEY`";
-    let value = headers
-        .get(AUTHORIZATION)
-        .ok_or_else(|| Failure::unauthenticated(said))?;
+    let value = headers.get(AUTHORIZATION).ok_or_else(|| Failure::unauthenticated(said))?;
     let words = value.to_str().ok().and_then(|text| text.split_once(' '));
     match words {
         Some((scheme, secret)) if scheme.eq_ignore_ascii_case("bearer") => Ok(secret.trim()),
@@ -180,14 +157,8 @@ fn secret(headers: &HeaderMap) -> Answer<&str> {
 
 /// Compares digests, all of them to the end: how long it takes tells nothing.
 fn same(root: &str, given: &str) -> bool {
-    let (root, given) = (
-        digest::of([root.as_bytes()]),
-        digest::of([given.as_bytes()]),
-    );
-    root.bytes()
-        .zip(given.bytes())
-        .fold(0, |differs, (a, b)| differs | (a ^ b))
-        == 0
+    let (root, given) = (digest::of([root.as_bytes()]), digest::of([given.as_bytes()]));
+    root.bytes().zip(given.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -233,11 +204,7 @@ mod tests {
     fn only_the_very_same_key_is_the_root_key() {
         let root = "0123456789abcdef0123456789abcdef";
         assert!(same(root, root));
-        for other in [
-            "",
-            "0123456789abcdef0123456789abcdee",
-            "0123456789abcdef0123456789abcdef0",
-        ] {
+        for other in ["", "0123456789abcdef0123456789abcdee", "0123456789abcdef0123456789abcdef0"] {
             assert!(!same(root, other), "{other}");
         }
     }

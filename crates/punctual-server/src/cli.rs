@@ -43,13 +43,7 @@ struct Everywhere {
     #[arg(long, global = true)]
     json: bool,
     /// sqlite:PATH, sqlite::memory: or postgres://… [default: sqlite:punctual.db]
-    #[arg(
-        long,
-        global = true,
-        env = "PUNCTUAL_DATABASE",
-        hide_env_values = true,
-        value_name = "URL"
-    )]
+    #[arg(long, global = true, env = "PUNCTUAL_DATABASE", hide_env_values = true, value_name = "URL")]
     database: Option<String>,
 }
 

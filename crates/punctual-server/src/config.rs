@@ -117,40 +117,20 @@ impl Config {
     /// # Errors
     /// One sentence about the first setting that cannot be used.
     pub fn decide(database: Option<String>, flags: Flags) -> Outcome<Self> {
-        let file = flags
-            .config
-            .as_deref()
-            .map_or_else(|| Ok(File::default()), File::read)?;
+        let file = flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)?;
         let stop_limit = flags.stop_limit.or(file.stop_limit);
         let retention = flags.retention.or(file.retention);
-        let pool_size = flags
-            .pool_size
-            .or(file.pool_size)
-            .unwrap_or(POOL_SIZE_DEFAULT);
+        let pool_size = flags.pool_size.or(file.pool_size).unwrap_or(POOL_SIZE_DEFAULT);
         if !(2..=1_000).contains(&pool_size) {
-            return Err(Failure::usage(format!(
-                "pool_size is {pool_size}, but must be between 2 and 1000"
-            )));
+            return Err(Failure::usage(format!("pool_size is {pool_size}, but must be between 2 and 1000")));
         }
         let clock = flags.clock.or(file.clock);
         Ok(Self {
-            database: database
-                .or(file.database)
-                .unwrap_or_else(|| DATABASE_DEFAULT.into()),
-            listen: address(
-                &flags
-                    .listen
-                    .or(file.listen)
-                    .unwrap_or_else(|| LISTEN_DEFAULT.into()),
-            )?,
+            database: database.or(file.database).unwrap_or_else(|| DATABASE_DEFAULT.into()),
+            listen: address(&flags.listen.or(file.listen).unwrap_or_else(|| LISTEN_DEFAULT.into()))?,
             role: flags.role.or(file.role).unwrap_or_default(),
-            clock: if clock == Some(Clock::Manual) {
-                ClockMode::Manual
-            } else {
-                ClockMode::System
-            },
-            leave_manual_clock: flags.leave_manual_clock
-                || file.leave_manual_clock.unwrap_or(false),
+            clock: if clock == Some(Clock::Manual) { ClockMode::Manual } else { ClockMode::System },
+            leave_manual_clock: flags.leave_manual_clock || file.leave_manual_clock.unwrap_or(false),
             migrate: flags.migrate.or(file.migrate).unwrap_or(true),
             stop_limit: length("stop_limit", stop_limit)?.unwrap_or(STOP_LIMIT_DEFAULT),
             retention: length("retention", retention)?,
@@ -168,17 +148,14 @@ impl Config {
 }
 
 fn length(name: &str, text: Option<String>) -> Outcome<Option<Duration>> {
-    let read =
-        |text: String| duration::parse(&text).map_err(|e| Failure::usage(format!("{name}: {e}")));
+    let read = |text: String| duration::parse(&text).map_err(|e| Failure::usage(format!("{name}: {e}")));
     text.map(read).transpose()
 }
 
 fn address(text: &str) -> Outcome<SocketAddr> {
     let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
     found.ok_or_else(|| {
-        Failure::usage(format!(
-            "`{text}` is not an address to listen on; write one such as 127.0.0.1:8080"
-        ))
+        Failure::usage(format!("`{text}` is not an address to listen on; write one such as 127.0.0.1:8080"))
     })
 }
 
@@ -195,37 +172,22 @@ mod tests {
         let config = Config::decide(None, Flags::default()).unwrap();
         assert_eq!(config.database, "sqlite:punctual.db");
         assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
-        assert_eq!(
-            (config.role, config.clock, config.migrate),
-            (Role::All, ClockMode::System, true)
-        );
+        assert_eq!((config.role, config.clock, config.migrate), (Role::All, ClockMode::System, true));
         assert_eq!(config.stop_limit, Duration::from_secs(10));
         assert!(config.is_private());
     }
 
     #[test]
     fn what_cannot_be_used_is_refused_in_a_sentence() {
-        let listen = |text: &str| Flags {
-            listen: Some(text.into()),
-            ..Flags::default()
-        };
+        let listen = |text: &str| Flags { listen: Some(text.into()), ..Flags::default() };
         let table = [
             (listen("nowhere"), "`nowhere` is not an address"),
             (listen("127.0.0.1:99999"), "is not an address"),
             (
-                Flags {
-                    stop_limit: Some("soon".into()),
-                    ..Flags::default()
-                },
+                Flags { stop_limit: Some("soon".into()), ..Flags::default() },
                 "stop_limit: `soon` is not a duration",
             ),
-            (
-                Flags {
-                    pool_size: Some(1),
-                    ..Flags::default()
-                },
-                "pool_size is 1",
-            ),
+            (Flags { pool_size: Some(1), ..Flags::default() }, "pool_size is 1"),
         ];
         for (flags, said) in table {
             let failure = decide(flags).unwrap_err();

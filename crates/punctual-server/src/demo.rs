@@ -25,10 +25,7 @@ pub fn settings(mut config: Config, allow_public: bool) -> Outcome<(Config, Opti
             config.listen
         )));
     }
-    let made = config
-        .root_key
-        .is_none()
-        .then(|| format!("demo_{}", random::hex::<16>()));
+    let made = config.root_key.is_none().then(|| format!("demo_{}", random::hex::<16>()));
     if let Some(key) = &made {
         config.root_key = Some(key.clone());
     }
@@ -41,10 +38,7 @@ mod tests {
     use crate::config::Flags;
 
     fn config(listen: &str) -> Config {
-        let flags = Flags {
-            listen: Some(listen.into()),
-            ..Flags::default()
-        };
+        let flags = Flags { listen: Some(listen.into()), ..Flags::default() };
         Config::decide(Some("sqlite::memory:".into()), flags).unwrap()
     }
 

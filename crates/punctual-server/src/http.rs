@@ -102,18 +102,9 @@ where
     H: Handler<T, App>,
     T: 'static,
 {
-    let method = name
-        .split(' ')
-        .next()
-        .and_then(|m| m.parse::<Method>().ok());
-    let filter = method
-        .and_then(|m| MethodFilter::try_from(m).ok())
-        .unwrap_or(MethodFilter::GET);
-    Route {
-        name,
-        need,
-        run: on(filter, handler),
-    }
+    let method = name.split(' ').next().and_then(|m| m.parse::<Method>().ok());
+    let filter = method.and_then(|m| MethodFilter::try_from(m).ok()).unwrap_or(MethodFilter::GET);
+    Route { name, need, run: on(filter, handler) }
 }
 
 /// All routes, each behind its guard, and what surrounds them.
@@ -143,14 +134,6 @@ async fn not_found() -> Failure {
 async fn wrong_method(path: Option<axum::extract::MatchedPath>) -> impl IntoResponse {
     let path = path.as_ref().map_or("", |p| p.as_str());
     let table = table();
-    let here = table
-        .iter()
-        .map(Route::method_and_path)
-        .filter(|(_, p)| *p == path);
-    error::method_not_allowed(
-        &here
-            .map(|(method, _)| method)
-            .collect::<Vec<_>>()
-            .join(", "),
-    )
+    let here = table.iter().map(Route::method_and_path).filter(|(_, p)| *p == path);
+    error::method_not_allowed(&here.map(|(method, _)| method).collect::<Vec<_>>().join(", "))
 }

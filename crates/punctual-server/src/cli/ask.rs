@@ -10,16 +10,12 @@ pub(super) fn go_on(question: &str, yes: bool) -> Outcome {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "{question} Nobody is here to answer: say --yes to go on"
-        )));
+        return Err(Failure::usage(format!("{question} Nobody is here to answer: say --yes to go on")));
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();
     // Without an answer the answer is no.
-    let _ = std::io::stderr()
-        .flush()
-        .and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    let _ = std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => Err(Failure::failed("nothing was changed")),

@@ -60,9 +60,7 @@ impl Bench {
         let Self::Queue(wanted) = self;
         let options = wanted.options()?;
         let trouble = |e: String| Failure::failed(format!("the measurement broke off: {e}"));
-        let report = queue(Some(Arc::new(Punctual)), options)
-            .await
-            .map_err(|e| trouble(format!("{e:#}")))?;
+        let report = queue(Some(Arc::new(Punctual)), options).await.map_err(|e| trouble(format!("{e:#}")))?;
         if everywhere.json {
             print_line(&report.json().map_err(|e| trouble(e.to_string()))?);
         } else {
@@ -79,12 +77,10 @@ impl Bench {
 impl Queue {
     fn options(&self) -> Outcome<QueueOptions> {
         if self.messages == 0 || self.rounds == 0 || self.connections == 0 {
-            return Err(Failure::usage(
-                "--messages, --rounds and --connections must be at least 1",
-            ));
+            return Err(Failure::usage("--messages, --rounds and --connections must be at least 1"));
         }
-        let latency = duration::parse(&self.latency)
-            .map_err(|e| Failure::usage(format!("--latency: {e}")))?;
+        let latency =
+            duration::parse(&self.latency).map_err(|e| Failure::usage(format!("--latency: {e}")))?;
         Ok(QueueOptions {
             databases: match self.database_kind {
                 Kind::Postgres => Databases::Postgres,

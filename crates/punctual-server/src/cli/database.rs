@@ -33,19 +33,13 @@ impl Everywhere {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
-        let builder = Engine::builder(self.url())
-            .pool_size(POOL_SIZE)
-            .without_migrations();
+        let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
         Ok(builder.clock(clock).open().await?)
     }
 
     /// A misspelt path must not become a new, empty database.
     fn must_exist(&self) -> Outcome {
-        let Some(path) = self
-            .url()
-            .strip_prefix("sqlite:")
-            .map(|path| path.trim_start_matches("//"))
-        else {
+        let Some(path) = self.url().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) else {
             return Ok(());
         };
         if path.is_empty() || path == ":memory:" || std::path::Path::new(path).exists() {
@@ -84,10 +78,7 @@ impl OfTenant {
     pub(super) async fn find(&self, store: &Store) -> Outcome<Tenant> {
         let row = store.tenant(&self.tenant).await?;
         row.map(|row| row.tenant).ok_or_else(|| {
-            Failure::failed(format!(
-                "there is no tenant `{}`; see `punctual tenants list`",
-                self.tenant
-            ))
+            Failure::failed(format!("there is no tenant `{}`; see `punctual tenants list`", self.tenant))
         })
     }
 }

@@ -89,10 +89,7 @@ impl DeadLetters {
 impl Those {
     fn which(&self) -> Which {
         Which {
-            ids: self
-                .ids
-                .as_ref()
-                .map(|ids| ids.iter().copied().map(DeadLetterId).collect()),
+            ids: self.ids.as_ref().map(|ids| ids.iter().copied().map(DeadLetterId).collect()),
             topic: self.topic.clone(),
             subscription: self.subscription.clone(),
             after: 0,
@@ -103,24 +100,13 @@ impl Those {
 impl Bulk {
     async fn run(self, store: &Store, action: Action, as_json: bool) -> Outcome {
         if !self.all && self.those.topic.is_none() && self.those.ids.is_none() {
-            return Err(Failure::usage(
-                "say which: --topic, --ids, or --all of them",
-            ));
+            return Err(Failure::usage("say which: --topic, --ids, or --all of them"));
         }
         let tenant = self.those.of.find(store).await?;
         let found = self.all_ids(store, tenant, action).await?;
-        let what = words::many(
-            i64::try_from(found.len()).unwrap_or(i64::MAX),
-            "dead letter",
-        );
+        let what = words::many(i64::try_from(found.len()).unwrap_or(i64::MAX), "dead letter");
         if self.dry_run {
-            say(
-                as_json,
-                action,
-                &found,
-                true,
-                &format!("{what} would be {}", action.done()),
-            );
+            say(as_json, action, &found, true, &format!("{what} would be {}", action.done()));
             return Ok(());
         }
         if !found.is_empty() {
@@ -128,32 +114,18 @@ impl Bulk {
         }
         let mut done = Vec::new();
         for part in found.chunks(LIST_ITEMS_MAX) {
-            let which = Which {
-                ids: Some(part.to_vec()),
-                ..Which::default()
-            };
+            let which = Which { ids: Some(part.to_vec()), ..Which::default() };
             done.extend(action.carry_out(store, tenant, which, false).await?.ids);
         }
         // Nobody needs to hear it: workers look by themselves, only later.
         let _ = store.notify().await;
         let what = words::many(i64::try_from(done.len()).unwrap_or(i64::MAX), "dead letter");
-        say(
-            as_json,
-            action,
-            &done,
-            false,
-            &format!("{what} {}", action.done()),
-        );
+        say(as_json, action, &done, false, &format!("{what} {}", action.done()));
         Ok(())
     }
 
     /// All that are meant, so that the number asked about is the number moved.
-    async fn all_ids(
-        &self,
-        store: &Store,
-        tenant: Tenant,
-        action: Action,
-    ) -> Outcome<Vec<DeadLetterId>> {
+    async fn all_ids(&self, store: &Store, tenant: Tenant, action: Action) -> Outcome<Vec<DeadLetterId>> {
         let mut all = Vec::new();
         let mut which = self.those.which();
         loop {
@@ -168,13 +140,7 @@ impl Bulk {
 }
 
 impl Action {
-    async fn carry_out(
-        self,
-        store: &Store,
-        tenant: Tenant,
-        which: Which,
-        dry_run: bool,
-    ) -> Outcome<Moved> {
+    async fn carry_out(self, store: &Store, tenant: Tenant, which: Which, dry_run: bool) -> Outcome<Moved> {
         Ok(match self {
             Self::Replay => store.replay(tenant, which, dry_run).await?,
             Self::Purge => store.purge(tenant, which, dry_run).await?,
@@ -218,15 +184,7 @@ async fn list(store: &Store, those: Those, limit: usize, as_json: bool) -> Outco
 }
 
 fn table(letters: &[DeadLetter], now: Timestamp) -> String {
-    let mut table = Table::new(&[
-        "#id",
-        "queue",
-        "kind",
-        "key",
-        "#attempts",
-        "died",
-        "last error",
-    ]);
+    let mut table = Table::new(&["#id", "queue", "kind", "key", "#attempts", "died", "last error"]);
     for letter in letters {
         table.row([
             letter.id.to_string(),
@@ -250,14 +208,9 @@ fn queue(letter: &DeadLetter) -> String {
 
 async fn show(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
-    let which = Which {
-        ids: Some(vec![DeadLetterId(id)]),
-        ..Which::default()
-    };
+    let which = Which { ids: Some(vec![DeadLetterId(id)]), ..Which::default() };
     let found = store.dead_letters(tenant, which, 1).await?;
-    let letter = found
-        .first()
-        .ok_or_else(|| Failure::failed(format!("there is no dead letter {id}")))?;
+    let letter = found.first().ok_or_else(|| Failure::failed(format!("there is no dead letter {id}")))?;
     if as_json {
         print_json(&to_json(letter));
         return Ok(());
@@ -276,13 +229,7 @@ async fn show(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
     let mut table = Table::new(&["#attempt", "ended at", "how", "by", "error"]);
     for a in &letter.attempts {
         let how = a.outcome.clone();
-        table.row([
-            a.number.to_string(),
-            a.at.to_string(),
-            how,
-            a.owner.clone(),
-            a.error.clone(),
-        ]);
+        table.row([a.number.to_string(), a.at.to_string(), how, a.owner.clone(), a.error.clone()]);
     }
     print_line(table.text().trim_end());
     Ok(())

@@ -23,14 +23,8 @@ pub(super) struct Demo {
 
 impl Demo {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let database = everywhere
-            .database
-            .clone()
-            .unwrap_or_else(|| "sqlite::memory:".into());
-        let flags = Flags {
-            listen: self.listen,
-            ..Flags::default()
-        };
+        let database = everywhere.database.clone().unwrap_or_else(|| "sqlite::memory:".into());
+        let flags = Flags { listen: self.listen, ..Flags::default() };
         let config = Config::decide(Some(database), flags)?;
         logs::begin(config.log_format);
         let (config, made) = demo::settings(config, self.allow_public)?;
@@ -46,16 +40,14 @@ impl Demo {
 }
 
 fn furnish(builder: Builder) -> Builder {
-    demo::TOPICS.iter().fold(builder, |builder, topic| {
-        builder.handler_with(*topic, CONCURRENCY, demo::handle)
-    })
+    demo::TOPICS
+        .iter()
+        .fold(builder, |builder, topic| builder.handler_with(*topic, CONCURRENCY, demo::handle))
 }
 
 fn welcome(server: &Server, made: Option<&str>) {
     let url = format!("http://{}", server.address());
-    print_line(&format!(
-        "punctual is ready on {url} (demo)\n\n  Look at it:   {url}/"
-    ));
+    print_line(&format!("punctual is ready on {url} (demo)\n\n  Look at it:   {url}/"));
     if let Some(key) = made {
         print_line(&format!("  Root key:     {key}  (made for this run)"));
     }

@@ -48,16 +48,8 @@ pub(super) async fn run(everywhere: &Everywhere) -> Outcome<ExitCode> {
     let kind = match look(&store, &mut findings).await {
         Ok(kind) => kind,
         Err(error) => {
-            findings.push(Finding {
-                mark: Mark::Bad,
-                what: "database",
-                said: error.to_string(),
-            });
-            Some(if error.is_transient() {
-                Kind::Unreachable
-            } else {
-                Kind::Failed
-            })
+            findings.push(Finding { mark: Mark::Bad, what: "database", said: error.to_string() });
+            Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
         }
     };
     print(&findings, everywhere.json);
@@ -75,11 +67,7 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
     if store.dialect() == Dialect::Sqlite {
         // Opening it refuses older ones, and sets what a commit promises.
         add(Mark::Ok, "version", "SQLite is 3.51.3 or newer".into());
-        add(
-            Mark::Ok,
-            "durability",
-            "each commit is flushed to the disk".into(),
-        );
+        add(Mark::Ok, "durability", "each commit is flushed to the disk".into());
     }
     if let Err(error) = schema {
         add(Mark::Bad, "schema", error.to_string());
@@ -101,10 +89,7 @@ fn judge(census: &Census) -> Vec<Finding> {
         ("dead letters", dead_letters(census)),
         ("due work", due_work(census)),
     ];
-    checks
-        .into_iter()
-        .map(|(what, (mark, said))| Finding { mark, what, said })
-        .collect()
+    checks.into_iter().map(|(what, (mark, said))| Finding { mark, what, said }).collect()
 }
 
 type Verdict = (Mark, String);
@@ -114,30 +99,15 @@ fn relations(census: &Census) -> Verdict {
         return (Mark::Ok, "all tables and indexes are there".into());
     }
     let names = census.missing.join(", ");
-    (
-        Mark::Bad,
-        format!(
-            "{names} should be there; make them again with what `punctual migrate --print` says"
-        ),
-    )
+    (Mark::Bad, format!("{names} should be there; make them again with what `punctual migrate --print` says"))
 }
 
 fn clock(census: &Census) -> Verdict {
     let skew = Duration::from_micros(census.host_skew_us.unsigned_abs());
     if skew <= SKEW_MAX {
-        return (
-            Mark::Ok,
-            format!(
-                "this machine and the database are {} apart",
-                words::length(skew)
-            ),
-        );
+        return (Mark::Ok, format!("this machine and the database are {} apart", words::length(skew)));
     }
-    let how = if census.host_skew_us > 0 {
-        "ahead of"
-    } else {
-        "behind"
-    };
+    let how = if census.host_skew_us > 0 { "ahead of" } else { "behind" };
     let said = format!(
         "this machine is {} {how} the database, which decides; on a manual clock that is as it should be, \
          else check time synchronisation",
@@ -148,20 +118,12 @@ fn clock(census: &Census) -> Verdict {
 
 fn claims(census: &Census) -> Verdict {
     match census.stuck_claims {
-        0 => (
-            Mark::Ok,
-            format!(
-                "{} in flight, none stuck",
-                words::many(census.open_claims, "claim")
-            ),
-        ),
+        0 => (Mark::Ok, format!("{} in flight, none stuck", words::many(census.open_claims, "claim"))),
         n => {
             let what = words::many(n, "claim");
             (
                 Mark::Bad,
-                format!(
-                    "{what} past their lease: start a worker (`punctual serve`), it takes them back"
-                ),
+                format!("{what} past their lease: start a worker (`punctual serve`), it takes them back"),
             )
         }
     }
@@ -170,10 +132,7 @@ fn claims(census: &Census) -> Verdict {
 fn dead_letters(census: &Census) -> Verdict {
     match census.dead_letters {
         0 => (Mark::Ok, "none".into()),
-        n => (
-            Mark::Warn,
-            format!("{n}; see `punctual dead-letters list`, then replay or purge them"),
-        ),
+        n => (Mark::Warn, format!("{n}; see `punctual dead-letters list`, then replay or purge them")),
     }
 }
 
@@ -186,10 +145,7 @@ fn due_work(census: &Census) -> Verdict {
             );
             (Mark::Warn, said)
         }
-        Some(due) => (
-            Mark::Ok,
-            format!("the oldest became due {}", words::from_now(due, census.now)),
-        ),
+        Some(due) => (Mark::Ok, format!("the oldest became due {}", words::from_now(due, census.now))),
         None => (Mark::Ok, "nothing is due".into()),
     }
 }
@@ -197,8 +153,7 @@ fn due_work(census: &Census) -> Verdict {
 fn print(findings: &[Finding], as_json: bool) {
     let worst = findings.iter().map(|f| f.mark).max().unwrap_or(Mark::Ok);
     if as_json {
-        let item =
-            |f: &Finding| json!({"check": f.what, "state": f.mark.word(), "message": f.said});
+        let item = |f: &Finding| json!({"check": f.what, "state": f.mark.word(), "message": f.said});
         let items: Vec<_> = findings.iter().map(item).collect();
         print_json(&json!({"state": worst.word(), "checks": items}));
         return;
@@ -236,53 +191,19 @@ mod tests {
         let now = census().now;
         let table = [
             (census(), Mark::Ok, "all tables"),
+            (Census { missing: vec!["work".into()], ..census() }, Mark::Bad, "work should be there"),
+            (Census { stuck_claims: 3, ..census() }, Mark::Bad, "start a worker"),
+            (Census { dead_letters: 1, ..census() }, Mark::Warn, "replay or purge"),
+            (Census { host_skew_us: -9_000_000, ..census() }, Mark::Warn, "9 s behind the database"),
             (
-                Census {
-                    missing: vec!["work".into()],
-                    ..census()
-                },
-                Mark::Bad,
-                "work should be there",
-            ),
-            (
-                Census {
-                    stuck_claims: 3,
-                    ..census()
-                },
-                Mark::Bad,
-                "start a worker",
-            ),
-            (
-                Census {
-                    dead_letters: 1,
-                    ..census()
-                },
-                Mark::Warn,
-                "replay or purge",
-            ),
-            (
-                Census {
-                    host_skew_us: -9_000_000,
-                    ..census()
-                },
-                Mark::Warn,
-                "9 s behind the database",
-            ),
-            (
-                Census {
-                    oldest_due: Some(now.minus(Duration::from_secs(400))),
-                    ..census()
-                },
+                Census { oldest_due: Some(now.minus(Duration::from_secs(400))), ..census() },
                 Mark::Warn,
                 "6 min 40 s",
             ),
         ];
         for (census, mark, said) in table {
             assert_eq!(worst(&census), mark, "{said}");
-            assert!(
-                judge(&census).iter().any(|f| f.said.contains(said)),
-                "{said}"
-            );
+            assert!(judge(&census).iter().any(|f| f.said.contains(said)), "{said}");
         }
     }
 }

@@ -64,10 +64,7 @@ impl Emit {
     fn message(self, now: Timestamp) -> Outcome<NewMessage> {
         let due_at = self.due(now)?;
         let payload = read_payload(&self.payload)?;
-        let source = self
-            .id
-            .is_some()
-            .then(|| self.source.unwrap_or_else(|| SOURCE_DEFAULT.into()));
+        let source = self.id.is_some().then(|| self.source.unwrap_or_else(|| SOURCE_DEFAULT.into()));
         Ok(NewMessage {
             topic: self.topic,
             kind: self.kind,
@@ -95,14 +92,11 @@ impl Emit {
 }
 
 fn read_payload(text: &str) -> Outcome<String> {
-    let cannot = |place: &str, e: std::io::Error| {
-        Failure::usage(format!("--payload: {place} cannot be read: {e}"))
-    };
+    let cannot =
+        |place: &str, e: std::io::Error| Failure::usage(format!("--payload: {place} cannot be read: {e}"));
     if text == "-" {
         let mut all = String::new();
-        std::io::stdin()
-            .read_to_string(&mut all)
-            .map_err(|e| cannot("standard input", e))?;
+        std::io::stdin().read_to_string(&mut all).map_err(|e| cannot("standard input", e))?;
         return Ok(all);
     }
     match text.strip_prefix('@') {
@@ -118,9 +112,7 @@ fn say(outcome: &Enqueued, topic: &str, as_json: bool) {
         print_json(&json!({"id": outcome.id(), "duplicate": duplicate, "sameContent": same}));
         return;
     }
-    let id = outcome
-        .id()
-        .map_or_else(|| "gone by now".into(), |id| id.to_string());
+    let id = outcome.id().map_or_else(|| "gone by now".into(), |id| id.to_string());
     print_line(&match (duplicate, same) {
         (false, _) => format!("message {id} waits in {topic}"),
         (true, true) => format!("a duplicate of message {id}: nothing was written"),

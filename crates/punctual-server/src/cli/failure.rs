@@ -67,28 +67,19 @@ impl Failure {
     /// It failed.
     #[must_use]
     pub fn failed(sentence: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Failed,
-            sentence: sentence.into(),
-        }
+        Self { kind: Kind::Failed, sentence: sentence.into() }
     }
 
     /// What was asked for is wrong.
     #[must_use]
     pub fn usage(sentence: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Usage,
-            sentence: sentence.into(),
-        }
+        Self { kind: Kind::Usage, sentence: sentence.into() }
     }
 
     /// The database cannot be reached.
     #[must_use]
     pub fn unreachable(sentence: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Unreachable,
-            sentence: sentence.into(),
-        }
+        Self { kind: Kind::Unreachable, sentence: sentence.into() }
     }
 
     /// Says it on stderr, and answers the code.
@@ -120,10 +111,7 @@ impl From<Error> for Failure {
             Error::Schema(_) => Kind::Schema,
             _ => Kind::Failed,
         };
-        Self {
-            kind,
-            sentence: with_causes(&error),
-        }
+        Self { kind, sentence: with_causes(&error) }
     }
 }
 
@@ -164,9 +152,6 @@ mod tests {
     #[test]
     fn a_cause_is_said_once_and_on_one_line() {
         let failure = Failure::from(Error::Unavailable("connection\nrefused".into()));
-        assert_eq!(
-            failure.sentence,
-            "the database is not available: connection refused"
-        );
+        assert_eq!(failure.sentence, "the database is not available: connection refused");
     }
 }

@@ -47,13 +47,7 @@ impl Keys {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
         let store = everywhere.store().await?;
         match self {
-            Self::Create {
-                name,
-                role,
-                expires_in,
-                expires_at,
-                of,
-            } => {
+            Self::Create { name, role, expires_in, expires_at, of } => {
                 let end = end(&store, expires_in.as_deref(), expires_at.as_deref()).await?;
                 create(&store, &name, &role, end, &of, everywhere.json).await
             }
@@ -66,13 +60,12 @@ impl Keys {
 async fn end(store: &Store, within: Option<&str>, at: Option<&str>) -> Outcome<Option<Timestamp>> {
     match (within, at) {
         (Some(text), _) => {
-            let length =
-                duration::parse(text).map_err(|e| Failure::usage(format!("--expires-in: {e}")))?;
+            let length = duration::parse(text).map_err(|e| Failure::usage(format!("--expires-in: {e}")))?;
             Ok(Some(store.now().await?.plus(length)))
         }
-        (None, Some(text)) => Timestamp::parse(text)
-            .map(Some)
-            .map_err(|e| Failure::usage(format!("--expires-at: {e}"))),
+        (None, Some(text)) => {
+            Timestamp::parse(text).map(Some).map_err(|e| Failure::usage(format!("--expires-at: {e}")))
+        }
         (None, None) => Ok(None),
     }
 }
@@ -87,10 +80,7 @@ async fn create(
 ) -> Outcome {
     let role = Role::from_word(role).ok_or_else(|| {
         let words: Vec<&str> = Role::ALL.iter().map(|(_, word)| *word).collect();
-        Failure::usage(format!(
-            "`{role}` is not a role; known are {}",
-            words.join(", ")
-        ))
+        Failure::usage(format!("`{role}` is not a role; known are {}", words.join(", ")))
     })?;
     let tenant = of.find(store).await?;
     let (key, secret) = store.create_key(tenant, name, role, end).await?;
@@ -99,12 +89,7 @@ async fn create(
         shown["key"] = secret.into();
         print_json(&shown);
     } else {
-        eprintln!(
-            "key {} ({}, {}), shown only this once:",
-            key.id,
-            key.name,
-            key.role.word()
-        );
+        eprintln!("key {} ({}, {}), shown only this once:", key.id, key.name, key.role.word());
         print_line(&secret);
     }
     Ok(())
@@ -129,8 +114,7 @@ async fn list(store: &Store, of: &OfTenant, as_json: bool) -> Outcome {
             key.role.word().into(),
             key.prefix.clone(),
             key.created_at.to_string(),
-            key.expires_at
-                .map_or_else(|| "-".into(), |end| end.to_string()),
+            key.expires_at.map_or_else(|| "-".into(), |end| end.to_string()),
         ]);
     }
     print_line(table.text().trim_end());
@@ -140,9 +124,7 @@ async fn list(store: &Store, of: &OfTenant, as_json: bool) -> Outcome {
 async fn revoke(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
     if !store.revoke_key(tenant, KeyId(id)).await? {
-        return Err(Failure::failed(format!(
-            "there is no key {id}, or it is revoked already"
-        )));
+        return Err(Failure::failed(format!("there is no key {id}, or it is revoked already")));
     }
     if as_json {
         print_json(&json!({"revoked": id}));

@@ -9,11 +9,8 @@ const FILTER_DEFAULT: &str = "warn,punctual=info";
 
 /// Begins to log. A second call changes nothing.
 pub(super) fn begin(format: LogFormat) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER_DEFAULT));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER_DEFAULT));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let begun = match format {
         LogFormat::Text => {
             let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());

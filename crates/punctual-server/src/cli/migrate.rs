@@ -16,11 +16,7 @@ pub(super) struct Migrate {
 
 impl Migrate {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = if self.print {
-            in_words(everywhere)?
-        } else {
-            Store::open(everywhere.url(), 2)?
-        };
+        let store = if self.print { in_words(everywhere)? } else { Store::open(everywhere.url(), 2)? };
         if self.print {
             print_line(migrate::print(store.dialect()).trim_end());
             return Ok(());
@@ -31,9 +27,7 @@ impl Migrate {
         } else if before == after {
             print_line(&format!("the schema is at version {after} already"));
         } else {
-            print_line(&format!(
-                "the schema went from version {before} to version {after}"
-            ));
+            print_line(&format!("the schema went from version {before} to version {after}"));
         }
         Ok(())
     }
@@ -42,12 +36,5 @@ impl Migrate {
 /// Only the kind of database matters for printing, so no file is made for it.
 fn in_words(everywhere: &Everywhere) -> Outcome<Store> {
     let url = everywhere.url();
-    Ok(Store::open(
-        if url.starts_with("sqlite:") {
-            "sqlite::memory:"
-        } else {
-            url
-        },
-        2,
-    )?)
+    Ok(Store::open(if url.starts_with("sqlite:") { "sqlite::memory:" } else { url }, 2)?)
 }

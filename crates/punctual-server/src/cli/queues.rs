@@ -71,14 +71,7 @@ impl Set {
         let mut change = Map::new();
         let mut put = |name: &str, given: Option<String>, read: fn(&str) -> Value| {
             if let Some(text) = given {
-                change.insert(
-                    name.into(),
-                    if text == "default" {
-                        Value::Null
-                    } else {
-                        read(&text)
-                    },
-                );
+                change.insert(name.into(), if text == "default" { Value::Null } else { read(&text) });
             }
         };
         put("maxAttempts", self.max_attempts, number_or_text);
@@ -98,8 +91,7 @@ impl Set {
 
 /// What is no number is passed on as it is, and refused with all other problems.
 fn number_or_text(text: &str) -> Value {
-    text.parse::<u64>()
-        .map_or_else(|_| text.into(), Value::from)
+    text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
 }
 
 fn waits(text: &str) -> Value {
@@ -139,13 +131,7 @@ mod tests {
     #[test]
     fn waits_are_a_list_or_json() {
         assert_eq!(waits("5m, 1h"), json!(["5m", "1h"]));
-        assert_eq!(
-            waits(r#"{"from":"1s","to":"60s"}"#),
-            json!({"from": "1s", "to": "60s"})
-        );
-        assert_eq!(
-            (number_or_text("3"), number_or_text("few")),
-            (json!(3), json!("few"))
-        );
+        assert_eq!(waits(r#"{"from":"1s","to":"60s"}"#), json!({"from": "1s", "to": "60s"}));
+        assert_eq!((number_or_text("3"), number_or_text("few")), (json!(3), json!("few")));
     }
 }

@@ -27,9 +27,7 @@ use tokio::net::TcpListener;
 const UPKEEP: Duration = Duration::from_secs(5);
 /// Buckets of every measured length of time: unlike quantiles they can be added up over
 /// processes.
-const BUCKETS_SECONDS: [f64; 12] = [
-    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
-];
+const BUCKETS_SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// A server with everything in place, about to accept requests.
 #[derive(Debug)]
@@ -61,18 +59,10 @@ impl Server {
     ///
     /// # Errors
     /// One sentence about what keeps it from starting.
-    pub async fn open(
-        config: Config,
-        furnish: impl FnOnce(Builder) -> Builder,
-        demo: bool,
-    ) -> Outcome<Self> {
+    pub async fn open(config: Config, furnish: impl FnOnce(Builder) -> Builder, demo: bool) -> Outcome<Self> {
         // The port first: a second server by mistake must not touch the database.
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .map_err(|e| no_port(config.listen, &e))?;
-        let address = listener
-            .local_addr()
-            .map_err(|e| no_port(config.listen, &e))?;
+        let listener = TcpListener::bind(config.listen).await.map_err(|e| no_port(config.listen, &e))?;
+        let address = listener.local_addr().map_err(|e| no_port(config.listen, &e))?;
         let engine = furnish(builder(&config)).open().await?;
         let settings = Settings {
             root_key: config.root_key.clone(),
@@ -84,15 +74,7 @@ impl Server {
             stopping: Stopping::default(),
             metrics: recorder(),
         };
-        Ok(Self {
-            config,
-            app: App {
-                engine,
-                settings: Arc::new(settings),
-            },
-            listener,
-            address,
-        })
+        Ok(Self { config, app: App { engine, settings: Arc::new(settings) }, listener, address })
     }
 
     /// The address it listens on.
@@ -113,13 +95,10 @@ impl Server {
         let (role, clock) = (self.config.role.word(), clock_word(self.config.clock));
         if as_json {
             print_line(
-                &json!({"ready": url, "database": database, "role": role, "clock": clock})
-                    .to_string(),
+                &json!({"ready": url, "database": database, "role": role, "clock": clock}).to_string(),
             );
         } else {
-            print_line(&format!(
-                "punctual is ready on {url} ({database}, role {role}, {clock} clock)"
-            ));
+            print_line(&format!("punctual is ready on {url} ({database}, role {role}, {clock} clock)"));
         }
     }
 
@@ -160,10 +139,7 @@ impl Server {
         }
         tracing::info!(target: "punctual", "stopping");
         self.app.settings.stopping.begin();
-        let (drained, ()) = tokio::join!(
-            tokio::time::timeout(limit, &mut serving),
-            end(&engine, limit)
-        );
+        let (drained, ()) = tokio::join!(tokio::time::timeout(limit, &mut serving), end(&engine, limit));
         if drained.is_err() {
             tracing::warn!(target: "punctual", "some connections were cut after {limit:?}");
             serving.abort();
@@ -177,10 +153,7 @@ impl Server {
 async fn end(engine: &Engine, limit: Duration) {
     // A little more than the engine's own limit, which it keeps to by itself.
     let patience = limit + Duration::from_secs(1);
-    if tokio::time::timeout(patience, engine.stop(limit))
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(patience, engine.stop(limit)).await.is_err() {
         tracing::warn!(target: "punctual", "work was given up after {limit:?}; it comes back by its lease");
     }
 }
@@ -193,11 +166,7 @@ fn builder(config: &Config) -> Builder {
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
     }
-    if config.migrate {
-        builder
-    } else {
-        builder.without_migrations()
-    }
+    if config.migrate { builder } else { builder.without_migrations() }
 }
 
 fn routes(app: &App) -> Router {
@@ -229,9 +198,7 @@ async fn only_operations(request: Request, next: Next) -> axum::response::Respon
 
 /// Installs the recorder of metrics; a second server in one process has none of its own.
 fn recorder() -> Option<PrometheusHandle> {
-    let builder = PrometheusBuilder::new()
-        .set_buckets(&BUCKETS_SECONDS)
-        .ok()?;
+    let builder = PrometheusBuilder::new().set_buckets(&BUCKETS_SECONDS).ok()?;
     builder.install_recorder().ok()
 }
 
@@ -264,12 +231,8 @@ fn no_port(address: SocketAddr, error: &std::io::Error) -> Failure {
         std::io::ErrorKind::AddrInUse => {
             "another program listens there; choose another with --listen".to_owned()
         }
-        std::io::ErrorKind::PermissionDenied => {
-            "this user may not; ports below 1024 need rights".to_owned()
-        }
-        std::io::ErrorKind::AddrNotAvailable => {
-            "this machine does not have that address".to_owned()
-        }
+        std::io::ErrorKind::PermissionDenied => "this user may not; ports below 1024 need rights".to_owned(),
+        std::io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
         _ => error.to_string(),
     };
     Failure::failed(format!("cannot listen on {address}: {why}"))

@@ -57,11 +57,7 @@ async fn show(store: &Store, tenant: Tenant, as_json: bool, before: &str) -> Out
         words::many(census.open_claims, "claim"),
         words::many(census.dead_letters, "dead letter"),
     );
-    let table = if queues.is_empty() {
-        "no queues yet\n".to_owned()
-    } else {
-        table(&queues, census.now)
-    };
+    let table = if queues.is_empty() { "no queues yet\n".to_owned() } else { table(&queues, census.now) };
     print_line(&format!("{before}{line}\n\n{}", table.trim_end()));
     Ok(())
 }
@@ -75,15 +71,8 @@ pub(super) fn name(queue: &QueueState) -> String {
 }
 
 fn table(queues: &[QueueState], now: Timestamp) -> String {
-    let mut table = Table::new(&[
-        "queue",
-        "#waiting",
-        "#due",
-        "#behind key",
-        "#dead",
-        "oldest due",
-        "paused",
-    ]);
+    let mut table =
+        Table::new(&["queue", "#waiting", "#due", "#behind key", "#dead", "oldest due", "paused"]);
     for queue in queues {
         table.row([
             name(queue),
@@ -91,14 +80,8 @@ fn table(queues: &[QueueState], now: Timestamp) -> String {
             words::count(queue.due, COUNT_MAX),
             words::count(queue.behind_their_key, COUNT_MAX),
             queue.dead.to_string(),
-            queue
-                .oldest_due
-                .map_or_else(|| "-".into(), |due| words::from_now(due, now)),
-            if queue.lane.settings.paused {
-                "paused".into()
-            } else {
-                "-".into()
-            },
+            queue.oldest_due.map_or_else(|| "-".into(), |due| words::from_now(due, now)),
+            if queue.lane.settings.paused { "paused".into() } else { "-".into() },
         ]);
     }
     table.text()

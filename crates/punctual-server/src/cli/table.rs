@@ -19,21 +19,14 @@ impl Table {
     pub fn new(columns: &[&'static str]) -> Self {
         let column = |name: &&'static str| match name.strip_prefix('#') {
             Some(name) => Column { name, number: true },
-            None => Column {
-                name,
-                number: false,
-            },
+            None => Column { name, number: false },
         };
-        Self {
-            columns: columns.iter().map(column).collect(),
-            rows: Vec::new(),
-        }
+        Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows
-            .push(cells.into_iter().map(|cell| one_line(&cell)).collect());
+        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
     /// The text, one line for each row and one above them.
@@ -41,23 +34,15 @@ impl Table {
     pub fn text(&self) -> String {
         let heads: Vec<String> = self.columns.iter().map(|c| c.name.to_owned()).collect();
         let all = || std::iter::once(&heads).chain(&self.rows);
-        let width = |n: usize| {
-            all()
-                .filter_map(|row| row.get(n))
-                .map(|c| c.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
+        let width =
+            |n: usize| all().filter_map(|row| row.get(n)).map(|c| c.chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         all().map(|row| self.line(row, &widths)).collect()
     }
 
     fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let cells = row
-            .iter()
-            .zip(&self.columns)
-            .zip(widths)
-            .map(|((cell, column), width)| match column.number {
+        let cells =
+            row.iter().zip(&self.columns).zip(widths).map(|((cell, column), width)| match column.number {
                 true => format!("{cell:>width$}"),
                 false => format!("{cell:<width$}"),
             });
@@ -68,9 +53,7 @@ impl Table {
 
 /// Control characters would reach the terminal: they become spaces.
 fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -32,19 +32,9 @@ impl Tenants {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
         let store = everywhere.store().await?;
         let rows = match self {
-            Self::Create {
-                slug,
-                name,
-                time_zone,
-                locale,
-            } => {
+            Self::Create { slug, name, time_zone, locale } => {
                 let name = name.unwrap_or_else(|| slug.clone());
-                let new = NewTenant {
-                    slug,
-                    name,
-                    time_zone,
-                    default_locale: locale,
-                };
+                let new = NewTenant { slug, name, time_zone, default_locale: locale };
                 let row = store.create_tenant(new).await?;
                 if everywhere.json {
                     print_json(&to_json(&row));
@@ -68,13 +58,7 @@ fn table(rows: &[TenantRow]) -> String {
     let mut table = Table::new(&["slug", "name", "time zone", "language", "since"]);
     for row in rows {
         let (zone, locale) = (row.time_zone.clone(), row.default_locale.clone());
-        table.row([
-            row.slug.clone(),
-            row.name.clone(),
-            zone,
-            locale,
-            row.created_at.to_string(),
-        ]);
+        table.row([row.slug.clone(), row.name.clone(), zone, locale, row.created_at.to_string()]);
     }
     table.text()
 }

@@ -12,14 +12,9 @@ pub fn length(duration: Duration) -> String {
     if seconds == 0 {
         return format!("{} ms", duration.as_millis());
     }
-    let first = STEPS
-        .iter()
-        .position(|(size, _)| seconds >= *size)
-        .unwrap_or(STEPS.len() - 1);
+    let first = STEPS.iter().position(|(size, _)| seconds >= *size).unwrap_or(STEPS.len() - 1);
     let (size, unit) = STEPS[first];
-    let rest = STEPS
-        .get(first + 1)
-        .map(|(small, unit)| (seconds % size / small, unit));
+    let rest = STEPS.get(first + 1).map(|(small, unit)| (seconds % size / small, unit));
     match rest {
         Some((n, small)) if n > 0 => format!("{} {unit} {n} {small}", seconds / size),
         _ => format!("{} {unit}", seconds / size),
@@ -42,21 +37,13 @@ pub fn from_now(moment: Timestamp, now: Timestamp) -> String {
 /// A count that stops somewhere: `7`, `100000+`.
 #[must_use]
 pub fn count(n: i64, stops_at: i64) -> String {
-    if n >= stops_at {
-        format!("{n}+")
-    } else {
-        n.to_string()
-    }
+    if n >= stops_at { format!("{n}+") } else { n.to_string() }
 }
 
 /// `1 thing`, `3 things`.
 #[must_use]
 pub fn many(n: i64, thing: &str) -> String {
-    if n == 1 {
-        format!("1 {thing}")
-    } else {
-        format!("{n} {thing}s")
-    }
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
 #[cfg(test)]
@@ -65,14 +52,8 @@ mod tests {
 
     #[test]
     fn lengths_are_said_in_two_units() {
-        let table = [
-            (0, "0 ms"),
-            (3, "3 s"),
-            (60, "1 min"),
-            (125, "2 min 5 s"),
-            (3_600, "1 h"),
-            (90_061, "1 d 1 h"),
-        ];
+        let table =
+            [(0, "0 ms"), (3, "3 s"), (60, "1 min"), (125, "2 min 5 s"), (3_600, "1 h"), (90_061, "1 d 1 h")];
         for (seconds, words) in table {
             assert_eq!(length(Duration::from_secs(seconds)), words);
         }

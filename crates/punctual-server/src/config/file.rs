@@ -60,21 +60,15 @@ impl File {
     /// One sentence: it is not there, not TOML, or says something that nobody knows.
     pub fn read(path: &Path) -> Outcome<Self> {
         let place = path.display();
-        let text = std::fs::read_to_string(path).map_err(|e| {
-            Failure::usage(format!(
-                "the configuration file {place} cannot be read: {e}"
-            ))
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::usage(format!("the configuration file {place} cannot be read: {e}")))?;
         Self::parse(&text).map_err(|said| Failure::usage(format!("{place}: {said}")))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let table: toml::Table = toml::from_str(text).map_err(|e| at_line(text, &e))?;
         if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            return Err(format!(
-                "`{unknown}` is not a setting{}",
-                suggestion(unknown)
-            ));
+            return Err(format!("`{unknown}` is not a setting{}", suggestion(unknown)));
         }
         // From the text once more, so that a wrong value can be named with its line.
         toml::from_str(text).map_err(|e| at_line(text, &e))
@@ -82,9 +76,7 @@ impl File {
 }
 
 fn at_line(text: &str, error: &toml::de::Error) -> String {
-    let line = error
-        .span()
-        .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let said = error.message().replace('\n', " ");
     line.map_or_else(|| said.clone(), |line| format!("line {line}: {said}"))
 }
@@ -105,11 +97,7 @@ fn distance(from: &str, to: &str) -> usize {
         let mut corner = row[0];
         row[0] = i + 1;
         for (j, b) in to.iter().enumerate() {
-            let here = if a == *b {
-                corner
-            } else {
-                1 + corner.min(row[j]).min(row[j + 1])
-            };
+            let here = if a == *b { corner } else { 1 + corner.min(row[j]).min(row[j + 1]) };
             corner = row[j + 1];
             row[j + 1] = here;
         }
@@ -123,10 +111,8 @@ mod tests {
 
     #[test]
     fn a_file_is_read() {
-        let file = File::parse(
-            "listen = \"[::1]:9\"\nrole = \"worker\"\nclock = \"manual\"\npool_size = 4",
-        )
-        .unwrap();
+        let file = File::parse("listen = \"[::1]:9\"\nrole = \"worker\"\nclock = \"manual\"\npool_size = 4")
+            .unwrap();
         assert_eq!(file.listen.as_deref(), Some("[::1]:9"));
         assert_eq!(
             (file.role, file.clock, file.pool_size),
@@ -137,10 +123,7 @@ mod tests {
     #[test]
     fn a_wrong_file_is_refused_with_what_would_be_right() {
         let table = [
-            (
-                "databse = \"x\"",
-                "`databse` is not a setting; did you mean `database`?",
-            ),
+            ("databse = \"x\"", "`databse` is not a setting; did you mean `database`?"),
             ("stop_limits = \"1s\"", "did you mean `stop_limit`?"),
             ("something_else = 1", "known are database, listen"),
             ("\nrole = \"boss\"", "line 2: unknown variant `boss`"),
@@ -165,12 +148,7 @@ mod tests {
 
     #[test]
     fn distances_are_counted_in_letters() {
-        for (a, b, n) in [
-            ("", "abc", 3),
-            ("role", "role", 0),
-            ("roll", "role", 1),
-            ("rloe", "role", 2),
-        ] {
+        for (a, b, n) in [("", "abc", 3), ("role", "role", 0), ("roll", "role", 1), ("rloe", "role", 2)] {
             assert_eq!(distance(a, b), n, "{a} {b}");
         }
     }

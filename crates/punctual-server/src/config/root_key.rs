@@ -37,9 +37,7 @@ impl Secret {
     fn reveal(self) -> Result<String, String> {
         match self {
             Self::Plain(secret) => Ok(secret),
-            Self::Env { env } => {
-                std::env::var(&env).map_err(|_| format!("the variable {env} is not set"))
-            }
+            Self::Env { env } => std::env::var(&env).map_err(|_| format!("the variable {env} is not set")),
             Self::File { file } => std::fs::read_to_string(&file)
                 .map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
                 .map_err(|e| format!("{} cannot be read: {e}", file.display())),
@@ -53,9 +51,7 @@ pub(super) fn decide(file: Option<Secret>) -> Outcome<Option<String>> {
     let (place, key) = match (variable, file) {
         (Some(key), _) => (VARIABLE, Some(key)),
         (None, Some(secret)) => {
-            let key = secret
-                .reveal()
-                .map_err(|e| Failure::usage(format!("root_key: {e}")))?;
+            let key = secret.reveal().map_err(|e| Failure::usage(format!("root_key: {e}")))?;
             ("root_key", Some(key))
         }
         (None, None) => return Ok(None),
@@ -72,9 +68,7 @@ fn check(place: &str, key: String) -> Outcome<String> {
         )));
     }
     if key.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(Failure::usage(format!(
-            "{place} must not contain white space"
-        )));
+        return Err(Failure::usage(format!("{place} must not contain white space")));
     }
     Ok(key)
 }
@@ -85,13 +79,8 @@ mod tests {
 
     #[test]
     fn a_short_key_is_refused_without_repeating_it() {
-        let said = check("PUNCTUAL_ROOT_KEY", "hush".into())
-            .unwrap_err()
-            .sentence;
-        assert!(
-            said.contains("has 4 characters, but needs at least 32"),
-            "{said}"
-        );
+        let said = check("PUNCTUAL_ROOT_KEY", "hush".into()).unwrap_err().sentence;
+        assert!(said.contains("has 4 characters, but needs at least 32"), "{said}");
         assert!(!said.contains("hush"), "{said}");
         assert!(check("k", "k".repeat(32)).is_ok());
         assert!(check("k", "k ".repeat(32)).is_err());

@@ -31,10 +31,7 @@ pub async fn prepare(engine: &Engine) -> Result<()> {
             "retention": "1h",
         });
         let change = patience.as_object().cloned().unwrap_or_default();
-        engine
-            .store()
-            .set_queue(Tenant::DEFAULT, topic, change)
-            .await?;
+        engine.store().set_queue(Tenant::DEFAULT, topic, change).await?;
     }
     Ok(())
 }
@@ -88,18 +85,11 @@ pub async fn handle(work: Work) -> Handled {
 fn trouble(topic: &str, draw: u64) -> Handled {
     let (for_now, for_good) = TROUBLE_PERCENT;
     let (later, never) = match topic {
-        "emails" => (
-            "451 4.7.1 greylisted, try again later",
-            "550 5.1.1 the mailbox does not exist",
-        ),
-        "invoices" => (
-            "the accounting system did not answer within 5 s",
-            "the customer has no billing address",
-        ),
-        _ => (
-            "the warehouse is locked by another process",
-            "the article was discontinued",
-        ),
+        "emails" => ("451 4.7.1 greylisted, try again later", "550 5.1.1 the mailbox does not exist"),
+        "invoices" => {
+            ("the accounting system did not answer within 5 s", "the customer has no billing address")
+        }
+        _ => ("the warehouse is locked by another process", "the article was discontinued"),
     };
     if draw < for_good {
         Err(HandlerError::fail(never))
@@ -121,14 +111,8 @@ mod tests {
     #[test]
     fn trouble_comes_as_often_as_it_says() {
         let all: Vec<Handled> = (0..100).map(|draw| trouble("emails", draw)).collect();
-        let failed = all
-            .iter()
-            .filter(|r| matches!(r, Err(HandlerError::Fail { .. })))
-            .count();
-        let retried = all
-            .iter()
-            .filter(|r| matches!(r, Err(HandlerError::Retry { .. })))
-            .count();
+        let failed = all.iter().filter(|r| matches!(r, Err(HandlerError::Fail { .. }))).count();
+        let retried = all.iter().filter(|r| matches!(r, Err(HandlerError::Retry { .. }))).count();
         assert_eq!((failed, retried), (2, 12));
     }
 }

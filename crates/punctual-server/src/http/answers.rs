@@ -34,22 +34,14 @@ pub struct Keep(pub String);
 ///
 /// # Errors
 /// 409 for another request under the same key, or while the first one runs.
-pub async fn once(
-    State(app): State<App>,
-    caller: Caller,
-    request: Request,
-    next: Next,
-) -> Answer<Response> {
+pub async fn once(State(app): State<App>, caller: Caller, request: Request, next: Next) -> Answer<Response> {
     let Some(key) = key_of(request.headers())? else {
         return Ok(next.run(request).await);
     };
     let (parts, body) = request.into_parts();
     let bytes = input::read(body).await?;
     let store = app.engine.store();
-    match store
-        .reserve_answer(caller.tenant, &key, &digest_of(&parts, &bytes))
-        .await?
-    {
+    match store.reserve_answer(caller.tenant, &key, &digest_of(&parts, &bytes)).await? {
         Asked::First => {}
         Asked::Answered { status, body } => return Ok(again(status, body)),
         Asked::Running => {
@@ -57,14 +49,10 @@ pub async fn once(
             return Err(Failure::conflict(said).retry_after(RUNNING_SECONDS));
         }
         Asked::Other => {
-            return Err(Failure::conflict(
-                "this Idempotency-Key was used for another request",
-            ));
+            return Err(Failure::conflict("this Idempotency-Key was used for another request"));
         }
     }
-    let response = next
-        .run(Request::from_parts(parts, Body::from(bytes)))
-        .await;
+    let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
     keep(&app, &caller, &key, response).await
 }
 
@@ -72,10 +60,7 @@ fn key_of(headers: &HeaderMap) -> Answer<Option<String>> {
     let Some(value) = headers.get(KEY) else {
         return Ok(None);
     };
-    let text = value
-        .to_str()
-        .ok()
-        .filter(|t| (1..=KEY_CHARS_MAX).contains(&t.len()));
+    let text = value.to_str().ok().filter(|t| (1..=KEY_CHARS_MAX).contains(&t.len()));
     text.map(|t| Some(t.to_owned())).ok_or_else(|| {
         let said = format!("must have between 1 and {KEY_CHARS_MAX} visible ASCII characters");
         punctual::Error::invalid("Idempotency-Key", said).into()
@@ -89,15 +74,9 @@ fn digest_of(parts: &Parts, body: &Bytes) -> String {
 
 fn again(status: u16, body: String) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    let kind = if status.is_client_error() {
-        PROBLEM_JSON
-    } else {
-        "application/json"
-    };
+    let kind = if status.is_client_error() { PROBLEM_JSON } else { "application/json" };
     let mut response = (status, [(CONTENT_TYPE, kind)], body).into_response();
-    response
-        .headers_mut()
-        .insert("idempotent-replayed", HeaderValue::from_static("true"));
+    response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
     response
 }
 

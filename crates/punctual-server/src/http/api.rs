@@ -47,11 +47,7 @@ async fn route_waiting(engine: &Engine) -> Answer<usize> {
     loop {
         // A look is cheap; only work that is really there is worth a transaction.
         let view = engine.store().scout(LaneId(-1), 1).await?;
-        if view
-            .lanes
-            .first()
-            .is_none_or(|seen| seen.lane != LaneId::UNROUTED)
-        {
+        if view.lanes.first().is_none_or(|seen| seen.lane != LaneId::UNROUTED) {
             return Ok(moved);
         }
         match engine.store().route_waiting().await? {

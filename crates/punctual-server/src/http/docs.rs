@@ -19,10 +19,7 @@ const STYLE: &str = "\
 pub async fn show() -> impl IntoResponse {
     let nonce = random::hex::<16>();
     let policy = format!("default-src 'none'; style-src 'nonce-{nonce}'; frame-ancestors 'none'");
-    (
-        [(CONTENT_SECURITY_POLICY, policy)],
-        Html(page(&super::table(), &nonce)),
-    )
+    ([(CONTENT_SECURITY_POLICY, policy)], Html(page(&super::table(), &nonce)))
 }
 
 fn page(routes: &[Route], nonce: &str) -> String {
@@ -33,10 +30,8 @@ fn page(routes: &[Route], nonce: &str) -> String {
         };
         let (method, path) = route.method_and_path();
         let (summary, role) = (operation.summary, role(route.need));
-        let _ = writeln!(
-            rows,
-            "<tr><td class=verb>{method}<td><code>{path}</code><td>{summary}<td>{role}</tr>"
-        );
+        let _ =
+            writeln!(rows, "<tr><td class=verb>{method}<td><code>{path}</code><td>{summary}<td>{role}</tr>");
     }
     format!(
         "<!doctype html><html lang=en><meta charset=utf-8>\

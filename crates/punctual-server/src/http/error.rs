@@ -39,13 +39,7 @@ struct Body<'a> {
 impl Failure {
     /// A problem of a kind, told in a sentence.
     pub fn new(status: StatusCode, slug: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            status,
-            slug,
-            detail: detail.into(),
-            errors: Vec::new(),
-            retry_after: None,
-        }
+        Self { status, slug, detail: detail.into(), errors: Vec::new(), retry_after: None }
     }
 
     /// 400: the body is not what its type says.
@@ -80,18 +74,12 @@ impl Failure {
 
     /// 422: JSON with wrong types or values, all of them.
     pub fn invalid(problems: Problems) -> Self {
-        Self::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "invalid-content",
-            summary(&problems.0),
-        )
-        .with(problems)
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-content", summary(&problems.0)).with(problems)
     }
 
     /// 500: our own mistake. The log knows more.
     pub fn internal() -> Self {
-        let said =
-            "something went wrong on our side; the log has it under this answer's x-request-id";
+        let said = "something went wrong on our side; the log has it under this answer's x-request-id";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", said)
     }
 
@@ -153,9 +141,7 @@ fn unavailable(error: &Error) -> Failure {
             "the connection to the database broke while the change was being committed, so it is unknown \
              whether it happened; repeat the request with the same Idempotency-Key or message ids"
         }
-        _ => {
-            "the database cannot be reached or is too busy right now; nothing was changed, try again soon"
-        }
+        _ => "the database cannot be reached or is too busy right now; nothing was changed, try again soon",
     };
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", said).retry_after(RETRY_SECONDS)
 }
@@ -216,11 +202,7 @@ mod tests {
             assert!(!failure.detail.contains("secret"), "{name}");
             let response = failure.into_response();
             assert_eq!(response.status().as_u16(), status, "{name}");
-            assert_eq!(
-                response.headers().contains_key(RETRY_AFTER),
-                retry,
-                "{name}"
-            );
+            assert_eq!(response.headers().contains_key(RETRY_AFTER), retry, "{name}");
             assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_JSON, "{name}");
         }
     }

@@ -27,10 +27,7 @@ const REQUEST_ID_CHARS_MAX: usize = 128;
 const HEADERS: [(HeaderName, &str); 5] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (CACHE_CONTROL, "no-store"),
-    (
-        CONTENT_SECURITY_POLICY,
-        "default-src 'none'; frame-ancestors 'none'",
-    ),
+    (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (REFERRER_POLICY, "no-referrer"),
     (X_FRAME_OPTIONS, "DENY"),
 ];
@@ -38,14 +35,8 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// Runs a request.
 pub async fn around(mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
-    let path = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map(|p| p.as_str().to_owned());
-    let (route, method) = (
-        path.unwrap_or_else(|| "none".into()),
-        request.method().to_string(),
-    );
+    let path = request.extensions().get::<MatchedPath>().map(|p| p.as_str().to_owned());
+    let (route, method) = (path.unwrap_or_else(|| "none".into()), request.method().to_string());
     let hangup = Hangup::default();
     let _told = Told(hangup.clone());
     request.extensions_mut().insert(hangup);
@@ -69,16 +60,12 @@ fn request_id(headers: &HeaderMap) -> String {
     let fine = |id: &&str| {
         (1..=REQUEST_ID_CHARS_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic())
     };
-    given
-        .filter(fine)
-        .map_or_else(random::hex::<16>, str::to_owned)
+    given.filter(fine).map_or_else(random::hex::<16>, str::to_owned)
 }
 
 fn dress(headers: &mut HeaderMap, id: &str) {
     for (name, value) in HEADERS {
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
@@ -88,11 +75,7 @@ fn dress(headers: &mut HeaderMap, id: &str) {
 fn count(method: String, route: String, response: &Response, took: Duration) {
     let status = response.status().as_u16();
     tracing::debug!(%method, %route, status, micros = took.as_micros(), "answered");
-    let labels = [
-        ("method", method),
-        ("route", route),
-        ("status", status.to_string()),
-    ];
+    let labels = [("method", method), ("route", route), ("status", status.to_string())];
     metrics::counter!("punctual_http_requests_total", &labels).increment(1);
     metrics::histogram!("punctual_http_request_seconds", &labels[1..2]).record(took.as_secs_f64());
 }
@@ -141,9 +124,7 @@ mod tests {
                 panic!("a secret slip");
             }
         };
-        let router = Router::new()
-            .route("/broken", get(broken))
-            .route("/fine", get(|| async { "fine" }));
+        let router = Router::new().route("/broken", get(broken)).route("/fine", get(|| async { "fine" }));
         let router = router.layer(from_fn(around));
         for (path, status) in [("/broken", 500), ("/fine", 200)] {
             let request = Request::get(path).body(Body::empty()).unwrap();

@@ -65,11 +65,7 @@ pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
     let details = Details {
         status,
         version: env!("CARGO_PKG_VERSION"),
-        clock: if app.engine.clock() == ClockMode::Manual {
-            "manual"
-        } else {
-            "system"
-        },
+        clock: if app.engine.clock() == ClockMode::Manual { "manual" } else { "system" },
         live,
         ready,
         complaints,
@@ -90,18 +86,11 @@ pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Value>) {
 }
 
 fn answer(well: bool) -> (StatusCode, Json<Value>) {
-    (
-        code(well),
-        Json(json!({"status": if well { "ok" } else { "down" }})),
-    )
+    (code(well), Json(json!({"status": if well { "ok" } else { "down" }})))
 }
 
 const fn code(well: bool) -> StatusCode {
-    if well {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    }
+    if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
 fn database(app: &App, health: &Health) -> Database {
@@ -114,9 +103,7 @@ fn database(app: &App, health: &Health) -> Database {
         now: census.map(|c| c.now),
         host_skew_ms: census.map(|c| c.host_skew_us / 1_000),
         schema_version: census.map(|c| c.schema_version),
-        missing: census
-            .map(|c: &Census| c.missing.clone())
-            .unwrap_or_default(),
+        missing: census.map(|c: &Census| c.missing.clone()).unwrap_or_default(),
         open_claims: census.map(|c| c.open_claims),
         stuck_claims: census.map(|c| c.stuck_claims),
         dead_letters: census.map(|c| c.dead_letters),

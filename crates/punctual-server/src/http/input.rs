@@ -34,10 +34,7 @@ impl<S: Send + Sync> FromRequest<S> for Input {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
         let media_type = media_type(request.headers());
-        Ok(Self {
-            bytes: read(request.into_body()).await?,
-            media_type,
-        })
+        Ok(Self { bytes: read(request.into_body()).await?, media_type })
     }
 }
 
@@ -52,9 +49,7 @@ pub async fn read(body: Body) -> Result<Bytes, Failure> {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_length(&error) => {
             let most = BODY_BYTES_MAX / (1024 * 1024);
-            Err(Failure::too_large(format!(
-                "a request may have at most {most} MiB"
-            )))
+            Err(Failure::too_large(format!("a request may have at most {most} MiB")))
         }
         Ok(Err(_)) => Err(Failure::malformed("the body broke off before its end")),
     }
@@ -65,15 +60,8 @@ fn is_length(error: &axum::Error) -> bool {
 }
 
 fn media_type(headers: &HeaderMap) -> String {
-    let text = headers
-        .get(CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default();
-    text.split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase()
+    let text = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 impl Input {
@@ -84,11 +72,9 @@ impl Input {
     pub fn object(&self) -> Result<Map<String, Value>, Failure> {
         match serde_json::from_slice(&self.bytes).map_err(|e| not_json(&e))? {
             Value::Object(map) => Ok(map),
-            other => Err(punctual::Error::invalid(
-                "",
-                format!("must be an object, not {}", name(&other)),
-            )
-            .into()),
+            other => {
+                Err(punctual::Error::invalid("", format!("must be an object, not {}", name(&other))).into())
+            }
         }
     }
 
@@ -97,11 +83,7 @@ impl Input {
     /// # Errors
     /// As [`Input::object`].
     pub fn object_or_nothing(&self) -> Result<Map<String, Value>, Failure> {
-        if self.bytes.trim_ascii().is_empty() {
-            Ok(Map::new())
-        } else {
-            self.object()
-        }
+        if self.bytes.trim_ascii().is_empty() { Ok(Map::new()) } else { self.object() }
     }
 }
 
@@ -124,11 +106,7 @@ pub const fn name(value: &Value) -> &'static str {
 
 /// A number without a fraction; `51.0` is one, as JSON Schema sees it.
 fn whole_number(value: &Value) -> Option<u64> {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "within its range"
-    )]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within its range")]
     let rounded = |n: f64| (n.fract() == 0.0 && (0.0..1e15).contains(&n)).then_some(n as u64);
     value.as_u64().or_else(|| value.as_f64().and_then(rounded))
 }
@@ -144,25 +122,13 @@ pub struct Fields<'a, 'p> {
 
 impl<'a, 'p> Fields<'a, 'p> {
     /// A reader of `map`, which stands at the path `at`.
-    pub fn new(
-        map: &'a Map<String, Value>,
-        at: impl Into<String>,
-        problems: &'p mut Problems,
-    ) -> Self {
-        Self {
-            map,
-            at: at.into(),
-            problems,
-        }
+    pub fn new(map: &'a Map<String, Value>, at: impl Into<String>, problems: &'p mut Problems) -> Self {
+        Self { map, at: at.into(), problems }
     }
 
     /// The path of a field.
     pub fn path(&self, name: &str) -> String {
-        if self.at.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.at)
-        }
+        if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 
     /// Notes a problem with a field.
@@ -176,12 +142,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.map.get(name).filter(|v| !v.is_null())
     }
 
-    fn read<T>(
-        &mut self,
-        field: &str,
-        form: &str,
-        read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Option<T> {
+    fn read<T>(&mut self, field: &str, form: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
         let value = self.value(field)?;
         let found = read(value);
         if found.is_none() {
@@ -248,10 +209,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         let found = whole_number(value).filter(|n| range.contains(n));
         if found.is_none() {
             let (least, most) = (range.start(), range.end());
-            self.wrong(
-                field,
-                format!("must be a whole number from {least} to {most}"),
-            );
+            self.wrong(field, format!("must be a whole number from {least} to {most}"));
         }
         found
     }
@@ -259,35 +217,24 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// A moment.
     pub fn time(&mut self, field: &str) -> Option<Timestamp> {
         let text = self.text(field)?;
-        Timestamp::parse(&text)
-            .map_err(|said| self.wrong(field, said))
-            .ok()
+        Timestamp::parse(&text).map_err(|said| self.wrong(field, said)).ok()
     }
 
     /// A length of time.
     pub fn duration(&mut self, field: &str) -> Option<Duration> {
         let text = self.read(field, "a duration such as \"30s\"", Value::as_str)?;
-        duration::parse(text)
-            .map_err(|said| self.wrong(field, said))
-            .ok()
+        duration::parse(text).map_err(|said| self.wrong(field, said)).ok()
     }
 
     /// Names that are there and should not be.
     pub fn unknown(&self, known: &[&str]) -> Vec<String> {
-        self.map
-            .keys()
-            .filter(|name| !known.contains(&name.as_str()))
-            .cloned()
-            .collect()
+        self.map.keys().filter(|name| !known.contains(&name.as_str())).cloned().collect()
     }
 
     /// Notes every field that nobody knows: it may be a slip in one that matters.
     pub fn only(&mut self, known: &[&str]) {
         for name in self.unknown(known) {
-            self.wrong(
-                &name,
-                format!("is not a field here; known are {}", known.join(", ")),
-            );
+            self.wrong(&name, format!("is not a field here; known are {}", known.join(", ")));
         }
     }
 }
@@ -311,10 +258,7 @@ mod tests {
         assert_eq!(fields.need_text("g"), "");
         fields.only(&["a", "b", "c", "d", "e", "f", "g"]);
         let paths: Vec<&str> = problems.0.iter().map(|p| p.path.as_str()).collect();
-        assert_eq!(
-            paths,
-            ["a", "b", "c", "d", "e", "f", "g", "z"].map(|n| format!("items[2].{n}"))
-        );
+        assert_eq!(paths, ["a", "b", "c", "d", "e", "f", "g", "z"].map(|n| format!("items[2].{n}")));
     }
 
     #[test]

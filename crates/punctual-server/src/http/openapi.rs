@@ -53,12 +53,7 @@ pub fn document(routes: &[Route]) -> Value {
 fn describe(route: &Route, operation: &Operation) -> Value {
     let (method, path) = route.method_and_path();
     let mut parameters: Vec<Value> = path_names(path).map(path_parameter).collect();
-    parameters.extend(
-        operation
-            .query
-            .iter()
-            .map(|name| reference("parameters", name)),
-    );
+    parameters.extend(operation.query.iter().map(|name| reference("parameters", name)));
     if let Need::Key(_) = route.need {
         parameters.push(reference("parameters", "Tenant"));
         if method == "POST" {
@@ -86,10 +81,7 @@ fn who(need: Need) -> String {
     match need {
         Need::Nothing => "Needs no key.".into(),
         Need::Private(role) => {
-            format!(
-                "Needs no key on a private listener, and the role `{}` elsewhere.",
-                role.word()
-            )
+            format!("Needs no key on a private listener, and the role `{}` elsewhere.", role.word())
         }
         Need::Key(role) => format!("Needs the role `{}`.", role.word()),
     }
@@ -103,10 +95,7 @@ fn responses(need: Need, operation: &Operation) -> Value {
         all.insert("503".into(), answer(schema));
     }
     if matches!(need, Need::Key(_)) {
-        all.insert(
-            "default".into(),
-            json!({"$ref": "#/components/responses/Problem"}),
-        );
+        all.insert("default".into(), json!({"$ref": "#/components/responses/Problem"}));
     }
     Value::Object(all)
 }
@@ -125,23 +114,12 @@ fn answer(schema: &str) -> Value {
 
 fn body(schema: &str, required: bool) -> Value {
     let mut content = Map::new();
-    content.insert(
-        "application/json".into(),
-        json!({"schema": schema_of(schema)}),
-    );
+    content.insert("application/json".into(), json!({"schema": schema_of(schema)}));
     if schema == "Events" {
-        let (one, many) = (
-            schema_of("CloudEvent"),
-            json!({"type": "array", "items": schema_of("CloudEvent")}),
-        );
-        content.insert(
-            "application/cloudevents+json".into(),
-            json!({"schema": one}),
-        );
-        content.insert(
-            "application/cloudevents-batch+json".into(),
-            json!({"schema": many}),
-        );
+        let (one, many) =
+            (schema_of("CloudEvent"), json!({"type": "array", "items": schema_of("CloudEvent")}));
+        content.insert("application/cloudevents+json".into(), json!({"schema": one}));
+        content.insert("application/cloudevents-batch+json".into(), json!({"schema": many}));
     }
     json!({"required": required, "content": content})
 }
@@ -165,8 +143,7 @@ fn reference(room: &str, name: &str) -> Value {
 }
 
 fn path_names(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
 fn path_parameter(name: &str) -> Value {
@@ -180,17 +157,11 @@ fn path_parameter(name: &str) -> Value {
 
 /// `POST /api/queues/{topic}/claim` is `postQueuesTopicClaim`.
 fn operation_id(route: &str) -> String {
-    let words = route
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|w| !w.is_empty() && *w != "api");
+    let words = route.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty() && *w != "api");
     words.enumerate().fold(String::new(), |mut id, (n, word)| {
         let word = word.to_ascii_lowercase();
         let (first, rest) = word.split_at(1);
-        id.push_str(&if n == 0 {
-            first.to_owned()
-        } else {
-            first.to_ascii_uppercase()
-        });
+        id.push_str(&if n == 0 { first.to_owned() } else { first.to_ascii_uppercase() });
         id.push_str(rest);
         id
     })

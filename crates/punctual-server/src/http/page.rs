@@ -33,8 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Page {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let query = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
-        let Query(pairs) =
-            query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
+        let Query(pairs) = query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
         Self::of(pairs.into_iter().collect())
     }
 }
@@ -42,17 +41,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Page {
 impl Page {
     fn of(mut query: BTreeMap<String, String>) -> Result<Self, Failure> {
         let mut problems = Problems::default();
-        let limit = query
-            .remove("limit")
-            .map_or(Some(limits::LIST_ITEMS_DEFAULT), |text| limit(&text));
+        let limit = query.remove("limit").map_or(Some(limits::LIST_ITEMS_DEFAULT), |text| limit(&text));
         if limit.is_none() {
-            problems.push(
-                "limit",
-                format!(
-                    "must be a whole number from 1 to {}",
-                    limits::LIST_ITEMS_MAX
-                ),
-            );
+            problems.push("limit", format!("must be a whole number from 1 to {}", limits::LIST_ITEMS_MAX));
         }
         let cursor = query.remove("cursor").filter(|text| !text.is_empty());
         let after = cursor.as_deref().and_then(decode);
@@ -61,19 +52,12 @@ impl Page {
         }
         problems.into_result()?;
         let limit = limit.unwrap_or(limits::LIST_ITEMS_DEFAULT);
-        Ok(Self {
-            limit,
-            after,
-            filters: query,
-        })
+        Ok(Self { limit, after, filters: query })
     }
 
     /// Another parameter of the query, unless it is empty.
     pub fn filter(&self, name: &str) -> Option<&str> {
-        self.filters
-            .get(name)
-            .map(String::as_str)
-            .filter(|text| !text.is_empty())
+        self.filters.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
     /// What the last part ended with.
@@ -106,18 +90,14 @@ impl Page {
 }
 
 fn limit(text: &str) -> Option<usize> {
-    text.parse()
-        .ok()
-        .filter(|n| (1..=limits::LIST_ITEMS_MAX).contains(n))
+    text.parse().ok().filter(|n| (1..=limits::LIST_ITEMS_MAX).contains(n))
 }
 
 fn encode(place: &str) -> String {
-    place
-        .bytes()
-        .fold(String::with_capacity(2 * place.len()), |mut out, byte| {
-            let _ = write!(out, "{byte:02x}");
-            out
-        })
+    place.bytes().fold(String::with_capacity(2 * place.len()), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 fn decode(cursor: &str) -> Option<String> {
@@ -134,29 +114,16 @@ mod tests {
     use super::*;
 
     fn page(query: &[(&str, &str)]) -> Result<Page, Failure> {
-        Page::of(
-            query
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                .collect(),
-        )
+        Page::of(query.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 
     #[test]
     fn a_cursor_leads_to_where_the_list_ended() {
-        let first = page(&[("limit", "2")])
-            .unwrap()
-            .list(vec![1, 2, 3], ToString::to_string);
+        let first = page(&[("limit", "2")]).unwrap().list(vec![1, 2, 3], ToString::to_string);
         assert_eq!(first.items, [1, 2]);
         let next = page(&[("cursor", &first.next_cursor.unwrap())]).unwrap();
         assert_eq!(next.after_id().unwrap(), 2);
-        assert_eq!(
-            page(&[])
-                .unwrap()
-                .list(vec![1], ToString::to_string)
-                .next_cursor,
-            None
-        );
+        assert_eq!(page(&[]).unwrap().list(vec![1], ToString::to_string).next_cursor, None);
     }
 
     #[test]

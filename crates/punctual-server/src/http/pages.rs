@@ -37,17 +37,13 @@ pub fn routes() -> Router<App> {
 async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
     if !may_look(&app, &headers).await {
         let mut refused = page(StatusCode::UNAUTHORIZED, html::refusal());
-        let ask =
-            HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
+        let ask = HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
         return refused;
     }
     match Sight::take(&app).await {
         Ok(sight) => page(StatusCode::OK, status::render(&sight)),
-        Err(error) => page(
-            StatusCode::SERVICE_UNAVAILABLE,
-            html::trouble(&error.to_string()),
-        ),
+        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, html::trouble(&error.to_string())),
     }
 }
 

@@ -18,26 +18,14 @@ fn events() -> Vec<Case> {
     let long = "x".repeat(256);
     let post = |body, paths: Paths| ("POST", "/api/events", body, 422, paths);
     vec![
-        (
-            "POST",
-            "/api/events",
-            Value::from("not an object"),
-            422,
-            &[""],
-        ),
+        ("POST", "/api/events", Value::from("not an object"), 422, &[""]),
         post(json!({}), &["topic", "kind", "payload"]),
-        post(
-            json!({"topic": "a/b", "kind": long, "payload": 1}),
-            &["topic", "kind"],
-        ),
+        post(json!({"topic": "a/b", "kind": long, "payload": 1}), &["topic", "kind"]),
         post(
             json!({"topic": "t", "kind": "k", "payload": 1, "dueAt": "soon", "occurredAt": 3}),
             &["dueAt", "occurredAt"],
         ),
-        post(
-            json!({"topic": "t", "kind": "k", "payload": 1, "headers": {"a": 1}}),
-            &["headers.a"],
-        ),
+        post(json!({"topic": "t", "kind": "k", "payload": 1, "headers": {"a": 1}}), &["headers.a"]),
         post(
             json!({"topic": "t", "kind": "k", "payload": 1, "entity": {"type": 1}}),
             &["entity.type", "entity.id"],
@@ -46,10 +34,7 @@ fn events() -> Vec<Case> {
             json!([{"topic": "t", "kind": "k", "payload": 1}, {"topic": "", "kind": "k", "payload": 1}, 5]),
             &["[1].topic", "[2]"],
         ),
-        post(
-            json!({"specversion": "2.0", "type": "k", "source": "s"}),
-            &["specversion", "id"],
-        ),
+        post(json!({"specversion": "2.0", "type": "k", "source": "s"}), &["specversion", "id"]),
     ]
 }
 
@@ -63,10 +48,7 @@ fn queues() -> Vec<Case> {
             json!({"owner": "w", "leaseSeconds": 0, "limit": 0, "waitSeconds": 61}),
             &["leaseSeconds", "limit", "waitSeconds"],
         ),
-        claim(
-            json!({"owner": "w", "limit": 1001, "leaseSeconds": 1.5}),
-            &["leaseSeconds", "limit"],
-        ),
+        claim(json!({"owner": "w", "limit": 1001, "leaseSeconds": 1.5}), &["leaseSeconds", "limit"]),
         claim(json!({"owner": "", "lease": 3}), &["lease", "owner"]),
         claim(json!({"owner": "a\u{0}"}), &["owner"]),
         ("POST", "/api/queues/orders/ack", json!({}), 422, &["items"]),
@@ -95,20 +77,8 @@ fn queues() -> Vec<Case> {
 fn others() -> Vec<Case> {
     vec![
         ("POST", "/api/dead-letters/replay", json!({}), 422, &["ids"]),
-        (
-            "POST",
-            "/api/dead-letters/replay",
-            json!({"ids": ["x"], "dryRun": 1}),
-            422,
-            &["dryRun", "ids[0]"],
-        ),
-        (
-            "GET",
-            "/api/dead-letters?limit=0&cursor=zz",
-            json!(""),
-            422,
-            &["limit", "cursor"],
-        ),
+        ("POST", "/api/dead-letters/replay", json!({"ids": ["x"], "dryRun": 1}), 422, &["dryRun", "ids[0]"]),
+        ("GET", "/api/dead-letters?limit=0&cursor=zz", json!(""), 422, &["limit", "cursor"]),
         ("GET", "/api/queues?limit=1001", json!(""), 422, &["limit"]),
         (
             "POST",
@@ -117,13 +87,7 @@ fn others() -> Vec<Case> {
             422,
             &["slug", "name", "timeZone"],
         ),
-        (
-            "POST",
-            "/api/keys",
-            json!({"role": "king", "expiresAt": "x"}),
-            422,
-            &["name", "role", "expiresAt"],
-        ),
+        ("POST", "/api/keys", json!({"role": "king", "expiresAt": "x"}), 422, &["name", "role", "expiresAt"]),
         (
             "POST",
             "/api/keys",
@@ -131,27 +95,9 @@ fn others() -> Vec<Case> {
             422,
             &["expiresAt"],
         ),
-        (
-            "POST",
-            "/dev/clock",
-            json!({"advance": "1 day"}),
-            422,
-            &["advance"],
-        ),
-        (
-            "POST",
-            "/dev/clock",
-            json!({"advance": "1d", "set": "2026-01-01T00:00:00Z"}),
-            422,
-            &["advance"],
-        ),
-        (
-            "POST",
-            "/api/scheduler/tick",
-            json!({"batchSize": 0}),
-            422,
-            &["batchSize"],
-        ),
+        ("POST", "/dev/clock", json!({"advance": "1 day"}), 422, &["advance"]),
+        ("POST", "/dev/clock", json!({"advance": "1d", "set": "2026-01-01T00:00:00Z"}), 422, &["advance"]),
+        ("POST", "/api/scheduler/tick", json!({"batchSize": 0}), 422, &["batchSize"]),
     ]
 }
 
@@ -172,9 +118,7 @@ async fn plt_29_bad_input_is_refused_and_nothing_is_written(base: Base) {
     }
     for text in ["", "{", "{\"topic\": }", "[1,", "\u{1}"] {
         root.send("POST", "/api/events", text).await.problem(400);
-        root.send("POST", "/api/queues/orders/claim", text)
-            .await
-            .problem(400);
+        root.send("POST", "/api/queues/orders/claim", text).await.problem(400);
     }
     assert_eq!(state(&world).await, before);
 }
@@ -193,24 +137,10 @@ async fn state(world: &World) -> Value {
 async fn ids_are_checked_before_the_body(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
-    root.send("POST", "/api/queues/nowhere/ack", "not json")
-        .await
-        .problem(404);
-    root.tenant("nobody")
-        .send("POST", "/api/events", "not json")
-        .await
-        .problem(404);
-    world
-        .anybody()
-        .send("POST", "/api/events", "not json")
-        .await
-        .problem(401);
-    for path in [
-        "/api/events/7",
-        "/api/events/x",
-        "/api/dead-letters/7",
-        "/api/dead-letters/-1",
-    ] {
+    root.send("POST", "/api/queues/nowhere/ack", "not json").await.problem(404);
+    root.tenant("nobody").send("POST", "/api/events", "not json").await.problem(404);
+    world.anybody().send("POST", "/api/events", "not json").await.problem(401);
+    for path in ["/api/events/7", "/api/events/x", "/api/dead-letters/7", "/api/dead-letters/-1"] {
         root.get(path).await.problem(404);
     }
     root.delete("/api/keys/99").await.problem(404);
@@ -229,17 +159,11 @@ async fn what_is_too_large_is_413(base: Base) {
     let root = world.root();
     let payload = "x".repeat(1024 * 1024 + 1);
     let event = json!({"topic": "t", "kind": "k", "payload": payload});
-    assert_eq!(
-        root.post("/api/events", event).await.problem(413),
-        ["payload"]
-    );
+    assert_eq!(root.post("/api/events", event).await.problem(413), ["payload"]);
     let huge = " ".repeat(32 * 1024 * 1024 + 1);
     root.send("POST", "/api/events", &huge).await.problem(413);
     let event = json!({"topic": "t", "kind": "k", "payload": 1});
-    let paths = root
-        .post("/api/events", json!(vec![event; 10_001]))
-        .await
-        .problem(422);
+    let paths = root.post("/api/events", json!(vec![event; 10_001])).await.problem(422);
     assert_eq!(paths, [""]);
     assert_eq!(root.sees("/api/queues").await["items"], json!([]));
 }

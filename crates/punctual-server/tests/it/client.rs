@@ -23,10 +23,7 @@ pub struct Reply {
 
 impl Client {
     pub const fn new(address: SocketAddr) -> Self {
-        Self {
-            address,
-            headers: Vec::new(),
-        }
+        Self { address, headers: Vec::new() }
     }
 
     /// The same client with a header on every request.
@@ -34,10 +31,7 @@ impl Client {
         let mut headers = self.headers.clone();
         headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
         headers.push((name.into(), value.into()));
-        Self {
-            address: self.address,
-            headers,
-        }
+        Self { address: self.address, headers }
     }
 
     pub fn key(&self, key: &str) -> Self {
@@ -105,16 +99,11 @@ impl Reply {
         let text = String::from_utf8_lossy(answer);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let mut lines = head.lines();
-        let status = lines
-            .next()
-            .and_then(|line| line.split(' ').nth(1))
-            .and_then(|s| s.parse().ok());
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|s| s.parse().ok());
         let headers = lines.filter_map(|line| line.split_once(": "));
         Self {
             status: status.unwrap_or(0),
-            headers: headers
-                .map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()))
-                .collect(),
+            headers: headers.map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned())).collect(),
             text: body.to_owned(),
         }
     }
@@ -137,15 +126,9 @@ impl Reply {
         let body = self.json();
         assert_eq!(body["status"], status);
         for name in ["type", "title", "detail"] {
-            assert!(
-                body[name].as_str().is_some_and(|t| !t.is_empty()),
-                "{name} in {body}"
-            );
+            assert!(body[name].as_str().is_some_and(|t| !t.is_empty()), "{name} in {body}");
         }
         let errors = body["errors"].as_array().unwrap();
-        errors
-            .iter()
-            .map(|e| e["path"].as_str().unwrap().to_owned())
-            .collect()
+        errors.iter().map(|e| e["path"].as_str().unwrap().to_owned()).collect()
     }
 }

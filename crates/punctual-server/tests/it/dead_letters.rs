@@ -24,24 +24,16 @@ async fn a_dead_letter_tells_its_story_and_is_replayed(base: Base) {
     let message = die(&world, "orders").await;
     let list = root.sees("/api/dead-letters?topic=orders").await;
     let letter = &list["items"][0];
-    assert_eq!(
-        (&letter["messageId"], &letter["subscription"]),
-        (&json!(message), &json!(null))
-    );
+    assert_eq!((&letter["messageId"], &letter["subscription"]), (&json!(message), &json!(null)));
     assert_eq!(letter["attempts"][0]["error"], "no such customer");
     assert_eq!(letter["payload"], json!({"order": 7}));
     let id = letter["id"].as_str().unwrap();
     assert_eq!(&root.sees(&format!("/api/dead-letters/{id}")).await, letter);
     let path = "/api/dead-letters/replay";
-    let dry = root
-        .does(path, json!({"ids": [id], "dryRun": true}), 200)
-        .await;
+    let dry = root.does(path, json!({"ids": [id], "dryRun": true}), 200).await;
     assert_eq!(dry, json!({"wouldReplay": 1, "ids": [id]}));
     assert!(claim(&root, "orders").await.is_empty());
-    assert_eq!(
-        root.does(path, json!({"ids": [id, 999]}), 200).await,
-        json!({"replayed": 1, "ids": [id]})
-    );
+    assert_eq!(root.does(path, json!({"ids": [id, 999]}), 200).await, json!({"replayed": 1, "ids": [id]}));
     assert_eq!(claim(&root, "orders").await[0]["id"], json!(message));
     assert_eq!(root.sees("/api/dead-letters").await["items"], json!([]));
 }
@@ -54,19 +46,12 @@ async fn a_filter_moves_all_of_them(base: Base) {
     }
     let first = root.sees("/api/dead-letters?limit=3").await;
     let cursor = first["nextCursor"].as_str().unwrap();
-    let rest = root
-        .sees(&format!("/api/dead-letters?limit=3&cursor={cursor}"))
-        .await;
+    let rest = root.sees(&format!("/api/dead-letters?limit=3&cursor={cursor}")).await;
     assert_eq!(rest["items"].as_array().unwrap().len(), 1);
     assert_eq!(rest["nextCursor"], json!(null));
     let filter = json!({"filter": {"topic": "a/$deadletterqueue"}});
-    assert_eq!(
-        root.does("/api/dead-letters/replay", filter, 200).await["replayed"],
-        3
-    );
-    let purged = root
-        .does("/api/dead-letters/purge", json!({"filter": {}}), 200)
-        .await;
+    assert_eq!(root.does("/api/dead-letters/replay", filter, 200).await["replayed"], 3);
+    let purged = root.does("/api/dead-letters/purge", json!({"filter": {}}), 200).await;
     assert_eq!(purged["purged"], 1);
     assert_eq!(claim(&root, "a").await.len(), 3);
     assert!(claim(&root, "b").await.is_empty());
@@ -75,12 +60,7 @@ async fn a_filter_moves_all_of_them(base: Base) {
 async fn out_of_attempts_is_dead(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
-    let set = root
-        .put(
-            "/api/queues/orders",
-            json!({"maxAttempts": 2, "backoff": ["1m", "1m"]}),
-        )
-        .await;
+    let set = root.put("/api/queues/orders", json!({"maxAttempts": 2, "backoff": ["1m", "1m"]})).await;
     assert_eq!(set.json()["maxAttempts"], 2, "{}", set.text);
     publish(&root, "orders").await;
     for _ in 0..2 {

@@ -37,9 +37,7 @@ impl Dice {
 
     fn object(&mut self, depth: usize) -> Map<String, Value> {
         let count = self.roll(8);
-        (0..count)
-            .map(|_| (self.pick(&FIELDS).to_owned(), self.value(depth)))
-            .collect()
+        (0..count).map(|_| (self.pick(&FIELDS).to_owned(), self.value(depth))).collect()
     }
 }
 
@@ -100,17 +98,8 @@ const WORDS: [&str; 16] = [
     "Europe/Berlin",
     "😀 ' \" \\ ; --",
 ];
-const PATHS: [&str; 9] = [
-    "orders",
-    "1",
-    "-1",
-    "99999999999999999999",
-    "%00",
-    "%F0%28",
-    "a%2Fb",
-    "%20",
-    "x%27%22",
-];
+const PATHS: [&str; 9] =
+    ["orders", "1", "-1", "99999999999999999999", "%00", "%F0%28", "a%2Fb", "%20", "x%27%22"];
 
 /// PRD-7: no input makes the server fail, and what it refuses it refuses in the same form.
 async fn prd_7_no_input_breaks_the_server(base: Base) {
@@ -125,10 +114,8 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
-                let (name, value) = (
-                    dice.pick(&["limit", "cursor", "topic", "subscription"]),
-                    dice.pick(&PATHS),
-                );
+                let (name, value) =
+                    (dice.pick(&["limit", "cursor", "topic", "subscription"]), dice.pick(&PATHS));
                 path = format!("{path}?{name}={value}");
             }
             let body = match dice.roll(5) {
@@ -140,11 +127,7 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
             let body = body.to_string().replace("\"waitSeconds\":", "\"wait\":");
             let body = if method == "GET" { String::new() } else { body };
             let reply = root.send(method, &path, &body).await;
-            assert!(
-                (200..500).contains(&reply.status),
-                "{round} {method} {path} {body}: {}",
-                reply.text
-            );
+            assert!((200..500).contains(&reply.status), "{round} {method} {path} {body}: {}", reply.text);
             if reply.status >= 400 {
                 reply.problem(reply.status);
             }

@@ -1,10 +1,5 @@
 //! Black-box tests of the server: one binary, real sockets, both databases.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::disallowed_methods,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
 /// Runs each case on a SQLite and on a PostgreSQL database.
 macro_rules! on_each {

@@ -34,23 +34,13 @@ async fn the_document_holds_together() {
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
-    for name in document["components"]["schemas"]
-        .as_object()
-        .unwrap()
-        .keys()
-    {
-        assert!(
-            used.contains(&format!("#/components/schemas/{name}")),
-            "{name} is used nowhere"
-        );
+    for name in document["components"]["schemas"].as_object().unwrap().keys() {
+        assert!(used.contains(&format!("#/components/schemas/{name}")), "{name} is used nowhere");
     }
     let mut ids = BTreeSet::new();
     for item in document["paths"].as_object().unwrap().values() {
         for operation in item.as_object().unwrap().values() {
-            assert!(
-                ids.insert(operation["operationId"].to_string()),
-                "{operation}"
-            );
+            assert!(ids.insert(operation["operationId"].to_string()), "{operation}");
         }
     }
 }
@@ -72,14 +62,7 @@ async fn the_page_of_operations_needs_nothing_else() {
     let page = world.anybody().get("/docs").await;
     assert_eq!(page.status, 200);
     for route in table() {
-        assert!(
-            page.text.contains(route.method_and_path().1),
-            "{}",
-            route.name
-        );
+        assert!(page.text.contains(route.method_and_path().1), "{}", route.name);
     }
-    assert!(
-        !page.text.contains("://"),
-        "nothing is fetched from elsewhere"
-    );
+    assert!(!page.text.contains("://"), "nothing is fetched from elsewhere");
 }

@@ -10,11 +10,7 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
     let world = World::system(base).await;
     publish(&world.root(), "orders").await;
     let health = world.anybody().sees("/health").await;
-    assert_eq!(
-        (&health["status"], &health["ready"]),
-        (&json!("ok"), &json!(true)),
-        "{health}"
-    );
+    assert_eq!((&health["status"], &health["ready"]), (&json!("ok"), &json!(true)), "{health}");
     assert_eq!(health["database"]["missing"], json!([]));
     assert_eq!(
         health["database"]["kind"],
@@ -23,24 +19,11 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
             Base::Postgres => "PostgreSQL",
         }
     );
-    let loops: Vec<&str> = health["loops"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|l| l["name"].as_str().unwrap())
-        .collect();
-    assert!(
-        loops.contains(&"reap") && loops.contains(&"prune"),
-        "{loops:?}"
-    );
-    assert_eq!(
-        world.anybody().sees("/health/live").await,
-        json!({"status": "ok"})
-    );
-    assert_eq!(
-        world.anybody().sees("/health/ready").await,
-        json!({"status": "ok"})
-    );
+    let loops: Vec<&str> =
+        health["loops"].as_array().unwrap().iter().map(|l| l["name"].as_str().unwrap()).collect();
+    assert!(loops.contains(&"reap") && loops.contains(&"prune"), "{loops:?}");
+    assert_eq!(world.anybody().sees("/health/live").await, json!({"status": "ok"}));
+    assert_eq!(world.anybody().sees("/health/ready").await, json!({"status": "ok"}));
     world.root().sees("/api/queues").await;
     let metrics = world.anybody().get("/metrics").await;
     assert!(metrics.header("content-type").starts_with("text/plain"));
@@ -52,66 +35,31 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
         "punctual_loop_in_trouble{loop=\"reap\"} 0",
         "punctual_queue_waiting{tenant=\"default\",topic=\"orders\",subscription=\"\"} 1",
     ] {
-        assert!(
-            metrics.text.lines().any(|l| l == line),
-            "{line} in {}",
-            metrics.text
-        );
+        assert!(metrics.text.lines().any(|l| l == line), "{line} in {}", metrics.text);
     }
 }
 
 async fn every_answer_is_dressed(base: Base) {
     let world = World::manual(base).await;
-    for path in [
-        "/api/queues",
-        "/health",
-        "/nowhere",
-        "/openapi.json",
-        "/docs",
-    ] {
+    for path in ["/api/queues", "/health", "/nowhere", "/openapi.json", "/docs"] {
         let reply = world.root().with("x-request-id", "abc-1").get(path).await;
         assert_eq!(reply.header("x-request-id"), "abc-1", "{path}");
         assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
         assert_eq!(reply.header("cache-control"), "no-store", "{path}");
-        assert!(
-            reply
-                .header("content-security-policy")
-                .starts_with("default-src 'none'"),
-            "{path}"
-        );
+        assert!(reply.header("content-security-policy").starts_with("default-src 'none'"), "{path}");
     }
-    let reply = world
-        .root()
-        .with("x-request-id", &"x".repeat(200))
-        .get("/health")
-        .await;
-    assert_eq!(
-        reply.header("x-request-id").len(),
-        32,
-        "a wild id is replaced"
-    );
-    assert_eq!(
-        world
-            .anybody()
-            .get("/api/queues")
-            .await
-            .header("www-authenticate"),
-        "Bearer"
-    );
+    let reply = world.root().with("x-request-id", &"x".repeat(200)).get("/health").await;
+    assert_eq!(reply.header("x-request-id").len(), 32, "a wild id is replaced");
+    assert_eq!(world.anybody().get("/api/queues").await.header("www-authenticate"), "Bearer");
 }
 
 async fn a_queue_keeps_its_settings(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
-    let change =
-        json!({"maxAttempts": 3, "backoff": ["5m", "1h"], "retention": "7d", "deadHead": "pass"});
+    let change = json!({"maxAttempts": 3, "backoff": ["5m", "1h"], "retention": "7d", "deadHead": "pass"});
     let put = root.put("/api/queues/orders", change).await.json();
     assert_eq!(put, root.sees("/api/queues/orders").await);
-    root.put(
-        "/api/queues/orders",
-        json!({"maxAttempts": null, "paused": true}),
-    )
-    .await;
+    root.put("/api/queues/orders", json!({"maxAttempts": null, "paused": true})).await;
     let queue = root.sees("/api/queues/orders").await;
     for (name, value) in [
         ("maxAttempts", json!(10)),
@@ -128,12 +76,7 @@ async fn a_queue_keeps_its_settings(base: Base) {
         root.put(&format!("/api/queues/{topic}"), json!({})).await;
     }
     let first = root.sees("/api/queues?limit=3").await;
-    let rest = root
-        .sees(&format!(
-            "/api/queues?cursor={}",
-            first["nextCursor"].as_str().unwrap()
-        ))
-        .await;
+    let rest = root.sees(&format!("/api/queues?cursor={}", first["nextCursor"].as_str().unwrap())).await;
     assert_eq!(rest["items"][0]["topic"], "orders", "{rest}");
     assert_eq!(rest["items"].as_array().unwrap().len(), 1);
 }

@@ -13,15 +13,8 @@ on_each! { every_route_asks_for_its_role, a_public_listener_guards_health_and_me
 /// The route with names filled in that exist nowhere.
 async fn call(client: &Client, route: &Route) -> u16 {
     let (method, path) = route.method_and_path();
-    let path = path
-        .replace("{topic}", "orders")
-        .replace("{subscription}", "mail")
-        .replace("{id}", "999999");
-    let body = if method == "GET" || method == "DELETE" {
-        ""
-    } else {
-        "{}"
-    };
+    let path = path.replace("{topic}", "orders").replace("{subscription}", "mail").replace("{id}", "999999");
+    let body = if method == "GET" || method == "DELETE" { "" } else { "{}" };
     client.send(method, &path, body).await.status
 }
 
@@ -39,48 +32,26 @@ async fn every_route_asks_for_its_role(base: Base) {
             continue;
         };
         let name = route.name;
-        assert_eq!(
-            call(&world.anybody(), &route).await,
-            401,
-            "{name} without a key"
-        );
-        assert_eq!(
-            call(&world.anybody().key("pk_wrong"), &route).await,
-            401,
-            "{name} with a wrong key"
-        );
-        assert_eq!(
-            call(&world.root().tenant("nobody"), &route).await,
-            404,
-            "{name} for nobody"
-        );
+        assert_eq!(call(&world.anybody(), &route).await, 401, "{name} without a key");
+        assert_eq!(call(&world.anybody().key("pk_wrong"), &route).await, 401, "{name} with a wrong key");
+        assert_eq!(call(&world.root().tenant("nobody"), &route).await, 404, "{name} for nobody");
         for (role, word, client) in &callers {
             let status = call(client, &route).await;
             assert_eq!(status == 403, *role < needed, "{name} as {word}: {status}");
             assert!(status != 401 && status < 500, "{name} as {word}: {status}");
             let elsewhere = call(&client.tenant("other"), &route).await;
-            assert_eq!(
-                elsewhere == 403,
-                *role < Role::Ops,
-                "{name} as {word} elsewhere: {elsewhere}"
-            );
+            assert_eq!(elsewhere == 403, *role < Role::Ops, "{name} as {word} elsewhere: {elsewhere}");
         }
     }
 }
 
 async fn a_public_listener_guards_health_and_metrics(base: Base) {
-    let settings = Settings {
-        guard_ops: true,
-        ..Settings::default()
-    };
+    let settings = Settings { guard_ops: true, ..Settings::default() };
     let world = World::start(base, ClockMode::Manual, settings).await;
     let viewer = world.key(&world.root(), "viewer").await;
-    for (path, as_viewer) in [
-        ("/health", 403),
-        ("/metrics", 403),
-        ("/health/live", 200),
-        ("/health/ready", 200),
-    ] {
+    for (path, as_viewer) in
+        [("/health", 403), ("/metrics", 403), ("/health/live", 200), ("/health/ready", 200)]
+    {
         assert_eq!(world.anybody().get(path).await.status, 401, "{path}");
         assert_eq!(viewer.get(path).await.status, as_viewer, "{path}");
         assert_eq!(world.root().get(path).await.status, 200, "{path}");

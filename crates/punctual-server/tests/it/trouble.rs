@@ -20,9 +20,7 @@ async fn a_write_once_begun_is_finished(base: Base) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), arrived)
-        .await
-        .expect("the event is there");
+    tokio::time::timeout(Duration::from_secs(5), arrived).await.expect("the event is there");
 }
 
 async fn every_item_goes_to_one_worker(base: Base) {
@@ -38,16 +36,11 @@ async fn every_item_goes_to_one_worker(base: Base) {
             let ask = json!({"owner": format!("worker-{n}"), "limit": 7});
             let mut seen = Vec::new();
             loop {
-                let items = root
-                    .does("/api/queues/orders/claim", ask.clone(), 200)
-                    .await["items"]
-                    .clone();
+                let items = root.does("/api/queues/orders/claim", ask.clone(), 200).await["items"].clone();
                 if items == json!([]) {
                     return seen;
                 }
-                let done = root
-                    .does("/api/queues/orders/ack", json!({"items": items}), 200)
-                    .await;
+                let done = root.does("/api/queues/orders/ack", json!({"items": items}), 200).await;
                 let done = done["items"].as_array().unwrap().clone();
                 assert!(done.iter().all(|i| i["outcome"] == "Done"), "{done:?}");
                 seen.extend(done.iter().map(|i| i["id"].as_str().unwrap().to_owned()));
@@ -58,10 +51,7 @@ async fn every_item_goes_to_one_worker(base: Base) {
     for worker in workers {
         all.extend(worker.await.unwrap());
     }
-    assert_eq!(
-        (all.len(), all.iter().collect::<HashSet<_>>().len()),
-        (200, 200)
-    );
+    assert_eq!((all.len(), all.iter().collect::<HashSet<_>>().len()), (200, 200));
 }
 
 /// PLT-25: while the database is away, the server lives on, is not ready, and says when to come back.
@@ -69,11 +59,7 @@ async fn every_item_goes_to_one_worker(base: Base) {
 #[ignore = "slow"]
 async fn plt_25_a_database_that_is_away_is_503() {
     let cluster = Cluster::start(&Options::fast()).unwrap();
-    let engine = Engine::builder(cluster.url("postgres"))
-        .pool_size(2)
-        .open()
-        .await
-        .unwrap();
+    let engine = Engine::builder(cluster.url("postgres")).pool_size(2).open().await.unwrap();
     let world = World::serve(engine, Settings::default()).await;
     publish(&world.root(), "orders").await;
     drop(cluster);
@@ -81,22 +67,11 @@ async fn plt_25_a_database_that_is_away_is_503() {
     let reply = world.root().post("/api/events", event).await;
     reply.problem(503);
     assert_eq!(reply.header("retry-after"), "1");
-    assert!(
-        !reply.text.contains("127.0.0.1"),
-        "the database's own words stay here: {}",
-        reply.text
-    );
+    assert!(!reply.text.contains("127.0.0.1"), "the database's own words stay here: {}", reply.text);
     let health = world.anybody().get("/health").await;
-    assert_eq!(
-        (health.status, &health.json()["database"]["reachable"]),
-        (503, &json!(false))
-    );
+    assert_eq!((health.status, &health.json()["database"]["reachable"]), (503, &json!(false)));
     assert_eq!(world.anybody().get("/health/ready").await.status, 503);
     assert_eq!(world.anybody().get("/health/live").await.status, 200);
     let metrics = world.anybody().get("/metrics").await;
-    assert!(
-        metrics.text.contains("punctual_ready 0"),
-        "{}",
-        metrics.text
-    );
+    assert!(metrics.text.contains("punctual_ready 0"), "{}", metrics.text);
 }

@@ -40,12 +40,7 @@ impl World {
 
     pub async fn start(base: Base, clock: ClockMode, settings: Settings) -> Self {
         let url = place(base).await;
-        let engine = Engine::builder(url)
-            .pool_size(4)
-            .clock(clock)
-            .open()
-            .await
-            .unwrap();
+        let engine = Engine::builder(url).pool_size(4).clock(clock).open().await.unwrap();
         engine.start();
         Self::serve(engine, settings).await
     }
@@ -53,15 +48,8 @@ impl World {
     pub async fn serve(engine: Engine, settings: Settings) -> Self {
         let root_key = Some(ROOT_KEY.to_owned());
         let dev = engine.clock() == ClockMode::Manual;
-        let settings = Arc::new(Settings {
-            root_key,
-            dev,
-            ..settings
-        });
-        let router = http::router(App {
-            engine: engine.clone(),
-            settings,
-        });
+        let settings = Arc::new(Settings { root_key, dev, ..settings });
+        let router = http::router(App { engine: engine.clone(), settings });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -80,29 +68,19 @@ impl World {
 
     /// Makes a tenant; answers the root key's client for it.
     pub async fn tenant(&self, slug: &str) -> Client {
-        self.root()
-            .does("/api/tenants", json!({"slug": slug, "name": slug}), 201)
-            .await;
+        self.root().does("/api/tenants", json!({"slug": slug, "name": slug}), 201).await;
         self.root().tenant(slug)
     }
 
     /// Makes a key in the client's tenant; answers a client that uses it.
     pub async fn key(&self, maker: &Client, role: &str) -> Client {
-        let made = maker
-            .does(
-                "/api/keys",
-                json!({"name": format!("the {role}"), "role": role}),
-                201,
-            )
-            .await;
+        let made = maker.does("/api/keys", json!({"name": format!("the {role}"), "role": role}), 201).await;
         self.anybody().key(made["key"].as_str().unwrap())
     }
 
     /// Moves the manual clock.
     pub async fn advance(&self, by: &str) -> Value {
-        self.root()
-            .does("/dev/clock", json!({"advance": by}), 200)
-            .await
+        self.root().does("/dev/clock", json!({"advance": by}), 200).await
     }
 }
 
@@ -137,13 +115,7 @@ pub async fn publish(client: &Client, topic: &str) -> String {
 /// Claims what is due in a topic.
 pub async fn claim(client: &Client, topic: &str) -> Vec<Value> {
     let path = format!("/api/queues/{topic}/claim");
-    let answer = client
-        .does(
-            &path,
-            json!({"owner": "worker-1", "leaseSeconds": 30, "limit": 10}),
-            200,
-        )
-        .await;
+    let answer = client.does(&path, json!({"owner": "worker-1", "leaseSeconds": 30, "limit": 10}), 200).await;
     answer["items"].as_array().unwrap().clone()
 }
 

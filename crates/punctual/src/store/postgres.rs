@@ -186,8 +186,7 @@ impl PostgresTx {
         let values: Vec<Vec<&(dyn ToSql + Sync)>> =
             all.iter().map(|(_, row)| row.iter().map(|v| v as _).collect()).collect();
         let asked = statements.iter().zip(&values).map(|(s, v)| self.client.query(s, v));
-        let (answers, committed) =
-            tokio::join!(try_join_all(asked), self.client.batch_execute("commit"));
+        let (answers, committed) = tokio::join!(try_join_all(asked), self.client.batch_execute("commit"));
         self.state = State::Committed;
         let answers = answers.map_err(trouble)?;
         committed.map_err(commit_trouble)?;

@@ -62,10 +62,7 @@ impl TemporaryStore {
     /// When there is no place for one, such as without PostgreSQL's server programs.
     pub async fn new(backend: Backend) -> Result<Self> {
         let place = Place::migrated(backend).await?;
-        Ok(Self {
-            store: place.open().await?,
-            place,
-        })
+        Ok(Self { store: place.open().await?, place })
     }
 
     /// A store in a SQLite file.
@@ -207,11 +204,7 @@ async fn prepare(store: &Store) -> Result<()> {
 }
 
 fn fresh_name() -> String {
-    format!(
-        "punctual_test_{}_{}",
-        std::process::id(),
-        random::hex::<6>()
-    )
+    format!("punctual_test_{}_{}", std::process::id(), random::hex::<6>())
 }
 
 #[cfg(feature = "sqlite")]
@@ -221,14 +214,9 @@ fn file() -> Result<Place> {
     let disk = std::env::temp_dir().join(fresh_name());
     let made = std::fs::create_dir(&memory).map(|()| memory);
     let folder = made.or_else(|_| std::fs::create_dir_all(&disk).map(|()| disk));
-    let folder =
-        folder.map_err(|e| Error::Config(format!("no temporary folder can be made: {e}")))?;
+    let folder = folder.map_err(|e| Error::Config(format!("no temporary folder can be made: {e}")))?;
     let url = format!("sqlite:{}", folder.join(FILE).display());
-    Ok(Place {
-        backend: Backend::Sqlite,
-        url,
-        remains: folder,
-    })
+    Ok(Place { backend: Backend::Sqlite, url, remains: folder })
 }
 
 /// The database that PostgreSQL stores are copied from.
@@ -265,11 +253,7 @@ async fn database(template: &str) -> Result<Place> {
     let mut statements: Vec<String> = left_behind().drain(..).map(drop_database).collect();
     statements.push(format!("create database {name} template {template}"));
     postgres::run(&cluster.url("postgres"), &statements).await?;
-    Ok(Place {
-        backend: Backend::Postgres,
-        url: cluster.url(&name),
-        remains: PathBuf::from(name),
-    })
+    Ok(Place { backend: Backend::Postgres, url: cluster.url(&name), remains: PathBuf::from(name) })
 }
 
 #[cfg(feature = "postgres")]
@@ -279,9 +263,7 @@ fn drop_database(name: String) -> String {
 
 #[cfg(feature = "postgres")]
 fn left_behind() -> std::sync::MutexGuard<'static, Vec<String>> {
-    LEFT_BEHIND
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    LEFT_BEHIND.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Drop for Place {

@@ -48,19 +48,12 @@ pub struct Tried {
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let mut which = Which {
-        after: page.after_id()?,
-        ..Which::default()
-    };
+    let mut which = Which { after: page.after_id()?, ..Which::default() };
     let mut problems = Problems::default();
     which.narrow(page.filter("topic"), page.filter("subscription"));
     which.check("", &mut problems);
     problems.into_result()?;
-    let letters = app
-        .engine
-        .store()
-        .dead_letters(caller.tenant, which, page.limit + 1)
-        .await?;
+    let letters = app.engine.store().dead_letters(caller.tenant, which, page.limit + 1).await?;
     let letters = letters.into_iter().map(shown).collect();
     Ok(Json(page.list(letters, |letter: &Shown| letter.id.clone())))
 }
@@ -70,19 +63,9 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// # Errors
 /// 404 when this tenant has none of that id.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    let which = Which {
-        ids: Some(vec![DeadLetterId(id.0)]),
-        ..Which::default()
-    };
-    let letter = app
-        .engine
-        .store()
-        .dead_letters(caller.tenant, which, 1)
-        .await?
-        .pop();
-    letter
-        .map(|l| Json(shown(l)))
-        .ok_or_else(|| id.not_found("dead letter"))
+    let which = Which { ids: Some(vec![DeadLetterId(id.0)]), ..Which::default() };
+    let letter = app.engine.store().dead_letters(caller.tenant, which, 1).await?.pop();
+    letter.map(|l| Json(shown(l))).ok_or_else(|| id.not_found("dead letter"))
 }
 
 /// A filter that a list and a replay share. Topics may also be written as Service Bus
@@ -96,10 +79,7 @@ impl Narrow for Which {
     fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>) {
         let path = topic.map(|t| t.strip_suffix("/$deadletterqueue").unwrap_or(t));
         let (topic, within) = match path.and_then(|p| p.split_once('/')) {
-            Some((topic, rest)) => (
-                Some(topic),
-                Some(rest.strip_prefix("subscriptions/").unwrap_or(rest)),
-            ),
+            Some((topic, rest)) => (Some(topic), Some(rest.strip_prefix("subscriptions/").unwrap_or(rest))),
             None => (path, None),
         };
         self.topic = topic.map(str::to_owned);
@@ -123,10 +103,7 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, true).await?;
     app.engine.wake();
-    Ok(Json(told(
-        &ids,
-        if dry_run { "wouldReplay" } else { "replayed" },
-    )))
+    Ok(Json(told(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
 }
 
 /// `POST /api/dead-letters/purge`
@@ -137,10 +114,7 @@ pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answ
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, false).await?;
     app.engine.wake();
-    Ok(Json(told(
-        &ids,
-        if dry_run { "wouldPurge" } else { "purged" },
-    )))
+    Ok(Json(told(&ids, if dry_run { "wouldPurge" } else { "purged" })))
 }
 
 /// Each transaction moves a bounded number; this goes on until all are moved. It goes
@@ -171,10 +145,7 @@ async fn all(
 
 fn told(ids: &[DeadLetterId], verb: &str) -> Value {
     let list: Value = ids.iter().map(ToString::to_string).collect();
-    Value::Object(Map::from_iter([
-        (verb.to_owned(), ids.len().into()),
-        ("ids".to_owned(), list),
-    ]))
+    Value::Object(Map::from_iter([(verb.to_owned(), ids.len().into()), ("ids".to_owned(), list)]))
 }
 
 fn read_which(input: &Input) -> Answer<(Which, bool)> {
@@ -205,9 +176,7 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
 fn read_ids(ids: &[Value], problems: &mut Problems) -> Vec<DeadLetterId> {
     let mut read = Vec::with_capacity(ids.len());
     for (n, value) in ids.iter().enumerate() {
-        let number = value
-            .as_i64()
-            .or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+        let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
         match number {
             Some(id) => read.push(DeadLetterId(id)),
             None => problems.push(format!("ids[{n}]"), "is not the id of a dead letter"),
@@ -235,13 +204,7 @@ fn shown(letter: DeadLetter) -> Shown {
 }
 
 fn tried(a: Attempt) -> Tried {
-    Tried {
-        number: a.number,
-        at: a.at,
-        owner: a.owner,
-        outcome: a.outcome,
-        error: a.error,
-    }
+    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error: a.error }
 }
 
 #[cfg(test)]
@@ -254,11 +217,7 @@ mod tests {
             ("orders", Some("orders"), None),
             ("orders/mail", Some("orders"), Some("mail")),
             ("orders/$deadletterqueue", Some("orders"), None),
-            (
-                "orders/subscriptions/mail/$deadletterqueue",
-                Some("orders"),
-                Some("mail"),
-            ),
+            ("orders/subscriptions/mail/$deadletterqueue", Some("orders"), Some("mail")),
         ];
         for (text, topic, subscription) in cases {
             let mut which = Which::default();

@@ -16,8 +16,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
 use punctual::{
-    ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems,
-    Timestamp,
+    ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -74,13 +73,7 @@ pub async fn publish(
     let enqueued = app.engine.enqueue(caller.tenant, messages).await?;
     route_at_once(&app.engine).await?;
     let published = published(&enqueued, &mut warnings);
-    Ok((
-        StatusCode::ACCEPTED,
-        Json(Published {
-            warnings: warnings.0,
-            ..published
-        }),
-    ))
+    Ok((StatusCode::ACCEPTED, Json(Published { warnings: warnings.0, ..published })))
 }
 
 /// On a manual clock nothing runs by itself, so work is made claimable before the answer.
@@ -99,20 +92,12 @@ fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()
         vec![serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?]
     };
     if items.len() > limits::BATCH_ITEMS_MAX {
-        let said = format!(
-            "{} events, at most {} are allowed",
-            items.len(),
-            limits::BATCH_ITEMS_MAX
-        );
+        let said = format!("{} events, at most {} are allowed", items.len(), limits::BATCH_ITEMS_MAX);
         return Err(punctual::Error::invalid("", said).into());
     }
     let all_cloud = input.media_type.starts_with("application/cloudevents");
     for (n, item) in items.iter().enumerate() {
-        let at = if items.len() == 1 {
-            String::new()
-        } else {
-            format!("[{n}]")
-        };
+        let at = if items.len() == 1 { String::new() } else { format!("[{n}]") };
         if let Some(draft) = draft(item, at, publisher, reading) {
             if all_cloud || cloud::is_one(&draft.fields) {
                 let (message, at) = cloud::read(draft, reading);
@@ -127,22 +112,12 @@ fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()
 }
 
 /// Takes an event apart; its content stays as it was written, to the last digit.
-fn draft<'a>(
-    item: &'a RawValue,
-    at: String,
-    publisher: &'a str,
-    reading: &mut Reading,
-) -> Option<Draft<'a>> {
+fn draft<'a>(item: &'a RawValue, at: String, publisher: &'a str, reading: &mut Reading) -> Option<Draft<'a>> {
     let Ok(parts) = serde_json::from_str::<BTreeMap<String, &'a RawValue>>(item.get()) else {
         reading.problems.push(at, "must be an object");
         return None;
     };
-    let mut draft = Draft {
-        fields: Map::new(),
-        content: None,
-        at,
-        publisher,
-    };
+    let mut draft = Draft { fields: Map::new(), content: None, at, publisher };
     for (name, value) in parts {
         let is_content = name == "payload" || name == "data";
         if is_content && value.get().len() < SHALLOW_BYTES {
@@ -152,20 +127,14 @@ fn draft<'a>(
         match serde_json::from_str(value.get()) {
             Ok(_) if is_content => draft.content = Some(value),
             Ok(value) => drop(draft.fields.insert(name, value)),
-            Err(e) => reading
-                .problems
-                .push(join(&draft.at, &name), format!("cannot be read: {e}")),
+            Err(e) => reading.problems.push(join(&draft.at, &name), format!("cannot be read: {e}")),
         }
     }
     Some(draft)
 }
 
 fn join(at: &str, name: &str) -> String {
-    if at.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{at}.{name}")
-    }
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
 }
 
 impl Reading {
@@ -176,11 +145,7 @@ impl Reading {
         let large = message.payload.len() > limits::PAYLOAD_BYTES_MAX;
         for problem in found.0 {
             let is_size = large && problem.path == "payload";
-            let list = if is_size {
-                &mut self.too_large
-            } else {
-                &mut self.problems
-            };
+            let list = if is_size { &mut self.too_large } else { &mut self.problems };
             list.push(join(at, name(&problem.path)), problem.message);
         }
         self.messages.push(message);
@@ -199,33 +164,18 @@ impl Reading {
 }
 
 fn published(enqueued: &[Enqueued], warnings: &mut Problems) -> Published {
-    let accepted = enqueued
-        .iter()
-        .filter(|e| matches!(e, Enqueued::New(_)))
-        .count();
+    let accepted = enqueued.iter().filter(|e| matches!(e, Enqueued::New(_))).count();
     for (n, one) in enqueued.iter().enumerate() {
         if matches!(one, Enqueued::Duplicate { same: false, .. }) {
-            let path = if enqueued.len() == 1 {
-                String::new()
-            } else {
-                format!("[{n}]")
-            };
+            let path = if enqueued.len() == 1 { String::new() } else { format!("[{n}]") };
             warnings.push(
                 path,
                 "this id was admitted before with other content, which stands; this one is dropped",
             );
         }
     }
-    let ids = enqueued
-        .iter()
-        .map(|e| e.id().map(|id| id.to_string()))
-        .collect();
-    Published {
-        accepted,
-        duplicates: enqueued.len() - accepted,
-        ids,
-        warnings: Vec::new(),
-    }
+    let ids = enqueued.iter().map(|e| e.id().map(|id| id.to_string())).collect();
+    Published { accepted, duplicates: enqueued.len() - accepted, ids, warnings: Vec::new() }
 }
 
 /// A message as it is shown.
@@ -250,14 +200,8 @@ pub struct Shown {
 /// # Errors
 /// 404 when this tenant has no such message.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    let message = app
-        .engine
-        .store()
-        .message(caller.tenant, MessageId(id.0))
-        .await?;
-    message
-        .map(|m| Json(shown(m)))
-        .ok_or_else(|| id.not_found("event"))
+    let message = app.engine.store().message(caller.tenant, MessageId(id.0)).await?;
+    message.map(|m| Json(shown(m))).ok_or_else(|| id.not_found("event"))
 }
 
 fn shown(m: Message) -> Shown {

@@ -45,22 +45,12 @@ pub async fn create(
 ) -> Answer<(StatusCode, Extension<Keep>, Json<Made>)> {
     let (name, role, expires_at) = read_key(&input)?;
     if role > caller.role {
-        let said = format!(
-            "a key of role `{}` cannot make one of role `{}`",
-            caller.role.word(),
-            role.word()
-        );
+        let said =
+            format!("a key of role `{}` cannot make one of role `{}`", caller.role.word(), role.word());
         return Err(Failure::forbidden(said));
     }
-    let (key, secret) = app
-        .engine
-        .store()
-        .create_key(caller.tenant, &name, role, expires_at)
-        .await?;
-    let mut made = Made {
-        shown: shown(key),
-        key: None,
-    };
+    let (key, secret) = app.engine.store().create_key(caller.tenant, &name, role, expires_at).await?;
+    let mut made = Made { shown: shown(key), key: None };
     // What is kept for a repeated request has no secret in it.
     let keep = Keep(serde_json::to_string(&made).unwrap_or_default());
     made.key = Some(secret);
@@ -89,11 +79,7 @@ fn read_key(input: &Input) -> Answer<(String, Role, Option<Timestamp>)> {
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
     let after = KeyId(page.after_id()?);
-    let keys = app
-        .engine
-        .store()
-        .keys(caller.tenant, after, page.limit + 1)
-        .await?;
+    let keys = app.engine.store().keys(caller.tenant, after, page.limit + 1).await?;
     let keys = keys.into_iter().map(shown).collect();
     Ok(Json(page.list(keys, |key: &Shown| key.id.clone())))
 }
@@ -103,16 +89,8 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// # Errors
 /// 404 when this tenant has no such key.
 pub async fn revoke(State(app): State<App>, caller: Caller, id: Id) -> Answer<StatusCode> {
-    let revoked = app
-        .engine
-        .store()
-        .revoke_key(caller.tenant, KeyId(id.0))
-        .await?;
-    if revoked {
-        Ok(StatusCode::NO_CONTENT)
-    } else {
-        Err(id.not_found("key"))
-    }
+    let revoked = app.engine.store().revoke_key(caller.tenant, KeyId(id.0)).await?;
+    if revoked { Ok(StatusCode::NO_CONTENT) } else { Err(id.not_found("key")) }
 }
 
 fn shown(key: ApiKey) -> Shown {

@@ -52,10 +52,7 @@ impl Place {
             check_name(subscription, "subscription", &mut problems);
         }
         problems.into_result()?;
-        Ok(Self {
-            topic: topic.into(),
-            subscription: subscription.into(),
-        })
+        Ok(Self { topic: topic.into(), subscription: subscription.into() })
     }
 
     /// Whether it is the topic's own queue.
@@ -71,11 +68,7 @@ impl Place {
     }
 
     fn name(&self) -> String {
-        if self.is_own() {
-            self.topic.clone()
-        } else {
-            format!("{}/{}", self.topic, self.subscription)
-        }
+        if self.is_own() { self.topic.clone() } else { format!("{}/{}", self.topic, self.subscription) }
     }
 }
 
@@ -106,17 +99,10 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     route_waiting(&app.engine).await?;
     let all = app.engine.store().queues(caller.tenant).await?;
     let after = page.after().unwrap_or_default().to_owned();
-    let left = all
-        .into_iter()
-        .filter(|q| after.is_empty() || position(&q.lane) > after);
-    let shown = page.list(left.take(page.limit + 1).collect(), |q: &QueueState| {
-        position(&q.lane)
-    });
+    let left = all.into_iter().filter(|q| after.is_empty() || position(&q.lane) > after);
+    let shown = page.list(left.take(page.limit + 1).collect(), |q: &QueueState| position(&q.lane));
     let items = shown.items.into_iter().map(show_state).collect();
-    Ok(Json(List {
-        items,
-        next_cursor: shown.next_cursor,
-    }))
+    Ok(Json(List { items, next_cursor: shown.next_cursor }))
 }
 
 /// Queues are listed by topic and subscription; no name has a control character in it.
@@ -135,12 +121,8 @@ pub async fn show(State(app): State<App>, caller: Caller, place: Place) -> Answe
 
 async fn find(app: &App, tenant: Tenant, place: &Place) -> Answer<Shown> {
     let all = app.engine.store().queues(tenant).await?;
-    let is_it =
-        |q: &QueueState| q.lane.topic == place.topic && q.lane.subscription == place.subscription;
-    all.into_iter()
-        .find(is_it)
-        .map(show_state)
-        .ok_or_else(|| place.not_found())
+    let is_it = |q: &QueueState| q.lane.topic == place.topic && q.lane.subscription == place.subscription;
+    all.into_iter().find(is_it).map(show_state).ok_or_else(|| place.not_found())
 }
 
 /// `PUT /api/queues/{topic}`: what is left out stays, what is null goes to its default.
@@ -163,13 +145,7 @@ pub async fn change(
 /// # Errors
 /// 422 for what is not a topic.
 pub async fn pause(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
-    set(
-        &app,
-        &caller,
-        &place,
-        Map::from_iter([("paused".into(), json!(true))]),
-    )
-    .await
+    set(&app, &caller, &place, Map::from_iter([("paused".into(), json!(true))])).await
 }
 
 /// `POST /api/queues/{topic}/resume`
@@ -177,26 +153,12 @@ pub async fn pause(State(app): State<App>, caller: Caller, place: Place) -> Answ
 /// # Errors
 /// 422 for what is not a topic.
 pub async fn resume(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
-    set(
-        &app,
-        &caller,
-        &place,
-        Map::from_iter([("paused".into(), json!(false))]),
-    )
-    .await
+    set(&app, &caller, &place, Map::from_iter([("paused".into(), json!(false))])).await
 }
 
-async fn set(
-    app: &App,
-    caller: &Caller,
-    place: &Place,
-    change: Map<String, Value>,
-) -> Answer<Json<Shown>> {
+async fn set(app: &App, caller: &Caller, place: &Place, change: Map<String, Value>) -> Answer<Json<Shown>> {
     own(place)?;
-    app.engine
-        .store()
-        .set_queue(caller.tenant, &place.topic, change)
-        .await?;
+    app.engine.store().set_queue(caller.tenant, &place.topic, change).await?;
     app.engine.wake();
     find(app, caller.tenant, place).await.map(Json)
 }
@@ -205,20 +167,11 @@ fn own(place: &Place) -> Answer<()> {
     if place.is_own() {
         return Ok(());
     }
-    Err(Failure::conflict(
-        "a subscription's settings are its own; change the subscription",
-    ))
+    Err(Failure::conflict("a subscription's settings are its own; change the subscription"))
 }
 
 fn show_state(state: QueueState) -> Shown {
-    let QueueState {
-        lane,
-        waiting,
-        due,
-        behind_their_key,
-        dead,
-        oldest_due,
-    } = state;
+    let QueueState { lane, waiting, due, behind_their_key, dead, oldest_due } = state;
     let patience = lane.settings.patience();
     Shown {
         topic: lane.topic,

@@ -43,10 +43,7 @@ pub async fn create(State(app): State<App>, input: Input) -> Answer<(StatusCode,
     };
     let locale = new.default_locale.as_deref().unwrap_or_default();
     if locale.chars().count() > LOCALE_CHARS_MAX || locale.chars().any(char::is_control) {
-        read.wrong(
-            "defaultLocale",
-            "must be a language tag such as `en` or `pt-BR`",
-        );
+        read.wrong("defaultLocale", "must be a language tag such as `en` or `pt-BR`");
     }
     if new.name.chars().any(char::is_control) {
         read.wrong("name", "must not contain control characters");
@@ -61,15 +58,9 @@ pub async fn create(State(app): State<App>, input: Input) -> Answer<(StatusCode,
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>>> {
-    let rows = app
-        .engine
-        .store()
-        .tenants(page.after_id()?, page.limit + 1)
-        .await?;
+    let rows = app.engine.store().tenants(page.after_id()?, page.limit + 1).await?;
     let rows = rows.into_iter().map(shown).collect();
-    Ok(Json(
-        page.list(rows, |tenant: &Shown| tenant.id.to_string()),
-    ))
+    Ok(Json(page.list(rows, |tenant: &Shown| tenant.id.to_string())))
 }
 
 fn shown(row: TenantRow) -> Shown {

@@ -81,29 +81,18 @@ pub async fn claim(
     hangup: Hangup,
     input: Input,
 ) -> Answer<Json<Items<ClaimedItem>>> {
-    let known = app
-        .engine
-        .store()
-        .lane(caller.tenant, &place.topic, &place.subscription)
-        .await?;
+    let known = app.engine.store().lane(caller.tenant, &place.topic, &place.subscription).await?;
     if known.is_none() && !place.is_own() {
         return Err(place.not_found());
     }
     let ask = read_ask(&input)?;
     let lane = match known {
         Some(lane) if lane.declared || !place.is_own() => lane,
-        _ => {
-            app.engine
-                .store()
-                .declare_queue(caller.tenant, &place.topic)
-                .await?
-        }
+        _ => app.engine.store().declare_queue(caller.tenant, &place.topic).await?,
     };
     let catch = claim_waiting(&app, &lane, &ask, &hangup).await?;
     let until = catch.lease_until;
-    Ok(Json(Items {
-        items: catch.items.into_iter().map(|c| claimed(c, until)).collect(),
-    }))
+    Ok(Json(Items { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
 }
 
 fn read_ask(input: &Input) -> Answer<Ask> {
@@ -113,25 +102,17 @@ fn read_ask(input: &Input) -> Answer<Ask> {
     read.only(&["owner", "leaseSeconds", "limit", "waitSeconds"]);
     let owner = read.need_name("owner");
     let most = u64::try_from(limits::CLAIM_ITEMS_MAX).unwrap_or(u64::MAX);
-    let limit = read
-        .whole("limit", 1..=most)
-        .and_then(|n| usize::try_from(n).ok());
+    let limit = read.whole("limit", 1..=most).and_then(|n| usize::try_from(n).ok());
     let wait = read.whole("waitSeconds", 0..=WAIT_SECONDS_MAX).unwrap_or(0);
     let lease = lease(&mut read);
     problems.into_result()?;
     let limit = limit.unwrap_or(limits::CLAIM_ITEMS_DEFAULT);
-    Ok(Ask {
-        owner,
-        lease,
-        limit,
-        wait: Duration::from_secs(wait),
-    })
+    Ok(Ask { owner, lease, limit, wait: Duration::from_secs(wait) })
 }
 
 fn lease(read: &mut Fields<'_, '_>) -> Duration {
     let range = limits::LEASE_MIN.as_secs()..=limits::LEASE_MAX.as_secs();
-    read.whole("leaseSeconds", range)
-        .map_or(limits::LEASE_DEFAULT, Duration::from_secs)
+    read.whole("leaseSeconds", range).map_or(limits::LEASE_DEFAULT, Duration::from_secs)
 }
 
 /// Claims, and waits for work if there is none. It listens before it looks, so that nothing
@@ -158,16 +139,8 @@ async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, hangup: &Hangup) -> An
 async fn claim_now(app: &App, lane: LaneId, ask: &Ask) -> Answer<Catch> {
     let store = app.engine.store();
     loop {
-        let take = Take {
-            lane,
-            since: Timestamp::MIN,
-            quota: ask.limit,
-        };
-        let wish = Wish {
-            owner: ask.owner.clone(),
-            lease: ask.lease,
-            takes: vec![take],
-        };
+        let take = Take { lane, since: Timestamp::MIN, quota: ask.limit };
+        let wish = Wish { owner: ask.owner.clone(), lease: ask.lease, takes: vec![take] };
         let catch = store.claim(wish).await?;
         // Followers of a busy key leave the queue without being handed out: look behind them.
         let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
@@ -184,11 +157,7 @@ async fn until_due(app: &App, lane: LaneId) -> Answer<Duration> {
     let first = view.lanes.first().filter(|s| s.lane == lane && !s.paused);
     let wait = first.map_or(LOOK_AGAIN, |s| s.first_due.since(view.now));
     let moves = app.engine.clock() == ClockMode::System;
-    Ok(if moves {
-        wait.clamp(LOOK_MIN, LOOK_AGAIN)
-    } else {
-        LOOK_AGAIN
-    })
+    Ok(if moves { wait.clamp(LOOK_MIN, LOOK_AGAIN) } else { LOOK_AGAIN })
 }
 
 fn claimed(c: Claimed, lease_until: Option<Timestamp>) -> ClaimedItem {
@@ -221,12 +190,7 @@ struct Named {
 ///
 /// # Errors
 /// 404 for an unknown queue, 422 with every problem.
-pub async fn ack(
-    app: State<App>,
-    who: Caller,
-    place: Place,
-    input: Input,
-) -> Answer<Json<Items<Settled>>> {
+pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
     settle(&app, &who, &place, &input, |_| Word::Ack).await
 }
 
@@ -242,9 +206,7 @@ pub async fn abandon(
 ) -> Answer<Json<Items<Settled>>> {
     settle(&app, &who, &place, &input, |item| Word::Abandon {
         error: reason(item),
-        retry: item
-            .duration("retryAfter")
-            .map_or(Retry::Policy, Retry::After),
+        retry: item.duration("retryAfter").map_or(Retry::Policy, Retry::After),
     })
     .await
 }
@@ -253,21 +215,12 @@ pub async fn abandon(
 ///
 /// # Errors
 /// As [`ack`].
-pub async fn fail(
-    app: State<App>,
-    who: Caller,
-    place: Place,
-    input: Input,
-) -> Answer<Json<Items<Settled>>> {
-    settle(&app, &who, &place, &input, |item| Word::Fail {
-        error: reason(item),
-    })
-    .await
+pub async fn fail(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
+    settle(&app, &who, &place, &input, |item| Word::Fail { error: reason(item) }).await
 }
 
 fn reason(item: &mut Fields<'_, '_>) -> String {
-    item.text("error")
-        .unwrap_or_else(|| "the worker gave no reason".into())
+    item.text("error").unwrap_or_else(|| "the worker gave no reason".into())
 }
 
 async fn settle(
@@ -280,28 +233,13 @@ async fn settle(
     let lane = place.lane(app, caller.tenant).await?;
     let (named, _) = read_items(input, word)?;
     let (settlements, order) = by_token(&named);
-    let outcomes = app
-        .engine
-        .store()
-        .settle(settlements, Some(lane.id), random::seed())
-        .await?;
+    let outcomes = app.engine.store().settle(settlements, Some(lane.id), random::seed()).await?;
     app.engine.wake();
     let outcome = |(claim, n): (usize, usize)| {
-        outcomes
-            .get(claim)
-            .and_then(|of| of.get(n))
-            .copied()
-            .unwrap_or(Outcome::NotFound)
+        outcomes.get(claim).and_then(|of| of.get(n)).copied().unwrap_or(Outcome::NotFound)
     };
     let items = named.into_iter().zip(order);
-    Ok(Json(Items {
-        items: items
-            .map(|(n, at)| Settled {
-                id: n.id,
-                outcome: outcome(at),
-            })
-            .collect(),
-    }))
+    Ok(Json(Items { items: items.map(|(n, at)| Settled { id: n.id, outcome: outcome(at) }).collect() }))
 }
 
 /// `POST /api/queues/{topic}/extend`: the lease of every claim that is named.
@@ -317,31 +255,15 @@ pub async fn extend(
     place.lane(&app, caller.tenant).await?;
     let (named, lease) = read_items(&input, |_| Word::Ack)?;
     let tokens: HashSet<Token> = named.iter().map(|n| n.token.clone()).collect();
-    let held = app
-        .engine
-        .store()
-        .extend(tokens.into_iter().collect(), lease)
-        .await?;
+    let held = app.engine.store().extend(tokens.into_iter().collect(), lease).await?;
     let outcome = |token| {
-        if held.contains(token) {
-            Outcome::Done
-        } else {
-            Outcome::LostClaim
-        }
+        if held.contains(token) { Outcome::Done } else { Outcome::LostClaim }
     };
-    let items = named.iter().map(|n| Settled {
-        id: n.id.clone(),
-        outcome: outcome(&n.token),
-    });
-    Ok(Json(Items {
-        items: items.collect(),
-    }))
+    let items = named.iter().map(|n| Settled { id: n.id.clone(), outcome: outcome(&n.token) });
+    Ok(Json(Items { items: items.collect() }))
 }
 
-fn read_items(
-    input: &Input,
-    word: fn(&mut Fields<'_, '_>) -> Word,
-) -> Answer<(Vec<Named>, Duration)> {
+fn read_items(input: &Input, word: fn(&mut Fields<'_, '_>) -> Word) -> Answer<(Vec<Named>, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -349,10 +271,7 @@ fn read_items(
     let lease = lease(&mut read);
     let items = read.list("items");
     if items.is_some_and(|items| items.len() > limits::BATCH_ITEMS_MAX) {
-        read.wrong(
-            "items",
-            format!("has more than {} items", limits::BATCH_ITEMS_MAX),
-        );
+        read.wrong("items", format!("has more than {} items", limits::BATCH_ITEMS_MAX));
         return Err(problems.into());
     }
     let mut named = Vec::new();
@@ -373,12 +292,7 @@ fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> Word) -
     let id = item.id_text("id").unwrap_or_default();
     let message = MessageId(id.parse().unwrap_or(-1));
     let token = Token::from(item.need_name("token"));
-    Named {
-        id,
-        message,
-        token,
-        word: word(item),
-    }
+    Named { id, message, token, word: word(item) }
 }
 
 /// Items under their claims, and where each of them went.
@@ -388,27 +302,18 @@ fn by_token(named: &[Named]) -> (Vec<Settlement>, Vec<(usize, usize)>) {
     let mut order = Vec::with_capacity(named.len());
     for item in named {
         let at = *places.entry(&item.token).or_insert_with(|| {
-            settlements.push(Settlement {
-                token: item.token.clone(),
-                words: Vec::new(),
-            });
+            settlements.push(Settlement { token: item.token.clone(), words: Vec::new() });
             settlements.len() - 1
         });
         order.push((at, settlements[at].words.len()));
-        settlements[at]
-            .words
-            .push((item.message, item.word.clone()));
+        settlements[at].words.push((item.message, item.word.clone()));
     }
     (settlements, order)
 }
 
 impl Place {
     async fn lane(&self, app: &App, tenant: punctual::Tenant) -> Result<Lane, Failure> {
-        let lane = app
-            .engine
-            .store()
-            .lane(tenant, &self.topic, &self.subscription)
-            .await?;
+        let lane = app.engine.store().lane(tenant, &self.topic, &self.subscription).await?;
         lane.ok_or_else(|| self.not_found())
     }
 }

@@ -71,11 +71,7 @@ pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<Ticked>> 
     problems.into_result()?;
     let stepped = app.engine.step().await?;
     app.engine.wake();
-    Ok(Json(Ticked {
-        dispatched: stepped.done,
-        failed: stepped.failed,
-        ..Ticked::default()
-    }))
+    Ok(Json(Ticked { dispatched: stepped.done, failed: stepped.failed, ..Ticked::default() }))
 }
 
 fn manual(app: &App) -> Answer<()> {
@@ -88,10 +84,7 @@ fn manual(app: &App) -> Answer<()> {
 }
 
 async fn now(app: &App) -> Answer<Json<Now>> {
-    Ok(Json(Now {
-        now: app.engine.store().now().await?,
-        clock: "manual",
-    }))
+    Ok(Json(Now { now: app.engine.store().now().await?, clock: "manual" }))
 }
 
 /// Times before 1970 are mistakes, and later ones than the year 9999 cannot be written.
@@ -111,15 +104,9 @@ fn read_way(input: &Input) -> Answer<(Way, bool)> {
     let run = read.flag("run").unwrap_or(true);
     let way = match (read.value("advance").is_some(), read.value("set").is_some()) {
         (true, false) => read.duration("advance").map(Way::Advance),
-        (false, true) => read
-            .time("set")
-            .filter(|to| in_range(*to, &mut read))
-            .map(Way::Set),
+        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(Way::Set),
         _ => {
-            read.wrong(
-                "advance",
-                "say either `advance` (a duration) or `set` (a time)",
-            );
+            read.wrong("advance", "say either `advance` (a duration) or `set` (a time)");
             None
         }
     };

@@ -20,14 +20,7 @@ pub struct Operation {
 }
 
 const fn op(route: &'static str, summary: &'static str, gives: (u16, &'static str)) -> Operation {
-    Operation {
-        route,
-        summary,
-        query: &[],
-        takes: None,
-        body_needed: false,
-        gives,
-    }
+    Operation { route, summary, query: &[], takes: None, body_needed: false, gives }
 }
 
 impl Operation {

@@ -7,8 +7,7 @@ use axum::http::{HeaderMap, HeaderValue};
 /// The same headers, with a basic password as a bearer.
 pub(super) fn as_bearer(headers: &HeaderMap) -> HeaderMap {
     let mut out = headers.clone();
-    let bearer =
-        password(headers).and_then(|key| HeaderValue::try_from(format!("Bearer {key}")).ok());
+    let bearer = password(headers).and_then(|key| HeaderValue::try_from(format!("Bearer {key}")).ok());
     if let Some(bearer) = bearer {
         out.insert(AUTHORIZATION, bearer);
     }
@@ -21,9 +20,7 @@ fn password(headers: &HeaderMap) -> Option<String> {
         return None;
     }
     let plain = String::from_utf8(decode(encoded.trim())?).ok()?;
-    plain
-        .split_once(':')
-        .map(|(_, password)| password.to_owned())
+    plain.split_once(':').map(|(_, password)| password.to_owned())
 }
 
 /// Base64 with the standard letters, padded or not.
@@ -56,13 +53,8 @@ mod tests {
 
     #[test]
     fn base64_is_read() {
-        for (text, want) in [
-            ("", ""),
-            ("Zg==", "f"),
-            ("Zm8=", "fo"),
-            ("Zm9v", "foo"),
-            ("Zm9vYmFy", "foobar"),
-        ] {
+        for (text, want) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYmFy", "foobar")]
+        {
             assert_eq!(decode(text).unwrap(), want.as_bytes());
         }
         assert_eq!(decode("Zm9v!"), None);
@@ -70,10 +62,8 @@ mod tests {
 
     #[test]
     fn a_password_becomes_a_bearer() {
-        let basic = HeaderMap::from_iter([(
-            AUTHORIZATION,
-            HeaderValue::from_static("Basic YW5uYTpwa19hYmM="),
-        )]);
+        let basic =
+            HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Basic YW5uYTpwa19hYmM="))]);
         assert_eq!(as_bearer(&basic)[AUTHORIZATION], "Bearer pk_abc");
         let bearer = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer x"))]);
         assert_eq!(as_bearer(&bearer)[AUTHORIZATION], "Bearer x");

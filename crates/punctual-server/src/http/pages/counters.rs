@@ -15,16 +15,9 @@ pub(super) fn since_start(text: &str) -> BTreeMap<String, f64> {
 
 fn read(line: &str) -> Option<(String, f64)> {
     let (series, value) = line.rsplit_once(' ')?;
-    let (name, labels) = series
-        .split_once('{')
-        .map_or((series, ""), |(name, labels)| (name, labels));
-    let words = name
-        .strip_prefix("punctual_")?
-        .strip_suffix("_total")?
-        .replace('_', " ");
-    let outcome = labels
-        .split_once("outcome=\"")
-        .and_then(|(_, rest)| rest.split('"').next());
+    let (name, labels) = series.split_once('{').map_or((series, ""), |(name, labels)| (name, labels));
+    let words = name.strip_prefix("punctual_")?.strip_suffix("_total")?.replace('_', " ");
+    let outcome = labels.split_once("outcome=\"").and_then(|(_, rest)| rest.split('"').next());
     let name = outcome.map_or_else(|| words.clone(), |outcome| format!("{words}: {outcome}"));
     Some((name, value.parse().ok()?))
 }

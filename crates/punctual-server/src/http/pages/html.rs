@@ -62,10 +62,7 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        assert_eq!(
-            escape("<a href='x'>\"&\""),
-            "&lt;a href=&#39;x&#39;&gt;&quot;&amp;&quot;"
-        );
+        assert_eq!(escape("<a href='x'>\"&\""), "&lt;a href=&#39;x&#39;&gt;&quot;&amp;&quot;");
         assert_eq!(escape("a\u{202e}b\u{0}c"), "ab c");
         assert!(!trouble("<script>").contains("<script>"));
     }

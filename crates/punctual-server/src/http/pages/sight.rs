@@ -54,26 +54,13 @@ impl Sight {
         let (mut queues, mut letters) = (Vec::new(), Vec::new());
         for row in &tenants {
             let slug = || row.slug.clone();
-            queues.extend(
-                store
-                    .queues(row.tenant)
-                    .await?
-                    .into_iter()
-                    .map(|queue| (slug(), queue)),
-            );
-            let dead = store
-                .dead_letters(row.tenant, Which::default(), LETTERS_LOOKED_AT)
-                .await?;
+            queues.extend(store.queues(row.tenant).await?.into_iter().map(|queue| (slug(), queue)));
+            let dead = store.dead_letters(row.tenant, Which::default(), LETTERS_LOOKED_AT).await?;
             letters.extend(dead.into_iter().map(|letter| (slug(), letter)));
         }
         letters.sort_by_key(|(_, letter)| std::cmp::Reverse(letter.died_at));
         letters.truncate(LETTERS_SHOWN);
-        let metrics = app
-            .settings
-            .metrics
-            .as_ref()
-            .map(|m| m.render())
-            .unwrap_or_default();
+        let metrics = app.settings.metrics.as_ref().map(|m| m.render()).unwrap_or_default();
         Ok(Self {
             now: store.now().await?,
             uptime: app.settings.started.0.elapsed(),

@@ -29,11 +29,7 @@ pub(super) fn render(sight: &Sight) -> String {
         sight.now,
         to_the_second(sight.now),
     );
-    let title = if complaints.is_empty() {
-        "Punctual"
-    } else {
-        "Trouble - Punctual"
-    };
+    let title = if complaints.is_empty() { "Punctual" } else { "Trouble - Punctual" };
     frame(title, &main, true)
 }
 
@@ -41,18 +37,11 @@ pub(super) fn render(sight: &Sight) -> String {
 fn to_the_second(at: Timestamp) -> String {
     let text = at.to_string();
     let whole = text.split_once('.').map(|(whole, _)| whole.to_owned());
-    whole
-        .unwrap_or_else(|| text.trim_end_matches('Z').to_owned())
-        .replace('T', " ")
-        + " UTC"
+    whole.unwrap_or_else(|| text.trim_end_matches('Z').to_owned()).replace('T', " ") + " UTC"
 }
 
 fn about(sight: &Sight) -> String {
-    let clock = if sight.clock == ClockMode::Manual {
-        ", on a manual clock"
-    } else {
-        ""
-    };
+    let clock = if sight.clock == ClockMode::Manual { ", on a manual clock" } else { "" };
     let demo = if sight.demo { "demo, " } else { "" };
     format!(
         "{demo}{}, role {}, up for {}{clock}",
@@ -63,11 +52,7 @@ fn about(sight: &Sight) -> String {
 }
 
 fn badge(complaints: &[String]) -> String {
-    let (class, words) = if complaints.is_empty() {
-        ("good", "All well")
-    } else {
-        ("bad", "Trouble")
-    };
+    let (class, words) = if complaints.is_empty() { ("good", "All well") } else { ("bad", "Trouble") };
     format!("<p class=\"badge {class}\">{words}</p>")
 }
 
@@ -75,10 +60,7 @@ fn trouble(complaints: &[String]) -> String {
     if complaints.is_empty() {
         return String::new();
     }
-    let items: String = complaints
-        .iter()
-        .map(|said| format!("<li>{}</li>", escape(said)))
-        .collect();
+    let items: String = complaints.iter().map(|said| format!("<li>{}</li>", escape(said))).collect();
     format!("<ul class=\"bad\" role=\"status\">{items}</ul>\n")
 }
 
@@ -87,32 +69,22 @@ fn section(id: &str, title: &str, body: &str) -> String {
 }
 
 fn figures(sight: &Sight) -> String {
-    let sum =
-        |of: fn(&QueueState) -> i64| sight.queues.iter().map(|(_, queue)| of(queue)).sum::<i64>();
+    let sum = |of: fn(&QueueState) -> i64| sight.queues.iter().map(|(_, queue)| of(queue)).sum::<i64>();
     let census = sight.health.database.as_ref().ok();
     let claims = census.map_or(0, |census| census.open_claims);
     let dead = census.map_or(0, |census| census.dead_letters);
-    let oldest = census
-        .and_then(|census| census.oldest_due)
-        .map(|due| sight.now.since(due));
+    let oldest = census.and_then(|census| census.oldest_due).map(|due| sight.now.since(due));
     let late = oldest.is_some_and(|wait| wait.as_secs() >= LATE_AFTER_SECONDS);
     let wait = oldest.map_or_else(|| "-".into(), |wait| format!("{} ago", words::length(wait)));
     let all = [
         ("Waiting", sum(|q| q.waiting).to_string(), ""),
         ("Due now", sum(|q| q.due).to_string(), ""),
         ("Claims in flight", claims.to_string(), ""),
-        (
-            "Dead letters",
-            dead.to_string(),
-            if dead > 0 { "warn" } else { "" },
-        ),
+        ("Dead letters", dead.to_string(), if dead > 0 { "warn" } else { "" }),
         ("Oldest due", wait, if late { "warn" } else { "" }),
     ];
     let cards = all.map(|(name, value, class)| {
-        format!(
-            "<div class=\"{class}\"><dt>{name}</dt><dd>{}</dd></div>",
-            escape(&value)
-        )
+        format!("<div class=\"{class}\"><dt>{name}</dt><dd>{}</dd></div>", escape(&value))
     });
     format!("<dl class=\"figures\">{}</dl>\n", cards.concat())
 }
@@ -122,16 +94,8 @@ fn queues(sight: &Sight) -> String {
         let how = "punctual emit --topic orders --kind order.placed";
         return format!("<p>No queues yet. The first message makes one: <code>{how}</code></p>");
     }
-    let tenant = if sight.many_tenants {
-        "<th scope=\"col\">Tenant</th>"
-    } else {
-        ""
-    };
-    let rows: String = sight
-        .queues
-        .iter()
-        .map(|(slug, queue)| queue_row(sight, slug, queue))
-        .collect();
+    let tenant = if sight.many_tenants { "<th scope=\"col\">Tenant</th>" } else { "" };
+    let rows: String = sight.queues.iter().map(|(slug, queue)| queue_row(sight, slug, queue)).collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"queues\"><table><thead><tr>\
          <th scope=\"col\">Queue</th>{tenant}<th scope=\"col\" class=\"n\">Waiting</th>\
@@ -142,16 +106,8 @@ fn queues(sight: &Sight) -> String {
 }
 
 fn queue_row(sight: &Sight, slug: &str, queue: &QueueState) -> String {
-    let tenant = if sight.many_tenants {
-        format!("<td>{}</td>", escape(slug))
-    } else {
-        String::new()
-    };
-    let paused = if queue.lane.settings.paused {
-        " <span class=\"tag\">paused</span>"
-    } else {
-        ""
-    };
+    let tenant = if sight.many_tenants { format!("<td>{}</td>", escape(slug)) } else { String::new() };
+    let paused = if queue.lane.settings.paused { " <span class=\"tag\">paused</span>" } else { "" };
     let number = |n: i64| format!("<td class=\"n\">{}</td>", words::count(n, COUNT_MAX));
     let dead = if queue.dead > 0 { " warn" } else { "" };
     format!(
@@ -166,11 +122,7 @@ fn queue_row(sight: &Sight, slug: &str, queue: &QueueState) -> String {
 }
 
 fn queue_name(topic: &str, subscription: &str) -> String {
-    if subscription.is_empty() {
-        topic.to_owned()
-    } else {
-        format!("{topic}/{subscription}")
-    }
+    if subscription.is_empty() { topic.to_owned() } else { format!("{topic}/{subscription}") }
 }
 
 fn moment(at: Option<Timestamp>, now: Timestamp) -> String {
@@ -179,27 +131,15 @@ fn moment(at: Option<Timestamp>, now: Timestamp) -> String {
     };
     let late = now.since(at).as_secs() >= LATE_AFTER_SECONDS;
     let class = if late { " class=\"warn\"" } else { "" };
-    format!(
-        "<td{class}><time datetime=\"{at}\" title=\"{at}\">{}</time></td>",
-        words::from_now(at, now)
-    )
+    format!("<td{class}><time datetime=\"{at}\" title=\"{at}\">{}</time></td>", words::from_now(at, now))
 }
 
 fn letters(sight: &Sight) -> String {
     if sight.letters.is_empty() {
-        return "<p>None. What runs out of attempts stays here until it is replayed or purged.</p>"
-            .into();
+        return "<p>None. What runs out of attempts stays here until it is replayed or purged.</p>".into();
     }
-    let rows: String = sight
-        .letters
-        .iter()
-        .map(|(slug, letter)| letter_row(sight, slug, letter))
-        .collect();
-    let tenant = if sight.many_tenants {
-        "<th scope=\"col\">Tenant</th>"
-    } else {
-        ""
-    };
+    let rows: String = sight.letters.iter().map(|(slug, letter)| letter_row(sight, slug, letter)).collect();
+    let tenant = if sight.many_tenants { "<th scope=\"col\">Tenant</th>" } else { "" };
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"dead\"><table><thead><tr>\
          <th scope=\"col\" class=\"n\">Id</th><th scope=\"col\">Queue</th>{tenant}<th scope=\"col\">Kind</th>\
@@ -210,11 +150,7 @@ fn letters(sight: &Sight) -> String {
 }
 
 fn letter_row(sight: &Sight, slug: &str, letter: &DeadLetter) -> String {
-    let tenant = if sight.many_tenants {
-        format!("<td>{}</td>", escape(slug))
-    } else {
-        String::new()
-    };
+    let tenant = if sight.many_tenants { format!("<td>{}</td>", escape(slug)) } else { String::new() };
     let error: String = letter.error.chars().take(ERROR_CHARS).collect();
     let at = letter.died_at;
     format!(
@@ -289,10 +225,7 @@ mod tests {
     #[test]
     fn moments_are_shown_to_the_second() {
         for text in ["2026-05-14T05:13:00.25Z", "2026-05-14T05:13:00Z"] {
-            assert_eq!(
-                to_the_second(Timestamp::parse(text).unwrap()),
-                "2026-05-14 05:13:00 UTC"
-            );
+            assert_eq!(to_the_second(Timestamp::parse(text).unwrap()), "2026-05-14 05:13:00 UTC");
         }
     }
 

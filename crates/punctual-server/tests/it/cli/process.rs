@@ -1,11 +1,6 @@
 //! Running the binary.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::disallowed_methods,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
 use punctual::base::random;
 use serde_json::Value;
@@ -38,16 +33,10 @@ impl Place {
     /// The binary, with nothing of the caller's environment that would change what it does.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        for name in std::env::vars()
-            .map(|(name, _)| name)
-            .filter(|name| name.starts_with("PUNCTUAL_"))
-        {
+        for name in std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("PUNCTUAL_")) {
             command.env_remove(name);
         }
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .stdin(Stdio::null());
+        command.args(arguments).current_dir(&self.0).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -55,8 +44,7 @@ impl Place {
     /// Runs a command on the test's own database.
     pub fn run(&self, arguments: &[&str]) -> Said {
         let database = self.database();
-        self.command(&[arguments, &["--database", &database]].concat())
-            .said()
+        self.command(&[arguments, &["--database", &database]].concat()).said()
     }
 
     /// Runs a command that must succeed, with `--json`.
@@ -106,12 +94,7 @@ impl Run for Command {
         out.read_line(&mut ready).unwrap();
         if ready.is_empty() {
             let mut err = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut err)
-                .unwrap();
+            child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
             panic!("not ready: {err}");
         }
         Serving { child, out, ready }
@@ -128,44 +111,25 @@ pub struct Serving {
 impl Serving {
     /// `address:port` from the ready line.
     pub fn address(&self) -> String {
-        let after = self
-            .ready
-            .split("http://")
-            .nth(1)
-            .expect("a ready line names its address");
+        let after = self.ready.split("http://").nth(1).expect("a ready line names its address");
         after.split([' ', '"']).next().unwrap().trim().to_owned()
     }
 
     /// Sends a signal and waits for the end.
     pub fn stop(mut self, signal: &str) -> (ExitStatus, String, String) {
         let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args([signal, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         let status = self.child.wait().unwrap();
         let (mut out, mut err) = (String::new(), String::new());
         self.out.read_to_string(&mut out).unwrap();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut err)
-            .unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
         (status, out, err)
     }
 
     /// A GET request: the status and the whole answer.
     pub fn get(&self, path: &str, headers: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"
-        )
-        .unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)

@@ -58,12 +58,7 @@ pub fn name(ours: &str) -> &str {
 
 /// Reads a structured event; what is wrong with it is noted.
 pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
-    let Draft {
-        mut fields,
-        content,
-        at,
-        ..
-    } = draft;
+    let Draft { mut fields, content, at, .. } = draft;
     let encoded = fields.remove("data_base64").filter(Value::is_string);
     let payload = match (content, encoded) {
         (Some(data), _) => data.get().to_owned(),
@@ -98,18 +93,13 @@ fn data(input: &Input) -> Answer<String> {
     let kind = input.media_type.as_str();
     let text = std::str::from_utf8(&input.bytes).map_err(|_| {
         let said = "the data of a binary CloudEvent must be JSON or text";
-        Failure::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported-media-type",
-            said,
-        )
+        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", said)
     })?;
     if input.bytes.is_empty() {
         return Ok("null".into());
     }
     if kind.is_empty() || kind.ends_with("/json") || kind.ends_with("+json") {
-        serde_json::from_str::<serde::de::IgnoredAny>(text)
-            .map_err(|e| crate::http::input::not_json(&e))?;
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| crate::http::input::not_json(&e))?;
         return Ok(text.trim().to_owned());
     }
     Ok(Value::from(text).to_string())
@@ -120,9 +110,7 @@ fn decode(value: &[u8]) -> String {
     let mut out = Vec::with_capacity(value.len());
     let mut at = 0;
     while at < value.len() {
-        let code = value
-            .get(at + 1..at + 3)
-            .and_then(|hex| std::str::from_utf8(hex).ok());
+        let code = value.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
         match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             Some(byte) if value[at] == b'%' => {
                 out.push(byte);
@@ -145,10 +133,9 @@ fn attributes(fields: &Map<String, Value>, at: &str, reading: &mut Reading) -> N
     read.need("id");
     let key = read.id_text("partitionkey").or_else(|| read.id_text("key"));
     let subject = read.text("subject");
-    let entity = read.text("entitytype").map(|kind| Entity {
-        kind,
-        id: read.id_text("entityid").or(subject).unwrap_or_default(),
-    });
+    let entity = read
+        .text("entitytype")
+        .map(|kind| Entity { kind, id: read.id_text("entityid").or(subject).unwrap_or_default() });
     NewMessage {
         topic: read.text("topic").unwrap_or_else(|| TOPIC_DEFAULT.into()),
         kind: read.need_text("type"),
@@ -167,27 +154,18 @@ fn attributes(fields: &Map<String, Value>, at: &str, reading: &mut Reading) -> N
 
 fn others(fields: &Map<String, Value>) -> Option<String> {
     let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-    let rest = fields
-        .iter()
-        .filter(|(name, value)| !PLACED.contains(&name.as_str()) && !value.is_null());
+    let rest = fields.iter().filter(|(name, value)| !PLACED.contains(&name.as_str()) && !value.is_null());
     let headers: Map<String, Value> = rest.map(|(n, v)| (n.clone(), text(v).into())).collect();
-    if headers.is_empty() {
-        None
-    } else {
-        serde_json::to_string(&headers).ok()
-    }
+    if headers.is_empty() { None } else { serde_json::to_string(&headers).ok() }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn percent_encoded_headers_are_decoded() {
-        for (given, read) in [
-            ("plain", "plain"),
-            ("Euro%20%E2%82%AC", "Euro €"),
-            ("50%", "50%"),
-            ("%zz", "%zz"),
-        ] {
+        for (given, read) in
+            [("plain", "plain"), ("Euro%20%E2%82%AC", "Euro €"), ("50%", "50%"), ("%zz", "%zz")]
+        {
             assert_eq!(super::decode(given.as_bytes()), read);
         }
     }

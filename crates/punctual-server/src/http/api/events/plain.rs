@@ -21,26 +21,17 @@ const KNOWN: [&str; 11] = [
 
 /// Reads an event; what is wrong with it is noted.
 pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
-    let Draft {
-        fields,
-        content,
-        at,
-        publisher,
-    } = draft;
+    let Draft { fields, content, at, publisher } = draft;
     if content.is_none() {
         reading.problems.push(join(&at, "payload"), "is missing");
     }
     let mut read = Fields::new(&fields, &*at, &mut reading.problems);
     for name in read.unknown(&KNOWN) {
         let path = read.path(&name);
-        reading
-            .warnings
-            .push(path, "is not a field of an event and was ignored");
+        reading.warnings.push(path, "is not a field of an event and was ignored");
     }
     let id = read.id_text("id");
-    let source = read
-        .text("source")
-        .or_else(|| id.as_ref().map(|_| publisher.to_owned()));
+    let source = read.text("source").or_else(|| id.as_ref().map(|_| publisher.to_owned()));
     let message = NewMessage {
         topic: read.need_text("topic"),
         kind: read.need_text("kind"),
@@ -55,17 +46,9 @@ pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
         ..NewMessage::default()
     };
     let (headers, entity) = (read.object("headers"), read.object("entity"));
-    let headers =
-        headers.and_then(|h| text_headers(h, &join(&at, "headers"), &mut reading.problems));
+    let headers = headers.and_then(|h| text_headers(h, &join(&at, "headers"), &mut reading.problems));
     let entity = entity.map(|e| read_entity(e, &join(&at, "entity"), &mut reading.problems));
-    (
-        NewMessage {
-            headers,
-            entity,
-            ..message
-        },
-        at,
-    )
+    (NewMessage { headers, entity, ..message }, at)
 }
 
 /// `state` belongs to the entity's snapshot, not to the message.
@@ -73,10 +56,7 @@ fn read_entity(entity: &Map<String, Value>, at: &str, problems: &mut Problems) -
     let mut read = Fields::new(entity, at, problems);
     read.only(&["type", "id", "state"]);
     read.need("id");
-    Entity {
-        kind: read.need_text("type"),
-        id: read.id_text("id").unwrap_or_default(),
-    }
+    Entity { kind: read.need_text("type"), id: read.id_text("id").unwrap_or_default() }
 }
 
 /// Headers are an object of strings.
