@@ -1,4 +1,4 @@
-//! `bench queue` without the server binary: cargo run --release -p punctual-bench --example queue -- postgres 5
+//! `bench queue` without the server binary: `--example queue -- postgres 5 2 drains latency`.
 use punctual_bench::{
     punctual::Punctual,
     queue::{Databases, QueueOptions, queue},

@@ -22,7 +22,7 @@ use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
 use crate::run::stop::{self, Phase, Stop, Stopper};
-use crate::run::wake::{Hearer, Teller};
+use crate::run::wake::{Hearer, Teller, Wake};
 use crate::store::Store;
 use crate::store::clock::ClockMode;
 use crate::store::messages::{Enqueued, check};
@@ -106,6 +106,7 @@ impl Engine {
         check(&messages)?;
         self.route(tenant, &messages).await?;
         let enqueued = self.store().enqueue(tenant, messages).await?;
+        crate::run::gauge::enqueued(enqueued.len());
         self.inner.shop.wake.all();
         Ok(enqueued)
     }
@@ -154,6 +155,16 @@ impl Engine {
         self.inner.shop.wake.heard_by_all().await;
     }
 
+    /// Starts only what a process needs that hands out work to remote workers or publishes,
+    /// but handles nothing itself: telling and hearing wake-ups.
+    pub fn start_listening(&self) {
+        let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
+            return;
+        }
+        loops.begin(self.store(), &self.inner.shop.wake);
+    }
+
     /// Starts the loops. On a manual clock nothing runs by itself, so this does nothing;
     /// see [`Engine::step`]. A second start while running does nothing either.
     pub fn start(&self) {
@@ -161,12 +172,8 @@ impl Engine {
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
             return;
         }
-        let (stopper, stop) = stop::channel();
-        loops.stopper = Some(stopper);
-        loops.pulses.clear();
         let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
-        loops.run("tell", Teller { store: store.clone(), wake: wake.clone() }, &stop);
-        loops.run("listen", Hearer { store: store.clone(), wake: wake.clone(), ear: None }, &stop);
+        let stop = loops.begin(&store, &wake);
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
         loops.run("prune", Pruner::new(store, self.inner.retention), &stop);
         if !self.inner.shop.stations.is_empty() {
@@ -201,6 +208,16 @@ impl Engine {
 }
 
 impl Loops {
+    /// The loops that every process has.
+    fn begin(&mut self, store: &Store, wake: &Wake) -> Stop {
+        let (stopper, stop) = stop::channel();
+        self.stopper = Some(stopper);
+        self.pulses.clear();
+        self.run("tell", Teller { store: store.clone(), wake: wake.clone() }, &stop);
+        self.run("listen", Hearer { store: store.clone(), wake: wake.clone(), ear: None }, &stop);
+        stop
+    }
+
     fn run(&mut self, name: &'static str, ticks: impl Ticks + 'static, stop: &Stop) {
         let pulse = Pulse::new(name);
         self.pulses.push(pulse.clone());

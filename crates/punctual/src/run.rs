@@ -12,6 +12,7 @@
 
 pub mod batch;
 pub mod dispatch;
+pub(crate) mod gauge;
 pub mod handler;
 pub mod prune;
 pub mod pulse;

@@ -8,6 +8,7 @@ pub mod answers;
 pub mod census;
 pub mod claims;
 pub mod clock;
+mod company;
 pub mod dead_letters;
 pub mod dialect;
 pub mod fault;
@@ -33,6 +34,7 @@ pub mod wake;
 use crate::base::error::{Error, Result};
 use dialect::Dialect;
 use std::path::Path;
+use std::sync::Arc;
 use tx::{Call, Steps, Tx};
 
 /// A database, ready for verbs.
@@ -40,6 +42,7 @@ use tx::{Call, Steps, Tx};
 pub struct Store {
     backend: Backend,
     fault: fault::Fault,
+    company: Arc<company::Company>,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +69,12 @@ impl Store {
             }
             _ => return Err(unknown_url(url)),
         };
-        Ok(Self { backend, fault: fault::Fault::default() })
+        Ok(Self { backend, fault: fault::Fault::default(), company: Arc::default() })
+    }
+
+    /// The same database, with nobody else waiting at its door.
+    fn alone(&self) -> Self {
+        Self { company: Arc::default(), ..self.clone() }
     }
 
     /// Which database this is.

@@ -56,6 +56,44 @@ pub(super) async fn run(everywhere: &Everywhere) -> Outcome<ExitCode> {
     Ok(ExitCode::from(kind.map_or(0, Kind::code)))
 }
 
+fn setting<'a>(settings: &'a [(String, String)], name: &str) -> &'a str {
+    settings.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+}
+
+/// Opening a file refuses older versions and sets what a commit promises; both are shown.
+fn sqlite_settings(settings: &[(String, String)]) -> Vec<Finding> {
+    let version = format!("SQLite {}, which is 3.51.3 or newer", setting(settings, "version"));
+    let journal = setting(settings, "journal_mode");
+    let mark = if journal == "wal" { Mark::Ok } else { Mark::Warn };
+    let durability = format!("journal mode {journal}; each commit is flushed to the disk");
+    vec![
+        Finding { mark: Mark::Ok, what: "version", said: version },
+        Finding { mark, what: "durability", said: durability },
+    ]
+}
+
+/// PostgreSQL before this knows too little.
+const POSTGRES_MIN: u32 = 130_000;
+
+fn postgres_settings(settings: &[(String, String)]) -> Vec<Finding> {
+    let version = setting(settings, "server_version");
+    let new_enough = setting(settings, "server_version_num").parse().is_ok_and(|n: u32| n >= POSTGRES_MIN);
+    let mark = if new_enough { Mark::Ok } else { Mark::Bad };
+    let said = if new_enough { String::new() } else { "; 13 or newer is needed, upgrade the server".into() };
+    let version = Finding { mark, what: "version", said: format!("PostgreSQL {version}{said}") };
+    let off: Vec<&str> = ["fsync", "synchronous_commit", "full_page_writes"]
+        .into_iter()
+        .filter(|name| setting(settings, name) == "off")
+        .collect();
+    let durability = if off.is_empty() {
+        Finding { mark: Mark::Ok, what: "durability", said: "each commit is flushed to the disk".into() }
+    } else {
+        let said = format!("{} is off: a crash of the server can lose what was answered", off.join(", "));
+        Finding { mark: Mark::Warn, what: "durability", said }
+    };
+    vec![version, durability]
+}
+
 async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>, Error> {
     let schema = match store.check_schema().await {
         Err(error) if !matches!(error, Error::Schema(_)) => return Err(error),
@@ -64,11 +102,12 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
     let mut add = |mark, what, said: String| findings.push(Finding { mark, what, said });
     let name = store.dialect().name();
     add(Mark::Ok, "database", format!("{name} answers"));
-    if store.dialect() == Dialect::Sqlite {
-        // Opening it refuses older ones, and sets what a commit promises.
-        add(Mark::Ok, "version", "SQLite is 3.51.3 or newer".into());
-        add(Mark::Ok, "durability", "each commit is flushed to the disk".into());
-    }
+    let settings = store.settings().await?;
+    findings.extend(match store.dialect() {
+        Dialect::Sqlite => sqlite_settings(&settings),
+        Dialect::Postgres => postgres_settings(&settings),
+    });
+    let mut add = |mark, what, said: String| findings.push(Finding { mark, what, said });
     if let Err(error) = schema {
         add(Mark::Bad, "schema", error.to_string());
         return Ok(Some(Kind::Schema));

@@ -126,7 +126,10 @@ impl Server {
     pub async fn run(self, asked: impl Future<Output = ()>) -> Outcome {
         let engine = self.app.engine.clone();
         let limit = self.config.stop_limit;
-        engine.start();
+        match self.config.role {
+            Role::Api => engine.start_listening(),
+            Role::All | Role::Worker => engine.start(),
+        }
         let upkeep = tokio::spawn(upkeep(self.app.settings.metrics.clone()));
         let service = routes(&self.app);
         let settings = Arc::clone(&self.app.settings);

@@ -71,13 +71,22 @@ pub(super) fn name(queue: &QueueState) -> String {
 }
 
 fn table(queues: &[QueueState], now: Timestamp) -> String {
-    let mut table =
-        Table::new(&["queue", "#waiting", "#due", "#behind key", "#dead", "oldest due", "paused"]);
+    let mut table = Table::new(&[
+        "queue",
+        "#waiting",
+        "#due",
+        "#in flight",
+        "#behind key",
+        "#dead",
+        "oldest due",
+        "paused",
+    ]);
     for queue in queues {
         table.row([
             name(queue),
             words::count(queue.waiting, COUNT_MAX),
             words::count(queue.due, COUNT_MAX),
+            queue.in_flight.to_string(),
             words::count(queue.behind_their_key, COUNT_MAX),
             queue.dead.to_string(),
             queue.oldest_due.map_or_else(|| "-".into(), |due| words::from_now(due, now)),
@@ -96,6 +105,7 @@ fn to_json(census: &Census, queues: &[QueueState]) -> Value {
                 "subscription": queue.lane.subscription,
                 "waiting": queue.waiting,
                 "due": queue.due,
+                "inFlight": queue.in_flight,
                 "behindTheirKey": queue.behind_their_key,
                 "dead": queue.dead,
                 "oldestDue": queue.oldest_due,

@@ -6,9 +6,10 @@
 //! nothing. Items that were in a crash before run alone and are marked first.
 
 use super::dispatch::{Shop, Station};
+use super::gauge;
 use super::handler::{self, Handled, Handler, HandlerError, Work};
 use super::stop::{Phase, Stop};
-use crate::base::clock::monotonic;
+use crate::base::clock::{Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
@@ -46,6 +47,7 @@ pub struct Batch {
     exceptions: bool,
     settled_in_part: bool,
     whole_claim: bool,
+    claimed_at: (Timestamp, Instant),
 }
 
 /// What became of a batch.
@@ -79,6 +81,7 @@ impl Batch {
             }
         }
         let tokens: Vec<Token> = groups.iter().map(|g| g.0.clone()).collect();
+        let claimed_at = (catch.now.unwrap_or(Timestamp::MIN), monotonic());
         let build = |(token, station, items): (Token, usize, Vec<Claimed>)| {
             shop.stations[station].in_flight.fetch_add(items.len(), Ordering::Relaxed);
             shop.batches.fetch_add(1, Ordering::Relaxed);
@@ -94,6 +97,7 @@ impl Batch {
                 waiting: items.into_iter(),
                 exceptions: false,
                 settled_in_part: false,
+                claimed_at,
             }
         };
         groups.into_iter().map(build).collect()
@@ -111,11 +115,20 @@ impl Batch {
             return Tally { lost: self.left, ..Tally::default() };
         }
         let result = self.work(stop).await;
-        result.unwrap_or_else(|error| {
+        let tally = result.unwrap_or_else(|error| {
             // What is not settled comes back when its lease ends.
             tracing::warn!(target: "punctual", %error, token = %self.token, "a batch was not settled");
             Tally { lost: self.left, ..Tally::default() }
-        })
+        });
+        gauge::batch(&self.station().topic, &tally);
+        tally
+    }
+
+    /// How late an item begins, by the authority's clock as it was at the claim.
+    fn note_lateness(&self, claimed: &Claimed) {
+        let (now, since) = self.claimed_at;
+        let late = now.since(claimed.due_at) + since.elapsed();
+        self.station().lateness.record(late.as_secs_f64());
     }
 
     async fn mark(&self) -> bool {
@@ -172,6 +185,7 @@ impl Batch {
 
     fn begin(&mut self, permit: OwnedSemaphorePermit, running: &mut JoinSet<Finished>) {
         let Some(claimed) = self.waiting.next() else { return };
+        self.note_lateness(&claimed);
         running.spawn(handle(Arc::clone(&self.station().handler), claimed, permit));
     }
 
@@ -183,6 +197,7 @@ impl Batch {
             let Ok(permit) = Arc::clone(&self.station().slots).try_acquire_owned() else { break };
             let Some(claimed) = self.waiting.next() else { break };
             begun += 1;
+            self.note_lateness(&claimed);
             let mut handling = Box::pin(handle(Arc::clone(&self.station().handler), claimed, permit));
             match handling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Pending => _ = running.spawn(handling),

@@ -43,6 +43,7 @@ pub struct Station {
     pub(super) slots: Arc<Semaphore>,
     pub(super) in_flight: AtomicUsize,
     pub(super) pace: Mutex<Pace>,
+    pub(super) lateness: metrics::Histogram,
 }
 
 impl std::fmt::Debug for Station {
@@ -57,6 +58,7 @@ impl Station {
     pub fn new(topic: String, handler: Arc<dyn Handler>, concurrency: usize) -> Self {
         let concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
         Self {
+            lateness: super::gauge::lateness(&topic),
             topic,
             handler,
             concurrency,

@@ -57,6 +57,7 @@ impl Ticks for Reaper {
     async fn tick(&mut self) -> Result<()> {
         let reaped = self.reap_all().await?;
         if reaped.claims > 0 {
+            super::gauge::reaped(&reaped);
             tracing::info!(target: "punctual", ?reaped, "claims whose lease ran out came back");
             self.wake.all();
         }

@@ -33,6 +33,20 @@ pub struct Census {
 }
 
 impl Store {
+    /// What the database says of itself: its version, and what a commit promises.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn settings(&self) -> Result<Vec<(String, String)>> {
+        self.read((), |tx, ()| {
+            Box::pin(async move {
+                let rows = tx.query(tx.dialect().pick(SETTINGS_POSTGRES, SETTINGS_SQLITE), &[]).await?;
+                rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+            })
+        })
+        .await
+    }
+
     /// Takes the census.
     pub async fn census(&self) -> Result<Census> {
         self.read((), |tx, ()| Box::pin(census(tx))).await
@@ -75,6 +89,11 @@ async fn missing(tx: &mut Tx) -> Result<Vec<String>> {
     Ok(wanted.into_iter().filter(|name| !there.contains(name)).collect())
 }
 
+const SETTINGS_POSTGRES: &str = "select name::text, setting::text from pg_catalog.pg_settings \
+    where name in ('server_version_num', 'server_version', 'fsync', 'synchronous_commit', \
+        'full_page_writes') order by name";
+const SETTINGS_SQLITE: &str = "select 'version', sqlite_version() \
+    union all select 'journal_mode', journal_mode from pragma_journal_mode";
 const RELATIONS_POSTGRES: &str = "select relname::text from pg_catalog.pg_class \
     where relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual') \
         and relname::text = any($1::text[])";

@@ -38,6 +38,6 @@ impl super::Store {
     /// The same database, where the `n`-th statement (from 1) of each transaction fails.
     #[must_use]
     pub fn failing_at(&self, n: usize) -> Self {
-        Self { fault: Fault { at: Some(n), seen: 0 }, ..self.clone() }
+        Self { fault: Fault { at: Some(n), seen: 0 }, ..self.alone() }
     }
 }

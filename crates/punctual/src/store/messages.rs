@@ -57,7 +57,10 @@ impl Store {
             return Ok(Vec::new());
         }
         if messages.iter().all(|m| m.id.is_none()) {
-            return self.write_alone(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await;
+            if let [_] = messages.as_slice() {
+                return self.enqueue_in_company(tenant, messages).await;
+            }
+            return self.enqueue_plain(tenant, messages).await;
         }
         self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await
     }
@@ -90,6 +93,17 @@ pub fn check(messages: &[NewMessage]) -> Result<()> {
         message.check(&path, &mut problems);
     }
     problems.into_result()
+}
+
+impl Store {
+    /// Writes messages without ids in one statement (Postgres) or one request (SQLite).
+    pub(super) async fn enqueue_plain(
+        &self,
+        tenant: Tenant,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Enqueued>> {
+        self.write_alone(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await
+    }
 }
 
 async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
@@ -301,7 +315,14 @@ async fn insert_rows(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> R
     // The writer is alone, so the ids of one run of inserts follow each other.
     let last = tx.last_id();
     let first = last - i64::try_from(messages.len()).unwrap_or(0) + 1;
-    tx.execute(INSERT_WORK_OF, params![first, last]).await?;
+    match uniform(messages) {
+        Some((topic, _)) => {
+            tx.execute(INSERT_WORK_UNIFORM, params![first, last, tenant.id(), topic, now]).await?;
+        }
+        None => {
+            tx.execute(INSERT_WORK_OF, params![first, last]).await?;
+        }
+    }
     Ok((first..=last).map(MessageId).collect())
 }
 
@@ -311,6 +332,14 @@ const INSERT_MESSAGE_PLAIN: &str = "insert into punctual.message \
 #[cfg(feature = "sqlite")]
 const INSERT_MESSAGES_UNIFORM: &str = "insert into punctual.message \
     (tenant_id, topic, kind, payload, created_at) select $1, $2, $3, value, $5 from rarray($4)";
+/// The lanes are looked up once, then each takes all messages.
+#[cfg(feature = "sqlite")]
+const INSERT_WORK_UNIFORM: &str = "insert into punctual.work (message_id, lane_id, due_at) \
+    select m.id, r.lane_id, $5 from ( \
+        select lane_id from punctual.route where tenant_id = $3 and topic = $4 \
+        union all select 0 where not exists ( \
+            select 1 from punctual.route where tenant_id = $3 and topic = $4)) r \
+    cross join punctual.message m where m.id between $1 and $2";
 #[cfg(feature = "sqlite")]
 const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \
     select m.id, coalesce(r.lane_id, 0), coalesce(m.due_at, m.created_at), m.key \

@@ -288,7 +288,7 @@ const FLIGHT_STATEMENTS: usize = 256;
 fn clashed(e: &Error) -> bool {
     let Error::Database(source) = e else { return false };
     let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
-    matches!(code, Some(c) if *c == SqlState::T_R_DEADLOCK_DETECTED || *c == SqlState::T_R_SERIALIZATION_FAILURE)
+    code == Some(&SqlState::T_R_DEADLOCK_DETECTED) || code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
 }
 
 /// A commit whose answer was lost may have happened.

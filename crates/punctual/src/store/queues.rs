@@ -45,6 +45,8 @@ pub struct QueueState {
     pub due: i64,
     /// Followers of sequences, counted likewise.
     pub behind_their_key: i64,
+    /// Items that are claimed and not settled.
+    pub in_flight: i64,
     /// Dead letters.
     pub dead: i64,
     /// The earliest due time.
@@ -127,7 +129,8 @@ const QUEUES: &str = concat!(
     "select ",
     lane_columns!(),
     ", (select count(*) from (select 1 from punctual.work w where w.lane_id = l.id limit $3) x), \
-       (select count(*) from (select 1 from punctual.work w where w.lane_id = l.id and w.due_at <= $2 limit $3) x), \
+       (select count(*) from (select 1 from punctual.work w \
+            where w.lane_id = l.id and w.due_at <= $2 limit $3) x), \
        (select count(*) from (select 1 from punctual.follower f where f.lane_id = l.id limit $3) x), \
        (select count(*) from punctual.dead_letter d where d.lane_id = l.id), \
        (select min(w.due_at) from punctual.work w where w.lane_id = l.id) \
@@ -203,9 +206,26 @@ async fn set(
 const SET_LANE: &str = "update punctual.lane set paused = $2, max_attempts = $3, backoff = $4, \
     retention_us = $5, dead_head = $6 where id = $1";
 
+/// Items under open claims, by lane. Open claims are few: what is in flight is bounded.
+async fn in_flight(tx: &mut Tx) -> Result<HashMap<LaneId, i64>> {
+    let mut counts = HashMap::new();
+    for row in tx.query(OPEN_CLAIMS, params![OPEN_CLAIMS_MAX]).await? {
+        for item in super::settle::read_items(&row.text(0)?)? {
+            *counts.entry(item.lane()).or_insert(0) += 1;
+        }
+    }
+    Ok(counts)
+}
+
+/// Claims that are looked into for the counts of what is in flight.
+const OPEN_CLAIMS_MAX: i64 = 10_000;
+const OPEN_CLAIMS: &str =
+    "select coalesce(open, items) from punctual.claim where finished_at is null limit $1";
+
 async fn queues(tx: &mut Tx, tenant: Tenant) -> Result<Vec<QueueState>> {
     let now = tx.now().await?;
     let rows = tx.query(QUEUES, params![tenant.id(), now, COUNT_MAX]).await?;
+    let in_flight = in_flight(tx).await?;
     rows.iter()
         .map(|row| {
             Ok(QueueState {
@@ -213,6 +233,7 @@ async fn queues(tx: &mut Tx, tenant: Tenant) -> Result<Vec<QueueState>> {
                 waiting: row.int(10)?,
                 due: row.int(11)?,
                 behind_their_key: row.int(12)?,
+                in_flight: in_flight.get(&LaneId(row.int(0)?)).copied().unwrap_or(0),
                 dead: row.int(13)?,
                 oldest_due: row.maybe_time(14)?,
             })

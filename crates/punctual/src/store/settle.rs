@@ -20,7 +20,8 @@ use crate::base::limits;
 use crate::rules::attempt::{Retry, Verdict};
 use crate::rules::claim::{self, Item};
 use crate::rules::queue::DeadHead;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 /// What happened to an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +97,52 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Renews the leases of claims that hold these items in this lane; answers in the order
+    /// given. A claim that holds none of them is left alone.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an impossible lease.
+    pub async fn extend_within(
+        &self,
+        items: Vec<(Token, MessageId)>,
+        lease: Duration,
+        lane: LaneId,
+    ) -> Result<Vec<Outcome>> {
+        super::claims::check_lease(lease)?;
+        self.write((items, lease, lane), |tx, (items, lease, lane)| {
+            Box::pin(extend_within(tx, items, *lease, *lane))
+        })
+        .await
+    }
+}
+
+async fn extend_within(
+    tx: &mut Tx,
+    items: &[(Token, MessageId)],
+    lease: Duration,
+    lane: LaneId,
+) -> Result<Vec<Outcome>> {
+    let mut claims: BTreeMap<&Token, Option<Held>> = items.iter().map(|(token, _)| (token, None)).collect();
+    for (token, held) in &mut claims {
+        *held = take_claim(tx, token).await?;
+    }
+    let standing = |(token, message): &(Token, MessageId)| {
+        let held = claims.get(token).and_then(Option::as_ref);
+        held.map_or(Outcome::LostClaim, |held| held.standing(*message, Some(lane)))
+    };
+    let outcomes: Vec<Outcome> = items.iter().map(standing).collect();
+    let until = tx.now().await?.plus(lease);
+    let held: HashSet<&Token> =
+        items.iter().zip(&outcomes).filter(|(_, o)| **o == Outcome::Done).map(|(i, _)| &i.0).collect();
+    for token in held {
+        tx.execute(RENEW, params![token.text(), until]).await?;
+    }
+    Ok(outcomes)
+}
+
+const RENEW: &str = "update punctual.claim set lease_until = $2 where token = $1 and finished_at is null";
+
 async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
     let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.text())).collect();
     let now = match tx.dialect() {
@@ -153,6 +200,17 @@ async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> 
 }
 
 impl Held {
+    /// What a word about this item would do.
+    fn standing(&self, message: MessageId, within: Option<LaneId>) -> Outcome {
+        let is_it = |i: &Item| i.message() == message && within.is_none_or(|lane| lane == i.lane());
+        match self.open.iter().any(is_it) {
+            true if !self.finished => Outcome::Done,
+            true if self.reaped => Outcome::LostClaim,
+            _ if self.items.iter().any(is_it) => Outcome::AlreadyFinished,
+            _ => Outcome::NotFound,
+        }
+    }
+
     /// Takes an item out of what is open, or says why not.
     fn hear<'w>(
         &mut self,
@@ -161,17 +219,13 @@ impl Held {
         word: &'w Word,
         said: &mut Vec<(Item, &'w Word)>,
     ) -> Outcome {
-        let is_it = |i: &Item| i.message() == message && within.is_none_or(|lane| lane == i.lane());
-        let open = self.open.iter().position(is_it);
-        match open {
-            Some(at) if !self.finished => {
-                said.push((self.open.remove(at), word));
-                Outcome::Done
-            }
-            Some(_) if self.reaped => Outcome::LostClaim,
-            _ if self.items.iter().any(is_it) => Outcome::AlreadyFinished,
-            _ => Outcome::NotFound,
+        let outcome = self.standing(message, within);
+        if outcome == Outcome::Done
+            && let Some(at) = self.open.iter().position(|i| i.message() == message)
+        {
+            said.push((self.open.remove(at), word));
         }
+        outcome
     }
 }
 

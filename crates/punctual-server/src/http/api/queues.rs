@@ -86,6 +86,7 @@ pub struct Shown {
     dead_head: &'static str,
     waiting: i64,
     due: i64,
+    in_flight: i64,
     behind_their_key: i64,
     dead: i64,
     oldest_due: Option<Timestamp>,
@@ -171,7 +172,7 @@ fn own(place: &Place) -> Answer<()> {
 }
 
 fn show_state(state: QueueState) -> Shown {
-    let QueueState { lane, waiting, due, behind_their_key, dead, oldest_due } = state;
+    let QueueState { lane, waiting, due, in_flight, behind_their_key, dead, oldest_due } = state;
     let patience = lane.settings.patience();
     Shown {
         topic: lane.topic,
@@ -184,6 +185,7 @@ fn show_state(state: QueueState) -> Shown {
         dead_head: lane.settings.dead_head.word(),
         waiting,
         due,
+        in_flight,
         behind_their_key,
         dead,
         oldest_due,

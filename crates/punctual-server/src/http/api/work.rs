@@ -19,7 +19,7 @@ use punctual::store::settle::{Outcome, Settlement, Word};
 use punctual::{ClockMode, Entity, LaneId, MessageId, Problems, Timestamp, Token};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -132,6 +132,7 @@ async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, hangup: &Hangup) -> An
             () = woken => {}
             () = tokio::time::sleep(pause) => {}
             () = hangup.heard() => return Ok(Catch::default()),
+            () = app.settings.stopping.begun() => return Ok(Catch::default()),
         }
     }
 }
@@ -252,14 +253,11 @@ pub async fn extend(
     place: Place,
     input: Input,
 ) -> Answer<Json<Items<Settled>>> {
-    place.lane(&app, caller.tenant).await?;
+    let lane = place.lane(&app, caller.tenant).await?;
     let (named, lease) = read_items(&input, |_| Word::Ack)?;
-    let tokens: HashSet<Token> = named.iter().map(|n| n.token.clone()).collect();
-    let held = app.engine.store().extend(tokens.into_iter().collect(), lease).await?;
-    let outcome = |token| {
-        if held.contains(token) { Outcome::Done } else { Outcome::LostClaim }
-    };
-    let items = named.iter().map(|n| Settled { id: n.id.clone(), outcome: outcome(&n.token) });
+    let items: Vec<(Token, MessageId)> = named.iter().map(|n| (n.token.clone(), n.message)).collect();
+    let outcomes = app.engine.store().extend_within(items, lease, lane.id).await?;
+    let items = named.iter().zip(outcomes).map(|(n, outcome)| Settled { id: n.id.clone(), outcome });
     Ok(Json(Items { items: items.collect() }))
 }
 

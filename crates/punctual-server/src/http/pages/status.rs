@@ -99,7 +99,8 @@ fn queues(sight: &Sight) -> String {
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"queues\"><table><thead><tr>\
          <th scope=\"col\">Queue</th>{tenant}<th scope=\"col\" class=\"n\">Waiting</th>\
-         <th scope=\"col\" class=\"n\">Due</th><th scope=\"col\" class=\"n\">Behind key</th>\
+         <th scope=\"col\" class=\"n\">Due</th><th scope=\"col\" class=\"n\">In flight</th>\
+         <th scope=\"col\" class=\"n\">Behind key</th>\
          <th scope=\"col\" class=\"n\">Dead</th><th scope=\"col\">Next due</th>\
          </tr></thead><tbody>{rows}</tbody></table></div>"
     )
@@ -111,10 +112,11 @@ fn queue_row(sight: &Sight, slug: &str, queue: &QueueState) -> String {
     let number = |n: i64| format!("<td class=\"n\">{}</td>", words::count(n, COUNT_MAX));
     let dead = if queue.dead > 0 { " warn" } else { "" };
     format!(
-        "<tr><th scope=\"row\">{}{paused}</th>{tenant}{}{}{}<td class=\"n{dead}\">{}</td>{}</tr>",
+        "<tr><th scope=\"row\">{}{paused}</th>{tenant}{}{}{}{}<td class=\"n{dead}\">{}</td>{}</tr>",
         escape(&queue_name(&queue.lane.topic, &queue.lane.subscription)),
         number(queue.waiting),
         number(queue.due),
+        number(queue.in_flight),
         number(queue.behind_their_key),
         queue.dead,
         moment(queue.oldest_due, sight.now),

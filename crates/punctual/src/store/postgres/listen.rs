@@ -1,8 +1,8 @@
 //! Hearing wake-ups on a connection of its own.
 //!
 //! A [`Listener`] exists only while it is subscribed, so its user looks at the tables
-//! *after* connecting; what was notified before is found by that look. It asks the server something now and then, because a link can
-//! be half open for hours without an error.
+//! *after* connecting; what was notified before is found by that look. It asks the server
+//! something now and then, because a link can be half open for hours without an error.
 
 use super::{CONNECT_PATIENCE, Postgres, trouble};
 use crate::base::error::{Error, Result};

@@ -1,0 +1,35 @@
+//! What the loops count, through the `metrics` facade: the host chooses where it goes.
+//!
+//! Lateness comes first: how long after its due time an item was begun.
+
+use crate::run::batch::Tally;
+use crate::store::reap::Reaped;
+use metrics::{Histogram, counter, histogram};
+
+/// The histogram of a topic's lateness, in seconds.
+pub(super) fn lateness(topic: &str) -> Histogram {
+    histogram!("punctual_lateness_seconds", "topic" => topic.to_owned())
+}
+
+/// A batch is through.
+pub(super) fn batch(topic: &str, tally: &Tally) {
+    let count = |name: &'static str, n: usize| {
+        if n > 0 {
+            counter!(name, "topic" => topic.to_owned()).increment(n as u64);
+        }
+    };
+    count("punctual_messages_done_total", tally.done);
+    count("punctual_attempts_failed_total", tally.failed);
+    count("punctual_claims_lost_total", tally.lost);
+}
+
+/// Messages were written.
+pub(crate) fn enqueued(n: usize) {
+    counter!("punctual_messages_enqueued_total").increment(n as u64);
+}
+
+/// Leases ran out.
+pub(super) fn reaped(reaped: &Reaped) {
+    counter!("punctual_items_reaped_total").increment(reaped.returned as u64);
+    counter!("punctual_items_dead_by_reaping_total").increment(reaped.dead as u64);
+}
