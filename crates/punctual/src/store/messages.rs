@@ -14,7 +14,9 @@ use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message, NewMessage};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+#[cfg(feature = "sqlite")]
+use std::collections::HashMap;
 
 /// What became of one message that was handed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
