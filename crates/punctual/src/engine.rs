@@ -168,7 +168,8 @@ impl Engine {
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
         loops.run("prune", Pruner::new(store, self.inner.retention), &stop);
         if !self.inner.shop.stations.is_empty() {
-            loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop), &stop);
+            loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop, false), &stop);
+            loops.run("help", DispatchLoop::new(&self.inner.shop, &stop, true), &stop);
         }
     }
 
@@ -205,16 +206,19 @@ impl Loops {
     }
 }
 
-/// The dispatcher as a free-running loop: its batches run beside it.
+/// The dispatcher as a free-running loop: its batches run beside it. A second one helps
+/// while there is more than one can bring, and costs nothing otherwise.
 struct DispatchLoop {
     dispatcher: Dispatcher,
     rest: Rest,
     stop: Stop,
+    helper: bool,
 }
 
 impl DispatchLoop {
-    fn new(shop: &Arc<Shop>, stop: &Stop) -> Self {
-        Self { dispatcher: Dispatcher::new(Arc::clone(shop)), rest: Rest::None, stop: stop.clone() }
+    fn new(shop: &Arc<Shop>, stop: &Stop, helper: bool) -> Self {
+        let dispatcher = Dispatcher::new(Arc::clone(shop));
+        Self { dispatcher, rest: Rest::None, stop: stop.clone(), helper }
     }
 }
 
@@ -229,7 +233,11 @@ impl Ticks for DispatchLoop {
     }
 
     async fn wait(&mut self) {
-        self.dispatcher.wait(self.rest).await;
+        if self.helper {
+            self.dispatcher.wait_for_call(self.rest).await;
+        } else {
+            self.dispatcher.wait(self.rest).await;
+        }
     }
 }
 

@@ -94,6 +94,25 @@ impl Store {
         }
     }
 
+    /// Runs a verb that, on Postgres, is one statement.
+    async fn write_alone<R, T>(
+        &self,
+        request: R,
+        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    ) -> Result<T>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let call = Call { request, run, fault: self.fault };
+        match &self.backend {
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite(db) => db.write(call).await,
+            #[cfg(feature = "postgres")]
+            Backend::Postgres(db) => db.write_alone(call).await,
+        }
+    }
+
     /// Runs a verb that only reads.
     async fn read<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Result<T>
     where

@@ -3,6 +3,7 @@
 use crate::base::random;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 macro_rules! number_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -43,15 +44,26 @@ impl LaneId {
 
 /// The token of one claim. A new one for every claim, never reused, so that what a
 /// claimer writes later can be told from what any other claimer writes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Token(pub String);
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(Arc<str>);
 
 impl Token {
     /// A fresh token of 128 random bits.
     #[must_use]
     pub fn fresh() -> Self {
-        Self(random::hex::<16>())
+        Self(random::hex::<16>().into())
+    }
+
+    /// The token as text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Token {
+    fn from(text: String) -> Self {
+        Self(text.into())
     }
 }
 

@@ -142,6 +142,7 @@ impl Builder {
             poll_max: self.poll_max,
             wake: Wake::default(),
             room: Notify::new(),
+            help: Notify::new(),
             quarantine: Semaphore::new(1),
             batches: AtomicUsize::new(0),
         });

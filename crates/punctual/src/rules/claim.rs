@@ -60,11 +60,10 @@ impl Item {
 
 /// Writes items for the claim row.
 #[must_use]
-pub fn write(items: &[Item]) -> String {
+pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
     use std::fmt::Write;
-    let mut out = String::with_capacity(16 * items.len() + 2);
-    out.push('[');
-    for (n, item) in items.iter().enumerate() {
+    let mut out = String::from("[");
+    for (n, item) in items.into_iter().enumerate() {
         let gap = if n == 0 { "" } else { "," };
         let _ = write!(out, "{gap}[{},{},{},{}", item.0, item.1, item.2, item.3);
         if let Some(key) = &item.4 {

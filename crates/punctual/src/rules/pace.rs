@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// Claimed work should be worked off in about this time.
 const HORIZON: Duration = Duration::from_millis(50);
+/// Unfinished items at once: two full claims being worked off and two on their way.
+const ROOM_MAX: usize = 4 * limits::CLAIM_ITEMS_MAX;
 /// How much a new measurement counts against what was known.
 const FRESH_WEIGHT: f64 = 0.3;
 
@@ -32,6 +34,12 @@ impl Pace {
         });
     }
 
+    /// The time one item takes, with all slots busy; `None` while nothing is known.
+    #[must_use]
+    pub fn per_item(&self) -> Option<Duration> {
+        self.seconds_per_item.map(Duration::from_secs_f64)
+    }
+
     /// How many items may be claimed and unfinished at once.
     #[must_use]
     pub fn room(&self, concurrency: usize) -> usize {
@@ -40,7 +48,7 @@ impl Pace {
         };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let horizon = (HORIZON.as_secs_f64() / per_item.max(1e-9)).min(1e9) as usize;
-        horizon.clamp(concurrency, limits::CLAIM_ITEMS_MAX.max(concurrency))
+        horizon.clamp(concurrency, ROOM_MAX.max(concurrency))
     }
 }
 
@@ -53,7 +61,7 @@ mod tests {
         let mut fast = Pace::default();
         assert_eq!(fast.room(16), 16, "nothing known: what can run at once");
         fast.learn(1_000, Duration::from_millis(5));
-        assert_eq!(fast.room(16), limits::CLAIM_ITEMS_MAX);
+        assert_eq!(fast.room(16), ROOM_MAX);
         let mut slow = Pace::default();
         slow.learn(10, Duration::from_secs(1));
         assert_eq!(slow.room(16), 16);
@@ -66,6 +74,6 @@ mod tests {
         (0..30).for_each(|_| pace.learn(10, Duration::from_secs(1)));
         assert_eq!(pace.room(4), 4);
         (0..60).for_each(|_| pace.learn(1_000, Duration::from_millis(1)));
-        assert_eq!(pace.room(4), limits::CLAIM_ITEMS_MAX);
+        assert_eq!(pace.room(4), ROOM_MAX);
     }
 }

@@ -6,7 +6,7 @@
 //! nothing. Items that were in a crash before run alone and are marked first.
 
 use super::dispatch::{Shop, Station};
-use super::handler::{self, Handled, HandlerError, Work};
+use super::handler::{self, Handled, Handler, HandlerError, Work};
 use super::stop::{Phase, Stop};
 use crate::base::clock::monotonic;
 use crate::base::error::Result;
@@ -18,12 +18,17 @@ use crate::store::settle::{Outcome, Settlement, Word};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 /// Finished items of a claim that is not through are settled this often.
 const FLUSH: Duration = Duration::from_millis(250);
+/// A handler that takes less than this is tried on the spot.
+const QUICK: Duration = Duration::from_micros(50);
+/// Items that are tried on the spot before others get a turn.
+const QUICK_RUN: usize = 64;
 /// The lease is renewed when this part of it has passed: one part in so many.
 const RENEW_SHARE: u32 = 3;
 
@@ -63,17 +68,18 @@ struct Finished {
 impl Batch {
     /// Splits a catch into batches by claim and topic.
     pub(super) fn new(shop: &Arc<Shop>, topics: &HashMap<String, usize>, catch: Catch) -> Vec<Self> {
-        let mut groups: HashMap<(Token, usize), Vec<Claimed>> = HashMap::new();
-        let mut claims: HashMap<Token, usize> = HashMap::new();
+        let mut groups: Vec<(Token, usize, Vec<Claimed>)> = Vec::new();
         for claimed in catch.items {
             let Some(station) = topics.get(&claimed.message.topic) else { continue };
-            let group = groups.entry((claimed.token.clone(), *station)).or_default();
-            if group.is_empty() {
-                *claims.entry(claimed.token.clone()).or_default() += 1;
+            // Items of one claim follow each other, so the last group is nearly always it.
+            let group = groups.iter_mut().rev().find(|g| g.0 == claimed.token && g.1 == *station);
+            match group {
+                Some(group) => group.2.push(claimed),
+                None => groups.push((claimed.token.clone(), *station, vec![claimed])),
             }
-            group.push(claimed);
         }
-        let build = |((token, station), items): ((Token, usize), Vec<Claimed>)| {
+        let tokens: Vec<Token> = groups.iter().map(|g| g.0.clone()).collect();
+        let build = |(token, station, items): (Token, usize, Vec<Claimed>)| {
             shop.stations[station].in_flight.fetch_add(items.len(), Ordering::Relaxed);
             shop.batches.fetch_add(1, Ordering::Relaxed);
             Self {
@@ -81,7 +87,7 @@ impl Batch {
                 station,
                 suspect: items.iter().any(|c| c.item.is_suspect()),
                 keyed: items.iter().any(|c| c.item.key().is_some()),
-                whole_claim: claims.get(&token) == Some(&1),
+                whole_claim: tokens.iter().filter(|t| **t == token).count() == 1,
                 token,
                 left: items.len(),
                 words: Vec::with_capacity(items.len()),
@@ -123,7 +129,10 @@ impl Batch {
         flush.reset();
         let mut renewed = monotonic();
         while self.left > 0 {
-            self.begin_what_fits(&mut running);
+            self.begin_what_fits(&mut running, &mut tally).await;
+            if self.left == 0 {
+                break;
+            }
             let slots = Arc::clone(&self.station().slots);
             let more = !self.waiting.as_slice().is_empty();
             tokio::select! {
@@ -151,7 +160,10 @@ impl Batch {
         Ok(tally)
     }
 
-    fn begin_what_fits(&mut self, running: &mut JoinSet<Finished>) {
+    async fn begin_what_fits(&mut self, running: &mut JoinSet<Finished>, tally: &mut Tally) {
+        while self.is_quick() && self.begin_quickly(running, tally) == QUICK_RUN {
+            tokio::task::yield_now().await;
+        }
         while !self.waiting.as_slice().is_empty() {
             let Ok(permit) = Arc::clone(&self.station().slots).try_acquire_owned() else { return };
             self.begin(permit, running);
@@ -160,14 +172,30 @@ impl Batch {
 
     fn begin(&mut self, permit: OwnedSemaphorePermit, running: &mut JoinSet<Finished>) {
         let Some(claimed) = self.waiting.next() else { return };
-        let handler = Arc::clone(&self.station().handler);
-        running.spawn(async move {
-            let (start, message) = (monotonic(), claimed.message.id);
-            let work = Work { attempt: claimed.item.attempt(), due_at: claimed.due_at, message: claimed.message };
-            let handled = handler::run(&*handler, work).await;
-            drop(permit);
-            Finished { message, handled, took: start.elapsed() }
-        });
+        running.spawn(handle(Arc::clone(&self.station().handler), claimed, permit));
+    }
+
+    /// A handler that is known to be quick is tried on the spot; only what then has to wait
+    /// becomes a task of its own. Answers how many were begun.
+    fn begin_quickly(&mut self, running: &mut JoinSet<Finished>, tally: &mut Tally) -> usize {
+        let (mut begun, mut busy, mut finished) = (0, Duration::ZERO, 0);
+        while begun < QUICK_RUN && !self.waiting.as_slice().is_empty() {
+            let Ok(permit) = Arc::clone(&self.station().slots).try_acquire_owned() else { break };
+            let Some(claimed) = self.waiting.next() else { break };
+            begun += 1;
+            let mut handling = Box::pin(handle(Arc::clone(&self.station().handler), claimed, permit));
+            match handling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => _ = running.spawn(handling),
+                Poll::Ready(result) => {
+                    finished += 1;
+                    busy += result.took;
+                    self.left -= 1;
+                    self.hear(result, tally);
+                }
+            }
+        }
+        self.freed(finished, busy);
+        begun
     }
 
     /// Takes all results that are there.
@@ -191,11 +219,22 @@ impl Batch {
             }
             next = running.try_join_next();
         }
+        self.freed(count, busy);
+    }
+
+    /// So many items are through: there is room for others.
+    fn freed(&self, count: usize, busy: Duration) {
         let station = self.station();
         station.in_flight.fetch_sub(count, Ordering::Relaxed);
         let share = busy / u32::try_from(station.concurrency).unwrap_or(u32::MAX);
         station.pace.lock().unwrap_or_else(PoisonError::into_inner).learn(count, share);
         self.shop.room.notify_one();
+    }
+
+    fn is_quick(&self) -> bool {
+        let pace = self.station().pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = QUICK / u32::try_from(self.station().concurrency).unwrap_or(u32::MAX);
+        pace.per_item().is_some_and(|took| took < share)
     }
 
     fn hear(&mut self, finished: Finished, tally: &mut Tally) {
@@ -264,6 +303,15 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// One item through its handler.
+async fn handle(handler: Arc<dyn Handler>, claimed: Claimed, permit: OwnedSemaphorePermit) -> Finished {
+    let (start, message) = (monotonic(), claimed.message.id);
+    let work = Work { attempt: claimed.item.attempt(), due_at: claimed.due_at, message: claimed.message };
+    let handled = handler::run(&*handler, work).await;
+    drop(permit);
+    Finished { message, handled, took: start.elapsed() }
 }
 
 impl Drop for Batch {

@@ -29,8 +29,8 @@ const SCOUT_PAUSE: Duration = Duration::from_millis(25);
 const SCOUT_SHARE: u32 = 10;
 /// Lanes that one scout statement visits.
 const SCOUT_LANES: usize = 512;
-/// Claims in flight at once while a lane is deep.
-const CLAIMS_AT_ONCE: usize = 2;
+/// A claim that brought at least so much says that there is more where it came from.
+const DEEP: usize = CLAIM_ITEMS_MAX / 4;
 
 /// A topic with its handler, and how much of it is going on.
 pub struct Station {
@@ -89,6 +89,8 @@ pub struct Shop {
     pub wake: Wake,
     /// Told when room has become free.
     pub room: Notify,
+    /// Told when there is more than one claimer can bring.
+    pub help: Notify,
     /// Lets items that were in a crash before run one at a time.
     pub quarantine: Semaphore,
     /// Batches that are going on.
@@ -118,7 +120,6 @@ pub struct Dispatcher {
     scouted: Option<Instant>,
     scout_cost: Duration,
     poll: Duration,
-    deep: bool,
 }
 
 impl Dispatcher {
@@ -135,7 +136,6 @@ impl Dispatcher {
             scouted: None,
             scout_cost: Duration::ZERO,
             poll: POLL_MIN,
-            deep: false,
         }
     }
 
@@ -153,16 +153,16 @@ impl Dispatcher {
         if self.must_scout() {
             self.scout().await?;
         }
-        let plans = self.plan();
-        if plans.is_empty() {
+        let takes = self.plan();
+        if takes.is_empty() {
             return Ok((Vec::new(), self.rest()));
         }
-        let mut batches = Vec::new();
-        for (takes, catch) in self.claim(plans).await? {
-            self.learn(&takes, &catch);
-            batches.extend(Batch::new(&self.shop, &self.topics, catch));
+        let catch = self.claim(&takes).await?;
+        self.learn(&takes, &catch);
+        if catch.items.len() >= DEEP {
+            self.shop.help.notify_one();
         }
-        Ok((batches, Rest::None))
+        Ok((Batch::new(&self.shop, &self.topics, catch), Rest::None))
     }
 
     fn must_scout(&self) -> bool {
@@ -206,43 +206,23 @@ impl Dispatcher {
         }
     }
 
-    /// One or two claims: two when the last ones came back full.
-    fn plan(&mut self) -> Vec<Vec<Take>> {
-        let room: Vec<usize> = self.shop.stations.iter().map(Station::room).collect();
-        let claims = if self.deep { CLAIMS_AT_ONCE } else { 1 };
-        let each: Vec<usize> = room.iter().map(|r| r.div_ceil(claims).min(CLAIM_ITEMS_MAX)).collect();
-        let takes = share::plan(&self.offers, &each, self.turn);
+    fn plan(&mut self) -> Vec<Take> {
+        let room: Vec<usize> = self.shop.stations.iter().map(|s| s.room().min(CLAIM_ITEMS_MAX)).collect();
+        let takes = share::plan(&self.offers, &room, self.turn);
         self.turn = self.turn.wrapping_add(takes.len());
-        if takes.is_empty() { Vec::new() } else { vec![takes; claims] }
+        takes
     }
 
-    async fn claim(&self, plans: Vec<Vec<Take>>) -> Result<Vec<(Vec<Take>, Catch)>> {
-        let wish = |takes: &[Take]| Wish {
-            owner: self.shop.owner.clone(),
-            lease: self.shop.lease,
-            takes: takes.to_vec(),
-        };
-        let store = &self.shop.store;
-        let mut plans = plans.into_iter();
-        let (Some(first), second) = (plans.next(), plans.next()) else { return Ok(Vec::new()) };
-        let Some(second) = second else {
-            let catch = store.claim(wish(&first)).await?;
-            return Ok(vec![(first, catch)]);
-        };
-        let (one, other) = tokio::join!(store.claim(wish(&first)), store.claim(wish(&second)));
-        // What one claim brought must run, even if the other failed.
-        match (one, other) {
-            (Ok(one), Ok(other)) => Ok(vec![(first, one), (second, other)]),
-            (Ok(catch), Err(_)) | (Err(_), Ok(catch)) => Ok(vec![(first, catch)]),
-            (Err(error), Err(_)) => Err(error),
-        }
+    async fn claim(&self, takes: &[Take]) -> Result<Catch> {
+        let wish =
+            Wish { owner: self.shop.owner.clone(), lease: self.shop.lease, takes: takes.to_vec() };
+        self.shop.store.claim(wish).await
     }
 
     /// A lane that gave all is asked again from where it left off; one that gave less has
     /// nothing more, unless it was asked with a hint: then it is asked once without.
     fn learn(&mut self, takes: &[Take], catch: &Catch) {
         let full = |take: &Take| catch.taken.get(&take.lane).copied().unwrap_or(0) >= take.quota;
-        self.deep = takes.iter().any(|t| full(t) && t.quota > CLAIM_ITEMS_MAX / CLAIMS_AT_ONCE / 2);
         let mut last_due: HashMap<LaneId, Timestamp> = HashMap::new();
         for claimed in &catch.items {
             let due = last_due.entry(claimed.item.lane()).or_insert(claimed.due_at);
@@ -288,6 +268,18 @@ impl Dispatcher {
                     () = shop.wake.heard() => self.look_again(),
                     () = tokio::time::sleep(pause) => self.slower(),
                 }
+            }
+        }
+    }
+
+    /// Rests until it is called for help; a helper never polls.
+    pub async fn wait_for_call(&mut self, rest: Rest) {
+        match rest {
+            Rest::None => {}
+            Rest::Full => self.shop.room.notified().await,
+            Rest::Idle(_) => {
+                self.shop.help.notified().await;
+                self.look_again();
             }
         }
     }

@@ -100,7 +100,7 @@ impl Store {
     /// attempt. Answers whether the claim still holds.
     pub async fn mark_started(&self, token: Token) -> Result<bool> {
         self.write(token, |tx, token| {
-            Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.0.as_str()]).await? == 1) })
+            Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
         })
         .await
     }
@@ -119,9 +119,9 @@ const MARK_STARTED: &str = "update punctual.claim set started = 1 where token = 
 
 async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<Token>> {
     let until = tx.now().await?.plus(lease);
-    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.0.as_str())).collect();
+    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.text())).collect();
     let rows = tx.query(EXTEND, &[until.into(), Value::Texts(&texts)]).await?;
-    rows.iter().map(|row| row.text(0).map(Token)).collect()
+    rows.iter().map(|row| row.text(0).map(Token::from)).collect()
 }
 
 const EXTEND: &str = "update punctual.claim set lease_until = $1 \
@@ -141,7 +141,7 @@ async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<Catch> {
     Ok(catch)
 }
 
-/// Writes the claim rows and reads the messages.
+/// Writes the claim rows and reads the messages: the last word of the transaction.
 async fn hold(
     tx: &mut Tx,
     wish: &Wish,
@@ -152,56 +152,82 @@ async fn hold(
     if taken.is_empty() {
         return Ok(Vec::new());
     }
-    let mut messages = messages_of(tx, &taken).await?;
+    let ids: Vec<i64> = taken.iter().map(|t| t.item.message().0).collect();
+    let claims: Vec<NewClaim> = batches(taken).into_iter().map(NewClaim::new).collect();
+    let mut last: Vec<(&'static str, Vec<Value<'_>>)> =
+        claims.iter().map(|claim| (INSERT_CLAIM, claim.row(wish, now, until))).collect();
+    last.push((MESSAGES_BY_ID, vec![Value::Ints(&ids)]));
+    let rows = tx.finish(&last).await?.pop().unwrap_or_default();
+    drop(last);
+    let messages = rows.into_iter().map(|mut row| read_message(&mut row, 0)).collect::<Result<Vec<_>>>()?;
+    Ok(join(claims, messages))
+}
+
+/// Suspects alone, the rest together, as many as a claim row may hold.
+fn batches(taken: Vec<Taken>) -> Vec<Vec<Taken>> {
     let (suspects, rest): (Vec<Taken>, Vec<Taken>) = taken.into_iter().partition(|t| t.item.is_suspect());
     let mut batches: Vec<Vec<Taken>> = suspects.into_iter().map(|t| vec![t]).collect();
     let mut rest = rest.into_iter().peekable();
     while rest.peek().is_some() {
         batches.push(rest.by_ref().take(limits::CLAIM_ITEMS_MAX).collect());
     }
-    let mut claimed = Vec::with_capacity(messages.len());
-    for batch in batches {
-        let token = Token::fresh();
-        write_claim(tx, wish, &token, &batch, now, until).await?;
-        for t in batch {
-            // A message that is gone (dropped by hand) has nothing to be handled.
-            if let Some(message) = messages.remove(&t.item.message()) {
-                claimed.push(Claimed { token: token.clone(), item: t.item, due_at: t.due_at, message });
-            }
+    batches
+}
+
+/// Brings each item together with its message. A message that is gone (dropped by hand)
+/// leaves its item to nobody; it is settled with its claim.
+fn join(claims: Vec<NewClaim>, mut messages: Vec<Message>) -> Vec<Claimed> {
+    messages.sort_unstable_by_key(|m| m.id);
+    let ids: Vec<MessageId> = messages.iter().map(|m| m.id).collect();
+    // A message that two lanes gave is needed twice; all others are moved, not copied.
+    let items: usize = claims.iter().map(|claim| claim.batch.len()).sum();
+    let shared = items > messages.len();
+    let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
+    let mut claimed = Vec::with_capacity(items);
+    for claim in claims {
+        for t in claim.batch {
+            let Ok(at) = ids.binary_search(&t.item.message()) else { continue };
+            let message = if shared { messages[at].clone() } else { messages[at].take() };
+            let Some(message) = message else { continue };
+            claimed.push(Claimed { token: claim.token.clone(), item: t.item, due_at: t.due_at, message });
         }
     }
     claimed.sort_by_key(|c| (c.due_at, c.item.message()));
-    Ok(claimed)
+    claimed
 }
 
-async fn write_claim(
-    tx: &mut Tx,
-    wish: &Wish,
-    token: &Token,
-    batch: &[Taken],
-    now: Timestamp,
-    until: Timestamp,
-) -> Result<()> {
-    let items: Vec<Item> = batch.iter().map(|t| t.item.clone()).collect();
-    let ids = || items.iter().map(|i| i.message().0);
-    let (first, last) = (ids().min().unwrap_or_default(), ids().max().unwrap_or_default());
-    // A batch of one is known to be started: there is no neighbour that could be meant.
-    let started = items.len() == 1 && !items[0].is_suspect();
-    let text = claim::write(&items);
-    let row = params![token.0.as_str(), wish.owner.as_str(), now, until, started, &text, first, last];
-    tx.execute(INSERT_CLAIM, row).await?;
-    Ok(())
+/// A claim row to be.
+struct NewClaim {
+    token: Token,
+    batch: Vec<Taken>,
+    items: String,
+}
+
+impl NewClaim {
+    fn new(batch: Vec<Taken>) -> Self {
+        Self { token: Token::fresh(), items: claim::write(batch.iter().map(|t| &t.item)), batch }
+    }
+
+    fn row<'a>(&'a self, wish: &'a Wish, now: Timestamp, until: Timestamp) -> Vec<Value<'a>> {
+        let ids = || self.batch.iter().map(|t| t.item.message().0);
+        // A batch of one is known to be started: there is no neighbour that could be meant.
+        let started = self.batch.len() == 1 && !self.batch[0].item.is_suspect();
+        vec![
+            self.token.text().into(),
+            wish.owner.as_str().into(),
+            now.into(),
+            until.into(),
+            started.into(),
+            self.items.as_str().into(),
+            ids().min().unwrap_or_default().into(),
+            ids().max().unwrap_or_default().into(),
+        ]
+    }
 }
 
 const INSERT_CLAIM: &str = "insert into punctual.claim \
         (token, owner, claimed_at, lease_until, started, items, first_id, last_id) \
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
-
-async fn messages_of(tx: &mut Tx, taken: &[Taken]) -> Result<HashMap<MessageId, Message>> {
-    let ids: Vec<i64> = taken.iter().map(|t| t.item.message().0).collect();
-    let rows = tx.query(MESSAGES_BY_ID, &[Value::Ints(&ids)]).await?;
-    rows.iter().map(|row| read_message(row, 0).map(|m| (m.id, m))).collect()
-}
 
 const MESSAGES_BY_ID: &str =
     concat!("select ", message_columns!(), " from punctual.message m where m.id = any($1::bigint[])");
@@ -233,15 +259,14 @@ async fn take_skipping_locked(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Tim
 #[cfg(feature = "postgres")]
 const TAKE: &str = "\
     with picked as materialized ( \
-        select w.place from (select punctual.now_us() as now) n \
-        cross join unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
+        select w.place from unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
         join punctual.lane l on l.id = t.lane_id and l.paused = 0 \
         cross join lateral ( \
             select x.ctid as place from punctual.work x \
-            where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= n.now \
+            where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= (select punctual.now_us()) \
             order by x.due_at, x.message_id limit t.quota for update skip locked) w) \
     delete from punctual.work where ctid = any(array(select place from picked)) \
-    returning message_id, lane_id, due_at, attempts, unstarted, key, punctual.now_us()";
+    returning message_id, lane_id, due_at, attempts, unstarted, key, (select punctual.now_us())";
 
 #[cfg(feature = "sqlite")]
 async fn take_range(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {

@@ -139,8 +139,8 @@ const LIST: &str = concat!(
 async fn list(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Result<Vec<DeadLetter>> {
     let rows = select(tx, tenant, which, limit).await?;
     let mut letters = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let message = read_message(row, 8)?;
+    for mut row in rows {
+        let message = read_message(&mut row, 8)?;
         let attempts = attempts_of(tx, message.id, LaneId(row.int(6)?)).await?;
         letters.push(DeadLetter {
             id: DeadLetterId(row.int(0)?),

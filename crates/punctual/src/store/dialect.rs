@@ -26,8 +26,8 @@ impl Dialect {
 
 /// Says a statement in SQLite's words.
 ///
-/// `punctual.work` becomes `punctual_work`, `$1` becomes `?1`, `= any($1)` reads a JSON
-/// list, and row locks and casts fall away: the one writer is its own lock.
+/// `punctual.work` becomes `punctual_work`, `$1` becomes `?1`, `= any($1)` reads a list
+/// that is bound as a table, and row locks and casts fall away: the one writer is its own lock.
 #[must_use]
 pub fn for_sqlite(sql: &str) -> String {
     let mut out = sql
@@ -38,7 +38,7 @@ pub fn for_sqlite(sql: &str) -> String {
     while let Some(at) = out.find("= any($") {
         let end = out[at..].find(')').map_or(out.len(), |e| at + e);
         let parameter = out[at + "= any(".len()..end].split("::").next().unwrap_or("$1").to_owned();
-        out.replace_range(at..=end, &format!("in (select value from json_each({parameter}))"));
+        out.replace_range(at..=end, &format!("in rarray({parameter})"));
     }
     drop_casts(&out).replace('$', "?")
 }
@@ -63,7 +63,7 @@ mod tests {
             ("select 1 from punctual.work where id = $1", "select 1 from punctual_work where id = ?1"),
             (
                 "delete from punctual.claim where token = any($2::text[])",
-                "delete from punctual_claim where token in (select value from json_each(?2))",
+                "delete from punctual_claim where token in rarray(?2)",
             ),
             ("select 1 from t for update skip locked", "select 1 from t"),
             ("select $1::bigint + 1", "select ?1 + 1"),

@@ -15,8 +15,6 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message, NewMessage};
 use std::collections::BTreeMap;
-#[cfg(feature = "sqlite")]
-use std::collections::HashMap;
 
 /// What became of one message that was handed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +57,7 @@ impl Store {
             return Ok(Vec::new());
         }
         if messages.iter().all(|m| m.id.is_none()) {
-            return self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await;
+            return self.write_alone(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await;
         }
         self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await
     }
@@ -69,7 +67,7 @@ impl Store {
         self.read((tenant, id), |tx, (tenant, id)| {
             Box::pin(async move {
                 let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
-                row.as_ref().map(|row| read_message(row, 0)).transpose()
+                row.map(|mut row| read_message(&mut row, 0)).transpose()
             })
         })
         .await
@@ -193,49 +191,47 @@ pub(super) async fn insert(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]
 #[cfg(feature = "postgres")]
 async fn insert_arrays(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
     let texts = |pick: fn(&NewMessage) -> Option<&str>| messages.iter().map(|m| pick(m)).collect::<Vec<_>>();
-    let topics = texts(|m| Some(&m.topic));
-    let kinds = texts(|m| Some(&m.kind));
     let payloads = texts(|m| Some(&m.payload));
-    if messages.iter().all(|m| is_plain(m)) {
-        let values = [tenant.id().into(), Value::Texts(&topics), Value::Texts(&kinds), Value::Texts(&payloads)];
-        return ids(&tx.query(INSERT_PLAIN, &values).await?);
+    if let Some((topic, kind)) = uniform(messages) {
+        let values = [tenant.id().into(), topic.into(), kind.into(), Value::Texts(&payloads)];
+        return ids(&tx.query(INSERT_UNIFORM, &values).await?);
     }
     let times = |pick: fn(&NewMessage) -> Option<Timestamp>| {
         messages.iter().map(|m| pick(m).map(Timestamp::as_micros)).collect::<Vec<_>>()
     };
     let (due, occurred) = (times(|m| m.due_at), times(|m| m.occurred_at));
-    let keys = texts(|m| m.key.as_deref());
-    let entity_types = texts(|m| m.entity.as_ref().map(|e| e.kind.as_str()));
-    let entity_ids = texts(|m| m.entity.as_ref().map(|e| e.id.as_str()));
-    let correlations = texts(|m| m.correlation_id.as_deref());
-    let headers = texts(|m| m.headers.as_deref());
-    let sources = texts(|m| m.source.as_deref());
-    let external_ids = texts(|m| m.id.as_deref());
-    let versions = texts(|m| m.schema_version.as_deref());
-    let values = [
-        tenant.id().into(),
-        Value::Texts(&topics),
-        Value::Texts(&kinds),
-        Value::Texts(&payloads),
-        Value::MaybeInts(&due),
-        Value::MaybeInts(&occurred),
-        Value::Texts(&keys),
-        Value::Texts(&entity_types),
-        Value::Texts(&entity_ids),
-        Value::Texts(&correlations),
-        Value::Texts(&headers),
-        Value::Texts(&sources),
-        Value::Texts(&external_ids),
-        Value::Texts(&versions),
+    let lists: [Vec<Option<&str>>; 10] = [
+        texts(|m| Some(&m.topic)),
+        texts(|m| Some(&m.kind)),
+        texts(|m| m.key.as_deref()),
+        texts(|m| m.entity.as_ref().map(|e| e.kind.as_str())),
+        texts(|m| m.entity.as_ref().map(|e| e.id.as_str())),
+        texts(|m| m.correlation_id.as_deref()),
+        texts(|m| m.headers.as_deref()),
+        texts(|m| m.source.as_deref()),
+        texts(|m| m.id.as_deref()),
+        texts(|m| m.schema_version.as_deref()),
     ];
+    let mut values = vec![tenant.id().into(), Value::Texts(&payloads)];
+    values.extend([Value::MaybeInts(&due), Value::MaybeInts(&occurred)]);
+    values.extend(lists.iter().map(|list| Value::Texts(list)));
     ids(&tx.query(INSERT_FULL, &values).await?)
 }
 
-/// Only a topic, a kind and a payload: by far the most common form, in fewer arrays.
-#[cfg(feature = "postgres")]
-fn is_plain(m: &NewMessage) -> bool {
-    let texts = [&m.key, &m.correlation_id, &m.headers, &m.source, &m.id, &m.schema_version];
-    m.entity.is_none() && m.due_at.is_none() && m.occurred_at.is_none() && texts.iter().all(|t| t.is_none())
+/// Messages of one topic and kind with nothing but a payload, by far the most common
+/// batch, are written with fewer parameters.
+fn uniform<'a>(messages: &[&'a NewMessage]) -> Option<(&'a str, &'a str)> {
+    let first = messages.first()?;
+    let alike = |m: &&NewMessage| {
+        let texts = [&m.key, &m.correlation_id, &m.headers, &m.source, &m.id, &m.schema_version];
+        m.topic == first.topic
+            && m.kind == first.kind
+            && m.entity.is_none()
+            && m.due_at.is_none()
+            && m.occurred_at.is_none()
+            && texts.iter().all(|t| t.is_none())
+    };
+    messages.iter().all(alike).then_some((&first.topic, &first.kind))
 }
 
 /// A message routed to several lanes comes back several times; ids rise in input order.
@@ -247,16 +243,17 @@ fn ids(rows: &[Row]) -> Result<Vec<MessageId>> {
     Ok(ids)
 }
 
+/// The clock is asked in a query of its own, which runs once, not once per row.
 #[cfg(feature = "postgres")]
-const INSERT_PLAIN: &str = "\
-    with m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
-        select $1::int, e.topic, e.kind, e.payload, n.now \
-        from unnest($2::text[], $3::text[], $4::text[]) e (topic, kind, payload) \
-        cross join (select punctual.now_us() as now) n \
-        returning id, tenant_id, topic, created_at) \
+const INSERT_UNIFORM: &str = "\
+    with n as materialized (select punctual.now_us() as now), \
+    m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
+        select $1::int, $2::text, $3::text, p, (select now from n) from unnest($4::text[]) p returning id) \
     insert into punctual.work (message_id, lane_id, due_at) \
-        select m.id, coalesce(r.lane_id, 0), m.created_at from m \
-        left join punctual.route r on r.tenant_id = m.tenant_id and r.topic = m.topic \
+        select m.id, r.lane_id, (select now from n) from m cross join ( \
+            select lane_id from punctual.route where tenant_id = $1::int and topic = $2::text \
+            union all select 0 where not exists ( \
+                select 1 from punctual.route where tenant_id = $1::int and topic = $2::text)) r \
     returning message_id";
 
 #[cfg(feature = "postgres")]
@@ -264,14 +261,13 @@ const INSERT_FULL: &str = "\
     with m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, \
             occurred_at, key, entity_type, entity_id, correlation_id, headers, source, external_id, \
             schema_version) \
-        select $1::int, e.topic, e.kind, e.payload, n.now, e.due_at, e.occurred_at, e.key, \
-            e.entity_type, e.entity_id, e.correlation_id, e.headers, e.source, e.external_id, \
+        select $1::int, e.topic, e.kind, e.payload, (select punctual.now_us()), e.due_at, e.occurred_at, \
+            e.key, e.entity_type, e.entity_id, e.correlation_id, e.headers, e.source, e.external_id, \
             e.schema_version \
-        from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], \
-            $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]) \
-            e (topic, kind, payload, due_at, occurred_at, key, entity_type, entity_id, correlation_id, \
+        from unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], \
+            $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]) \
+            e (payload, due_at, occurred_at, topic, kind, key, entity_type, entity_id, correlation_id, \
             headers, source, external_id, schema_version) \
-        cross join (select punctual.now_us() as now) n \
         returning id, tenant_id, topic, key, coalesce(due_at, created_at) as due_at) \
     insert into punctual.work (message_id, lane_id, due_at, key) \
         select m.id, coalesce(r.lane_id, 0), m.due_at, m.key from m \
@@ -281,29 +277,40 @@ const INSERT_FULL: &str = "\
 #[cfg(feature = "sqlite")]
 async fn insert_rows(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
     let now = tx.now().await?;
-    let mut lanes: HashMap<&str, Vec<i64>> = HashMap::new();
-    let mut rows = Vec::with_capacity(messages.len());
-    for message in messages {
-        if !lanes.contains_key(message.topic.as_str()) {
-            lanes.insert(&message.topic, super::routes::lanes_of(tx, tenant, &message.topic).await?);
+    match uniform(messages) {
+        Some((topic, kind)) if messages.len() == 1 => {
+            let row = params![tenant.id(), topic, kind, &messages[0].payload, now];
+            tx.execute(INSERT_MESSAGE_PLAIN, row).await?;
         }
-        rows.push(columns(tenant, message, now));
+        Some((topic, kind)) => {
+            let payloads: Vec<Option<&str>> = messages.iter().map(|m| Some(m.payload.as_str())).collect();
+            let row = [tenant.id().into(), topic.into(), kind.into(), Value::Texts(&payloads), now.into()];
+            tx.execute(INSERT_MESSAGES_UNIFORM, &row).await?;
+        }
+        None => {
+            let rows: Vec<_> = messages.iter().map(|m| columns(tenant, m, now)).collect();
+            tx.each(INSERT_MESSAGE, &rows).await?;
+        }
     }
-    tx.each(INSERT_MESSAGE, &rows).await?;
     // The writer is alone, so the ids of one run of inserts follow each other.
-    let last = tx.first("select last_insert_rowid()", &[]).await?.map_or(Ok(0), |row| row.int(0))?;
-    let count = i64::try_from(messages.len()).unwrap_or(0);
-    let ids: Vec<MessageId> = (last - count + 1..=last).map(MessageId).collect();
-    let mut work = Vec::with_capacity(messages.len());
-    for (message, id) in messages.iter().zip(&ids) {
-        let due = message.due_at.unwrap_or(now);
-        for lane in &lanes[message.topic.as_str()] {
-            work.push(vec![id.0.into(), (*lane).into(), due.into(), message.key.as_deref().into()]);
-        }
-    }
-    tx.each(INSERT_WORK, &work).await?;
-    Ok(ids)
+    let last = tx.last_id();
+    let first = last - i64::try_from(messages.len()).unwrap_or(0) + 1;
+    tx.execute(INSERT_WORK_OF, params![first, last]).await?;
+    Ok((first..=last).map(MessageId).collect())
 }
+
+#[cfg(feature = "sqlite")]
+const INSERT_MESSAGE_PLAIN: &str = "insert into punctual.message \
+    (tenant_id, topic, kind, payload, created_at) values ($1, $2, $3, $4, $5)";
+#[cfg(feature = "sqlite")]
+const INSERT_MESSAGES_UNIFORM: &str = "insert into punctual.message \
+    (tenant_id, topic, kind, payload, created_at) select $1, $2, $3, value, $5 from rarray($4)";
+#[cfg(feature = "sqlite")]
+const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \
+    select m.id, coalesce(r.lane_id, 0), coalesce(m.due_at, m.created_at), m.key \
+    from punctual.message m \
+    left join punctual.route r on r.tenant_id = m.tenant_id and r.topic = m.topic \
+    where m.id between $1 and $2";
 
 #[cfg(feature = "sqlite")]
 fn columns<'a>(tenant: Tenant, m: &'a NewMessage, now: Timestamp) -> Vec<Value<'a>> {
@@ -350,22 +357,22 @@ const MESSAGE_BY_ID: &str =
     concat!("select ", message_columns!(), " from punctual.message m where m.tenant_id = $1 and m.id = $2");
 
 /// Reads a message whose columns begin at `at`.
-pub(super) fn read_message(row: &Row, at: usize) -> Result<Message> {
+pub(super) fn read_message(row: &mut Row, at: usize) -> Result<Message> {
     let created_at = row.time(at + 10)?;
-    let entity = match (row.maybe_text(at + 6)?, row.maybe_text(at + 7)?) {
+    let entity = match (row.take_maybe_text(at + 6)?, row.take_maybe_text(at + 7)?) {
         (Some(kind), Some(id)) => Some(Entity { kind, id }),
         _ => None,
     };
     Ok(Message {
         id: MessageId(row.int(at)?),
         tenant: Tenant::from_row(row.int(at + 1)?),
-        topic: row.text(at + 2)?,
-        kind: row.text(at + 3)?,
-        payload: row.text(at + 4)?,
-        key: row.maybe_text(at + 5)?,
+        topic: row.take_text(at + 2)?,
+        kind: row.take_text(at + 3)?,
+        payload: row.take_text(at + 4)?,
+        key: row.take_maybe_text(at + 5)?,
         entity,
-        correlation_id: row.maybe_text(at + 8)?,
-        headers: row.maybe_text(at + 9)?,
+        correlation_id: row.take_maybe_text(at + 8)?,
+        headers: row.take_maybe_text(at + 9)?,
         created_at,
         occurred_at: row.maybe_time(at + 11)?.unwrap_or(created_at),
         due_at: row.maybe_time(at + 12)?.unwrap_or(created_at),

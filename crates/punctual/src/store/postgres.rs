@@ -69,8 +69,10 @@ enum State {
     Fresh,
     /// Inside a transaction.
     Begun,
-    /// Only reads: each statement stands for itself.
-    Reading,
+    /// Each statement stands for itself.
+    Alone,
+    /// The commit travelled with the last statements.
+    Committed,
 }
 
 impl std::fmt::Debug for PostgresTx {
@@ -112,10 +114,21 @@ impl Postgres {
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
 
+    /// Runs a verb of one writing statement, which needs no transaction around it.
+    pub async fn write_alone<R, T>(&self, call: Call<R, T>) -> Result<T>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let db = self.clone();
+        let task = tokio::spawn(async move { db.read(call).await });
+        task.await.map_err(|e| Error::Unavailable(e.into()))?
+    }
+
     /// Runs a verb that only reads, without a transaction around its statements.
     pub async fn read<R: Sync, T>(&self, call: Call<R, T>) -> Result<T> {
         let client = connection(&self.pool).await?;
-        let mut tx = Tx::Postgres(PostgresTx::new(client, State::Reading));
+        let mut tx = Tx::Postgres(PostgresTx::new(client, State::Alone));
         call.steps(&mut tx).await
     }
 
@@ -156,14 +169,29 @@ async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
 
 impl PostgresTx {
     async fn commit(self) -> Result<()> {
-        if self.state == State::Fresh {
+        if self.state != State::Begun {
             return Ok(());
         }
-        match self.client.batch_execute("commit").await {
-            Ok(()) => Ok(()),
-            Err(e) if e.as_db_error().is_none() => Err(Error::Unknown(e.into())),
-            Err(e) => Err(trouble(e)),
+        self.client.batch_execute("commit").await.map_err(commit_trouble)
+    }
+
+    /// Sends statements and the commit together. If one of them fails, the server turns the
+    /// commit into a rollback.
+    pub async fn finish(&mut self, all: &[(&'static str, Vec<Value<'_>>)]) -> Result<Vec<Vec<Row>>> {
+        self.begin().await?;
+        let mut statements = Vec::with_capacity(all.len());
+        for (sql, _) in all {
+            statements.push(self.client.prepare_cached(sql).await.map_err(trouble)?);
         }
+        let values: Vec<Vec<&(dyn ToSql + Sync)>> =
+            all.iter().map(|(_, row)| row.iter().map(|v| v as _).collect()).collect();
+        let asked = statements.iter().zip(&values).map(|(s, v)| self.client.query(s, v));
+        let (answers, committed) =
+            tokio::join!(try_join_all(asked), self.client.batch_execute("commit"));
+        self.state = State::Committed;
+        let answers = answers.map_err(trouble)?;
+        committed.map_err(commit_trouble)?;
+        Ok(answers.into_iter().map(|rows| rows.into_iter().map(Row::Postgres).collect()).collect())
     }
 
     /// Rolls back; a connection that cannot even do that leaves the pool.
@@ -262,6 +290,11 @@ fn clashed(e: &Error) -> bool {
     let Error::Database(source) = e else { return false };
     let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
     matches!(code, Some(c) if *c == SqlState::T_R_DEADLOCK_DETECTED || *c == SqlState::T_R_SERIALIZATION_FAILURE)
+}
+
+/// A commit whose answer was lost may have happened.
+fn commit_trouble(e: tokio_postgres::Error) -> Error {
+    if e.as_db_error().is_none() { Error::Unknown(e.into()) } else { trouble(e) }
 }
 
 pub(super) fn trouble(e: tokio_postgres::Error) -> Error {

@@ -75,7 +75,7 @@ struct Request {
 impl Store {
     /// Settles claims whose items all went well and have no key; answers those that held.
     pub async fn ack_whole(&self, tokens: Vec<Token>) -> Result<HashSet<Token>> {
-        self.write(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await
+        self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await
     }
 
     /// Settles items of claims; answers in the order given. With `within`, items of other
@@ -97,7 +97,7 @@ impl Store {
 }
 
 async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
-    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.0.as_str())).collect();
+    let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.text())).collect();
     let now = match tx.dialect() {
         // The server fills in its own time, which saves a question.
         super::dialect::Dialect::Postgres => Value::Null,
@@ -105,7 +105,7 @@ async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
     };
     let sql = tx.dialect().pick(ACK_WHOLE_AT_SERVER_TIME, ACK_WHOLE);
     let rows = tx.query(sql, &[now, Value::Texts(&texts)]).await?;
-    rows.iter().map(|row| row.text(0).map(Token)).collect()
+    rows.iter().map(|row| row.text(0).map(Token::from)).collect()
 }
 
 const ACK_WHOLE: &str = "update punctual.claim set finished_at = $1, ending = 'settled', open = '[]' \
@@ -176,7 +176,7 @@ impl Held {
 }
 
 async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
-    let Some(row) = tx.first(TAKE_CLAIM, params![token.0.as_str()]).await? else { return Ok(None) };
+    let Some(row) = tx.first(TAKE_CLAIM, params![token.text()]).await? else { return Ok(None) };
     let items = read_items(&row.text(1)?)?;
     let open = row.maybe_text(2)?.map(|text| read_items(&text)).transpose()?;
     let ending = row.maybe_text(3)?;
@@ -198,9 +198,9 @@ pub(super) fn read_items(text: &str) -> Result<Vec<Item>> {
 async fn write_back(tx: &mut Tx, token: &Token, open: &[Item], now: Timestamp) -> Result<()> {
     let text = claim::write(open);
     if open.is_empty() {
-        tx.execute(FINISH, params![token.0.as_str(), now]).await?;
+        tx.execute(FINISH, params![token.text(), now]).await?;
     } else {
-        tx.execute(KEEP_OPEN, params![token.0.as_str(), &text]).await?;
+        tx.execute(KEEP_OPEN, params![token.text(), &text]).await?;
     }
     Ok(())
 }

@@ -15,11 +15,12 @@ use super::tx::{Call, Steps, Tx};
 use super::value::{Cell, Row, Value};
 use crate::base::clock::{Timestamp, host_now, monotonic};
 use crate::base::error::{Error, Result};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+use rusqlite::types::{Value as Owned, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Context, Poll, Waker};
@@ -304,6 +305,7 @@ fn connect(path: Option<&Path>, read_only: bool, manual: &Arc<AtomicBool>) -> Re
 }
 
 fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {
+    rusqlite::vtab::array::load_module(connection)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.pragma_update(None, "cache_size", -16_000)?;
@@ -363,6 +365,11 @@ impl SqliteTx {
         Ok(all)
     }
 
+    /// The id that the last insert gave.
+    pub fn last_id(&self) -> i64 {
+        self.connection.last_insert_rowid()
+    }
+
     /// Runs a script of several statements, for migrations.
     pub fn script(&self, sql: &str) -> Result<()> {
         self.connection.execute_batch(sql).map_err(trouble)
@@ -378,7 +385,24 @@ fn prepare<'c>(
 }
 
 fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Value<'_>]) -> rusqlite::Result<()> {
-    params.iter().enumerate().try_for_each(|(n, value)| statement.raw_bind_parameter(n + 1, value))
+    for (n, value) in params.iter().enumerate() {
+        match value {
+            Value::Null => statement.raw_bind_parameter(n + 1, rusqlite::types::Null)?,
+            Value::Int(v) => statement.raw_bind_parameter(n + 1, v)?,
+            Value::Text(v) => statement.raw_bind_parameter(n + 1, v)?,
+            Value::Ints(v) => statement.raw_bind_parameter(n + 1, list(v.iter().map(|n| Some(*n))))?,
+            Value::MaybeInts(v) => statement.raw_bind_parameter(n + 1, list(v.iter().copied()))?,
+            Value::Texts(v) => {
+                statement.raw_bind_parameter(n + 1, list(v.iter().map(|t| t.map(str::to_owned))))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A list is bound as a table of its own, which statements read as `rarray(?1)`.
+fn list<T: Into<Owned>>(values: impl Iterator<Item = Option<T>>) -> Rc<Vec<Owned>> {
+    Rc::new(values.map(|v| v.map_or(Owned::Null, Into::into)).collect())
 }
 
 fn read_rows(statement: &mut rusqlite::CachedStatement<'_>) -> rusqlite::Result<Vec<Row>> {
@@ -400,21 +424,4 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Real(v) => Cell::Int(v as i64),
         ValueRef::Text(v) | ValueRef::Blob(v) => Cell::Text(String::from_utf8_lossy(v).into_owned()),
     }
-}
-
-impl ToSql for Value<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self {
-            Value::Null => ToSqlOutput::Borrowed(ValueRef::Null),
-            Value::Int(v) => ToSqlOutput::Borrowed(ValueRef::Integer(*v)),
-            Value::Text(v) => ToSqlOutput::Borrowed(ValueRef::Text(v.as_bytes())),
-            Value::Ints(v) => as_json(v),
-            Value::MaybeInts(v) => as_json(v),
-            Value::Texts(v) => as_json(v),
-        })
-    }
-}
-
-fn as_json<T: serde::Serialize + ?Sized>(list: &T) -> ToSqlOutput<'static> {
-    ToSqlOutput::Owned(serde_json::to_string(list).unwrap_or_else(|_| "[]".to_owned()).into())
 }

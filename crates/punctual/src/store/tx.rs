@@ -94,6 +94,28 @@ impl Tx {
         on_each!(self, tx => tx.execute(sql, params).await, tx.execute(sql, params))
     }
 
+    /// Several statements that do not depend on each other, as the last of the transaction:
+    /// on Postgres they travel together, and the commit with them.
+    pub async fn finish(&mut self, all: &[(&'static str, Vec<Value<'_>>)]) -> Result<Vec<Vec<Row>>> {
+        self.fault().check()?;
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(tx) => tx.finish(all).await,
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(tx) => all.iter().map(|(sql, params)| tx.query(sql, params)).collect(),
+        }
+    }
+
+    /// The id that the last insert on SQLite gave.
+    #[cfg(feature = "sqlite")]
+    pub fn last_id(&self) -> i64 {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => 0,
+            Self::Sqlite(tx) => tx.last_id(),
+        }
+    }
+
     /// Runs one statement for many rows: in one flight on Postgres, prepared once on SQLite.
     pub async fn each(&mut self, sql: &'static str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>> {
         self.fault().check()?;

@@ -12,7 +12,7 @@ pub enum Value<'a> {
     Int(i64),
     /// A text column.
     Text(&'a str),
-    /// A list of integers: an array on Postgres, JSON text on SQLite.
+    /// A list of integers: an array on Postgres, a table of its own on SQLite.
     Ints(&'a [i64]),
     /// A list of texts, some of them null.
     Texts(&'a [Option<&'a str>]),
@@ -144,6 +144,26 @@ impl Row {
     /// A text.
     pub fn text(&self, n: usize) -> Result<String> {
         self.maybe_text(n)?.ok_or_else(|| unexpected(n, "a text", Some(&Cell::Null)))
+    }
+}
+
+impl Row {
+    /// A text that may be null, moved out of the row.
+    pub fn take_maybe_text(&mut self, n: usize) -> Result<Option<String>> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(row) => super::postgres::text(row, n),
+            Self::Cells(cells) => match cells.get_mut(n).map(|cell| std::mem::replace(cell, Cell::Null)) {
+                Some(Cell::Text(v)) => Ok(Some(v)),
+                Some(Cell::Null) => Ok(None),
+                other => Err(unexpected(n, "a text", other.as_ref())),
+            },
+        }
+    }
+
+    /// A text, moved out of the row.
+    pub fn take_text(&mut self, n: usize) -> Result<String> {
+        self.take_maybe_text(n)?.ok_or_else(|| unexpected(n, "a text", Some(&Cell::Null)))
     }
 }
 

@@ -340,11 +340,11 @@ async fn plt_29_odd_names_are_merely_not_found(t: &Bench) {
         assert_eq!(t.store().key_of_secret(name).await.unwrap(), None);
         assert!(
             !t.store()
-                .mark_started(Token(name.to_owned()))
+                .mark_started(Token::from(name.to_owned()))
                 .await
                 .unwrap()
         );
-        let tokens = vec![Token(name.to_owned())];
+        let tokens = vec![Token::from(name.to_owned())];
         assert_eq!(t.store().extend(tokens.clone(), LEASE).await.unwrap(), []);
         assert!(t.store().ack_whole(tokens).await.unwrap().is_empty());
         let which = Which {
@@ -370,7 +370,7 @@ async fn plt_29_odd_names_are_merely_not_found(t: &Bench) {
             .await
             .map(|found| found.is_some())
     ));
-    assert!(fine(t.store().mark_started(Token("a\0b".into())).await));
+    assert!(fine(t.store().mark_started(Token::from("a\0b".to_owned())).await));
     for id in [i64::MIN, -1, 0, i64::MAX] {
         assert_eq!(
             t.store().message(TENANT, MessageId(id)).await.unwrap(),

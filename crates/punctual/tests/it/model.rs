@@ -374,7 +374,7 @@ impl Pair {
             };
             let started = i32::from(c.started);
             line(&[
-                &c.token.0,
+                &c.token,
                 &c.lease_until.as_micros(),
                 &started,
                 &ending,

@@ -166,7 +166,7 @@ impl Model {
         }
         for group in &groups {
             self.claims.push(Held {
-                token: Token(String::new()),
+                token: Token::from(String::new()),
                 items: group.clone(),
                 open: group.clone(),
                 lease_until: self.now.plus(lease),
