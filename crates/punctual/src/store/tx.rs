@@ -97,7 +97,9 @@ impl Tx {
     /// Several statements that do not depend on each other, as the last of the transaction:
     /// on Postgres they travel together, and the commit with them.
     pub async fn finish(&mut self, all: &[(&'static str, Vec<Value<'_>>)]) -> Result<Vec<Vec<Row>>> {
-        self.fault().check()?;
+        for _ in all {
+            self.fault().check()?;
+        }
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(tx) => tx.finish(all).await,

@@ -370,7 +370,9 @@ async fn plt_29_odd_names_are_merely_not_found(t: &Bench) {
             .await
             .map(|found| found.is_some())
     ));
-    assert!(fine(t.store().mark_started(Token::from("a\0b".to_owned())).await));
+    assert!(fine(
+        t.store().mark_started(Token::from("a\0b".to_owned())).await
+    ));
     for id in [i64::MIN, -1, 0, i64::MAX] {
         assert_eq!(
             t.store().message(TENANT, MessageId(id)).await.unwrap(),

@@ -195,7 +195,7 @@ async fn plt_8_finished_claims_go_and_open_ones_stay(t: &Bench) {
         "the reaped one"
     );
     let left = t.texts("select token from punctual.claim").await;
-    assert_eq!(left, [[Some(open.token.to_string())]]);
+    assert_eq!(left, [[Some(open.token.text().to_owned())]]);
 }
 
 /// PLT-8
