@@ -1,6 +1,9 @@
 //! `bench queue` without the server binary: cargo run --release -p punctual-bench --example queue -- postgres 5
+use punctual_bench::{
+    punctual::Punctual,
+    queue::{Databases, QueueOptions, queue},
+};
 use std::sync::Arc;
-use punctual_bench::{punctual::Punctual, queue::{Databases, QueueOptions, queue}};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -15,7 +18,9 @@ async fn main() -> anyhow::Result<()> {
     let rest: Vec<String> = args.collect();
     let on = |name: &str| rest.iter().any(|a| a == name);
     let options = QueueOptions {
-        databases, rounds, connections,
+        databases,
+        rounds,
+        connections,
         peers: on("peers").then(|| "bench/peers".into()),
         drains_in_a_row: if on("drains") { 10 } else { 0 },
         latency: std::time::Duration::from_secs(if on("latency") { 10 } else { 0 }),

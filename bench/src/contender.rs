@@ -67,9 +67,7 @@ pub fn payloads(n: usize) -> Vec<String> {
 pub fn number(payload: &str) -> Option<usize> {
     // The database may have written the JSON anew, with a space after the colon.
     let rest = payload.split_once("\"i\":")?.1.trim_start();
-    rest[..rest.find(|c: char| !c.is_ascii_digit())?]
-        .parse()
-        .ok()
+    rest[..rest.find(|c: char| !c.is_ascii_digit())?].parse().ok()
 }
 
 #[cfg(test)]

@@ -22,10 +22,7 @@ impl Database {
     /// Names a database; `name` is an identifier that needs no quoting.
     #[must_use]
     pub fn new(cluster: &Arc<Cluster>, name: &str) -> Self {
-        Self {
-            cluster: Arc::clone(cluster),
-            name: name.to_owned(),
-        }
+        Self { cluster: Arc::clone(cluster), name: name.to_owned() }
     }
 
     /// Its address.
@@ -38,9 +35,7 @@ impl Database {
     pub async fn recreate(&self) -> Result<()> {
         self.remove().await?;
         let client = connect(&self.cluster.url("postgres")).await?;
-        client
-            .batch_execute(&format!("create database {}", self.name))
-            .await?;
+        client.batch_execute(&format!("create database {}", self.name)).await?;
         client.batch_execute("checkpoint").await?;
         Ok(())
     }
@@ -78,29 +73,21 @@ impl Database {
     /// database, so that the question itself is not counted.
     pub async fn transactions(&self) -> Result<u64> {
         let client = connect(&self.cluster.url("postgres")).await?;
-        let statement =
-            "select xact_commit + xact_rollback from pg_stat_database where datname = $1";
-        let count: i64 = client
-            .query_one(statement, &[&self.name])
-            .await?
-            .try_get(0)?;
+        let statement = "select xact_commit + xact_rollback from pg_stat_database where datname = $1";
+        let count: i64 = client.query_one(statement, &[&self.name]).await?.try_get(0)?;
         Ok(count.unsigned_abs())
     }
 
     /// The server's version, as it says it.
     pub async fn version(cluster: &Cluster) -> Result<String> {
         let client = connect(&cluster.url("postgres")).await?;
-        Ok(client
-            .query_one("show server_version", &[])
-            .await?
-            .try_get(0)?)
+        Ok(client.query_one("show server_version", &[]).await?.try_get(0)?)
     }
 }
 
 async fn connect(url: &str) -> Result<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls)
-        .await
-        .with_context(|| format!("connecting to {url}"))?;
+    let (client, connection) =
+        tokio_postgres::connect(url, NoTls).await.with_context(|| format!("connecting to {url}"))?;
     // It ends when the client is dropped; what goes wrong shows in the client's next statement.
     tokio::spawn(connection);
     Ok(client)

@@ -41,10 +41,7 @@ pub async fn fairness(
         tokio::time::sleep(BETWEEN_SHOTS).await;
     }
     let left = backlog.saturating_sub(drained.load(Ordering::Relaxed));
-    ensure!(
-        left > 0,
-        "the backlog of {backlog} was gone before the others had come"
-    );
+    ensure!(left > 0, "the backlog of {backlog} was gone before the others had come");
     waits(&starts, &sent, backlog)
 }
 
@@ -76,9 +73,7 @@ async fn one_each(
 fn waits(starts: &Starts, sent: &[Instant], backlog: usize) -> Result<Series> {
     let mut series = Series::default();
     for (number, start) in starts.all() {
-        let sent = sent
-            .get(number - backlog)
-            .context("a message that nobody sent")?;
+        let sent = sent.get(number - backlog).context("a message that nobody sent")?;
         series.push(start.duration_since(*sent).as_secs_f64() * 1e3);
     }
     Ok(series)

@@ -21,16 +21,8 @@ pub struct Growth {
 }
 
 /// Fills `full` once, then drains both by turns.
-pub async fn growth(
-    empty: &dyn Contender,
-    full: &dyn Contender,
-    extra: Extra,
-    plan: Plan,
-) -> Result<Growth> {
-    eprintln!(
-        "  adding {} rows not due and {} finished",
-        extra.not_due, extra.finished
-    );
+pub async fn growth(empty: &dyn Contender, full: &dyn Contender, extra: Extra, plan: Plan) -> Result<Growth> {
+    eprintln!("  adding {} rows not due and {} finished", extra.not_due, extra.finished);
     full.prepare().await?;
     full.fill(extra).await?;
     full.settle().await?;
@@ -40,10 +32,7 @@ pub async fn growth(
         drain(empty, plan.messages, &mut growth.empty).await?;
         drain(full, plan.messages, &mut growth.full).await?;
         let (empty, full) = (growth.empty.last(), growth.full.last());
-        eprintln!(
-            "  round {round}/{}  drain, empty {empty:.0}/s, full {full:.0}/s",
-            plan.rounds
-        );
+        eprintln!("  round {round}/{}  drain, empty {empty:.0}/s, full {full:.0}/s", plan.rounds);
     }
     Ok(growth)
 }

@@ -41,10 +41,7 @@ pub async fn idle(punctual: &Path, database: &Database, time: Duration) -> Resul
     let memory = resident(process).context("the server's memory cannot be read")?;
     server.kill().await?;
     let (count, memory) = (count as f64, memory as f64);
-    Ok(Idle {
-        queries: count / time.as_secs_f64(),
-        memory: memory / f64::from(1 << 20),
-    })
+    Ok(Idle { queries: count / time.as_secs_f64(), memory: memory / f64::from(1 << 20) })
 }
 
 /// Starts the server and waits for the line it prints when it is ready.
@@ -61,8 +58,7 @@ async fn serve(punctual: &Path, url: &str) -> Result<Child> {
     let output = server.stdout.take().context("the server has no output")?;
     let mut lines = BufReader::new(output).lines();
     let line = tokio::time::timeout(READY_LIMIT, lines.next_line()).await;
-    line.context("the server did not become ready")??
-        .context("the server ended at once")?;
+    line.context("the server did not become ready")??.context("the server ended at once")?;
     // Whatever else it says must not fill the pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     Ok(server)

@@ -49,10 +49,7 @@ impl Starts {
         let start = Instant::now();
         while self.count() < n {
             let count = self.count();
-            ensure!(
-                start.elapsed() < PATIENCE,
-                "{count} of {n} messages reached the handler"
-            );
+            ensure!(start.elapsed() < PATIENCE, "{count} of {n} messages reached the handler");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
@@ -76,14 +73,8 @@ pub async fn latency(producer: &dyn Engine, worker: &dyn Engine, time: Duration)
     let sent = send(producer, time).await?;
     starts.wait(sent.len()).await?;
     let mut series = Series::default();
-    for (number, start) in starts
-        .all()
-        .into_iter()
-        .filter(|(number, _)| *number >= WARM_UP)
-    {
-        let sent = sent
-            .get(number)
-            .with_context(|| format!("nobody sent message {number}"))?;
+    for (number, start) in starts.all().into_iter().filter(|(number, _)| *number >= WARM_UP) {
+        let sent = sent.get(number).with_context(|| format!("nobody sent message {number}"))?;
         series.push(start.duration_since(*sent).as_secs_f64() * 1e3);
     }
     Ok(series)

@@ -47,17 +47,10 @@ impl Machine {
     /// One line about all of it.
     #[must_use]
     pub fn line(&self) -> String {
-        let mut parts = vec![
-            format!("{} cores", self.cores),
-            format!("{} GiB", self.memory >> 30),
-            self.system.clone(),
-        ];
+        let mut parts =
+            vec![format!("{} cores", self.cores), format!("{} GiB", self.memory >> 30), self.system.clone()];
         parts.extend(self.file_system.iter().map(|kind| format!("on {kind}")));
-        parts.extend(
-            self.postgres
-                .iter()
-                .map(|version| format!("PostgreSQL {version}")),
-        );
+        parts.extend(self.postgres.iter().map(|version| format!("PostgreSQL {version}")));
         parts.push(format!("SQLite {}", self.sqlite));
         parts.extend(self.load.iter().map(|load| format!("load before {load}")));
         parts.extend(self.commit.iter().map(|commit| format!("commit {commit}")));
@@ -67,9 +60,7 @@ impl Machine {
 
 fn memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kb: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kb * 1024)
 }
@@ -88,16 +79,11 @@ fn file_system(folder: &Path) -> Option<String> {
         Some((words.next()?, words.next()?))
     });
     let fitting = mounts.filter(|(place, _)| folder.starts_with(place));
-    fitting
-        .max_by_key(|(place, _)| place.len())
-        .map(|(_, kind)| kind.to_owned())
+    fitting.max_by_key(|(place, _)| place.len()).map(|(_, kind)| kind.to_owned())
 }
 
 fn commit() -> Option<String> {
-    let output = Command::new("git")
-        .args(["rev-parse", "--short", "HEAD"])
-        .output()
-        .ok()?;
+    let output = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }

@@ -144,25 +144,15 @@ impl Ours {
         let handled = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&handled);
         let start = Instant::now();
-        engine
-            .start(Arc::new(move |_| {
-                _ = counter.fetch_add(1, Ordering::Relaxed)
-            }))
-            .await?;
+        engine.start(Arc::new(move |_| _ = counter.fetch_add(1, Ordering::Relaxed))).await?;
         while handled.load(Ordering::Relaxed) < n || !engine.idle().await? {
-            ensure!(
-                start.elapsed() < PATIENCE,
-                "{handled:?} of {n} were handled, then nothing"
-            );
+            ensure!(start.elapsed() < PATIENCE, "{handled:?} of {n} were handled, then nothing");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let took = start.elapsed();
         engine.stop().await?;
         let handled = handled.load(Ordering::Relaxed);
-        ensure!(
-            handled == n,
-            "{handled} messages were handled, {n} were enqueued"
-        );
+        ensure!(handled == n, "{handled} messages were handled, {n} were enqueued");
         Ok(took)
     }
 
@@ -178,9 +168,7 @@ impl Ours {
         let engine = self.open().await?;
         for first in (0..n).step_by(FILL_BATCH) {
             let count = FILL_BATCH.min(n - first);
-            engine
-                .enqueue(0, messages(first..first + count, delay))
-                .await?;
+            engine.enqueue(0, messages(first..first + count, delay)).await?;
         }
         engine.stop().await
     }
@@ -221,19 +209,12 @@ impl Contender for Ours {
 
 /// Messages with the numbers of `range`.
 pub fn messages(range: std::ops::Range<usize>, delay: Duration) -> Vec<Message> {
-    range
-        .map(|i| Message {
-            payload: payload(i),
-            delay,
-        })
-        .collect()
+    range.map(|i| Message { payload: payload(i), delay }).collect()
 }
 
 /// `n` messages that are due, cut into batches.
 #[must_use]
 pub fn batches(n: usize, batch: usize) -> Vec<Vec<Message>> {
     let starts = (0..n).step_by(batch.max(1));
-    starts
-        .map(|first| messages(first..n.min(first + batch), Duration::ZERO))
-        .collect()
+    starts.map(|first| messages(first..n.min(first + batch), Duration::ZERO)).collect()
 }

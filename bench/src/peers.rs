@@ -94,27 +94,17 @@ impl Peer {
     /// A peer from the folder of the peers.
     #[must_use]
     pub fn new(known: Known, folder: &Path, database: Database) -> Self {
-        Self {
-            known,
-            folder: folder.to_owned(),
-            database,
-        }
+        Self { known, folder: folder.to_owned(), database }
     }
 
     async fn run(&self, op: &'static str, n: usize) -> Result<Duration> {
         let child = self.command(op, n).spawn().context("starting the driver")?;
         let ended = tokio::time::timeout(PATIENCE, child.wait_with_output());
-        let output = ended
-            .await
-            .with_context(|| format!("{op} took over {PATIENCE:?}"))??;
+        let output = ended.await.with_context(|| format!("{op} took over {PATIENCE:?}"))??;
         let text = String::from_utf8_lossy(&output.stdout);
         let Some(answer) = text.lines().rev().find_map(|line| parse(line, op, n)) else {
             let words = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "{op} ended with {} and no answer: {}",
-                output.status,
-                words.trim()
-            );
+            bail!("{op} ended with {} and no answer: {}", output.status, words.trim());
         };
         Ok(Duration::try_from_secs_f64(answer.seconds)?)
     }
@@ -123,13 +113,8 @@ impl Peer {
         let mut command = Command::new(self.folder.join(self.known.program));
         command.args(self.known.script.map(|script| self.folder.join(script)));
         command.arg(op).args(self.known.way);
-        command
-            .env("DATABASE_URL", self.database.url())
-            .env("N", n.to_string());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.env("DATABASE_URL", self.database.url()).env("N", n.to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
         command
     }

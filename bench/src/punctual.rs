@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::Result;
-use ::punctual::{LaneId, NewMessage, Tenant, Work};
 use ::punctual::store::tenants::NewTenant;
+use ::punctual::{LaneId, NewMessage, Tenant, Work};
+use anyhow::Result;
 
 use crate::contender::Step;
 use crate::ours::{Engine, EngineSettings, Handler, Message, System};

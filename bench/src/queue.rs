@@ -85,17 +85,11 @@ impl Default for QueueOptions {
 
 impl QueueOptions {
     fn plan(&self) -> Plan {
-        Plan {
-            messages: self.messages,
-            rounds: self.rounds,
-        }
+        Plan { messages: self.messages, rounds: self.rounds }
     }
 
     fn engine(&self) -> EngineSettings {
-        EngineSettings {
-            batch: self.batch,
-            claimers: self.connections,
-        }
+        EngineSettings { batch: self.batch, claimers: self.connections }
     }
 
     fn folder(&self) -> PathBuf {
@@ -105,10 +99,7 @@ impl QueueOptions {
 
 /// Measures `system`; without one, only what stands beside it.
 pub async fn queue(system: Option<Arc<dyn System>>, options: QueueOptions) -> Result<Report> {
-    let mut report = Report {
-        machine: Machine::here(&options.folder()),
-        ..Report::default()
-    };
+    let mut report = Report { machine: Machine::here(&options.folder()), ..Report::default() };
     describe(&options, &mut report);
     if report.machine.load.is_some_and(|load| load > BUSY) {
         report.note("the machine was busy before the run: compare ratios, not figures");
@@ -157,13 +148,10 @@ fn add_rounds(report: &mut Report, database: &str, all: &[Measured]) {
 
 /// The one with a name, if it has figures.
 fn find<'a>(all: &'a [Measured], name: &str) -> Option<&'a Measured> {
-    all.iter()
-        .find(|measured| measured.name == name && !measured.drain.is_empty())
+    all.iter().find(|measured| measured.name == name && !measured.drain.is_empty())
 }
 
 /// Keeps the run going when a part of it fails.
 fn or_note<T>(report: &mut Report, what: &str, result: Result<T>) -> Option<T> {
-    result
-        .map_err(|error| report.note(format!("{what}: failed: {error:#}")))
-        .ok()
+    result.map_err(|error| report.note(format!("{what}: failed: {error:#}"))).ok()
 }

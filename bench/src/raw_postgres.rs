@@ -127,12 +127,7 @@ impl RawPostgres {
     /// Batches of `batch` for enqueue and claim; `connections` drain side by side.
     #[must_use]
     pub fn new(shape: Shape, database: Database, batch: usize, connections: usize) -> Self {
-        Self {
-            shape,
-            database,
-            batch,
-            connections,
-        }
+        Self { shape, database, batch, connections }
     }
 
     async fn enqueue_all(&self, n: usize) -> Result<Duration> {
@@ -164,13 +159,8 @@ impl RawPostgres {
 
     async fn fill_with(&self, extra: Extra) -> Result<()> {
         let client = self.database.connect().await?;
-        let (not_due, finished) = (
-            i64::try_from(extra.not_due)?,
-            i64::try_from(extra.finished)?,
-        );
-        client
-            .execute(self.shape.fill, &[&not_due, &finished])
-            .await?;
+        let (not_due, finished) = (i64::try_from(extra.not_due)?, i64::try_from(extra.finished)?);
+        client.execute(self.shape.fill, &[&not_due, &finished]).await?;
         Ok(())
     }
 }
@@ -221,16 +211,8 @@ struct Loop {
 impl Loop {
     async fn open(database: &Database, shape: Shape, batch: usize) -> Result<Self> {
         let client = database.connect().await?;
-        let (claim, ack) = (
-            client.prepare(shape.claim).await?,
-            client.prepare(shape.ack).await?,
-        );
-        Ok(Self {
-            client,
-            claim,
-            ack,
-            batch: i64::try_from(batch)?,
-        })
+        let (claim, ack) = (client.prepare(shape.claim).await?, client.prepare(shape.ack).await?);
+        Ok(Self { client, claim, ack, batch: i64::try_from(batch)? })
     }
 
     async fn run(self) -> Result<usize> {

@@ -84,8 +84,7 @@ impl Contender for RawSqlite {
     fn prepare(&self) -> Step<'_, ()> {
         Box::pin(async {
             remove(&self.file);
-            self.blocking(|connection, _| Ok(connection.execute_batch(TABLES)?))
-                .await
+            self.blocking(|connection, _| Ok(connection.execute_batch(TABLES)?)).await
         })
     }
 
@@ -166,9 +165,7 @@ fn claim_and_ack(connection: &mut Connection, batch: usize) -> Result<Option<usi
         return Ok(None);
     }
     let items = serde_json::to_string(&ids)?;
-    let claim = transaction
-        .prepare_cached(HOLD)?
-        .insert(params![NOW + 30_000_000, items])?;
+    let claim = transaction.prepare_cached(HOLD)?.insert(params![NOW + 30_000_000, items])?;
     transaction.commit()?;
     let gone = connection.prepare_cached(ACK)?.execute(params![claim])?;
     ensure!(gone == 1, "a claim was lost");

@@ -101,22 +101,12 @@ impl Report {
     /// Adds a value with what is required of it. A value that could not be computed is not met.
     pub fn require(&mut self, name: &str, value: f64, bound: Bound) {
         let met = Some(bound.allows(value));
-        self.ratios.push(Ratio {
-            name: name.to_owned(),
-            value,
-            required: Some(bound),
-            met,
-        });
+        self.ratios.push(Ratio { name: name.to_owned(), value, required: Some(bound), met });
     }
 
     /// Adds a value that is worth knowing.
     pub fn inform(&mut self, name: &str, value: f64) {
-        self.ratios.push(Ratio {
-            name: name.to_owned(),
-            value,
-            required: None,
-            met: None,
-        });
+        self.ratios.push(Ratio { name: name.to_owned(), value, required: None, met: None });
     }
 
     /// Says what was left out, and why.
@@ -141,11 +131,7 @@ impl Report {
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!("{}\n", self.machine.line());
-        let settings: Vec<_> = self
-            .settings
-            .iter()
-            .map(|(n, v)| format!("{n}={v}"))
-            .collect();
+        let settings: Vec<_> = self.settings.iter().map(|(n, v)| format!("{n}={v}")).collect();
         // Writing to a string does not fail.
         _ = writeln!(text, "{}\n", settings.join(", "));
         for figure in &self.results {
@@ -166,10 +152,7 @@ impl Figure {
     fn line(&self) -> String {
         let [median, min, max] = [self.median, self.min, self.max].map(number);
         let spread = format!("[{min} - {max}]");
-        format!(
-            "{:52} {median:>12} {:10} {spread:24} n={}",
-            self.name, self.unit, self.rounds
-        )
+        format!("{:52} {median:>12} {:10} {spread:24} n={}", self.name, self.unit, self.rounds)
     }
 }
 
@@ -181,23 +164,13 @@ impl Ratio {
             Some(false) => "NOT MET",
             None => "",
         };
-        format!(
-            "{:64} {:>10} {required:10} {met}",
-            self.name,
-            number(self.value)
-        )
-        .trim_end()
-        .to_owned()
+        format!("{:64} {:>10} {required:10} {met}", self.name, number(self.value)).trim_end().to_owned()
     }
 }
 
 /// Large numbers whole, small ones with two places.
 fn number(value: f64) -> String {
-    if value.abs() >= 1000.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.2}")
-    }
+    if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 #[cfg(test)]

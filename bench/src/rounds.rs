@@ -62,11 +62,7 @@ pub async fn in_a_row(contender: &dyn Contender, n: usize, times: usize) -> Resu
         rates.push(rate(n, contender.drain(n).await?));
     }
     let text: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
-    eprintln!(
-        "  {}: {times} drains in a row: {}",
-        contender.name(),
-        text.join(" ")
-    );
+    eprintln!("  {}: {times} drains in a row: {}", contender.name(), text.join(" "));
     Ok(rates)
 }
 
@@ -93,10 +89,7 @@ async fn turn(contender: &dyn Contender, n: usize, measured: &mut Measured) -> R
 }
 
 fn named(contender: &dyn Contender) -> Measured {
-    Measured {
-        name: contender.name().to_owned(),
-        ..Measured::default()
-    }
+    Measured { name: contender.name().to_owned(), ..Measured::default() }
 }
 
 fn tell(round: usize, rounds: usize, measured: &Measured) {

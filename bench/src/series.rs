@@ -65,11 +65,7 @@ impl Series {
     pub fn percentile(&self, p: f64) -> f64 {
         let sorted = self.sorted();
         let place = ((sorted.len() as f64 * p).ceil() as usize).saturating_sub(1);
-        sorted
-            .get(place)
-            .or(sorted.last())
-            .copied()
-            .unwrap_or(f64::NAN)
+        sorted.get(place).or(sorted.last()).copied().unwrap_or(f64::NAN)
     }
 
     fn sorted(&self) -> Vec<f64> {
@@ -90,9 +86,7 @@ mod tests {
     use super::*;
 
     fn series(samples: &[f64]) -> Series {
-        Series {
-            samples: samples.to_vec(),
-        }
+        Series { samples: samples.to_vec() }
     }
 
     #[test]

@@ -11,8 +11,7 @@ mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: cargo run -p xtask -- tidy\n\n  tidy   check the house rules (CONTRIBUTING.md)";
+const USAGE: &str = "usage: cargo run -p xtask -- tidy\n\n  tidy   check the house rules (CONTRIBUTING.md)";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -37,11 +36,7 @@ fn tidy() -> ExitCode {
         eprintln!("{finding}");
     }
     if findings.is_empty() {
-        println!(
-            "tidy: {} files, {} rules, nothing to say",
-            repo.files().len(),
-            tidy::RULES.len()
-        );
+        println!("tidy: {} files, {} rules, nothing to say", repo.files().len(), tidy::RULES.len());
         ExitCode::SUCCESS
     } else {
         eprintln!("tidy: {} to mend", findings.len());

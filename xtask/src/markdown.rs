@@ -5,13 +5,8 @@
 pub fn table(text: &str, marker: &str) -> Option<Vec<Vec<Vec<String>>>> {
     let mut lines = text.lines().skip_while(|line| line.trim() != marker);
     lines.next()?;
-    let rows = lines
-        .skip_while(|line| !line.starts_with('|'))
-        .take_while(|line| line.starts_with('|'));
-    let rows: Vec<_> = rows
-        .skip(2)
-        .map(|row| cells(row).map(quoted).collect())
-        .collect();
+    let rows = lines.skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let rows: Vec<_> = rows.skip(2).map(|row| cells(row).map(quoted).collect()).collect();
     (!rows.is_empty()).then_some(rows)
 }
 
@@ -22,11 +17,7 @@ pub fn cells(row: &str) -> impl Iterator<Item = &str> {
 
 /// What stands in backticks.
 pub fn quoted(text: &str) -> Vec<String> {
-    text.split('`')
-        .skip(1)
-        .step_by(2)
-        .map(String::from)
-        .collect()
+    text.split('`').skip(1).step_by(2).map(String::from).collect()
 }
 
 #[cfg(test)]
@@ -38,13 +29,7 @@ mod tests {
         let text = "| `x` |\n<!-- layers -->\n\n| a | b |\n|---|---|\n\
             | `base` | `x`, `y` |\n| `run` | - |\n\n| `z` |";
         let table = table(text, "<!-- layers -->").unwrap();
-        assert_eq!(
-            table,
-            [
-                vec![vec!["base"], vec!["x", "y"]],
-                vec![vec!["run"], vec![]]
-            ]
-        );
+        assert_eq!(table, [vec![vec!["base"], vec!["x", "y"]], vec![vec!["run"], vec![]]]);
     }
 
     #[test]

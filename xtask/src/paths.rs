@@ -24,9 +24,7 @@ impl Named {
 
     /// Whether these segments stand in the path one after the other.
     pub fn contains(&self, wanted: &[&str]) -> bool {
-        self.segments
-            .windows(wanted.len())
-            .any(|window| window == wanted)
+        self.segments.windows(wanted.len()).any(|window| window == wanted)
     }
 }
 
@@ -45,11 +43,7 @@ pub fn named(source: &Source) -> Vec<Named> {
     let mut at = 0;
     while at < tokens.len() {
         if tokens[at].1 == Token::Word("use") && starts_use(&tokens, at) {
-            let mut tree = UseTree {
-                tokens: &tokens,
-                at: at + 1,
-                found: Vec::new(),
-            };
+            let mut tree = UseTree { tokens: &tokens, at: at + 1, found: Vec::new() };
             tree.read(&[]);
             at = tree.at;
             for import in tree.found {
@@ -155,11 +149,7 @@ impl UseTree<'_> {
     fn add(&mut self, offset: usize, segments: Vec<String>, name: Option<&str>) {
         if let Some(last) = segments.last() {
             let name = name.unwrap_or(last).to_string();
-            self.found.push(Import {
-                offset,
-                segments,
-                name,
-            });
+            self.found.push(Import { offset, segments, name });
         }
     }
 }
@@ -200,10 +190,7 @@ mod tests {
     #[test]
     fn use_trees_are_spread_out() {
         check("use a::b;", &["a::b"]);
-        check(
-            "pub(crate) use a::{b, c::{self, d as e}, f::*};",
-            &["a::b", "a::c", "a::c::d", "a::f::*"],
-        );
+        check("pub(crate) use a::{b, c::{self, d as e}, f::*};", &["a::b", "a::c", "a::c::d", "a::f::*"]);
         check("use {a::b, ::c::d};", &["a::b", "c::d"]);
         check("use tokio;", &["tokio"]);
         check("use super::super::x;", &["super::super::x"]);
@@ -212,14 +199,8 @@ mod tests {
 
     #[test]
     fn short_names_are_followed() {
-        check(
-            "use tokio::time; fn f() { time::sleep(x) }",
-            &["tokio::time", "tokio::time::sleep"],
-        );
-        check(
-            "use std::thread as t; t::sleep()",
-            &["std::thread", "std::thread::sleep"],
-        );
+        check("use tokio::time; fn f() { time::sleep(x) }", &["tokio::time", "tokio::time::sleep"]);
+        check("use std::thread as t; t::sleep()", &["std::thread", "std::thread::sleep"]);
         check("use a::{self, b}; a::c()", &["a", "a::b", "a::c"]);
     }
 
@@ -229,10 +210,7 @@ mod tests {
             "fn f() -> crate::store::Work { $crate::run::go::<u8>() }",
             &["crate::store::Work", "crate::run::go"],
         );
-        check(
-            "#[tokio::test] fn f() -> impl X + use<'a> { \"a::b\" } // c::d",
-            &["tokio::test"],
-        );
+        check("#[tokio::test] fn f() -> impl X + use<'a> { \"a::b\" } // c::d", &["tokio::test"]);
     }
 
     #[test]

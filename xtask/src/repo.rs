@@ -39,16 +39,10 @@ impl Repo {
 
     /// Builds a repository from paths and texts.
     pub fn of(files: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
-        let mut files: Vec<File> = files
-            .into_iter()
-            .map(|(p, t)| read(p.into(), t.into()))
-            .collect();
+        let mut files: Vec<File> = files.into_iter().map(|(p, t)| read(p.into(), t.into())).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let test_modules = files.iter().flat_map(test_modules_of).collect();
-        Self {
-            files,
-            test_modules,
-        }
+        Self { files, test_modules }
     }
 
     /// Every text file, sorted by path.
@@ -63,9 +57,7 @@ impl Repo {
 
     /// Rust files with their reading.
     pub fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
-        self.files
-            .iter()
-            .filter_map(|file| Some((file, file.rust.as_ref()?)))
+        self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
     }
 
     /// Whether the file is test code from its first line to its last.
@@ -80,11 +72,7 @@ impl Repo {
 
     /// Whether this line of a Rust file is test code.
     pub fn is_test_line(&self, file: &File, line: usize) -> bool {
-        self.is_test_file(file)
-            || file
-                .rust
-                .as_ref()
-                .is_some_and(|source| source.is_test_line(line))
+        self.is_test_file(file) || file.rust.as_ref().is_some_and(|source| source.is_test_line(line))
     }
 }
 
@@ -92,8 +80,7 @@ impl Repo {
 /// the one must not be told that the other is tidy.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    here.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")))
-        .join("..")
+    here.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR"))).join("..")
 }
 
 /// Whether one of the path's folders has one of these names.
@@ -115,36 +102,18 @@ fn test_modules_of(file: &File) -> Vec<String> {
     };
     let stem = file.path.trim_end_matches(".rs");
     let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
-    let home = if matches!(name, "lib" | "main" | "mod") {
-        folder
-    } else {
-        stem
-    };
-    source
-        .test_modules
-        .iter()
-        .map(|module| format!("{home}/{module}"))
-        .collect()
+    let home = if matches!(name, "lib" | "main" | "mod") { folder } else { stem };
+    source.test_modules.iter().map(|module| format!("{home}/{module}")).collect()
 }
 
 fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     let out = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
         .ok()?;
     let text = String::from_utf8(out.stdout).ok()?;
-    let paths: BTreeSet<String> = text
-        .split('\0')
-        .filter(|p| !p.is_empty())
-        .map(String::from)
-        .collect();
+    let paths: BTreeSet<String> = text.split('\0').filter(|p| !p.is_empty()).map(String::from).collect();
     (out.status.success() && !paths.is_empty()).then(|| paths.into_iter().collect())
 }
 
@@ -158,9 +127,7 @@ fn walked(root: &Path) -> io::Result<Vec<String>> {
             let name = entry.file_name();
             let path = folder.join(&name);
             let kind = entry.file_type()?;
-            let skipped = ["target", ".git", "node_modules"]
-                .iter()
-                .any(|skip| name == *skip);
+            let skipped = ["target", ".git", "node_modules"].iter().any(|skip| name == *skip);
             if kind.is_dir() && !skipped {
                 folders.push(path);
             } else if kind.is_file() {
@@ -178,10 +145,7 @@ mod tests {
     #[test]
     fn a_module_declared_for_tests_is_test_code() {
         let repo = Repo::of([
-            (
-                "a/src/store.rs",
-                "#[cfg(test)]\nmod conformance;\nmod work;",
-            ),
+            ("a/src/store.rs", "#[cfg(test)]\nmod conformance;\nmod work;"),
             ("a/src/store/conformance.rs", ""),
             ("a/src/store/conformance/claim.rs", ""),
             ("a/src/store/conformance_not.rs", ""),
@@ -190,12 +154,8 @@ mod tests {
             ("a/src/bench.rs", ""),
             ("a/tests/it/main.rs", ""),
         ]);
-        let tests: Vec<&str> = repo
-            .files()
-            .iter()
-            .filter(|f| repo.is_test_file(f))
-            .map(|f| f.path.as_str())
-            .collect();
+        let tests: Vec<&str> =
+            repo.files().iter().filter(|f| repo.is_test_file(f)).map(|f| f.path.as_str()).collect();
         let want = [
             "a/src/bench.rs",
             "a/src/store/conformance.rs",

@@ -69,9 +69,7 @@ impl Source {
 
     /// Lines outside test code.
     pub fn lines_of_code(&self) -> usize {
-        (1..self.line_starts.len())
-            .filter(|line| !self.is_test_line(*line))
-            .count()
+        (1..self.line_starts.len()).filter(|line| !self.is_test_line(*line)).count()
     }
 
     /// Every function that has a body.
@@ -83,16 +81,13 @@ impl Source {
     /// Inline modules (`mod name { … }`) that enclose the offset, outermost first.
     pub fn modules_around(&self, offset: usize) -> Vec<&str> {
         let code = &self.code;
-        let inline = words(code)
-            .filter(|(_, word)| *word == "mod")
-            .filter_map(|(at, _)| {
-                let (name_at, name) = words(&code[at + 3..]).next()?;
-                let open = at + 3 + name_at + name.len();
-                let open = open + code[open..].find(|c: char| !c.is_whitespace())?;
-                let inside =
-                    code[open..].starts_with('{') && (open..closing(code, open)).contains(&offset);
-                inside.then_some(name)
-            });
+        let inline = words(code).filter(|(_, word)| *word == "mod").filter_map(|(at, _)| {
+            let (name_at, name) = words(&code[at + 3..]).next()?;
+            let open = at + 3 + name_at + name.len();
+            let open = open + code[open..].find(|c: char| !c.is_whitespace())?;
+            let inside = code[open..].starts_with('{') && (open..closing(code, open)).contains(&offset);
+            inside.then_some(name)
+        });
         inline.collect()
     }
 
@@ -108,11 +103,7 @@ impl Source {
         }
         let line = self.line_of(at);
         let length = self.line_of(closing(&self.code, open)) - line + 1;
-        Some(Function {
-            name: name.to_string(),
-            line,
-            length,
-        })
+        Some(Function { name: name.to_string(), line, length })
     }
 
     fn blank(&mut self, text: &str) {
@@ -128,10 +119,7 @@ impl Source {
                     *byte = b' ';
                 }
             }
-            let found = Text {
-                line: self.line_of(at),
-                text: text[piece.inside.clone()].to_string(),
-            };
+            let found = Text { line: self.line_of(at), text: text[piece.inside.clone()].to_string() };
             match piece.kind {
                 Kind::Comment => self.comments.push(found),
                 Kind::Literal => self.literals.push(found),
@@ -156,15 +144,12 @@ impl Source {
                 continue;
             }
             let item = item_after(&self.code, attribute.end);
-            let words: Vec<&str> = words(&self.code[item.clone()])
-                .map(|(_, word)| word)
-                .collect();
+            let words: Vec<&str> = words(&self.code[item.clone()]).map(|(_, word)| word).collect();
             if let (Some(at), true) = (
                 words.iter().position(|word| *word == "mod"),
                 self.code[item.clone()].trim_end().ends_with(';'),
             ) {
-                self.test_modules
-                    .extend(words.get(at + 1).map(ToString::to_string));
+                self.test_modules.extend(words.get(at + 1).map(ToString::to_string));
             }
             self.mark_tests(text, mark, item.end);
         }
@@ -174,8 +159,7 @@ impl Source {
     fn mark_tests(&mut self, text: &str, start: usize, end: usize) {
         let (mut first, last) = (self.line_of(start), self.line_of(end.saturating_sub(1)));
         let lines: Vec<&str> = text.lines().collect();
-        let belongs =
-            |line: &str| line.trim_start().starts_with("//") || line.trim_start().starts_with("#[");
+        let belongs = |line: &str| line.trim_start().starts_with("//") || line.trim_start().starts_with("#[");
         while first > 1 && belongs(lines[first - 2]) {
             first -= 1;
         }
@@ -203,11 +187,7 @@ fn piece_at(text: &[u8], at: usize) -> Option<Piece> {
     match rest {
         [b'/', b'/', ..] => {
             let end = at + rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
-            Some(Piece {
-                kind: Kind::Comment,
-                inside: at + 2..end,
-                end,
-            })
+            Some(Piece { kind: Kind::Comment, inside: at + 2..end, end })
         }
         [b'/', b'*', ..] => Some(block_comment(text, at)),
         [b'"', ..] => Some(string(text, at)),
@@ -238,11 +218,7 @@ fn block_comment(text: &[u8], at: usize) -> Piece {
         }
     }
     let inside = at + 2..if depth == 0 { end - 2 } else { end };
-    Piece {
-        kind: Kind::Comment,
-        inside,
-        end,
-    }
+    Piece { kind: Kind::Comment, inside, end }
 }
 
 fn string(text: &[u8], at: usize) -> Piece {
@@ -251,11 +227,7 @@ fn string(text: &[u8], at: usize) -> Piece {
         end += if text[end] == b'\\' { 2 } else { 1 };
     }
     let close = end.min(text.len());
-    Piece {
-        kind: Kind::Literal,
-        inside: at + 1..close,
-        end: (close + 1).min(text.len()),
-    }
+    Piece { kind: Kind::Literal, inside: at + 1..close, end: (close + 1).min(text.len()) }
 }
 
 fn raw_string(text: &[u8], at: usize) -> Option<Piece> {
@@ -266,16 +238,10 @@ fn raw_string(text: &[u8], at: usize) -> Option<Piece> {
     }
     let mut close = vec![b'"'];
     close.resize(hashes + 1, b'#');
-    let length = text[open + 1..]
-        .windows(close.len())
-        .position(|window| window == close);
+    let length = text[open + 1..].windows(close.len()).position(|window| window == close);
     let end = length.map_or(text.len(), |length| open + 1 + length);
     let after = (end + close.len()).min(text.len());
-    Some(Piece {
-        kind: Kind::Literal,
-        inside: open + 1..end,
-        end: after,
-    })
+    Some(Piece { kind: Kind::Literal, inside: open + 1..end, end: after })
 }
 
 /// A character literal; a lifetime is none.
@@ -289,11 +255,7 @@ fn character(text: &[u8], at: usize) -> Option<Piece> {
             (rest.get(length) == Some(&b'\'')).then_some(length)?
         }
     };
-    Some(Piece {
-        kind: Kind::Char,
-        inside: at + 1..at + 1 + length,
-        end: at + 2 + length,
-    })
+    Some(Piece { kind: Kind::Char, inside: at + 1..at + 1 + length, end: at + 2 + length })
 }
 
 struct Attribute {
@@ -308,10 +270,7 @@ impl Attribute {
     fn means_test(&self, code: &str) -> bool {
         let said: String = code[self.inside.clone()].split_whitespace().collect();
         let path = said.split('(').next().unwrap_or_default();
-        path == "test"
-            || path.ends_with("::test")
-            || said == "cfg(test)"
-            || said.starts_with("cfg(all(test,")
+        path == "test" || path.ends_with("::test") || said == "cfg(test)" || said.starts_with("cfg(all(test,")
     }
 }
 
@@ -323,11 +282,7 @@ fn attribute_at(code: &str, at: usize) -> Option<Attribute> {
         return None;
     }
     let close = closing(code, open);
-    Some(Attribute {
-        inner,
-        inside: open + 1..close,
-        end: (close + 1).min(code.len()),
-    })
+    Some(Attribute { inner, inside: open + 1..close, end: (close + 1).min(code.len()) })
 }
 
 /// The item that follows an attribute, further attributes included.
@@ -418,13 +373,8 @@ let b = r#"thr"ee"#; /* four /* five */ */ let c = '"'; let d: &'static str = b"
 
     #[test]
     fn functions_are_measured_from_fn_to_brace() {
-        let source =
-            Source::read("type F = fn(u8);\npub fn a<T>(x: [u8; 3])\nwhere T: X\n{\n}\nfn b();\n");
-        let found: Vec<_> = source
-            .functions()
-            .into_iter()
-            .map(|f| (f.name, f.line, f.length))
-            .collect();
+        let source = Source::read("type F = fn(u8);\npub fn a<T>(x: [u8; 3])\nwhere T: X\n{\n}\nfn b();\n");
+        let found: Vec<_> = source.functions().into_iter().map(|f| (f.name, f.line, f.length)).collect();
         assert_eq!(found, [("a".to_string(), 2, 4)]);
     }
 
@@ -442,14 +392,7 @@ let b = r#"thr"ee"#; /* four /* five */ */ let c = '"'; let d: &'static str = b"
     fn inline_modules_are_known() {
         let text = "mod a { mod b { here } }\nmod c;\nthere";
         let source = Source::read(text);
-        assert_eq!(
-            source.modules_around(text.find("here").unwrap()),
-            ["a", "b"]
-        );
-        assert!(
-            source
-                .modules_around(text.find("there").unwrap())
-                .is_empty()
-        );
+        assert_eq!(source.modules_around(text.find("here").unwrap()), ["a", "b"]);
+        assert!(source.modules_around(text.find("there").unwrap()).is_empty());
     }
 }

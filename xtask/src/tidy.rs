@@ -27,11 +27,7 @@ pub struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
-        Self {
-            path: path.to_string(),
-            line,
-            what: what.into(),
-        }
+        Self { path: path.to_string(), line, what: what.into() }
     }
 }
 
@@ -68,20 +64,14 @@ pub fn all(repo: &Repo) -> Vec<Finding> {
 /// Whether the file is part of what we ship: a crate's sources, not tests, examples or bench.
 fn is_shipped(repo: &Repo, file: &File) -> bool {
     let inside = file.path.starts_with("crates/") && file.path.ends_with(".rs");
-    inside
-        && !crate::repo::in_folder(&file.path, &["examples", "benches"])
-        && !repo.is_test_file(file)
+    inside && !crate::repo::in_folder(&file.path, &["examples", "benches"]) && !repo.is_test_file(file)
 }
 
 /// Whether a path fits a pattern in which `*` stands for anything. A pattern that does not
 /// begin with `crates/` is meant inside the engine's sources.
 fn fits(path: &str, pattern: &str) -> bool {
     let inside = path.strip_prefix(layers::ENGINE);
-    let path = if pattern.starts_with("crates/") {
-        Some(path)
-    } else {
-        inside
-    };
+    let path = if pattern.starts_with("crates/") { Some(path) } else { inside };
     path.is_some_and(|path| match pattern.split_once('*') {
         None => path == pattern,
         Some((start, end)) => {
@@ -100,12 +90,7 @@ mod tests {
         let mut findings = rule(&repo);
         findings.sort();
         let said: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        assert!(
-            said.is_empty(),
-            "{} to mend:\n{}",
-            said.len(),
-            said.join("\n")
-        );
+        assert!(said.is_empty(), "{} to mend:\n{}", said.len(), said.join("\n"));
     }
 
     #[test]
@@ -166,21 +151,9 @@ mod tests {
 
     #[test]
     fn patterns_fit() {
-        assert!(fits(
-            "crates/punctual/src/store/sqlite/writer.rs",
-            "store/sqlite*"
-        ));
-        assert!(fits(
-            "crates/punctual-server/src/http.rs",
-            "crates/punctual-server/src/*"
-        ));
-        assert!(!fits(
-            "crates/punctual-server/src/store/sqlite.rs",
-            "store/sqlite*"
-        ));
-        assert!(!fits(
-            "crates/punctual/src/base/clock/host.rs",
-            "base/clock.rs"
-        ));
+        assert!(fits("crates/punctual/src/store/sqlite/writer.rs", "store/sqlite*"));
+        assert!(fits("crates/punctual-server/src/http.rs", "crates/punctual-server/src/*"));
+        assert!(!fits("crates/punctual-server/src/store/sqlite.rs", "store/sqlite*"));
+        assert!(!fits("crates/punctual/src/base/clock/host.rs", "base/clock.rs"));
     }
 }

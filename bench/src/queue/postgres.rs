@@ -36,16 +36,9 @@ pub(super) async fn measure(
     settings.folder.clone_from(&options.folder);
     let cluster = Arc::new(Cluster::start(&settings)?);
     report.machine.postgres = Some(Database::version(&cluster).await?);
-    let shown = settings
-        .all_settings()
-        .into_iter()
-        .map(|(n, v)| (format!("postgres {n}"), v));
+    let shown = settings.all_settings().into_iter().map(|(n, v)| (format!("postgres {n}"), v));
     report.settings.extend(shown);
-    let run = Run {
-        cluster,
-        system,
-        options,
-    };
+    let run = Run { cluster, system, options };
     run.rounds(report).await;
     run.growth(report).await;
     run.in_a_row(report).await;
@@ -70,11 +63,7 @@ impl Run<'_> {
     fn ours(&self, database: &str) -> Option<Ours> {
         let place = Place::Postgres(self.database(database));
         let system = Arc::clone(self.system?);
-        Some(Ours {
-            system,
-            place,
-            settings: self.options.engine(),
-        })
+        Some(Ours { system, place, settings: self.options.engine() })
     }
 
     fn by_hand(&self, shape: Shape, database: &str) -> RawPostgres {
@@ -89,10 +78,7 @@ impl Run<'_> {
                 let database = self.database(known.database);
                 peers.push(Box::new(Peer::new(*known, folder, database)));
             } else {
-                report.note(format!(
-                    "{}: not installed: run bench/peers/install",
-                    known.name
-                ));
+                report.note(format!("{}: not installed: run bench/peers/install", known.name));
             }
         }
         peers
@@ -101,18 +87,11 @@ impl Run<'_> {
     async fn rounds(&self, report: &mut Report) {
         eprintln!("postgres: rounds");
         let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
-        contenders.extend(
-            self.ours("punctual")
-                .map(|ours| Box::new(ours) as Box<dyn Contender>),
-        );
+        contenders.extend(self.ours("punctual").map(|ours| Box::new(ours) as Box<dyn Contender>));
         contenders.push(Box::new(self.by_hand(CONVENTIONAL, "conventional")));
         contenders.push(Box::new(self.by_hand(ONE_ROW_PER_BATCH, "one_row")));
         let peers = self.options.peers.as_deref();
-        contenders.extend(
-            peers
-                .map(|folder| self.peers(folder, report))
-                .unwrap_or_default(),
-        );
+        contenders.extend(peers.map(|folder| self.peers(folder, report)).unwrap_or_default());
         let all = interleaved(&contenders, self.options.plan()).await;
         add_rounds(report, "postgres", &all);
         compare::rounds(&all, report);
@@ -124,10 +103,7 @@ impl Run<'_> {
             return report.note("postgres growth: not measured, no extra rows were asked for");
         }
         eprintln!("postgres: growth");
-        let name = format!(
-            "postgres drain, {0} rows not due and {0} finished / empty",
-            self.options.extra
-        );
+        let name = format!("postgres drain, {0} rows not due and {0} finished / empty", self.options.extra);
         if let (Some(empty), Some(full)) = (self.ours("punctual"), self.ours("grown"))
             && let Some(value) = self.growth_of(&empty, &full, report).await
         {
@@ -146,28 +122,13 @@ impl Run<'_> {
         full: &dyn Contender,
         report: &mut Report,
     ) -> Option<f64> {
-        let extra = Extra {
-            not_due: self.options.extra,
-            finished: self.options.extra,
-        };
+        let extra = Extra { not_due: self.options.extra, finished: self.options.extra };
         let result = growth(empty, full, extra, self.options.plan()).await;
-        or_note(
-            report,
-            "postgres growth",
-            self.database("grown").remove().await,
-        );
+        or_note(report, "postgres growth", self.database("grown").remove().await);
         let growth = or_note(report, "postgres growth", result)?;
         let name = empty.name();
-        report.figure(
-            &format!("postgres drain, empty: {name}"),
-            "messages/s",
-            &growth.empty,
-        );
-        report.figure(
-            &format!("postgres drain, full: {name}"),
-            "messages/s",
-            &growth.full,
-        );
+        report.figure(&format!("postgres drain, empty: {name}"), "messages/s", &growth.empty);
+        report.figure(&format!("postgres drain, full: {name}"), "messages/s", &growth.full);
         Some(growth.full.median() / growth.empty.median())
     }
 
@@ -187,22 +148,10 @@ impl Run<'_> {
             first.push(rates[0]);
             last.push(rates[times - 1]);
         }
-        report.figure(
-            "postgres drain, first in a row: punctual",
-            "messages/s",
-            &first,
-        );
-        report.figure(
-            "postgres drain, last in a row: punctual",
-            "messages/s",
-            &last,
-        );
+        report.figure("postgres drain, first in a row: punctual", "messages/s", &first);
+        report.figure("postgres drain, last in a row: punctual", "messages/s", &last);
         let value = last.median() / first.median();
-        report.require(
-            "postgres drains in a row, last / first",
-            value,
-            Bound::AtLeast(0.7),
-        );
+        report.require("postgres drains in a row, last / first", value, Bound::AtLeast(0.7));
     }
 
     async fn latency(&self, report: &mut Report) {
@@ -211,23 +160,13 @@ impl Run<'_> {
             return;
         };
         eprintln!("postgres: latency");
-        let result = with_two(&ours, async |producer, worker| {
-            latency(producer, worker, time).await
-        });
+        let result = with_two(&ours, async |producer, worker| latency(producer, worker, time).await);
         let Some(waits) = or_note(report, "postgres latency", result.await) else {
             return;
         };
         report.figure("postgres latency: punctual", "ms", &waits);
-        report.require(
-            "postgres latency p50, ms",
-            waits.median(),
-            Bound::AtMost(3.0),
-        );
-        report.require(
-            "postgres latency p99, ms",
-            waits.percentile(0.99),
-            Bound::AtMost(15.0),
-        );
+        report.require("postgres latency p50, ms", waits.median(), Bound::AtMost(3.0));
+        report.require("postgres latency p99, ms", waits.percentile(0.99), Bound::AtMost(15.0));
     }
 
     async fn fairness(&self, report: &mut Report) {
@@ -236,9 +175,8 @@ impl Run<'_> {
             return;
         };
         eprintln!("postgres: fairness");
-        let result = with_two(&ours, async |producer, worker| {
-            fairness(producer, worker, backlog, OTHERS).await
-        });
+        let result =
+            with_two(&ours, async |producer, worker| fairness(producer, worker, backlog, OTHERS).await);
         let Some(waits) = or_note(report, "postgres fairness", result.await) else {
             return;
         };
@@ -257,11 +195,7 @@ impl Run<'_> {
             return;
         };
         report.require("postgres idle, queries/s", idle.queries, Bound::AtMost(1.0));
-        report.require(
-            "postgres idle, resident MB of serve",
-            idle.memory,
-            Bound::AtMost(40.0),
-        );
+        report.require("postgres idle, resident MB of serve", idle.memory, Bound::AtMost(40.0));
     }
 }
 

@@ -24,20 +24,10 @@ pub(super) async fn measure(
     options: &QueueOptions,
     report: &mut Report,
 ) -> Result<()> {
-    let file = |name: &str| {
-        options
-            .folder()
-            .join(format!("punctual-bench-{name}-{}.db", std::process::id()))
-    };
+    let file = |name: &str| options.folder().join(format!("punctual-bench-{name}-{}.db", std::process::id()));
     let files = [file("raw"), file("ours")];
-    report
-        .settings
-        .insert("sqlite synchronous".into(), "full".into());
-    let run = Run {
-        system,
-        options,
-        files,
-    };
+    report.settings.insert("sqlite synchronous".into(), "full".into());
+    let run = Run { system, options, files };
     run.rounds(report).await;
     run.singles(report).await;
     run.latency(report).await;
@@ -59,11 +49,7 @@ impl Run<'_> {
 
     fn ours(&self) -> Option<Ours> {
         let place = Place::Sqlite(self.files[1].clone());
-        Some(Ours {
-            system: Arc::clone(self.system?),
-            place,
-            settings: self.options.engine(),
-        })
+        Some(Ours { system: Arc::clone(self.system?), place, settings: self.options.engine() })
     }
 
     async fn rounds(&self, report: &mut Report) {
@@ -94,11 +80,7 @@ impl Run<'_> {
             let (raw, ours) = (raw.last(), ours.last());
             eprintln!("  round {round}: by hand {raw:.0}/s, punctual with {CALLERS} {ours:.0}/s");
         }
-        report.figure(
-            "sqlite single enqueues, a commit each: by hand",
-            "messages/s",
-            &raw,
-        );
+        report.figure("sqlite single enqueues, a commit each: by hand", "messages/s", &raw);
         let name = format!("sqlite single enqueues, {CALLERS} at once: punctual");
         report.figure(&name, "messages/s", &ours);
         if !ours.is_empty() {
@@ -142,11 +124,7 @@ impl Run<'_> {
             return;
         };
         report.figure("sqlite latency: punctual", "ms", &waits);
-        report.require(
-            "sqlite latency p99, ms",
-            waits.percentile(0.99),
-            Bound::AtMost(10.0),
-        );
+        report.require("sqlite latency p99, ms", waits.percentile(0.99), Bound::AtMost(10.0));
     }
 }
 
@@ -158,9 +136,7 @@ async fn enqueue_at_once(engine: &Arc<dyn Engine>, n: usize) -> Result<Duration>
         let (engine, share) = (Arc::clone(engine), n / CALLERS);
         callers.spawn(async move {
             for i in caller * share..(caller + 1) * share {
-                engine
-                    .enqueue(0, messages(i..i + 1, Duration::ZERO))
-                    .await?;
+                engine.enqueue(0, messages(i..i + 1, Duration::ZERO)).await?;
             }
             Ok(())
         });

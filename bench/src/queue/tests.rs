@@ -34,11 +34,7 @@ impl List {
     fn take(&self) -> Vec<(usize, Message)> {
         let mut waiting = self.lock();
         waiting.sort_by_key(|(tenant, message)| (message.delay.is_zero(), *tenant));
-        let due = waiting
-            .iter()
-            .rev()
-            .take(100)
-            .filter(|(_, message)| message.delay.is_zero());
+        let due = waiting.iter().rev().take(100).filter(|(_, message)| message.delay.is_zero());
         let first = waiting.len() - due.count();
         waiting.split_off(first)
     }
@@ -48,27 +44,19 @@ impl System for Lists {
     fn open<'a>(&'a self, url: &'a str, _: EngineSettings) -> Step<'a, Arc<dyn Engine>> {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever removes the file has emptied the queue.
-        if let Some(file) = url
-            .strip_prefix("sqlite:")
-            .filter(|file| !Path::new(file).exists())
-        {
+        if let Some(file) = url.strip_prefix("sqlite:").filter(|file| !Path::new(file).exists()) {
             lists.remove(url);
             std::fs::write(file, "").ok();
         }
         let list = Arc::clone(lists.entry(url.to_owned()).or_default());
-        let engine: Arc<dyn Engine> = Arc::new(Loop {
-            list,
-            running: Arc::default(),
-        });
+        let engine: Arc<dyn Engine> = Arc::new(Loop { list, running: Arc::default() });
         Box::pin(async { Ok(engine) })
     }
 }
 
 impl Engine for Loop {
     fn enqueue(&self, tenant: usize, messages: Vec<Message>) -> Step<'_, ()> {
-        self.list
-            .lock()
-            .extend(messages.into_iter().map(|message| (tenant, message)));
+        self.list.lock().extend(messages.into_iter().map(|message| (tenant, message)));
         Box::pin(async { Ok(()) })
     }
 
@@ -77,9 +65,7 @@ impl Engine for Loop {
         let (list, running) = (Arc::clone(&self.list), Arc::clone(&self.running));
         tokio::spawn(async move {
             while running.load(Ordering::Relaxed) {
-                list.take()
-                    .iter()
-                    .for_each(|(_, message)| handler(&message.payload));
+                list.take().iter().for_each(|(_, message)| handler(&message.payload));
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
@@ -87,11 +73,7 @@ impl Engine for Loop {
     }
 
     fn idle(&self) -> Step<'_, bool> {
-        let idle = self
-            .list
-            .lock()
-            .iter()
-            .all(|(_, message)| !message.delay.is_zero());
+        let idle = self.list.lock().iter().all(|(_, message)| !message.delay.is_zero());
         Box::pin(async move { Ok(idle) })
     }
 
@@ -120,25 +102,11 @@ fn small() -> QueueOptions {
 async fn every_part_of_the_run_gives_its_figures() -> Result<()> {
     let report = queue(Some(Arc::new(Lists::default())), small()).await?;
     println!("{}", report.table());
-    let failed: Vec<_> = report
-        .notes
-        .iter()
-        .filter(|note| note.contains("failed"))
-        .collect();
+    let failed: Vec<_> = report.notes.iter().filter(|note| note.contains("failed")).collect();
     assert!(failed.is_empty(), "{failed:?}");
-    let absent = report
-        .notes
-        .iter()
-        .filter(|note| note.contains("bench/peers/install"));
+    let absent = report.notes.iter().filter(|note| note.contains("bench/peers/install"));
     assert_eq!(absent.count(), crate::peers::KNOWN.len());
-    assert_eq!(
-        report
-            .ratios
-            .iter()
-            .filter(|ratio| ratio.required.is_some())
-            .count(),
-        13
-    );
+    assert_eq!(report.ratios.iter().filter(|ratio| ratio.required.is_some()).count(), 13);
     assert!(report.ratios.iter().all(|ratio| ratio.value.is_finite()));
     let full = |name: &str| report.results.iter().any(|figure| figure.name == name);
     assert!(full("postgres drain, full: punctual"));
@@ -150,18 +118,8 @@ async fn every_part_of_the_run_gives_its_figures() -> Result<()> {
 async fn without_an_engine_the_rest_is_measured_and_nothing_is_required() -> Result<()> {
     let report = queue(None, small()).await?;
     assert!(report.ratios.iter().all(|ratio| ratio.required.is_none()));
-    assert!(
-        report
-            .results
-            .iter()
-            .any(|figure| figure.name == "postgres drain: conventional")
-    );
-    assert!(
-        report
-            .results
-            .iter()
-            .any(|figure| figure.name == "sqlite drain: rusqlite by hand")
-    );
+    assert!(report.results.iter().any(|figure| figure.name == "postgres drain: conventional"));
+    assert!(report.results.iter().any(|figure| figure.name == "sqlite drain: rusqlite by hand"));
     assert!(report.notes.iter().any(|note| note.contains("no engine")));
     Ok(())
 }

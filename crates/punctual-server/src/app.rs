@@ -2,7 +2,10 @@
 //! `cli::serve`.
 
 use punctual::Engine;
+use punctual::base::clock::monotonic;
 use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::watch;
 
 /// The server's state, cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +25,78 @@ pub struct Settings {
     pub dev: bool,
     /// Whether health and metrics need a key (a listener that is not private).
     pub guard_ops: bool,
+    /// Whether this is the demo: its status page is open to everybody who reaches it.
+    pub demo: bool,
+    /// What this process does.
+    pub role: Role,
+    /// When it began.
+    pub started: Started,
+    /// Whether this process is about to end.
+    pub stopping: Stopping,
     /// Renders the metrics.
     pub metrics: Option<metrics_exporter_prometheus::PrometheusHandle>,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Serves requests and works.
+    #[default]
+    All,
+    /// Serves requests; others work.
+    Api,
+    /// Works; of the routes only health, metrics and the status page are there.
+    Worker,
+}
+
+impl Role {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Api => "api",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// The moment at which a process began.
+#[derive(Clone, Copy, Debug)]
+pub struct Started(pub Instant);
+
+impl Default for Started {
+    fn default() -> Self {
+        Self(monotonic())
+    }
+}
+
+/// Says that the process is about to end, to requests that only wait for something.
+#[derive(Debug, Default)]
+pub struct Stopping(watch::Sender<bool>);
+
+impl Stopping {
+    /// From now on nobody should wait any longer.
+    pub fn begin(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Ends when the stop has begun; at once if it has already.
+    pub async fn begun(&self) {
+        // The sender is this one, so it outlives the wait.
+        let _ = self.0.subscribe().wait_for(|begun| *begun).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stop_is_heard_by_those_who_wait_and_those_who_come_late() {
+        let stopping = Stopping::default();
+        tokio::join!(stopping.begun(), async { stopping.begin() });
+        stopping.begun().await;
+    }
 }

@@ -1,9 +1,162 @@
 //! The commands.
+//!
+//! Every command works on the database itself and needs no server; what it prints is for
+//! people, or with `--json` for programs. A failure is one sentence on stderr.
 
+pub mod failure;
+pub mod serve;
+pub mod table;
+pub mod words;
+
+mod ask;
+mod bench;
+mod database;
+mod dead_letters;
+mod demo;
+mod doctor;
+mod emit;
+mod keys;
+mod logs;
+mod migrate;
+mod queues;
+mod status;
+mod tenants;
+
+use clap::{Parser, Subcommand};
+use failure::{Failure, Outcome};
 use std::process::ExitCode;
+
+/// Business events into messages and work that happen on time, once, and provably.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, after_help = failure::CODES, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    everywhere: Everywhere,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, clap::Args)]
+struct Everywhere {
+    /// Print JSON, for programs
+    #[arg(long, global = true)]
+    json: bool,
+    /// sqlite:PATH, sqlite::memory: or postgres://… [default: sqlite:punctual.db]
+    #[arg(long, global = true, env = "PUNCTUAL_DATABASE", hide_env_values = true, value_name = "URL")]
+    database: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server: HTTP, workers, status page
+    Serve(Box<crate::config::Flags>),
+    /// Run a small shop at work, to look at
+    Demo(demo::Demo),
+    /// Bring the database's schema up to date
+    Migrate(migrate::Migrate),
+    /// Show the queues
+    Status(status::Status),
+    /// Write one message
+    Emit(emit::Emit),
+    /// Look at what ran out of attempts; replay or purge it
+    #[command(subcommand)]
+    DeadLetters(dead_letters::DeadLetters),
+    /// Pause, resume and set queues
+    #[command(subcommand)]
+    Queues(queues::Queues),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    /// Make and list tenants
+    #[command(subcommand)]
+    Tenants(tenants::Tenants),
+    /// Check the database and say what to do
+    Doctor,
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
 
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
+    let everywhere = cli.everywhere;
+    let json = everywhere.json;
+    match runtime().and_then(|runtime| runtime.block_on(run(cli.command, everywhere))) {
+        Ok(code) => code,
+        Err(failure) => failure.report(json),
+    }
+}
+
+async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
+    match command {
+        Command::Serve(flags) => serve::run(everywhere.json, everywhere.database, *flags).await?,
+        Command::Demo(command) => command.run(&everywhere).await?,
+        Command::Migrate(command) => command.run(&everywhere).await?,
+        Command::Status(command) => command.run(&everywhere).await?,
+        Command::Emit(command) => command.run(&everywhere).await?,
+        Command::DeadLetters(command) => command.run(&everywhere).await?,
+        Command::Queues(command) => command.run(&everywhere).await?,
+        Command::Keys(command) => command.run(&everywhere).await?,
+        Command::Tenants(command) => command.run(&everywhere).await?,
+        Command::Doctor => return doctor::run(&everywhere).await,
+        Command::Bench(command) => command.run(&everywhere).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two threads: the engine waits for a database, not for processors, and each thread costs
+/// memory even when it is idle.
+fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::failed(format!("the runtime cannot be started: {e}")))
+}
+
+/// Help and version are no failures; all else is, also in JSON when that was asked for.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let json = std::env::args().any(|arg| arg == "--json");
+    if !json || !error.use_stderr() {
+        // A closed pipe is no reason for another failure.
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    }
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    Failure::usage(first.trim_start_matches("error: ")).report(true)
+}
+
+/// Prints a JSON value, with line ends and indents only for people.
+fn print_json(value: &serde_json::Value) {
+    use std::io::IsTerminal;
+    if std::io::stdout().is_terminal() {
+        print_line(&format!("{value:#}"));
+    } else {
+        print_line(&value.to_string());
+    }
+}
+
+/// Prints a line; a reader that went away (`| head`) is no failure.
+fn print_line(line: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
 }

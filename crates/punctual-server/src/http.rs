@@ -1,9 +1,139 @@
 //! The whole route table on one screen.
+//!
+//! Who may call a route stands beside it and is checked before anything else; the OpenAPI
+//! document, the page of operations and the tests of roles are made from the same table.
+
+pub mod answers;
+pub mod api;
+pub mod dev;
+pub mod docs;
+pub mod error;
+pub mod frame;
+pub mod health;
+pub mod input;
+pub mod metrics;
+pub mod openapi;
+pub mod page;
+pub mod pages;
 
 use crate::app::App;
+use crate::auth::{Guard, Need, pass};
+use api::{dead_letters, events, keys, queues, tenants, work};
 use axum::Router;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::IntoResponse;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use dev::clock;
+use error::Failure;
+use punctual::store::keys::Role;
 
-/// All routes.
+/// Every route but the pages.
+#[must_use]
+#[rustfmt::skip]
+pub fn table() -> Vec<Route> {
+    use Need::{Key, Nothing, Private};
+    use Role::{Admin, Author, Ops, Support, Viewer};
+    vec![
+        route("POST /api/events",                                Key(Support), events::publish),
+        route("GET /api/events/{id}",                            Key(Viewer),  events::show),
+
+        route("GET /api/queues",                                 Key(Viewer),  queues::list),
+        route("GET /api/queues/{topic}",                         Key(Viewer),  queues::show),
+        route("PUT /api/queues/{topic}",                         Key(Author),  queues::change),
+        route("POST /api/queues/{topic}/pause",                  Key(Author),  queues::pause),
+        route("POST /api/queues/{topic}/resume",                 Key(Author),  queues::resume),
+        route("POST /api/queues/{topic}/claim",                  Key(Support), work::claim),
+        route("POST /api/queues/{topic}/ack",                    Key(Support), work::ack),
+        route("POST /api/queues/{topic}/abandon",                Key(Support), work::abandon),
+        route("POST /api/queues/{topic}/fail",                   Key(Support), work::fail),
+        route("POST /api/queues/{topic}/extend",                 Key(Support), work::extend),
+        route("POST /api/queues/{topic}/{subscription}/claim",   Key(Support), work::claim),
+        route("POST /api/queues/{topic}/{subscription}/ack",     Key(Support), work::ack),
+        route("POST /api/queues/{topic}/{subscription}/abandon", Key(Support), work::abandon),
+        route("POST /api/queues/{topic}/{subscription}/fail",    Key(Support), work::fail),
+        route("POST /api/queues/{topic}/{subscription}/extend",  Key(Support), work::extend),
+
+        route("GET /api/dead-letters",                           Key(Viewer),  dead_letters::list),
+        route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),
+        route("POST /api/dead-letters/replay",                   Key(Support), dead_letters::replay),
+        route("POST /api/dead-letters/purge",                    Key(Support), dead_letters::purge),
+
+        route("POST /api/tenants",                               Key(Ops),     tenants::create),
+        route("GET /api/tenants",                                Key(Ops),     tenants::list),
+        route("POST /api/keys",                                  Key(Admin),   keys::create),
+        route("GET /api/keys",                                   Key(Admin),   keys::list),
+        route("DELETE /api/keys/{id}",                           Key(Admin),   keys::revoke),
+
+        route("POST /api/scheduler/tick",                        Key(Ops),     clock::tick),
+        route("GET /dev/clock",                                  Key(Ops),     clock::show),
+        route("POST /dev/clock",                                 Key(Ops),     clock::travel),
+
+        route("GET /health",                                     Private(Ops), health::details),
+        route("GET /health/live",                                Private(Viewer), health::live),
+        route("GET /health/ready",                               Private(Viewer), health::ready),
+        route("GET /metrics",                                    Private(Ops), metrics::render),
+        route("GET /openapi.json",                               Nothing,      openapi::show),
+        route("GET /docs",                                       Nothing,      docs::show),
+    ]
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Route {
+    /// Its method and path.
+    pub name: &'static str,
+    /// Who may call it.
+    pub need: Need,
+    run: MethodRouter<App>,
+}
+
+impl Route {
+    /// Its method and its path.
+    #[must_use]
+    pub fn method_and_path(&self) -> (&'static str, &'static str) {
+        self.name.split_once(' ').unwrap_or(("GET", self.name))
+    }
+}
+
+fn route<H, T>(name: &'static str, need: Need, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    let method = name.split(' ').next().and_then(|m| m.parse::<Method>().ok());
+    let filter = method.and_then(|m| MethodFilter::try_from(m).ok()).unwrap_or(MethodFilter::GET);
+    Route { name, need, run: on(filter, handler) }
+}
+
+/// All routes, each behind its guard, and what surrounds them.
 pub fn router(app: App) -> Router {
-    Router::new().with_state(app)
+    let guard = Guard::new(app.clone());
+    let mut all = Router::new();
+    for route in table() {
+        let (method, path) = route.method_and_path();
+        let mut run = route.run;
+        if method == "POST" {
+            run = run.route_layer(from_fn_with_state(app.clone(), answers::once));
+        }
+        let check = (guard.clone(), route.need);
+        all = all.route(path, run.route_layer(from_fn_with_state(check, pass)));
+    }
+    all.merge(pages::routes())
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn(frame::around))
+        .with_state(app)
+}
+
+async fn not_found() -> Failure {
+    Failure::not_found("there is no such path; /docs lists them all")
+}
+
+async fn wrong_method(path: Option<axum::extract::MatchedPath>) -> impl IntoResponse {
+    let path = path.as_ref().map_or("", |p| p.as_str());
+    let table = table();
+    let here = table.iter().map(Route::method_and_path).filter(|(_, p)| *p == path);
+    error::method_not_allowed(&here.map(|(method, _)| method).collect::<Vec<_>>().join(", "))
 }

@@ -4,8 +4,14 @@
 //! |---|---|
 //! | [`http`] | the whole route table on one screen |
 //! | [`cli`] | the commands |
+//! | [`config`] | settings: flag over environment over file over default |
+//! | [`demo`] | a small shop at work |
+//! | [`auth`] | who is asking, and what they may do |
 //! | [`app`] | what every request sees |
 
 pub mod app;
+pub mod auth;
 pub mod cli;
+pub mod config;
+pub mod demo;
 pub mod http;

@@ -138,7 +138,9 @@ impl Engine {
     pub async fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> Result<MessageId> {
         let enqueued = self.enqueue(tenant, vec![message]).await?;
         let id = enqueued.first().and_then(Enqueued::id);
-        id.ok_or_else(|| Error::Conflict("this id was admitted before, and its message is gone by now".into()))
+        id.ok_or_else(|| {
+            Error::Conflict("this id was admitted before, and its message is gone by now".into())
+        })
     }
 
     /// Tells the engine that work was written by other means, such as a transaction of the

@@ -1,17 +1,19 @@
 //! Punctual turns business events into messages and work that happen on time, once, and
 //! provably.
 //!
-//! Start with [`Engine`]. To enqueue inside a transaction of your own, see `outbox`. The
+//! Start with [`Engine`]. To enqueue inside a transaction of your own, see [`outbox`]. The
 //! raw work-queue verbs are those of [`store::Store`].
 //!
 //! Rooms, top to bottom, each using only what stands above it: [`base`], [`rules`] (which
-//! decide), [`store`] (which remembers), [`run`] (which repeats), [`engine`].
+//! decide), [`store`] (which remembers), [`outbox`], [`run`] (which repeats), [`engine`].
 
 pub mod base;
 pub mod rules;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+
+pub mod outbox;
 
 pub mod engine;
 pub mod run;

@@ -34,9 +34,7 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for (file, source) in repo.rust().filter(|(file, _)| is_shipped(repo, file)) {
-        let named = paths::named(source)
-            .into_iter()
-            .filter(|path| !source.is_test_line(path.line));
+        let named = paths::named(source).into_iter().filter(|path| !source.is_test_line(path.line));
         let named: Vec<Named> = named.collect();
         findings.extend(driver_findings(file, &named, &drivers));
         if let Some(inside) = file.path.strip_prefix(ENGINE) {
@@ -51,11 +49,7 @@ fn rooms_of(repo: &Repo) -> Option<Vec<Room>> {
     let rooms = rows.into_iter().map(|row| {
         let mut cells = row.into_iter();
         let name = cells.next()?.into_iter().next()?;
-        Some(Room {
-            name,
-            may_use: cells.next()?,
-            must_not_name: cells.next()?,
-        })
+        Some(Room { name, may_use: cells.next()?, must_not_name: cells.next()? })
     });
     rooms.collect()
 }
@@ -64,10 +58,7 @@ fn drivers_of(repo: &Repo) -> Option<Vec<Driver>> {
     let rows = markdown::table(&repo.file(DOCUMENT)?.text, "<!-- drivers -->")?;
     let drivers = rows.into_iter().map(|row| {
         let mut cells = row.into_iter();
-        Some(Driver {
-            name: cells.next()?.into_iter().next()?,
-            only_in: cells.next()?,
-        })
+        Some(Driver { name: cells.next()?.into_iter().next()?, only_in: cells.next()? })
     });
     drivers.collect()
 }
@@ -75,11 +66,7 @@ fn drivers_of(repo: &Repo) -> Option<Vec<Driver>> {
 fn driver_findings(file: &File, named: &[Named], drivers: &[Driver]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for driver in drivers {
-        if driver
-            .only_in
-            .iter()
-            .any(|pattern| fits(&file.path, pattern))
-        {
+        if driver.only_in.iter().any(|pattern| fits(&file.path, pattern)) {
             continue;
         }
         for path in named.iter().filter(|path| path.segments[0] == driver.name) {
@@ -126,11 +113,7 @@ fn room_findings(
 
 /// The room a path leads to inside the crate; none for other crates and local names.
 fn target(path: &Named, home: &[&str], source: &Source) -> Option<String> {
-    let mut from: Vec<&str> = home
-        .iter()
-        .copied()
-        .chain(source.modules_around(path.offset))
-        .collect();
+    let mut from: Vec<&str> = home.iter().copied().chain(source.modules_around(path.offset)).collect();
     let mut rest = path.segments.iter().map(String::as_str).peekable();
     match rest.next()? {
         "crate" => from.clear(),
@@ -152,9 +135,7 @@ fn arrow(room: &Room, target: &str, path: &Named, rooms: &[Room]) -> Option<Stri
     }
     if !rooms.iter().any(|room| room.name == target) {
         let text = path.text();
-        return Some(format!(
-            "`{text}` hides where it lives: name the room, like crate::base::{target}"
-        ));
+        return Some(format!("`{text}` hides where it lives: name the room, like crate::base::{target}"));
     }
     let may = room.may_use.join(", ");
     Some(format!(
@@ -170,9 +151,7 @@ fn advice(room: &str) -> &'static str {
     match room {
         "base" => "base knows nothing of ours and does no I/O; move this to the room that needs it",
         "rules" => "rules decide on values; let the caller fetch and pass them in",
-        "store" => {
-            "the store remembers and answers; return an outcome and let the caller act on it"
-        }
+        "store" => "the store remembers and answers; return an outcome and let the caller act on it",
         "run" => "loops call store verbs; add the verb there",
         _ => "move it to a room that may",
     }
@@ -213,28 +192,16 @@ mod tests {
             "\nuse crate::store::Work;",
             "rules/backoff.rs:2: rules uses store (crate::store::Work)",
         );
-        caught(
-            RULE,
-            "use crate::{base::Id, store::{self}};",
-            "rules uses store",
-        );
+        caught(RULE, "use crate::{base::Id, store::{self}};", "rules uses store");
         caught(RULE, "use super::super::store::Work;", "rules uses store");
         caught(RULE, "fn f() { crate::store::claim() }", "rules uses store");
-        caught(
-            "crates/punctual/src/rules.rs",
-            "use super::engine::Engine;",
-            "rules uses engine",
-        );
+        caught("crates/punctual/src/rules.rs", "use super::engine::Engine;", "rules uses engine");
         caught(
             "crates/punctual/src/base/id.rs",
             "mod inner { use super::super::super::rules::X; }",
             "base uses",
         );
-        caught(
-            "crates/punctual/src/store.rs",
-            "use crate::engine as e; fn f() { }",
-            "store uses engine",
-        );
+        caught("crates/punctual/src/store.rs", "use crate::engine as e; fn f() { }", "store uses engine");
     }
 
     #[test]
@@ -244,55 +211,24 @@ mod tests {
 
     #[test]
     fn a_foreign_crate_is_caught() {
-        caught(
-            RULE,
-            "use tokio::sync::Notify;",
-            "rules names tokio::sync::Notify",
-        );
-        caught(
-            RULE,
-            "fn f() { tracing::info!(x) }",
-            "rules names tracing::info",
-        );
+        caught(RULE, "use tokio::sync::Notify;", "rules names tokio::sync::Notify");
+        caught(RULE, "fn f() { tracing::info!(x) }", "rules names tracing::info");
     }
 
     #[test]
     fn a_driver_outside_its_file_is_caught() {
-        caught(
-            "crates/punctual/src/store/work.rs",
-            "use rusqlite::Row;",
-            "names the driver rusqlite",
-        );
-        caught(
-            "crates/punctual-server/src/main.rs",
-            "fn f(x: rusqlite::Row) {}",
-            "names the driver",
-        );
+        caught("crates/punctual/src/store/work.rs", "use rusqlite::Row;", "names the driver rusqlite");
+        caught("crates/punctual-server/src/main.rs", "fn f(x: rusqlite::Row) {}", "names the driver");
         fine("crates/punctual/src/store/sqlite.rs", "use rusqlite::Row;");
-        fine(
-            "crates/punctual/src/store/sqlite/writer.rs",
-            "use rusqlite::Row;",
-        );
+        fine("crates/punctual/src/store/sqlite/writer.rs", "use rusqlite::Row;");
     }
 
     #[test]
     fn arrows_down_and_tests_are_fine() {
-        fine(
-            RULE,
-            "use crate::base::Id; use super::jitter; use self::x::Y; use std::fmt;",
-        );
-        fine(
-            RULE,
-            "#[cfg(test)]\nmod tests { use super::*; use crate::store::Work; use tokio::test; }",
-        );
-        fine(
-            RULE,
-            "// use crate::store::Work\nconst A: &str = \"crate::store::X\";",
-        );
-        fine(
-            "crates/punctual/src/lib.rs",
-            "pub use engine::Engine; pub use crate::store::Store;",
-        );
+        fine(RULE, "use crate::base::Id; use super::jitter; use self::x::Y; use std::fmt;");
+        fine(RULE, "#[cfg(test)]\nmod tests { use super::*; use crate::store::Work; use tokio::test; }");
+        fine(RULE, "// use crate::store::Work\nconst A: &str = \"crate::store::X\";");
+        fine("crates/punctual/src/lib.rs", "pub use engine::Engine; pub use crate::store::Store;");
         fine("crates/punctual/tests/it/main.rs", "use rusqlite::Row;");
     }
 

@@ -4,9 +4,7 @@ use super::Finding;
 use crate::repo::Repo;
 
 /// Names that say nothing about what is inside.
-const EMPTY: [&str; 8] = [
-    "util", "utils", "common", "types", "helper", "helpers", "misc", "models",
-];
+const EMPTY: [&str; 8] = ["util", "utils", "common", "types", "helper", "helpers", "misc", "models"];
 
 /// The rule.
 pub fn check(repo: &Repo) -> Vec<Finding> {
@@ -29,18 +27,9 @@ mod tests {
 
     #[test]
     fn empty_names_are_caught() {
-        let paths = [
-            "a/src/mod.rs",
-            "a/src/utils.rs",
-            "a/src/common/x.rs",
-            "a/src/work.rs",
-            "docs/types.md",
-        ];
+        let paths = ["a/src/mod.rs", "a/src/utils.rs", "a/src/common/x.rs", "a/src/work.rs", "docs/types.md"];
         let repo = Repo::of(paths.map(|path| (path, "")));
         let found: Vec<String> = check(&repo).into_iter().map(|f| f.path).collect();
-        assert_eq!(
-            found,
-            ["a/src/common/x.rs", "a/src/mod.rs", "a/src/utils.rs"]
-        );
+        assert_eq!(found, ["a/src/common/x.rs", "a/src/mod.rs", "a/src/utils.rs"]);
     }
 }

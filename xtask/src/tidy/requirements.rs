@@ -9,17 +9,9 @@ const LIST: &str = "docs/requirements.txt";
 /// The rule.
 pub fn check(repo: &Repo) -> Vec<Finding> {
     let Some(list) = repo.file(LIST) else {
-        return vec![Finding::new(
-            LIST,
-            1,
-            "is missing: list the finished requirement ids, one per line",
-        )];
+        return vec![Finding::new(LIST, 1, "is missing: list the finished requirement ids, one per line")];
     };
-    let proofs: Vec<String> = repo
-        .files()
-        .iter()
-        .filter_map(|file| test_text(repo, file))
-        .collect();
+    let proofs: Vec<String> = repo.files().iter().filter_map(|file| test_text(repo, file)).collect();
     let mut findings = Vec::new();
     for (at, line) in list.text.lines().enumerate() {
         let id = line.split('#').next().unwrap_or_default().trim();
@@ -48,17 +40,11 @@ pub fn test_text(repo: &Repo, file: &File) -> Option<String> {
         return Some(file.text.clone());
     }
     if let Some(source) = &file.rust {
-        let lines = file
-            .text
-            .lines()
-            .enumerate()
-            .filter(|(at, _)| source.is_test_line(at + 1));
+        let lines = file.text.lines().enumerate().filter(|(at, _)| source.is_test_line(at + 1));
         let text: Vec<&str> = lines.map(|(_, line)| line).collect();
         return (!text.is_empty()).then(|| text.join("\n"));
     }
-    let script = [".sh", ".mjs", ".py"]
-        .iter()
-        .any(|end| file.path.ends_with(end));
+    let script = [".sh", ".mjs", ".py"].iter().any(|end| file.path.ends_with(end));
     let about_tests = in_folder(&file.path, &["test", "e2e"]) || file.path.contains("test");
     (script && about_tests).then(|| file.text.clone())
 }
@@ -66,8 +52,7 @@ pub fn test_text(repo: &Repo, file: &File) -> Option<String> {
 fn is_id(text: &str) -> bool {
     let letters = |part: &str| part.len() == 3 && part.bytes().all(|b| b.is_ascii_uppercase());
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    text.split_once('-')
-        .is_some_and(|(chapter, number)| letters(chapter) && digits(number))
+    text.split_once('-').is_some_and(|(chapter, number)| letters(chapter) && digits(number))
 }
 
 /// Whether the id stands in the text as a whole: PLT-1 is not named by PLT-12.
@@ -84,10 +69,7 @@ mod tests {
     use super::*;
 
     fn said(list: &str, path: &str, text: &str) -> Vec<String> {
-        check(&Repo::of([(LIST, list), (path, text)]))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        check(&Repo::of([(LIST, list), (path, text)])).iter().map(ToString::to_string).collect()
     }
 
     #[test]

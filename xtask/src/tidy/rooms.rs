@@ -20,10 +20,7 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for (file, source) in repo.rust().filter(|(file, _)| is_shipped(repo, file)) {
-        for path in paths::named(source)
-            .iter()
-            .filter(|path| !source.is_test_line(path.line))
-        {
+        for path in paths::named(source).iter().filter(|path| !source.is_test_line(path.line)) {
             let broken = rooms.iter().find(|room| {
                 let calls = room.calls.iter().any(|call| {
                     let call: Vec<&str> = call.split("::").collect();
@@ -50,11 +47,7 @@ fn rooms_of(repo: &Repo) -> Option<Vec<Room>> {
     let rooms = rows.into_iter().map(|row| {
         let mut cells = row.into_iter();
         let what = cells.next()?.into_iter().next()?;
-        Some(Room {
-            what,
-            calls: cells.next()?,
-            only_in: cells.next()?,
-        })
+        Some(Room { what, calls: cells.next()?, only_in: cells.next()? })
     });
     rooms.collect()
 }
@@ -76,53 +69,20 @@ mod tests {
     fn a_call_outside_its_room_is_caught() {
         let rule = "crates/punctual/src/rules/cron.rs";
         assert_eq!(count(rule, "fn f() { std::time::SystemTime::now(); }"), 1);
-        assert_eq!(
-            count(rule, "use std::time::Instant as I; fn f() { I::now() }"),
-            1
-        );
+        assert_eq!(count(rule, "use std::time::Instant as I; fn f() { I::now() }"), 1);
         assert_eq!(count(rule, "use tokio::time; fn f() { time::sleep(x) }"), 1);
         assert_eq!(count(rule, "use tokio::time::sleep;"), 1);
         assert_eq!(count(rule, "fn f() { getrandom::fill(&mut x) }"), 1);
-        assert_eq!(
-            count(
-                "crates/punctual-server/src/http.rs",
-                "fn f() { Instant::now() }"
-            ),
-            1
-        );
+        assert_eq!(count("crates/punctual-server/src/http.rs", "fn f() { Instant::now() }"), 1);
     }
 
     #[test]
     fn in_its_room_in_tests_and_in_the_bench_it_is_fine() {
-        assert_eq!(
-            count(
-                "crates/punctual/src/base/clock.rs",
-                "fn f() { SystemTime::now() }"
-            ),
-            0
-        );
-        assert_eq!(
-            count("crates/punctual/src/run/wait.rs", "use tokio::time::sleep;"),
-            0
-        );
-        assert_eq!(
-            count(
-                "crates/punctual-server/src/main.rs",
-                "use tokio::time::sleep;"
-            ),
-            0
-        );
-        assert_eq!(
-            count(
-                "crates/punctual/src/rules/x.rs",
-                "#[test]\nfn f() { Instant::now() }"
-            ),
-            0
-        );
+        assert_eq!(count("crates/punctual/src/base/clock.rs", "fn f() { SystemTime::now() }"), 0);
+        assert_eq!(count("crates/punctual/src/run/wait.rs", "use tokio::time::sleep;"), 0);
+        assert_eq!(count("crates/punctual-server/src/main.rs", "use tokio::time::sleep;"), 0);
+        assert_eq!(count("crates/punctual/src/rules/x.rs", "#[test]\nfn f() { Instant::now() }"), 0);
         assert_eq!(count("bench/src/lib.rs", "fn f() { Instant::now() }"), 0);
-        assert_eq!(
-            count("crates/punctual/src/rules/x.rs", "// SystemTime::now\n"),
-            0
-        );
+        assert_eq!(count("crates/punctual/src/rules/x.rs", "// SystemTime::now\n"), 0);
     }
 }

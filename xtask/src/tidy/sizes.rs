@@ -23,9 +23,7 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
         }
         let lines = source.lines_of_code();
         if lines > FILE_LINES_MAX {
-            let what = format!(
-                "{lines} lines without tests: split by noun to stay within {FILE_LINES_MAX}"
-            );
+            let what = format!("{lines} lines without tests: split by noun to stay within {FILE_LINES_MAX}");
             findings.push(Finding::new(&file.path, 1, what));
         }
         for function in source.functions() {
@@ -46,19 +44,14 @@ mod tests {
     use super::*;
 
     fn said(path: &str, code: String) -> Vec<String> {
-        check(&Repo::of([(path, code)]))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        check(&Repo::of([(path, code)])).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_long_function_is_caught() {
         let body = "    x();\n".repeat(70);
         let long = format!("fn short() {{}}\nfn long() {{\n{body}}}\n");
-        assert!(
-            said("a/src/x.rs", long.clone())[0].starts_with("a/src/x.rs:2: fn long has 72 lines")
-        );
+        assert!(said("a/src/x.rs", long.clone())[0].starts_with("a/src/x.rs:2: fn long has 72 lines"));
         assert!(said("a/tests/x.rs", long.clone()).is_empty());
         assert!(said("a/src/x.rs", format!("#[cfg(test)]\nmod t {{\n{long}}}\n")).is_empty());
     }
@@ -73,9 +66,7 @@ mod tests {
 
     #[test]
     fn a_wide_line_is_caught_in_tests_too() {
-        assert!(
-            said("a/tests/x.rs", format!("// {}", "é".repeat(108)))[0].contains("111 characters")
-        );
+        assert!(said("a/tests/x.rs", format!("// {}", "é".repeat(108)))[0].contains("111 characters"));
         assert!(said("a/tests/x.rs", format!("// {}", "é".repeat(107))).is_empty());
     }
 }

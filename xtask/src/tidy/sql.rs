@@ -20,11 +20,7 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
         if home || in_folder(&file.path, &["migrations", "tests", "examples", "benches"]) {
             continue;
         }
-        for literal in source
-            .literals
-            .iter()
-            .filter(|l| !repo.is_test_line(file, l.line))
-        {
+        for literal in source.literals.iter().filter(|l| !repo.is_test_line(file, l.line)) {
             if let Some((line, words)) = statement(&literal.text) {
                 let what = format!(
                     "`{words}` reads as SQL: make it a verb of the store (or, in prose, choose other words)"
@@ -58,14 +54,11 @@ fn statement(text: &str) -> Option<(usize, &'static str)> {
 fn opens_select(text: &str, offset: usize) -> bool {
     let before = text[..offset].chars().next_back();
     let after = text[offset + "select".len()..].chars().next();
-    !before.is_some_and(|c| "<-.`".contains(c))
-        && after.is_some_and(|c| c.is_whitespace() || c == '\\')
+    !before.is_some_and(|c| "<-.`".contains(c)) && after.is_some_and(|c| c.is_whitespace() || c == '\\')
 }
 
 fn words(text: &str) -> Vec<(usize, String)> {
-    crate::source::words(text)
-        .map(|(at, word)| (at, word.to_lowercase()))
-        .collect()
+    crate::source::words(text).map(|(at, word)| (at, word.to_lowercase())).collect()
 }
 
 #[cfg(test)]
@@ -87,21 +80,12 @@ mod tests {
             "with x as (\\n  delete from work returning id)",
         ] {
             assert_eq!(
-                count(
-                    "crates/punctual/src/run/reap.rs",
-                    &format!("fn f() {{ q(\"{text}\") }}")
-                ),
+                count("crates/punctual/src/run/reap.rs", &format!("fn f() {{ q(\"{text}\") }}")),
                 1,
                 "{text}"
             );
         }
-        assert_eq!(
-            count(
-                "crates/punctual-server/src/x.rs",
-                "const A: &str = r#\"\nselect 1\"#;"
-            ),
-            1
-        );
+        assert_eq!(count("crates/punctual-server/src/x.rs", "const A: &str = r#\"\nselect 1\"#;"), 1);
     }
 
     #[test]
@@ -112,44 +96,24 @@ mod tests {
 
     #[test]
     fn prose_and_html_are_fine() {
-        for text in [
-            "<select name='x'>",
-            "select",
-            "update the settings",
-            "delete it from",
-            "selected rows",
-        ] {
-            assert_eq!(
-                count("crates/a/src/x.rs", &format!("const A: &str = \"{text}\";")),
-                0,
-                "{text}"
-            );
+        for text in ["<select name='x'>", "select", "update the settings", "delete it from", "selected rows"]
+        {
+            assert_eq!(count("crates/a/src/x.rs", &format!("const A: &str = \"{text}\";")), 0, "{text}");
         }
-        assert_eq!(
-            count(
-                "crates/a/src/x.rs",
-                "// select 1 from x\nfn f() { tokio::select! { } }"
-            ),
-            0
-        );
+        assert_eq!(count("crates/a/src/x.rs", "// select 1 from x\nfn f() { tokio::select! { } }"), 0);
     }
 
     #[test]
     fn homes_and_tests_are_fine() {
         let code = "const A: &str = \"select 1\";";
-        for path in [
-            "crates/punctual/src/store/work.rs",
-            "crates/punctual/src/outbox/sqlx.rs",
-            "bench/src/x.rs",
-        ] {
+        for path in
+            ["crates/punctual/src/store/work.rs", "crates/punctual/src/outbox/sqlx.rs", "bench/src/x.rs"]
+        {
             assert_eq!(count(path, code), 0, "{path}");
         }
         assert_eq!(count("crates/a/tests/it/main.rs", code), 0);
         assert_eq!(
-            count(
-                "crates/a/src/x.rs",
-                "#[cfg(test)]\nmod tests { const A: &str = \"select 1\"; }"
-            ),
+            count("crates/a/src/x.rs", "#[cfg(test)]\nmod tests { const A: &str = \"select 1\"; }"),
             0
         );
     }

@@ -4,11 +4,7 @@ use super::Finding;
 use crate::repo::Repo;
 
 /// Absolute homes, and the folder beside ours. Spelt in parts, so that this file passes.
-const FOLDERS: [&str; 3] = [
-    concat!("/", "work/"),
-    concat!("/", "root/"),
-    concat!("shared", "/"),
-];
+const FOLDERS: [&str; 3] = [concat!("/", "work/"), concat!("/", "root/"), concat!("shared", "/")];
 
 /// The one file that may look for test data beside the repository, and the variable it sets.
 const EXCEPTION: (&str, &str) = (".ci/run", concat!("shared", "/data"));
@@ -19,13 +15,8 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
     for file in repo.files() {
         for (at, line) in file.text.lines().enumerate() {
             let excepted = file.path == EXCEPTION.0 && line.contains(EXCEPTION.1);
-            if let (Some(folder), false) = (
-                FOLDERS.iter().find(|folder| stands_in(line, folder)),
-                excepted,
-            ) {
-                let what = format!(
-                    "`{folder}` is a folder of one machine: use a path inside the repository"
-                );
+            if let (Some(folder), false) = (FOLDERS.iter().find(|folder| stands_in(line, folder)), excepted) {
+                let what = format!("`{folder}` is a folder of one machine: use a path inside the repository");
                 findings.push(Finding::new(&file.path, at + 1, what));
             }
         }

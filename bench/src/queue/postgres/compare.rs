@@ -10,55 +10,30 @@ pub(super) fn rounds(all: &[Measured], report: &mut Report) {
     let (conventional, one_row) = (find(all, "conventional"), find(all, "one row per batch"));
     if let (Some(one_row), Some(conventional)) = (one_row, conventional) {
         let value = one_row.drain.median() / conventional.drain.median();
-        report.inform(
-            "postgres drain by hand, one row per batch / conventional",
-            value,
-        );
+        report.inform("postgres drain by hand, one row per batch / conventional", value);
         let value = one_row.wal.median() / conventional.wal.median();
-        report.inform(
-            "postgres WAL by hand, one row per batch / conventional",
-            value,
-        );
+        report.inform("postgres WAL by hand, one row per batch / conventional", value);
     }
     let Some(ours) = find(all, "punctual") else {
         return;
     };
     if let Some(one_row) = one_row {
         let value = ours.enqueue.median() / one_row.enqueue.median();
-        report.require(
-            "postgres enqueue / by hand, two tables",
-            value,
-            Bound::AtLeast(0.8),
-        );
+        report.require("postgres enqueue / by hand, two tables", value, Bound::AtLeast(0.8));
         let value = ours.drain.median() / one_row.drain.median();
-        report.require(
-            "postgres drain / by hand, one row per batch",
-            value,
-            Bound::AtLeast(0.65),
-        );
+        report.require("postgres drain / by hand, one row per batch", value, Bound::AtLeast(0.65));
     }
     if let Some(conventional) = conventional {
         let value = ours.drain.median() / conventional.drain.median();
-        report.require(
-            "postgres drain / by hand, conventional",
-            value,
-            Bound::AtLeast(1.5),
-        );
+        report.require("postgres drain / by hand, conventional", value, Bound::AtLeast(1.5));
         let value = ours.wal.median() / conventional.wal.median();
-        report.require(
-            "postgres WAL / by hand, conventional",
-            value,
-            Bound::AtMost(0.65),
-        );
+        report.require("postgres WAL / by hand, conventional", value, Bound::AtMost(0.65));
     }
     with_peers(ours, all, report);
 }
 
 fn with_peers(ours: &Measured, all: &[Measured], report: &mut Report) {
-    let peers: Vec<&Measured> = KNOWN
-        .iter()
-        .filter_map(|known| find(all, known.name))
-        .collect();
+    let peers: Vec<&Measured> = KNOWN.iter().filter_map(|known| find(all, known.name)).collect();
     if peers.is_empty() {
         return;
     }

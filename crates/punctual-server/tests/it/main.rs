@@ -1,1 +1,39 @@
-//! Black-box tests of the server: one binary.
+//! Black-box tests of the server: one binary, real sockets, both databases.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
+
+/// Runs each case on a SQLite and on a PostgreSQL database.
+macro_rules! on_each {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name($crate::world::Base::Sqlite).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name($crate::world::Base::Postgres).await;
+            })*
+        }
+    };
+}
+
+mod client;
+mod world;
+
+mod bad_input;
+mod cli;
+mod clock;
+mod cloud_events;
+mod dead_letters;
+mod events;
+mod fuzz;
+mod idempotency;
+mod keys;
+mod openapi;
+mod operations;
+mod roles;
+mod tenants;
+mod trouble;
+mod work;

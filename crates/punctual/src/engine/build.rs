@@ -59,7 +59,12 @@ impl Builder {
 
     /// Handles a topic, `concurrency` messages at a time.
     #[must_use]
-    pub fn handler_with(mut self, topic: impl Into<String>, concurrency: usize, handler: impl Handler) -> Self {
+    pub fn handler_with(
+        mut self,
+        topic: impl Into<String>,
+        concurrency: usize,
+        handler: impl Handler,
+    ) -> Self {
         self.stations.push(Station::new(topic.into(), Arc::new(handler), concurrency));
         self
     }
@@ -169,7 +174,8 @@ impl Builder {
             problems.push("lease", "must be between 1 second and 24 hours");
         }
         if self.poll_max < limits::POLL_MIN {
-            problems.push("maxPollingInterval", "must be at least 250 ms: wake-ups make it fast, not polling");
+            problems
+                .push("maxPollingInterval", "must be at least 250 ms: wake-ups make it fast, not polling");
         }
         if self.retention.is_zero() {
             problems.push("retention", "must be longer than zero");

@@ -88,7 +88,8 @@ mod tests {
     /// PLT-4: the last allowed attempt is the last one.
     #[test]
     fn plt_4_an_item_dies_with_its_last_attempt() {
-        let verdicts: Vec<_> = (1..=3).map(|n| three().after_abandon(&item(n, 0), Retry::Policy, 0)).collect();
+        let verdicts: Vec<_> =
+            (1..=3).map(|n| three().after_abandon(&item(n, 0), Retry::Policy, 0)).collect();
         assert!(matches!(verdicts[..], [Verdict::Again(_), Verdict::Again(_), Verdict::Dead]));
     }
 
@@ -96,7 +97,10 @@ mod tests {
     #[test]
     fn plt_3_unstarted_losses_have_a_higher_limit_of_their_own() {
         for lost in 0..14 {
-            assert!(matches!(three().after_reap(&item(lost + 1, lost), false, 0), Verdict::Again(_)), "{lost}");
+            assert!(
+                matches!(three().after_reap(&item(lost + 1, lost), false, 0), Verdict::Again(_)),
+                "{lost}"
+            );
         }
         assert_eq!(three().after_reap(&item(15, 14), false, 0), Verdict::Dead);
         let after_losses = three().after_abandon(&item(12, 10), Retry::Policy, 0);

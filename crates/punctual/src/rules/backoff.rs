@@ -53,7 +53,8 @@ impl Backoff {
     /// A sentence that says what is wrong.
     pub fn from_json(json: &serde_json::Value) -> Result<Self, String> {
         let form = Form::deserialize(json).map_err(|_| {
-            "write a list of waits such as [\"5m\",\"15m\",\"1h\"], or {\"from\":\"1s\",\"to\":\"60s\"}".to_owned()
+            "write a list of waits such as [\"5m\",\"15m\",\"1h\"], or {\"from\":\"1s\",\"to\":\"60s\"}"
+                .to_owned()
         })?;
         match form {
             Form::Steps(steps) | Form::Named { steps } => Self::steps(&steps),

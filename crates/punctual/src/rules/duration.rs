@@ -88,7 +88,8 @@ mod tests {
     /// PLT-29: a broken duration is refused with a sentence that helps.
     #[test]
     fn plt_29_broken_durations_are_refused() {
-        for text in ["", " ", "5", "s", "-5s", "5 s", "5x", "1.5h", "h5", "99999999999999999999s", "2000000w"] {
+        for text in ["", " ", "5", "s", "-5s", "5 s", "5x", "1.5h", "h5", "99999999999999999999s", "2000000w"]
+        {
             let said = parse(text).unwrap_err();
             assert!(said.contains("is not a duration") && said.contains("1d12h"), "{text}: {said}");
         }

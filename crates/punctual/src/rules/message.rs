@@ -170,7 +170,8 @@ pub fn check_name(name: &str, path: &str, problems: &mut Problems) {
     if chars == 0 {
         problems.push(path, "must not be empty");
     } else if chars > limits::NAME_CHARS_MAX {
-        problems.push(path, format!("has {chars} characters, at most {} are allowed", limits::NAME_CHARS_MAX));
+        problems
+            .push(path, format!("has {chars} characters, at most {} are allowed", limits::NAME_CHARS_MAX));
     } else if name.chars().any(char::is_control) {
         problems.push(path, "must not contain control characters");
     } else if name.trim() != name {

@@ -63,14 +63,16 @@ impl Settings {
         let mut new = self.clone();
         let mut problems = Problems::default();
         for (name, value) in change {
-            let result = match name.as_str() {
-                "paused" => set(&mut new.paused, paused(value)),
-                "maxAttempts" => set(&mut new.max_attempts, or_default(value, max_attempts)),
-                "backoff" => set(&mut new.backoff, or_default(value, Backoff::from_json)),
-                "retention" => set(&mut new.retention, or_default(value, retention)),
-                "deadHead" => set(&mut new.dead_head, dead_head(value)),
-                _ => Err("is not a setting; known are paused, maxAttempts, backoff, retention, deadHead".into()),
-            };
+            let result =
+                match name.as_str() {
+                    "paused" => set(&mut new.paused, paused(value)),
+                    "maxAttempts" => set(&mut new.max_attempts, or_default(value, max_attempts)),
+                    "backoff" => set(&mut new.backoff, or_default(value, Backoff::from_json)),
+                    "retention" => set(&mut new.retention, or_default(value, retention)),
+                    "deadHead" => set(&mut new.dead_head, dead_head(value)),
+                    _ => Err("is not a setting; known are paused, maxAttempts, backoff, retention, deadHead"
+                        .into()),
+                };
             if let Err(message) = result {
                 problems.push(name, message);
             }

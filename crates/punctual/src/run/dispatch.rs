@@ -214,8 +214,7 @@ impl Dispatcher {
     }
 
     async fn claim(&self, takes: &[Take]) -> Result<Catch> {
-        let wish =
-            Wish { owner: self.shop.owner.clone(), lease: self.shop.lease, takes: takes.to_vec() };
+        let wish = Wish { owner: self.shop.owner.clone(), lease: self.shop.lease, takes: takes.to_vec() };
         self.shop.store.claim(wish).await
     }
 

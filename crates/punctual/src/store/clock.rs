@@ -73,7 +73,11 @@ impl Store {
         self.write(to, |tx, to| {
             Box::pin(async move {
                 let moved = tx.execute(SET, params![*to]).await?;
-                if moved == 1 { Ok(()) } else { Err(Error::Conflict("this database is on the system clock".into())) }
+                if moved == 1 {
+                    Ok(())
+                } else {
+                    Err(Error::Conflict("this database is on the system clock".into()))
+                }
             })
         })
         .await
@@ -95,8 +99,11 @@ impl Store {
     pub async fn free_clock(&self, holder: &str) -> Result<()> {
         self.write(holder.to_owned(), |tx, holder| {
             Box::pin(async move {
-                tx.execute("update punctual.clock set holder = null where id = 1 and holder = $1", params![holder])
-                    .await?;
+                tx.execute(
+                    "update punctual.clock set holder = null where id = 1 and holder = $1",
+                    params![holder],
+                )
+                .await?;
                 Ok(())
             })
         })

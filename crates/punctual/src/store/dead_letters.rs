@@ -194,8 +194,10 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
     let letters = letters.into_iter().zip(&mine).filter(|(_, mine)| **mine);
     let letters: Vec<_> = letters.map(|(letter, _)| letter).collect();
     if again {
-        let work: Vec<Vec<Value<'_>>> =
-            letters.iter().map(|(lane, key, m)| vec![m.0.into(), lane.0.into(), key.as_deref().into()]).collect();
+        let work: Vec<Vec<Value<'_>>> = letters
+            .iter()
+            .map(|(lane, key, m)| vec![m.0.into(), lane.0.into(), key.as_deref().into()])
+            .collect();
         tx.each(WORK_ANEW, &work).await?;
     } else {
         let done: Vec<(LaneId, &str, MessageId)> =

@@ -15,11 +15,7 @@ pub struct Fault {
 #[cfg(not(feature = "testing"))]
 impl Fault {
     /// A statement is about to run.
-    #[allow(
-        clippy::unused_self,
-        clippy::unnecessary_wraps,
-        reason = "as with planned faults"
-    )]
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with planned faults")]
     pub(super) const fn check(&mut self) -> Result<()> {
         Ok(())
     }
@@ -31,9 +27,7 @@ impl Fault {
     pub(super) fn check(&mut self) -> Result<()> {
         self.seen += 1;
         if self.at == Some(self.seen) {
-            return Err(crate::base::error::Error::Unavailable(
-                "a planned fault".into(),
-            ));
+            return Err(crate::base::error::Error::Unavailable("a planned fault".into()));
         }
         Ok(())
     }
@@ -44,12 +38,6 @@ impl super::Store {
     /// The same database, where the `n`-th statement (from 1) of each transaction fails.
     #[must_use]
     pub fn failing_at(&self, n: usize) -> Self {
-        Self {
-            fault: Fault {
-                at: Some(n),
-                seen: 0,
-            },
-            ..self.clone()
-        }
+        Self { fault: Fault { at: Some(n), seen: 0 }, ..self.clone() }
     }
 }

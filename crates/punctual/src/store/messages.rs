@@ -130,8 +130,14 @@ async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
     Ok(all.map(|(m, known)| known.unwrap_or_else(|| same_batch(m, batch, &first, &outcome))).collect())
 }
 
-fn name_of(message: &NewMessage) -> Option<(&str, &str)> {
+/// The source and the id under which a message is admitted, if it carries an id.
+pub(crate) fn name_of(message: &NewMessage) -> Option<(&str, &str)> {
     Some((message.source.as_deref().unwrap_or_default(), message.id.as_deref()?))
+}
+
+/// The source as it is kept: a message with an id and no source is found by both, too.
+pub(crate) fn source_of(message: &NewMessage) -> Option<&str> {
+    name_of(message).map(|(source, _)| source).or(message.source.as_deref())
 }
 
 /// The second of two messages with one id in the same batch.
@@ -208,7 +214,7 @@ async fn insert_arrays(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) ->
         texts(|m| m.entity.as_ref().map(|e| e.id.as_str())),
         texts(|m| m.correlation_id.as_deref()),
         texts(|m| m.headers.as_deref()),
-        texts(|m| m.source.as_deref()),
+        texts(source_of),
         texts(|m| m.id.as_deref()),
         texts(|m| m.schema_version.as_deref()),
     ];
@@ -328,7 +334,7 @@ fn columns<'a>(tenant: Tenant, m: &'a NewMessage, now: Timestamp) -> Vec<Value<'
         m.entity.as_ref().map(|e| e.id.as_str()).into(),
         m.correlation_id.as_deref().into(),
         m.headers.as_deref().into(),
-        m.source.as_deref().into(),
+        source_of(m).into(),
         m.id.as_deref().into(),
         m.schema_version.as_deref().into(),
     ]

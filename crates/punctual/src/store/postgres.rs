@@ -186,8 +186,7 @@ impl PostgresTx {
         let values: Vec<Vec<&(dyn ToSql + Sync)>> =
             all.iter().map(|(_, row)| row.iter().map(|v| v as _).collect()).collect();
         let asked = statements.iter().zip(&values).map(|(s, v)| self.client.query(s, v));
-        let (answers, committed) =
-            tokio::join!(try_join_all(asked), self.client.batch_execute("commit"));
+        let (answers, committed) = tokio::join!(try_join_all(asked), self.client.batch_execute("commit"));
         self.state = State::Committed;
         let answers = answers.map_err(trouble)?;
         committed.map_err(commit_trouble)?;
@@ -297,16 +296,17 @@ fn commit_trouble(e: tokio_postgres::Error) -> Error {
     if e.as_db_error().is_none() { Error::Unknown(e.into()) } else { trouble(e) }
 }
 
-pub(super) fn trouble(e: tokio_postgres::Error) -> Error {
+pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {
     if e.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) {
         return Error::invalid("", "a text holds the character NUL, which nothing here can");
     }
-    let unavailable = e.as_db_error().is_none_or(|db| {
-        let code = db.code().code();
-        // Connection trouble, shutting down, out of resources, and a read-only server.
-        code.starts_with("08") || code.starts_with("57P") || code.starts_with("53") || code == "25006"
-    });
+    let unavailable = e.as_db_error().is_none_or(|db| is_unavailable(db.code().code()));
     if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+}
+
+/// Connection trouble, shutting down, out of resources, and a read-only server.
+pub(crate) fn is_unavailable(code: &str) -> bool {
+    code.starts_with("08") || code.starts_with("57P") || code.starts_with("53") || code == "25006"
 }
 
 pub(super) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {

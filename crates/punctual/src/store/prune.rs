@@ -53,7 +53,8 @@ async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result
     }
     step.finished |= stop_at(tx, step.cursor, now).await?;
     if !ids.is_empty() {
-        tx.execute("delete from punctual.attempt where message_id = any($1::bigint[])", &[Value::Ints(&ids)]).await?;
+        tx.execute("delete from punctual.attempt where message_id = any($1::bigint[])", &[Value::Ints(&ids)])
+            .await?;
         tx.execute("delete from punctual.message where id = any($1::bigint[])", &[Value::Ints(&ids)]).await?;
         step.messages = ids.len();
     }

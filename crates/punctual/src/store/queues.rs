@@ -60,7 +60,8 @@ impl Store {
         let mut problems = Problems::default();
         check_topic(topic, "topic", &mut problems);
         problems.into_result()?;
-        self.write((tenant, topic.to_owned()), |tx, (tenant, topic)| Box::pin(declare(tx, *tenant, topic))).await
+        self.write((tenant, topic.to_owned()), |tx, (tenant, topic)| Box::pin(declare(tx, *tenant, topic)))
+            .await
     }
 
     /// Changes a queue's settings; what the change does not name stays.

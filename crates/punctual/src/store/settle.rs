@@ -328,13 +328,7 @@ fn work_row(item: &Item, due: Timestamp) -> Vec<Value<'_>> {
 /// As if it had not been claimed: one attempt fewer, and back at its old place.
 fn untouched_row(item: &Item) -> Vec<Value<'_>> {
     let (attempts, unstarted) = (i64::from(item.attempt()) - 1, i64::from(item.unstarted()));
-    vec![
-        item.message().0.into(),
-        item.lane().0.into(),
-        attempts.into(),
-        unstarted.into(),
-        item.key().into(),
-    ]
+    vec![item.message().0.into(), item.lane().0.into(), attempts.into(), unstarted.into(), item.key().into()]
 }
 
 impl Failure {

@@ -271,7 +271,7 @@ fn is_busy(e: &rusqlite::Error) -> bool {
     matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-fn trouble(e: rusqlite::Error) -> Error {
+pub(crate) fn trouble(e: rusqlite::Error) -> Error {
     match e.sqlite_error_code() {
         Some(
             ErrorCode::DatabaseBusy

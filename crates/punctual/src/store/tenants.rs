@@ -90,7 +90,9 @@ impl Store {
     /// The tenant of a slug.
     pub async fn tenant(&self, slug: &str) -> Result<Option<TenantRow>> {
         self.read(slug.to_owned(), |tx, slug| {
-            Box::pin(async move { tx.first(BY_SLUG, params![slug]).await?.as_ref().map(read_tenant).transpose() })
+            Box::pin(
+                async move { tx.first(BY_SLUG, params![slug]).await?.as_ref().map(read_tenant).transpose() },
+            )
         })
         .await
     }

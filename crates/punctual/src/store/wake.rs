@@ -45,7 +45,9 @@ impl Store {
     #[cfg(feature = "sqlite")]
     async fn change_counter(&self) -> Result<i64> {
         self.read((), |tx, ()| {
-            Box::pin(async move { tx.first("pragma data_version", &[]).await?.map_or(Ok(0), |row| row.int(0)) })
+            Box::pin(
+                async move { tx.first("pragma data_version", &[]).await?.map_or(Ok(0), |row| row.int(0)) },
+            )
         })
         .await
     }

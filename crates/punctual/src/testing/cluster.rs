@@ -70,21 +70,13 @@ impl Options {
     /// Settings for measurements: durable, a quarter of the memory (at most 1 GB) as buffers.
     #[must_use]
     pub fn durable() -> Self {
-        Self {
-            durability: Durability::Durable,
-            folder: None,
-            settings: Vec::new(),
-        }
+        Self { durability: Durability::Durable, folder: None, settings: Vec::new() }
     }
 
     /// Settings for tests: small and not durable.
     #[must_use]
     pub fn fast() -> Self {
-        Self {
-            durability: Durability::Fast,
-            folder: None,
-            settings: Vec::new(),
-        }
+        Self { durability: Durability::Fast, folder: None, settings: Vec::new() }
     }
 
     /// Every setting given to the server beyond its defaults, except where it listens.
@@ -106,10 +98,7 @@ impl Options {
                 ("max_connections", "200".into()),
             ],
         };
-        let mut all: Vec<_> = ours
-            .iter()
-            .map(|(n, v)| ((*n).to_owned(), v.clone()))
-            .collect();
+        let mut all: Vec<_> = ours.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
         all.extend(self.settings.iter().cloned());
         all
     }
@@ -195,37 +184,17 @@ impl Cluster {
     ) -> Result<Self, ClusterError> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut command = command_as(account, "sh");
-        command
-            .args(["-c", WATCHDOG, "watchdog"])
-            .arg(folder)
-            .arg(programs.join("postgres"));
-        command
-            .arg("-D")
-            .arg(folder.join("data"))
-            .arg("-p")
-            .arg(port.to_string());
-        command.args([
-            "-c",
-            "listen_addresses=127.0.0.1",
-            "-c",
-            "unix_socket_directories=",
-        ]);
+        command.args(["-c", WATCHDOG, "watchdog"]).arg(folder).arg(programs.join("postgres"));
+        command.arg("-D").arg(folder.join("data")).arg("-p").arg(port.to_string());
+        command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
         for (name, value) in options.all_settings() {
             command.arg("-c").arg(format!("{name}={value}"));
         }
         command.current_dir(folder).process_group(0);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut watchdog = command.spawn()?;
         let leash = watchdog.stdin.take();
-        Ok(Self {
-            watchdog,
-            leash,
-            folder: folder.to_owned(),
-            port,
-        })
+        Ok(Self { watchdog, leash, folder: folder.to_owned(), port })
     }
 
     /// Waits until the server says in its own file that it is ready.
@@ -243,11 +212,7 @@ impl Cluster {
 
     fn is_ready(&self) -> bool {
         let text = fs::read_to_string(self.folder.join("data/postmaster.pid"));
-        text.is_ok_and(|text| {
-            text.lines()
-                .nth(7)
-                .is_some_and(|line| line.trim() == "ready")
-        })
+        text.is_ok_and(|text| text.lines().nth(7).is_some_and(|line| line.trim() == "ready"))
     }
 
     /// The address of one of its databases; `postgres` always exists.
@@ -272,26 +237,14 @@ impl Drop for Cluster {
 }
 
 /// A server says that it is ready only in a file: somebody has to look again.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "there is nothing to wait on but a file"
-)]
+#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but a file")]
 fn nap() {
     thread::sleep(Duration::from_millis(10));
 }
 
-fn initialise(
-    programs: &Path,
-    folder: &Path,
-    account: Option<Account>,
-) -> Result<(), ClusterError> {
+fn initialise(programs: &Path, folder: &Path, account: Option<Account>) -> Result<(), ClusterError> {
     let output = command_as(account, programs.join("initdb"))
-        .args([
-            "--username=postgres",
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--locale=C",
-        ])
+        .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"])
         .arg("--no-sync")
         .arg("-D")
         .arg(folder.join("data"))
@@ -301,7 +254,5 @@ fn initialise(
     if output.status.success() {
         return Ok(());
     }
-    Err(ClusterError::Failed(
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    ))
+    Err(ClusterError::Failed(String::from_utf8_lossy(&output.stderr).into_owned()))
 }

@@ -62,10 +62,7 @@ impl TemporaryStore {
     /// When there is no place for one, such as without PostgreSQL's server programs.
     pub async fn new(backend: Backend) -> Result<Self> {
         let place = Place::migrated(backend).await?;
-        Ok(Self {
-            store: place.open().await?,
-            place,
-        })
+        Ok(Self { store: place.open().await?, place })
     }
 
     /// A store in a SQLite file.
@@ -199,11 +196,7 @@ impl Place {
             #[cfg(feature = "postgres")]
             Backend::Postgres => {
                 let connect = || Direct::connect(&self.url);
-                self.direct
-                    .get_or_try_init(connect)
-                    .await?
-                    .run(statements)
-                    .await
+                self.direct.get_or_try_init(connect).await?.run(statements).await
             }
         }
     }
@@ -227,11 +220,7 @@ async fn prepare(store: &Store) -> Result<()> {
 }
 
 fn fresh_name() -> String {
-    format!(
-        "punctual_test_{}_{}",
-        std::process::id(),
-        random::hex::<6>()
-    )
+    format!("punctual_test_{}_{}", std::process::id(), random::hex::<6>())
 }
 
 #[cfg(feature = "sqlite")]
@@ -241,8 +230,7 @@ fn file() -> Result<Place> {
     let disk = std::env::temp_dir().join(fresh_name());
     let made = std::fs::create_dir(&memory).map(|()| memory);
     let folder = made.or_else(|_| std::fs::create_dir_all(&disk).map(|()| disk));
-    let folder =
-        folder.map_err(|e| Error::Config(format!("no temporary folder can be made: {e}")))?;
+    let folder = folder.map_err(|e| Error::Config(format!("no temporary folder can be made: {e}")))?;
     let url = format!("sqlite:{}", folder.join(FILE).display());
     Ok(Place::at(Backend::Sqlite, url, folder))
 }
@@ -267,10 +255,7 @@ async fn cluster() -> Result<&'static Cluster> {
             let started = Cluster::start(&Options::fast());
             let cluster = started.map_err(|e| Error::Config(e.to_string()))?;
             let make = format!("create database {TEMPLATE} template template0");
-            Direct::connect(&cluster.url("postgres"))
-                .await?
-                .run(&[make])
-                .await?;
+            Direct::connect(&cluster.url("postgres")).await?.run(&[make]).await?;
             prepare(&Store::open(&cluster.url(TEMPLATE), 1)?).await?;
             Ok(cluster)
         })
@@ -283,10 +268,7 @@ async fn database(template: &str) -> Result<Place> {
     let name = fresh_name();
     let mut statements: Vec<String> = left_behind().drain(..).map(drop_database).collect();
     statements.push(format!("create database {name} template {template}"));
-    Direct::connect(&cluster.url("postgres"))
-        .await?
-        .run(&statements)
-        .await?;
+    Direct::connect(&cluster.url("postgres")).await?.run(&statements).await?;
     let url = cluster.url(&name);
     Ok(Place::at(Backend::Postgres, url, PathBuf::from(name)))
 }
@@ -298,9 +280,7 @@ fn drop_database(name: String) -> String {
 
 #[cfg(feature = "postgres")]
 fn left_behind() -> std::sync::MutexGuard<'static, Vec<String>> {
-    LEFT_BEHIND
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    LEFT_BEHIND.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Drop for Place {

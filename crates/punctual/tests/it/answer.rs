@@ -15,23 +15,14 @@ cases![
 ];
 
 async fn ask(t: &Bench, digest: &str) -> Asked {
-    t.store()
-        .reserve_answer(TENANT, "key", digest)
-        .await
-        .unwrap()
+    t.store().reserve_answer(TENANT, "key", digest).await.unwrap()
 }
 
 async fn a_key_is_reserved_then_answered(t: &Bench) {
     assert_eq!(ask(t, "d").await, Asked::First);
     assert_eq!(ask(t, "d").await, Asked::Running);
-    t.store()
-        .keep_answer(TENANT, "key", 201, "{\"id\":1}")
-        .await
-        .unwrap();
-    let answered = Asked::Answered {
-        status: 201,
-        body: "{\"id\":1}".into(),
-    };
+    t.store().keep_answer(TENANT, "key", 201, "{\"id\":1}").await.unwrap();
+    let answered = Asked::Answered { status: 201, body: "{\"id\":1}".into() };
     assert_eq!(ask(t, "d").await, answered);
     t.advance(seconds(3_600)).await;
     assert_eq!(ask(t, "d").await, answered, "an answer is not taken over");
@@ -60,10 +51,7 @@ async fn a_freed_reservation_is_free_and_an_answer_stays(t: &Bench) {
     ask(t, "d").await;
     t.store().free_answer(TENANT, "key").await.unwrap();
     assert_eq!(ask(t, "other").await, Asked::First);
-    t.store()
-        .keep_answer(TENANT, "key", 200, "x")
-        .await
-        .unwrap();
+    t.store().keep_answer(TENANT, "key", 200, "x").await.unwrap();
     t.store().free_answer(TENANT, "key").await.unwrap();
     assert!(matches!(ask(t, "other").await, Asked::Answered { .. }));
 }
@@ -75,31 +63,13 @@ async fn of_ten_at_once_one_is_first(t: &Bench) {
         tasks.spawn(async move { store.reserve_answer(TENANT, "key", "d").await.unwrap() });
     }
     let said = tasks.join_all().await;
-    assert_eq!(
-        said.iter().filter(|a| **a == Asked::First).count(),
-        1,
-        "{said:?}"
-    );
-    assert_eq!(
-        said.iter().filter(|a| **a == Asked::Running).count(),
-        9,
-        "{said:?}"
-    );
+    assert_eq!(said.iter().filter(|a| **a == Asked::First).count(), 1, "{said:?}");
+    assert_eq!(said.iter().filter(|a| **a == Asked::Running).count(), 9, "{said:?}");
 }
 
 async fn a_key_is_its_tenants_own(t: &Bench) {
-    let new = NewTenant {
-        slug: "acme".into(),
-        name: "Acme".into(),
-        ..NewTenant::default()
-    };
+    let new = NewTenant { slug: "acme".into(), name: "Acme".into(), ..NewTenant::default() };
     let acme = t.store().create_tenant(new).await.unwrap().tenant;
     assert_eq!(ask(t, "d").await, Asked::First);
-    assert_eq!(
-        t.store()
-            .reserve_answer(acme, "key", "other")
-            .await
-            .unwrap(),
-        Asked::First
-    );
+    assert_eq!(t.store().reserve_answer(acme, "key", "other").await.unwrap(), Asked::First);
 }

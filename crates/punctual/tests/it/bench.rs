@@ -35,9 +35,7 @@ pub struct Bench {
 
 impl Bench {
     pub async fn on(backend: Backend) -> Self {
-        let place = TemporaryStore::new(backend)
-            .await
-            .expect("a temporary store can be made");
+        let place = TemporaryStore::new(backend).await.expect("a temporary store can be made");
         Self { place, backend }
     }
 
@@ -73,23 +71,16 @@ impl Bench {
     /// The topic's own lane, with these settings.
     pub async fn lane_with(&self, topic: &str, settings: serde_json::Value) -> LaneId {
         let change = settings.as_object().unwrap().clone();
-        self.store()
-            .set_queue(TENANT, topic, change)
-            .await
-            .unwrap()
-            .id
+        self.store().set_queue(TENANT, topic, change).await.unwrap().id
     }
 
     pub async fn pause(&self, topic: &str, paused: bool) {
-        self.lane_with(topic, serde_json::json!({ "paused": paused }))
-            .await;
+        self.lane_with(topic, serde_json::json!({ "paused": paused })).await;
     }
 
     pub async fn enqueue(&self, messages: Vec<NewMessage>) -> Vec<MessageId> {
         let done = self.store().enqueue(TENANT, messages).await.unwrap();
-        done.iter()
-            .map(|d| d.id().expect("each message is new"))
-            .collect()
+        done.iter().map(|d| d.id().expect("each message is new")).collect()
     }
 
     /// `n` plain messages.
@@ -99,8 +90,7 @@ impl Bench {
 
     /// Messages of these keys, in this order.
     pub async fn put_keyed(&self, topic: &str, keys: &[&str]) -> Vec<MessageId> {
-        self.enqueue(keys.iter().map(|k| message(topic).key(*k)).collect())
-            .await
+        self.enqueue(keys.iter().map(|k| message(topic).key(*k)).collect()).await
     }
 
     pub async fn claim(&self, lane: LaneId, quota: usize) -> Vec<Claimed> {
@@ -117,12 +107,7 @@ impl Bench {
     /// Says the same word about each item of one claim.
     pub async fn say(&self, items: &[Claimed], word: Word) -> Vec<Outcome> {
         let token = items[0].token.clone();
-        settle_with(
-            self.store(),
-            token,
-            items.iter().map(|i| (i.message.id, word.clone())).collect(),
-        )
-        .await
+        settle_with(self.store(), token, items.iter().map(|i| (i.message.id, word.clone())).collect()).await
     }
 
     pub async fn ack(&self, item: &Claimed) -> Outcome {
@@ -141,9 +126,7 @@ impl Bench {
     pub async fn ints(&self, sql: &str) -> Vec<Vec<Option<i64>>> {
         let rows = self.texts(sql).await;
         let int = |v: Option<String>| v.map(|v| v.parse().unwrap());
-        rows.into_iter()
-            .map(|row| row.into_iter().map(int).collect())
-            .collect()
+        rows.into_iter().map(|row| row.into_iter().map(int).collect()).collect()
     }
 
     /// Rows of a statement in PostgreSQL's words.
@@ -182,10 +165,7 @@ impl Bench {
         }
         for items in first_column(&rows[3]) {
             for item in claim::read(&items).unwrap() {
-                places
-                    .entry(item.message().0)
-                    .or_default()
-                    .push("in flight");
+                places.entry(item.message().0).or_default().push("in flight");
             }
         }
         places
@@ -195,11 +175,7 @@ impl Bench {
     pub async fn assert_sound(&self) {
         let places = self.whereabouts().await;
         for (message, places) in &places {
-            assert_eq!(
-                places.len(),
-                1,
-                "message {message} should be in one place, but is {places:?}"
-            );
+            assert_eq!(places.len(), 1, "message {message} should be in one place, but is {places:?}");
         }
         let heads = "select f.message_id, s.head from punctual.follower f left join punctual.sequence s \
             on s.lane_id = f.lane_id and s.key = f.key";
@@ -207,15 +183,8 @@ impl Bench {
             let (follower, head) = (row[0].unwrap(), row[1]);
             let head = head.unwrap_or_else(|| panic!("follower {follower} should have a head"));
             let place = places.get(&head);
-            assert!(
-                place.is_some(),
-                "follower {follower} waits for {head}, which is done"
-            );
-            assert_ne!(
-                place,
-                Some(&vec!["following"]),
-                "{head} should be head, not a follower"
-            );
+            assert!(place.is_some(), "follower {follower} waits for {head}, which is done");
+            assert_ne!(place, Some(&vec!["following"]), "{head} should be head, not a follower");
         }
     }
 }
@@ -226,31 +195,16 @@ pub fn message(topic: &str) -> NewMessage {
 }
 
 pub fn wish(takes: &[(LaneId, usize)]) -> Wish {
-    let takes = takes.iter().map(|(lane, quota)| Take {
-        lane: *lane,
-        since: Timestamp::MIN,
-        quota: *quota,
-    });
-    Wish {
-        owner: "tester".into(),
-        lease: LEASE,
-        takes: takes.collect(),
-    }
+    let takes = takes.iter().map(|(lane, quota)| Take { lane: *lane, since: Timestamp::MIN, quota: *quota });
+    Wish { owner: "tester".into(), lease: LEASE, takes: takes.collect() }
 }
 
 pub async fn claim_from(store: &Store, lane: LaneId, quota: usize) -> Vec<Claimed> {
     store.claim(wish(&[(lane, quota)])).await.unwrap().items
 }
 
-pub async fn settle_with(
-    store: &Store,
-    token: Token,
-    words: Vec<(MessageId, Word)>,
-) -> Vec<Outcome> {
-    let all = store
-        .settle(vec![Settlement { token, words }], None, SEED)
-        .await
-        .unwrap();
+pub async fn settle_with(store: &Store, token: Token, words: Vec<(MessageId, Word)>) -> Vec<Outcome> {
+    let all = store.settle(vec![Settlement { token, words }], None, SEED).await.unwrap();
     all.into_iter().next().unwrap()
 }
 
@@ -260,24 +214,15 @@ pub fn ids(items: &[Claimed]) -> Vec<MessageId> {
 
 pub fn new_ids(done: &[Enqueued]) -> Vec<MessageId> {
     let new = |d: &Enqueued| {
-        if let Enqueued::New(id) = d {
-            Some(*id)
-        } else {
-            None
-        }
+        if let Enqueued::New(id) = d { Some(*id) } else { None }
     };
     done.iter().filter_map(new).collect()
 }
 
 pub fn abandon(error: &str) -> Word {
-    Word::Abandon {
-        error: error.into(),
-        retry: punctual::rules::attempt::Retry::Policy,
-    }
+    Word::Abandon { error: error.into(), retry: punctual::rules::attempt::Retry::Policy }
 }
 
 pub fn fail(error: &str) -> Word {
-    Word::Fail {
-        error: error.into(),
-    }
+    Word::Fail { error: error.into() }
 }

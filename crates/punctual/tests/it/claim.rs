@@ -35,15 +35,7 @@ async fn plt_1_items_come_by_due_time_then_age(t: &Bench) {
     let lane = t.lane("orders").await;
     let now = t.now().await;
     let due = |s| message("orders").due_at(now.minus(seconds(s)));
-    let put = t
-        .enqueue(vec![
-            message("orders"),
-            due(10),
-            due(60),
-            message("orders"),
-            due(10),
-        ])
-        .await;
+    let put = t.enqueue(vec![message("orders"), due(10), due(60), message("orders"), due(10)]).await;
     let order = [put[2], put[1], put[4], put[0], put[3]];
     assert_eq!(ids(&t.claim(lane, 3).await), order[..3]);
     assert_eq!(ids(&t.claim(lane, 3).await), order[3..]);
@@ -55,16 +47,8 @@ async fn plt_1_nothing_comes_before_it_is_due(t: &Bench) {
     let due = t.now().await.plus(seconds(10));
     let put = t.enqueue(vec![message("orders").due_at(due)]).await;
     assert!(t.claim(lane, 10).await.is_empty());
-    t.advance(
-        seconds(10)
-            .checked_sub(std::time::Duration::from_micros(1))
-            .unwrap(),
-    )
-    .await;
-    assert!(
-        t.claim(lane, 10).await.is_empty(),
-        "a microsecond too early"
-    );
+    t.advance(seconds(10).checked_sub(std::time::Duration::from_micros(1)).unwrap()).await;
+    assert!(t.claim(lane, 10).await.is_empty(), "a microsecond too early");
     t.advance(std::time::Duration::from_micros(1)).await;
     assert_eq!(ids(&t.claim(lane, 10).await), put);
 }
@@ -74,10 +58,7 @@ async fn plt_1_a_retry_time_in_the_future_is_not_due(t: &Bench) {
     let lane = t.lane("orders").await;
     let put = t.put("orders", 1).await;
     let item = t.claim_one(lane).await;
-    let word = Word::Abandon {
-        error: "later".into(),
-        retry: Retry::After(seconds(90)),
-    };
+    let word = Word::Abandon { error: "later".into(), retry: Retry::After(seconds(90)) };
     t.say(&[item], word).await;
     assert!(t.claim(lane, 10).await.is_empty());
     t.advance(seconds(89)).await;
@@ -109,10 +90,7 @@ async fn plt_1_what_is_claimed_is_nobody_elses(t: &Bench) {
     assert_eq!(t.claim(lane, 10).await.len(), 3);
     assert!(t.claim(lane, 10).await.is_empty());
     t.advance(LEASE * 2).await;
-    assert!(
-        t.claim(lane, 10).await.is_empty(),
-        "only reaping brings an item back"
-    );
+    assert!(t.claim(lane, 10).await.is_empty(), "only reaping brings an item back");
     t.assert_sound().await;
 }
 
@@ -155,9 +133,7 @@ async fn plt_1_a_claimer_does_not_wait_for_another(t: &Bench) {
         assert_eq!(ids(&t.claim(lane, 2).await), put[..2]);
         return;
     }
-    let (other, connection) = tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls)
-        .await
-        .unwrap();
+    let (other, connection) = tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     let lock = "begin; select 1 from punctual.work order by message_id limit 2 for update";
     other.simple_query(lock).await.unwrap();
@@ -185,12 +161,7 @@ async fn a_lane_that_is_not_there_gives_nothing(t: &Bench) {
 async fn a_lane_named_twice_gives_each_item_once(t: &Bench) {
     let lane = t.lane("orders").await;
     t.put("orders", 6).await;
-    let items = t
-        .store()
-        .claim(wish(&[(lane, 3), (lane, 2)]))
-        .await
-        .unwrap()
-        .items;
+    let items = t.store().claim(wish(&[(lane, 3), (lane, 2)])).await.unwrap().items;
     let different: BTreeSet<MessageId> = ids(&items).into_iter().collect();
     assert_eq!(different.len(), items.len(), "no item twice");
     t.assert_sound().await;
@@ -202,28 +173,13 @@ async fn the_hint_only_narrows(t: &Bench) {
     let now = t.now().await;
     let due = |s| message("orders").due_at(now.minus(seconds(s)));
     let put = t.enqueue(vec![due(60), due(30), due(30), due(1)]).await;
-    let since = |since| Wish {
-        owner: "tester".into(),
-        lease: LEASE,
-        takes: vec![Take {
-            lane,
-            since,
-            quota: 10,
-        }],
-    };
+    let since =
+        |since| Wish { owner: "tester".into(), lease: LEASE, takes: vec![Take { lane, since, quota: 10 }] };
     let later = t.store().claim(since(now.plus(seconds(1)))).await.unwrap();
     assert!(later.items.is_empty(), "a hint in the future finds nothing");
-    let some = t
-        .store()
-        .claim(since(now.minus(seconds(30))))
-        .await
-        .unwrap();
+    let some = t.store().claim(since(now.minus(seconds(30)))).await.unwrap();
     assert_eq!(ids(&some.items), put[1..], "a hint includes its own moment");
-    assert_eq!(
-        ids(&t.claim(lane, 10).await),
-        put[..1],
-        "a look without the hint finds the rest"
-    );
+    assert_eq!(ids(&t.claim(lane, 10).await), put[..1], "a look without the hint finds the rest");
 }
 
 async fn a_claim_tells_its_lease_and_what_each_lane_gave(t: &Bench) {
@@ -256,11 +212,7 @@ async fn plt_2_an_extended_lease_is_not_reaped(t: &Bench) {
     let items = t.claim(lane, 2).await;
     t.advance(seconds(29)).await;
     let token = items[0].token.clone();
-    let held = t
-        .store()
-        .extend(vec![token.clone()], seconds(60))
-        .await
-        .unwrap();
+    let held = t.store().extend(vec![token.clone()], seconds(60)).await.unwrap();
     assert_eq!(held, [token]);
     t.advance(seconds(59)).await;
     assert_eq!(t.reap().await.claims, 0);
@@ -271,76 +223,37 @@ async fn plt_2_an_extended_lease_is_not_reaped(t: &Bench) {
 /// PLT-15: everything a remote worker needs comes with the claim.
 async fn plt_15_an_item_carries_its_message_and_attempt(t: &Bench) {
     let lane = t.lane("orders").await;
-    let put = t
-        .enqueue(vec![message("orders").key("k").correlation_id("c")])
-        .await;
+    let put = t.enqueue(vec![message("orders").key("k").correlation_id("c")]).await;
     let item = t.claim_one(lane).await;
     let kept = t.store().message(TENANT, put[0]).await.unwrap().unwrap();
     assert_eq!(item.message, kept);
-    assert_eq!(
-        (item.item.attempt(), item.item.lane(), item.item.key()),
-        (1, lane, Some("k"))
-    );
+    assert_eq!((item.item.attempt(), item.item.lane(), item.item.key()), (1, lane, Some("k")));
     assert_eq!(item.due_at, t.now().await);
     t.say(std::slice::from_ref(&item), abandon("no")).await;
     t.advance(seconds(1)).await;
     let again = t.claim_one(lane).await;
     assert_eq!(again.item.attempt(), 2);
-    assert_ne!(
-        again.token, item.token,
-        "every claim has a token of its own"
-    );
+    assert_ne!(again.token, item.token, "every claim has a token of its own");
     assert!(again.due_at > Timestamp::MIN && again.due_at <= t.now().await);
 }
 
 /// A message that its topic owes to two lanes is handed out for each of them.
 async fn a_message_of_two_lanes_is_two_items(t: &Bench) {
     let own = t.lane("orders").await;
-    let dot = if t.backend == punctual::testing::Backend::Sqlite {
-        "_"
-    } else {
-        "."
-    };
+    let dot = if t.backend == punctual::testing::Backend::Sqlite { "_" } else { "." };
     let second = [
         "insert into punctual.lane (tenant_id, topic, subscription, created_at) values (1, 'orders', 'audit', 0)",
         "insert into punctual.route (tenant_id, topic, lane_id) \
             select 1, 'orders', id from punctual.lane where subscription = 'audit'",
     ];
-    t.place
-        .sql(&second.map(|sql| sql.replace("punctual.", &format!("punctual{dot}"))))
-        .await
-        .unwrap();
-    let audit = t
-        .store()
-        .lane(TENANT, "orders", "audit")
-        .await
-        .unwrap()
-        .unwrap()
-        .id;
-    let put = t
-        .enqueue(vec![message("orders"), message("orders").key("k")])
-        .await;
+    t.place.sql(&second.map(|sql| sql.replace("punctual.", &format!("punctual{dot}")))).await.unwrap();
+    let audit = t.store().lane(TENANT, "orders", "audit").await.unwrap().unwrap().id;
+    let put = t.enqueue(vec![message("orders"), message("orders").key("k")]).await;
     assert_eq!(put.len(), 2, "two messages, not four");
-    let items = t
-        .store()
-        .claim(wish(&[(own, 10), (audit, 10)]))
-        .await
-        .unwrap()
-        .items;
-    let mut got: Vec<_> = items
-        .iter()
-        .map(|i| (i.item.lane(), i.message.id))
-        .collect();
+    let items = t.store().claim(wish(&[(own, 10), (audit, 10)])).await.unwrap().items;
+    let mut got: Vec<_> = items.iter().map(|i| (i.item.lane(), i.message.id)).collect();
     got.sort_unstable();
-    assert_eq!(
-        got,
-        [
-            (own, put[0]),
-            (own, put[1]),
-            (audit, put[0]),
-            (audit, put[1])
-        ]
-    );
+    assert_eq!(got, [(own, put[0]), (own, put[1]), (audit, put[0]), (audit, put[1])]);
     let words = ids(&items).into_iter().map(|id| (id, Word::Ack)).collect();
     let said = crate::bench::settle_with(t.store(), items[0].token.clone(), words).await;
     assert_eq!(said, [punctual::store::settle::Outcome::Done; 4]);

@@ -23,10 +23,7 @@ async fn plt_6_two_handles_share_a_manual_clock(t: &Bench) {
     assert_eq!(t.now().await, TemporaryStore::START);
     assert_eq!(other.now().await.unwrap(), TemporaryStore::START);
     t.advance(seconds(5)).await;
-    assert_eq!(
-        other.now().await.unwrap(),
-        TemporaryStore::START.plus(seconds(5))
-    );
+    assert_eq!(other.now().await.unwrap(), TemporaryStore::START.plus(seconds(5)));
     other.set_clock(TemporaryStore::START).await.unwrap();
     assert_eq!(t.now().await, TemporaryStore::START, "also back");
 }
@@ -37,15 +34,9 @@ async fn plt_6_a_host_that_is_months_off_neither_hurries_nor_steals(t: &Bench) {
         let topic = format!("orders{off}");
         let lane = t.lane(&topic).await;
         let year = seconds(365 * 86_400);
-        let now = if off < 0 {
-            host_now().minus(year)
-        } else {
-            host_now().plus(year)
-        };
+        let now = if off < 0 { host_now().minus(year) } else { host_now().plus(year) };
         t.store().set_clock(now).await.unwrap();
-        let put = t
-            .enqueue(vec![message(&topic).due_at(now.plus(seconds(1)))])
-            .await;
+        let put = t.enqueue(vec![message(&topic).due_at(now.plus(seconds(1)))]).await;
         assert!(t.claim(lane, 1).await.is_empty(), "not early");
         t.advance(seconds(1)).await;
         assert_eq!(ids(&t.claim(lane, 1).await), put, "not late");
@@ -63,10 +54,7 @@ async fn plt_6_the_system_clock_is_the_authority_by_default(t: &Bench) {
     let now = t.now().await;
     let after = host_now();
     // The server runs on this host, so the two clocks are one.
-    assert!(
-        before <= now.plus(seconds(1)) && now <= after.plus(seconds(1)),
-        "{before} {now} {after}"
-    );
+    assert!(before <= now.plus(seconds(1)) && now <= after.plus(seconds(1)), "{before} {now} {after}");
     let lane = t.lane("orders").await;
     let put = t.put("orders", 1).await;
     assert_eq!(ids(&claim_from(t.store(), lane, 1).await), put);
@@ -76,33 +64,20 @@ async fn after_a_manual_clock_the_system_clock_is_refused_unless_told(t: &Bench)
     let before = t.dump().await;
     let other = Store::open(t.place.url(), 2).unwrap();
     let error = other.use_clock(ClockMode::System, false).await.unwrap_err();
-    assert!(
-        matches!(&error, Error::Config(said) if said.contains("manual clock")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Config(said) if said.contains("manual clock")), "{error}");
     before.assert_equals(&t.dump().await, "a refused clock");
     other.use_clock(ClockMode::System, true).await.unwrap();
     let later = Store::open(t.place.url(), 2).unwrap();
-    later
-        .use_clock(ClockMode::System, false)
-        .await
-        .expect("the manual clock was left");
+    later.use_clock(ClockMode::System, false).await.expect("the manual clock was left");
 }
 
 async fn only_a_manual_clock_is_set(t: &Bench) {
     t.store().use_clock(ClockMode::System, true).await.unwrap();
-    let error = t
-        .store()
-        .set_clock(TemporaryStore::START)
-        .await
-        .unwrap_err();
+    let error = t.store().set_clock(TemporaryStore::START).await.unwrap_err();
     assert!(matches!(error, Error::Conflict(_)), "{error:?}");
     t.store().use_clock(ClockMode::Manual, false).await.unwrap();
     let began = t.now().await;
-    assert!(
-        began.since(host_now()) < seconds(60),
-        "a manual clock starts at the host's time"
-    );
+    assert!(began.since(host_now()) < seconds(60), "a manual clock starts at the host's time");
     assert_eq!(t.now().await, began, "and stands still");
 }
 
@@ -110,10 +85,7 @@ async fn one_hand_moves_the_clock_at_a_time(t: &Bench) {
     assert!(t.store().hold_clock("a").await.unwrap());
     assert!(!t.another().await.hold_clock("b").await.unwrap());
     t.store().free_clock("b").await.unwrap();
-    assert!(
-        !t.store().hold_clock("b").await.unwrap(),
-        "only its holder frees it"
-    );
+    assert!(!t.store().hold_clock("b").await.unwrap(), "only its holder frees it");
     t.store().free_clock("a").await.unwrap();
     assert!(t.store().hold_clock("b").await.unwrap());
 }
@@ -124,11 +96,7 @@ async fn the_next_moment_is_when_something_becomes_due_or_a_lease_ends(t: &Bench
     t.lane("other").await;
     let next = |topic: &str| t.store().next_moment(vec![topic.to_owned()]);
     assert_eq!(next("orders").await.unwrap(), None);
-    t.enqueue(vec![
-        message("orders").due_at(now.plus(seconds(90))),
-        message("orders"),
-    ])
-    .await;
+    t.enqueue(vec![message("orders").due_at(now.plus(seconds(90))), message("orders")]).await;
     assert_eq!(next("orders").await.unwrap(), Some(now.plus(seconds(90))));
     assert_eq!(next("other").await.unwrap(), None);
     t.claim_one(lane).await;

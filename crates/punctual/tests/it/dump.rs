@@ -22,10 +22,7 @@ impl Dump {
         };
         let tables: Vec<String> = first_column(&place.sql(&[names.to_owned()]).await.unwrap()[0]);
         assert!(tables.len() > 10, "the dump reads only {tables:?}");
-        let all: Vec<String> = tables
-            .iter()
-            .map(|t| format!("select * from {t}"))
-            .collect();
+        let all: Vec<String> = tables.iter().map(|t| format!("select * from {t}")).collect();
         let rows = place.sql(&all).await.unwrap();
         Self(tables.into_iter().zip(rows.iter().map(lines)).collect())
     }

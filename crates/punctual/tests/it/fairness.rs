@@ -7,35 +7,17 @@ use punctual::rules::share::{Offer, plan};
 use punctual::store::claims::Wish;
 use std::collections::BTreeSet;
 
-cases![
-    plt_9_a_backlog_starves_nobody,
-    plt_9_more_lanes_than_room_all_have_their_turn
-];
+cases![plt_9_a_backlog_starves_nobody, plt_9_more_lanes_than_room_all_have_their_turn];
 
 /// Looks, shares the room and claims, as a worker does; answers the lanes it got from.
 async fn turn(t: &Bench, room: usize, turn: &mut usize) -> Vec<LaneId> {
     let view = t.store().scout(LaneId(0), 1_000).await.unwrap();
-    let offer = |lane| Offer {
-        lane,
-        handler: 0,
-        since: Timestamp::MIN,
-    };
+    let offer = |lane| Offer { lane, handler: 0, since: Timestamp::MIN };
     let offers: Vec<Offer> = view.lanes.iter().map(|l| offer(l.lane)).collect();
     let takes = plan(&offers, &[room], *turn);
     *turn += takes.len();
-    let wish = Wish {
-        owner: "tester".into(),
-        lease: LEASE,
-        takes,
-    };
-    t.store()
-        .claim(wish)
-        .await
-        .unwrap()
-        .items
-        .iter()
-        .map(|i| i.item.lane())
-        .collect()
+    let wish = Wish { owner: "tester".into(), lease: LEASE, takes };
+    t.store().claim(wish).await.unwrap().items.iter().map(|i| i.item.lane()).collect()
 }
 
 /// PLT-9: whatever waits in one lane, the others get their share of the very next claim.
@@ -51,10 +33,7 @@ async fn plt_9_a_backlog_starves_nobody(t: &Bench) {
     let got = turn(t, 100, &mut 0).await;
     let others: BTreeSet<_> = got.iter().copied().filter(|lane| *lane != big).collect();
     assert_eq!(others, small, "every small lane got its item at once");
-    assert!(
-        got.iter().filter(|lane| **lane == big).count() > 0,
-        "and the big one went on"
-    );
+    assert!(got.iter().filter(|lane| **lane == big).count() > 0, "and the big one went on");
 }
 
 /// PLT-9

@@ -36,10 +36,7 @@ macro_rules! shake {
                 Ok(_) => break,
                 Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),
             }
-            before.assert_equals(
-                &$t.dump().await,
-                &format!("{} whose statement {n} failed", $what),
-            );
+            before.assert_equals(&$t.dump().await, &format!("{} whose statement {n} failed", $what));
             n += 1;
         }
         assert!(n > 1, "{} should have a statement that can fail", $what);
@@ -48,14 +45,8 @@ macro_rules! shake {
 
 async fn an_error_in_an_enqueue_leaves_nothing(t: &Bench) {
     t.lane("orders").await;
-    shake!(t, "enqueue", |s| s
-        .enqueue(TENANT, vec![message("orders"); 3]));
-    let keyed = || {
-        vec![
-            message("orders").key("k").id("shop", "a"),
-            message("other").id("shop", "b"),
-        ]
-    };
+    shake!(t, "enqueue", |s| s.enqueue(TENANT, vec![message("orders"); 3]));
+    let keyed = || vec![message("orders").key("k").id("shop", "a"), message("other").id("shop", "b")];
     shake!(t, "enqueue with ids", |s| s.enqueue(TENANT, keyed()));
 }
 
@@ -72,32 +63,13 @@ async fn an_error_in_a_settlement_leaves_nothing(t: &Bench) {
     t.put_keyed("orders", &["a", "a", "b", "c", "d", "e"]).await;
     t.put("orders", 2).await;
     let items = t.claim(lane, 10).await;
-    let words = [
-        Word::Ack,
-        abandon("no"),
-        fail("no"),
-        Word::Release,
-        Word::Ack,
-    ];
+    let words = [Word::Ack, abandon("no"), fail("no"), Word::Release, Word::Ack];
     let words: Vec<_> = items.iter().map(|i| i.message.id).zip(words).collect();
     assert_eq!(words.len(), 5);
-    let settlement = || {
-        vec![Settlement {
-            token: items[0].token.clone(),
-            words: words.clone(),
-        }]
-    };
+    let settlement = || vec![Settlement { token: items[0].token.clone(), words: words.clone() }];
     shake!(t, "settle in part", |s| s.settle(settlement(), None, SEED));
-    let rest: Vec<_> = items[5..]
-        .iter()
-        .map(|i| (i.message.id, Word::Ack))
-        .collect();
-    let settlement = || {
-        vec![Settlement {
-            token: items[0].token.clone(),
-            words: rest.clone(),
-        }]
-    };
+    let rest: Vec<_> = items[5..].iter().map(|i| (i.message.id, Word::Ack)).collect();
+    let settlement = || vec![Settlement { token: items[0].token.clone(), words: rest.clone() }];
     shake!(t, "settle the rest", |s| s.settle(settlement(), None, SEED));
     t.assert_sound().await;
 }
@@ -113,9 +85,7 @@ async fn an_error_in_a_short_verb_on_a_claim_leaves_nothing(t: &Bench) {
 }
 
 async fn an_error_in_a_reaping_leaves_nothing(t: &Bench) {
-    let lane = t
-        .lane_with("orders", json!({"maxAttempts": 1, "deadHead": "pass"}))
-        .await;
+    let lane = t.lane_with("orders", json!({"maxAttempts": 1, "deadHead": "pass"})).await;
     t.put_keyed("orders", &["k"]).await;
     t.claim(lane, 1).await;
     t.put_keyed("orders", &["k", "l", "m"]).await;
@@ -143,11 +113,7 @@ async fn an_error_in_routing_or_settings_leaves_nothing(t: &Bench) {
     shake!(t, "route_waiting", |s| s.route_waiting());
     shake!(t, "declare_queue", |s| s.declare_queue(TENANT, "fresh"));
     let change = json!({"paused": true}).as_object().unwrap().clone();
-    shake!(t, "set_queue", |s| s.set_queue(
-        TENANT,
-        "newer",
-        change.clone()
-    ));
+    shake!(t, "set_queue", |s| s.set_queue(TENANT, "newer", change.clone()));
 }
 
 async fn an_error_in_pruning_leaves_nothing(t: &Bench) {
@@ -167,28 +133,12 @@ async fn an_error_in_pruning_leaves_nothing(t: &Bench) {
 }
 
 async fn an_error_in_tenants_keys_answers_and_clock_leaves_nothing(t: &Bench) {
-    let acme = || NewTenant {
-        slug: "acme".into(),
-        name: "Acme".into(),
-        ..NewTenant::default()
-    };
+    let acme = || NewTenant { slug: "acme".into(), name: "Acme".into(), ..NewTenant::default() };
     shake!(t, "create_tenant", |s| s.create_tenant(acme()));
-    shake!(t, "create_key", |s| s.create_key(
-        TENANT,
-        "ci",
-        Role::Ops,
-        None
-    ));
-    let key = t
-        .store()
-        .create_key(TENANT, "ci", Role::Ops, None)
-        .await
-        .unwrap()
-        .0
-        .id;
+    shake!(t, "create_key", |s| s.create_key(TENANT, "ci", Role::Ops, None));
+    let key = t.store().create_key(TENANT, "ci", Role::Ops, None).await.unwrap().0.id;
     shake!(t, "revoke_key", |s| s.revoke_key(TENANT, key));
-    shake!(t, "reserve_answer", |s| s
-        .reserve_answer(TENANT, "key", "d"));
+    shake!(t, "reserve_answer", |s| s.reserve_answer(TENANT, "key", "d"));
     shake!(t, "keep_answer", |s| s.keep_answer(TENANT, "key", 200, "x"));
     shake!(t, "free_answer", |s| s.free_answer(TENANT, "key"));
     shake!(t, "hold_clock", |s| s.hold_clock("a"));
@@ -204,30 +154,12 @@ async fn an_error_beside_others_leaves_them_alone(t: &Bench) {
     t.lane("orders").await;
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..60 {
-        let store = if n % 3 == 0 {
-            t.store().failing_at(1 + n % 2)
-        } else {
-            t.store().clone()
-        };
-        tasks.spawn(async move {
-            store
-                .enqueue(TENANT, vec![message("orders").key("k")])
-                .await
-                .is_ok()
-        });
+        let store = if n % 3 == 0 { t.store().failing_at(1 + n % 2) } else { t.store().clone() };
+        tasks.spawn(async move { store.enqueue(TENANT, vec![message("orders").key("k")]).await.is_ok() });
     }
-    let fine = tasks
-        .join_all()
-        .await
-        .into_iter()
-        .filter(|fine| *fine)
-        .count();
+    let fine = tasks.join_all().await.into_iter().filter(|fine| *fine).count();
     assert!(fine >= 40, "{fine} of the 40 without a fault succeed");
     assert!(fine < 60, "some of the others fail");
     let kept = t.count("select count(*) from punctual.message").await;
-    assert_eq!(
-        usize::try_from(kept).unwrap(),
-        fine,
-        "what succeeded is there, and nothing else"
-    );
+    assert_eq!(usize::try_from(kept).unwrap(), fine, "what succeeded is there, and nothing else");
 }

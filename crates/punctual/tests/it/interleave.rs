@@ -2,8 +2,7 @@
 //! nothing is doubled, and one settlement counts.
 
 use crate::bench::{
-    Bench, LEASE, SEED, TENANT, abandon, claim_from, fail, ids, message, new_ids, seconds,
-    settle_with,
+    Bench, LEASE, SEED, TENANT, abandon, claim_from, fail, ids, message, new_ids, seconds, settle_with,
 };
 use punctual::store::Store;
 use punctual::store::claims::Claimed;
@@ -56,29 +55,16 @@ async fn plt_2_of_two_settlements_one_wins(t: &Bench) {
         t.put("orders", 2).await;
         let items = t.claim(lane, 2).await;
         let other = [Word::Ack, abandon("no"), fail("no"), Word::Release][round % 4].clone();
-        let (first, second) = both(
-            say(a.clone(), items.clone(), Word::Ack),
-            say(b.clone(), items.clone(), other.clone()),
-        )
-        .await;
+        let (first, second) =
+            both(say(a.clone(), items.clone(), Word::Ack), say(b.clone(), items.clone(), other.clone()))
+                .await;
         let won = |said: &[Outcome]| said.iter().all(|o| *o == Outcome::Done);
         let late = |said: &[Outcome]| said.iter().all(|o| *o == Outcome::AlreadyFinished);
         let one = (won(&first) && late(&second)) || (won(&second) && late(&first));
         assert!(one, "exactly one wins: {first:?} {second:?}");
-        let expected = if won(&first) || other == Word::Ack {
-            0
-        } else {
-            2
-        };
-        assert_eq!(
-            t.whereabouts().await.len(),
-            expected,
-            "the winner's word ({other:?}) counts"
-        );
-        t.store()
-            .purge(TENANT, Which::default(), false)
-            .await
-            .unwrap();
+        let expected = if won(&first) || other == Word::Ack { 0 } else { 2 };
+        assert_eq!(t.whereabouts().await.len(), expected, "the winner's word ({other:?}) counts");
+        t.store().purge(TENANT, Which::default(), false).await.unwrap();
         t.advance(seconds(60)).await;
         let rest = t.claim(lane, 10).await;
         if !rest.is_empty() {
@@ -99,11 +85,7 @@ async fn plt_2_of_two_settlements_in_parts_each_item_goes_once(t: &Bench) {
             say(b.clone(), items[2..].to_vec(), Word::Ack),
         )
         .await;
-        let done = first
-            .iter()
-            .chain(&second)
-            .filter(|o| **o == Outcome::Done)
-            .count();
+        let done = first.iter().chain(&second).filter(|o| **o == Outcome::Done).count();
         assert_eq!(done, 6, "each item once: {first:?} {second:?}");
     }
     assert!(t.whereabouts().await.is_empty());
@@ -145,17 +127,9 @@ async fn plt_2_extending_beside_reaping_one_wins(t: &Bench) {
         let extend = |store: Store| async move { store.extend(vec![token], LEASE).await.unwrap() };
         let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
         let (held, reaped) = both(extend(a.clone()), reap(b.clone())).await;
-        assert_eq!(
-            held.len() + reaped.claims,
-            1,
-            "extended or reaped, not both"
-        );
+        assert_eq!(held.len() + reaped.claims, 1, "extended or reaped, not both");
         let said = t.ack(&item).await;
-        let expected = if held.is_empty() {
-            Outcome::LostClaim
-        } else {
-            Outcome::Done
-        };
+        let expected = if held.is_empty() { Outcome::LostClaim } else { Outcome::Done };
         assert_eq!(said, expected);
         t.advance(seconds(60)).await;
         for item in t.claim(lane, 10).await {
@@ -187,19 +161,13 @@ async fn claiming_beside_pausing_is_sound(t: &Bench) {
     for _ in 0..ROUNDS {
         let put = t.put("orders", 2).await;
         let pause = |store: Store, paused: bool| async move {
-            let change = serde_json::json!({ "paused": paused })
-                .as_object()
-                .unwrap()
-                .clone();
+            let change = serde_json::json!({ "paused": paused }).as_object().unwrap().clone();
             store.set_queue(TENANT, "orders", change).await.unwrap();
         };
         let claim = |store: Store| async move { ids(&claim_from(&store, lane, 9).await) };
         let (got, ()) = both(claim(a.clone()), pause(b.clone(), true)).await;
         assert!(got.is_empty() || got == put, "all or nothing: {got:?}");
-        assert!(
-            t.claim(lane, 9).await.is_empty(),
-            "a pause that was answered holds"
-        );
+        assert!(t.claim(lane, 9).await.is_empty(), "a pause that was answered holds");
         pause(b.clone(), false).await;
         assert_eq!(ids(&t.claim(lane, 9).await).len() + got.len(), 2);
     }
@@ -220,11 +188,7 @@ async fn plt_14_settling_a_head_beside_claiming_its_follower(t: &Bench) {
         let claim = |store: Store| async move { claim_from(&store, lane, 9).await };
         let (said, got) = both(say(a.clone(), head, Word::Ack), claim(b.clone())).await;
         assert_eq!(said, [Outcome::Done]);
-        let late = if got.is_empty() {
-            t.claim(lane, 9).await
-        } else {
-            got
-        };
+        let late = if got.is_empty() { t.claim(lane, 9).await } else { got };
         assert_eq!(ids(&late), next, "round {round}: the follower is claimable");
         t.ack(&late[0]).await;
     }
@@ -244,16 +208,8 @@ async fn plt_14_settling_reaping_and_claiming_one_key(t: &Bench) {
         let claim = |store: Store| async move { claim_from(&store, lane, 9).await };
         let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
         let others = |b: Store, c: Store| both(reap(b), claim(c));
-        let (said, (_, got)) = both(
-            say(a.clone(), head, Word::Ack),
-            others(b.clone(), c.clone()),
-        )
-        .await;
-        let mut seen = if said == [Outcome::Done] {
-            vec![put[0]]
-        } else {
-            Vec::new()
-        };
+        let (said, (_, got)) = both(say(a.clone(), head, Word::Ack), others(b.clone(), c.clone())).await;
+        let mut seen = if said == [Outcome::Done] { vec![put[0]] } else { Vec::new() };
         let mut got = got;
         for _ in 0..6 {
             assert!(got.len() <= 1, "one at a time");
@@ -282,14 +238,9 @@ async fn plt_4_of_two_replays_each_letter_moves_once(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         some_dead(t, &["k", "l", "m"]).await;
-        let replay =
-            |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
+        let replay = |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
         let (first, second) = both(replay(a.clone()), replay(b.clone())).await;
-        assert_eq!(
-            first.len() + second.len(),
-            3,
-            "each told once: {first:?} {second:?}"
-        );
+        assert_eq!(first.len() + second.len(), 3, "each told once: {first:?} {second:?}");
         let items = t.claim(lane, 10).await;
         assert_eq!(items.len(), 3, "each is work once");
         t.say(&items, Word::Ack).await;
@@ -302,16 +253,10 @@ async fn replaying_beside_purging_moves_each_letter_once(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         some_dead(t, &["k", "k", "l"]).await;
-        let replay =
-            |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
-        let purge =
-            |s: Store| async move { s.purge(TENANT, Which::default(), false).await.unwrap().ids };
+        let replay = |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
+        let purge = |s: Store| async move { s.purge(TENANT, Which::default(), false).await.unwrap().ids };
         let (back, gone) = both(replay(a.clone()), purge(b.clone())).await;
-        assert_eq!(
-            back.len() + gone.len(),
-            2,
-            "each told once: {back:?} {gone:?}"
-        );
+        assert_eq!(back.len() + gone.len(), 2, "each told once: {back:?} {gone:?}");
         t.assert_sound().await;
         // Whichever came first, the follower gets its turn.
         let mut handled = 0;
@@ -336,11 +281,7 @@ async fn enqueueing_an_id_beside_itself_admits_it_once(t: &Bench) {
         };
         let (first, second) = both(enqueue(a.clone()), enqueue(b.clone())).await;
         assert_eq!(new_ids(&first).len() + new_ids(&second).len(), 1);
-        assert_eq!(
-            first[0].id(),
-            second[0].id(),
-            "both stand for the same message"
-        );
+        assert_eq!(first[0].id(), second[0].id(), "both stand for the same message");
     }
     let rounds = i64::try_from(ROUNDS).unwrap();
     assert_eq!(t.count("select count(*) from punctual.work").await, rounds);
@@ -352,8 +293,7 @@ async fn routing_beside_enqueueing_and_declaring_loses_nothing(t: &Bench) {
         let topic = format!("t{round}");
         let put = t.put(&topic, 2).await;
         let new = message(&topic);
-        let enqueue =
-            |store: Store| async move { new_ids(&store.enqueue(TENANT, vec![new]).await.unwrap()) };
+        let enqueue = |store: Store| async move { new_ids(&store.enqueue(TENANT, vec![new]).await.unwrap()) };
         let route = |store: Store| async move { store.route_waiting().await.unwrap() };
         let name = topic.clone();
         let declare = |store: Store| async move {
@@ -363,14 +303,8 @@ async fn routing_beside_enqueueing_and_declaring_loses_nothing(t: &Bench) {
         let two = |b: Store, c: Store| both(route(b), declare(c));
         let (more, _) = both(enqueue(a.clone()), two(b.clone(), c.clone())).await;
         t.store().route_waiting().await.unwrap();
-        let got: BTreeSet<_> = ids(&t.claim(t.lane(&topic).await, 9).await)
-            .into_iter()
-            .collect();
-        assert_eq!(
-            got,
-            [put, more].concat().into_iter().collect(),
-            "round {round}"
-        );
+        let got: BTreeSet<_> = ids(&t.claim(t.lane(&topic).await, 9).await).into_iter().collect();
+        assert_eq!(got, [put, more].concat().into_iter().collect(), "round {round}");
     }
     t.assert_sound().await;
 }
@@ -391,10 +325,7 @@ async fn reaping_beside_reaping_brings_each_item_back_once(t: &Bench) {
         t.assert_sound().await;
         t.advance(seconds(60)).await;
         let items = t.claim(lane, 10).await;
-        assert_eq!(
-            ids(&items).into_iter().collect::<BTreeSet<_>>(),
-            put.into_iter().collect()
-        );
+        assert_eq!(ids(&items).into_iter().collect::<BTreeSet<_>>(), put.into_iter().collect());
         for item in items {
             t.ack(&item).await;
         }

@@ -14,15 +14,8 @@ cases![
 
 async fn a_secret_opens_its_key(t: &Bench) {
     for (role, word) in Role::ALL {
-        let (key, secret) = t
-            .store()
-            .create_key(TENANT, word, role, None)
-            .await
-            .unwrap();
-        assert_eq!(
-            (key.role, key.tenant, key.name.as_str()),
-            (role, TENANT, word)
-        );
+        let (key, secret) = t.store().create_key(TENANT, word, role, None).await.unwrap();
+        assert_eq!((key.role, key.tenant, key.name.as_str()), (role, TENANT, word));
         assert!(secret.starts_with(&key.prefix));
         assert_eq!(t.store().key_of_secret(&secret).await.unwrap(), Some(key));
     }
@@ -34,11 +27,7 @@ async fn a_secret_opens_its_key(t: &Bench) {
 /// PLT-6: by the authority's clock.
 async fn a_key_ends_when_it_says(t: &Bench) {
     let end = t.now().await.plus(seconds(60));
-    let (key, secret) = t
-        .store()
-        .create_key(TENANT, "ci", Role::Author, Some(end))
-        .await
-        .unwrap();
+    let (key, secret) = t.store().create_key(TENANT, "ci", Role::Author, Some(end)).await.unwrap();
     assert_eq!(key.expires_at, Some(end));
     t.advance(seconds(59)).await;
     assert!(t.store().key_of_secret(&secret).await.unwrap().is_some());
@@ -47,46 +36,25 @@ async fn a_key_ends_when_it_says(t: &Bench) {
 }
 
 async fn a_revoked_key_opens_nothing(t: &Bench) {
-    let (key, secret) = t
-        .store()
-        .create_key(TENANT, "ci", Role::Ops, None)
-        .await
-        .unwrap();
-    let (_, other) = t
-        .store()
-        .create_key(TENANT, "ci", Role::Ops, None)
-        .await
-        .unwrap();
+    let (key, secret) = t.store().create_key(TENANT, "ci", Role::Ops, None).await.unwrap();
+    let (_, other) = t.store().create_key(TENANT, "ci", Role::Ops, None).await.unwrap();
     assert!(t.store().revoke_key(TENANT, key.id).await.unwrap());
     assert_eq!(t.store().key_of_secret(&secret).await.unwrap(), None);
     assert!(t.store().key_of_secret(&other).await.unwrap().is_some());
-    assert!(
-        !t.store().revoke_key(TENANT, key.id).await.unwrap(),
-        "once is enough"
-    );
+    assert!(!t.store().revoke_key(TENANT, key.id).await.unwrap(), "once is enough");
     assert_eq!(t.store().keys(TENANT, KeyId(0), 10).await.unwrap().len(), 1);
 }
 
 async fn no_secret_is_kept(t: &Bench) {
-    let (key, secret) = t
-        .store()
-        .create_key(TENANT, "ci", Role::Viewer, None)
-        .await
-        .unwrap();
+    let (key, secret) = t.store().create_key(TENANT, "ci", Role::Viewer, None).await.unwrap();
     let kept = format!("{:?}", t.dump().await);
     assert!(kept.contains(&key.prefix));
-    assert!(
-        !kept.contains(&secret[key.prefix.len()..]),
-        "only a digest is kept"
-    );
+    assert!(!kept.contains(&secret[key.prefix.len()..]), "only a digest is kept");
 }
 
 async fn keys_are_listed_in_pages(t: &Bench) {
     for n in 0..5 {
-        t.store()
-            .create_key(TENANT, &n.to_string(), Role::Viewer, None)
-            .await
-            .unwrap();
+        t.store().create_key(TENANT, &n.to_string(), Role::Viewer, None).await.unwrap();
     }
     let first = t.store().keys(TENANT, KeyId(0), 3).await.unwrap();
     let rest = t.store().keys(TENANT, first[2].id, 3).await.unwrap();

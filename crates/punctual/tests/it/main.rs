@@ -42,6 +42,7 @@ mod key;
 mod migrate;
 mod model;
 mod model_state;
+mod outbox;
 mod prune;
 mod queue;
 mod reap;

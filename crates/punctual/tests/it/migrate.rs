@@ -35,28 +35,17 @@ async fn plt_24_ten_at_once_migrate_once(t: &Bench) {
         });
     }
     let answers = tasks.join_all().await;
-    let mut answers: Vec<_> = answers
-        .into_iter()
-        .map(|a| a.expect("each start succeeds"))
-        .collect();
+    let mut answers: Vec<_> = answers.into_iter().map(|a| a.expect("each start succeeds")).collect();
     answers.sort_unstable();
     assert_eq!(answers[0], (0, SCHEMA_VERSION));
-    assert!(
-        answers[1..]
-            .iter()
-            .all(|a| *a == (SCHEMA_VERSION, SCHEMA_VERSION)),
-        "{answers:?}"
-    );
+    assert!(answers[1..].iter().all(|a| *a == (SCHEMA_VERSION, SCHEMA_VERSION)), "{answers:?}");
 }
 
 /// PLT-24
 async fn plt_24_migrating_again_changes_nothing(t: &Bench) {
     t.put("orders", 1).await;
     let before = t.dump().await;
-    assert_eq!(
-        t.store().migrate().await.unwrap(),
-        (SCHEMA_VERSION, SCHEMA_VERSION)
-    );
+    assert_eq!(t.store().migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));
     before.assert_equals(&t.dump().await, "a second migration");
 }
 
@@ -65,10 +54,7 @@ async fn ledger(t: &Bench, change: &str) {
         Backend::Sqlite => "punctual_migration",
         Backend::Postgres => "punctual.migration",
     };
-    t.place
-        .sql(&[change.replace("LEDGER", table)])
-        .await
-        .unwrap();
+    t.place.sql(&[change.replace("LEDGER", table)]).await.unwrap();
 }
 
 #[track_caller]
@@ -91,10 +77,7 @@ async fn plt_24_a_newer_schema_is_refused(t: &Bench) {
 /// PLT-24
 async fn plt_24_other_texts_are_refused(t: &Bench) {
     ledger(t, "update LEDGER set checksum = 'other' where version = 1").await;
-    refused(
-        t.store().migrate().await,
-        "was applied to this database in another form",
-    );
+    refused(t.store().migrate().await, "was applied to this database in another form");
 }
 
 /// PLT-24: workers wait for the schema.
@@ -113,10 +96,7 @@ async fn plt_24_the_printed_sql_makes_the_same_schema(t: &Bench) {
     let by_itself = Place::migrated(t.backend).await.unwrap();
     assert_eq!(schema(&by_hand).await, schema(&by_itself).await);
     let store = Store::open(by_hand.url(), 2).unwrap();
-    assert_eq!(
-        store.migrate().await.unwrap(),
-        (SCHEMA_VERSION, SCHEMA_VERSION)
-    );
+    assert_eq!(store.migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));
     assert_eq!(store.census().await.unwrap().missing, Vec::<String>::new());
 }
 
@@ -126,19 +106,14 @@ async fn plt_24_the_schema_is_the_one_on_file(t: &Bench) {
         Backend::Sqlite => "schema.sqlite.sql",
         Backend::Postgres => "schema.postgres.sql",
     };
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("migrations")
-        .join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("migrations").join(name);
     let place = Place::migrated(t.backend).await.unwrap();
     let now = schema(&place).await;
     if std::env::var_os("PUNCTUAL_WRITE_SCHEMA").is_some() {
         std::fs::write(&path, &now).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        kept == now,
-        "migrations/{name} is old: run this test with PUNCTUAL_WRITE_SCHEMA=1"
-    );
+    assert!(kept == now, "migrations/{name} is old: run this test with PUNCTUAL_WRITE_SCHEMA=1");
 }
 
 const fn dialect(backend: Backend) -> Dialect {
@@ -148,8 +123,7 @@ const fn dialect(backend: Backend) -> Dialect {
     }
 }
 
-const TITLE: &str =
-    "-- What all migrations add up to, for reading. A test keeps it so; nobody runs it.\n";
+const TITLE: &str = "-- What all migrations add up to, for reading. A test keeps it so; nobody runs it.\n";
 
 async fn schema(place: &Place) -> String {
     match place.backend() {

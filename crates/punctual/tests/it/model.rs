@@ -25,37 +25,15 @@ use std::time::Duration;
 /// What may happen. Claims and items are named by number, modulo how many there are.
 #[derive(Clone, Debug)]
 enum Command {
-    Enqueue {
-        lane: usize,
-        key: Option<u8>,
-        due_in: i64,
-    },
-    Claim {
-        lanes: Vec<(usize, usize)>,
-        lease: u64,
-    },
-    Settle {
-        claim: usize,
-        words: Vec<(usize, Said)>,
-    },
-    AckWhole {
-        claim: usize,
-    },
-    Extend {
-        claim: usize,
-        lease: u64,
-    },
-    MarkStarted {
-        claim: usize,
-    },
+    Enqueue { lane: usize, key: Option<u8>, due_in: i64 },
+    Claim { lanes: Vec<(usize, usize)>, lease: u64 },
+    Settle { claim: usize, words: Vec<(usize, Said)> },
+    AckWhole { claim: usize },
+    Extend { claim: usize, lease: u64 },
+    MarkStarted { claim: usize },
     Reap,
-    Advance {
-        seconds: u64,
-    },
-    Pause {
-        lane: usize,
-        paused: bool,
-    },
+    Advance { seconds: u64 },
+    Pause { lane: usize, paused: bool },
     Replay,
     Purge,
 }
@@ -72,18 +50,13 @@ enum Said {
 
 impl Said {
     fn word(self) -> Word {
-        let abandon = |retry| Word::Abandon {
-            error: "no".into(),
-            retry,
-        };
+        let abandon = |retry| Word::Abandon { error: "no".into(), retry };
         match self {
             Self::Ack => Word::Ack,
             Self::Abandon => abandon(Retry::Policy),
             Self::RetryAfter(s) => abandon(Retry::After(seconds(s))),
             Self::NotBefore(s) => abandon(Retry::NotBefore(seconds(s))),
-            Self::Fail => Word::Fail {
-                error: "never".into(),
-            },
+            Self::Fail => Word::Fail { error: "never".into() },
             Self::Release => Word::Release,
         }
     }
@@ -138,24 +111,14 @@ impl Pair {
         let (mut lanes, mut known) = (Vec::new(), BTreeMap::new());
         for (topic, settings) in TOPICS.iter().zip(settings) {
             let id = bench.lane_with(topic, settings.clone()).await;
-            let settings = Settings::default()
-                .changed_by(settings.as_object().unwrap())
-                .unwrap();
-            let lane = Lane {
-                paused: false,
-                patience: settings.patience(),
-                dead_head: settings.dead_head,
-            };
+            let settings = Settings::default().changed_by(settings.as_object().unwrap()).unwrap();
+            let lane = Lane { paused: false, patience: settings.patience(), dead_head: settings.dead_head };
             known.insert(id, lane);
             lanes.push(id);
         }
         assert_ne!(known[&lanes[1]].patience.backoff, Backoff::default());
         let model = Model::new(bench.now().await, known);
-        Self {
-            bench,
-            model,
-            lanes,
-        }
+        Self { bench, model, lanes }
     }
 
     async fn run(&mut self, command: &Command) {
@@ -163,22 +126,12 @@ impl Pair {
         match command {
             Command::Enqueue { lane, key, due_in } => self.enqueue(*lane, *key, *due_in).await,
             Command::Claim { lanes, lease } => self.claim(lanes, seconds(*lease)).await,
-            Command::Settle { claim, words } if claims > 0 => {
-                self.settle(claim % claims, words).await
-            }
+            Command::Settle { claim, words } if claims > 0 => self.settle(claim % claims, words).await,
             Command::AckWhole { claim } if claims > 0 => self.ack_whole(claim % claims).await,
             Command::Extend { claim, lease } if claims > 0 => {
                 let token = self.model.claims[claim % claims].token.clone();
-                let held = self
-                    .bench
-                    .store()
-                    .extend(vec![token], seconds(*lease))
-                    .await
-                    .unwrap();
-                assert_eq!(
-                    !held.is_empty(),
-                    self.model.extend(claim % claims, seconds(*lease))
-                );
+                let held = self.bench.store().extend(vec![token], seconds(*lease)).await.unwrap();
+                assert_eq!(!held.is_empty(), self.model.extend(claim % claims, seconds(*lease)));
             }
             Command::MarkStarted { claim } if claims > 0 => {
                 let token = self.model.claims[claim % claims].token.clone();
@@ -186,9 +139,7 @@ impl Pair {
                 assert_eq!(held, self.model.mark_started(claim % claims));
             }
             Command::Reap => self.reap().await,
-            Command::Advance { seconds: s } => {
-                self.model.now = self.bench.advance(seconds(*s)).await
-            }
+            Command::Advance { seconds: s } => self.model.now = self.bench.advance(seconds(*s)).await,
             Command::Pause { lane, paused } => {
                 self.bench.pause(TOPICS[*lane], *paused).await;
                 self.model.lanes.get_mut(&self.lanes[*lane]).unwrap().paused = *paused;
@@ -208,14 +159,8 @@ impl Pair {
     }
 
     async fn claim(&mut self, lanes: &[(usize, usize)], lease: Duration) {
-        let takes: Vec<_> = lanes
-            .iter()
-            .map(|(lane, quota)| (self.lanes[*lane], *quota))
-            .collect();
-        let wish = Wish {
-            lease,
-            ..wish(&takes)
-        };
+        let takes: Vec<_> = lanes.iter().map(|(lane, quota)| (self.lanes[*lane], *quota)).collect();
+        let wish = Wish { lease, ..wish(&takes) };
         let got = self.bench.store().claim(wish).await.unwrap();
         let known = self.model.claims.len();
         let groups = self.model.claim(&takes, lease);
@@ -231,49 +176,23 @@ impl Pair {
             }
         }
         let all = |groups: &[Vec<claim::Item>]| -> BTreeSet<Vec<String>> {
-            groups
-                .iter()
-                .map(|g| g.iter().map(|i| format!("{i:?}")).collect())
-                .collect()
+            groups.iter().map(|g| g.iter().map(|i| format!("{i:?}")).collect()).collect()
         };
         assert_eq!(all(&real), all(&groups), "what is claimed together");
         for (token, items) in tokens.into_iter().zip(real) {
             let of_items = |c: &&mut crate::model_state::Held| c.items == items;
-            self.model.claims[known..]
-                .iter_mut()
-                .find(of_items)
-                .unwrap()
-                .token = token;
+            self.model.claims[known..].iter_mut().find(of_items).unwrap().token = token;
         }
     }
 
     async fn settle(&mut self, claim: usize, words: &[(usize, Said)]) {
         let held = &self.model.claims[claim];
         // A number beyond the items is somebody else's message.
-        let id = |n: usize| {
-            held.items
-                .get(n)
-                .map_or(MessageId(1_000_000), claim::Item::message)
-        };
-        let words: Vec<_> = words
-            .iter()
-            .map(|(n, said)| (id(*n), said.word()))
-            .collect();
-        let settlement = Settlement {
-            token: held.token.clone(),
-            words: words.clone(),
-        };
-        let said = self
-            .bench
-            .store()
-            .settle(vec![settlement], None, SEED)
-            .await
-            .unwrap();
-        assert_eq!(
-            said[0],
-            self.model.settle(claim, &words),
-            "what the settlement says"
-        );
+        let id = |n: usize| held.items.get(n).map_or(MessageId(1_000_000), claim::Item::message);
+        let words: Vec<_> = words.iter().map(|(n, said)| (id(*n), said.word())).collect();
+        let settlement = Settlement { token: held.token.clone(), words: words.clone() };
+        let said = self.bench.store().settle(vec![settlement], None, SEED).await.unwrap();
+        assert_eq!(said[0], self.model.settle(claim, &words), "what the settlement says");
     }
 
     /// Only for claims without keys, as its contract asks.
@@ -282,12 +201,7 @@ impl Pair {
         if held.items.iter().any(|i| i.key().is_some()) {
             return;
         }
-        let done = self
-            .bench
-            .store()
-            .ack_whole(vec![held.token])
-            .await
-            .unwrap();
+        let done = self.bench.store().ack_whole(vec![held.token]).await.unwrap();
         assert_eq!(done.len() == 1, held.ending == Ending::Open);
         let words: Vec<_> = held.open.iter().map(|i| (i.message(), Word::Ack)).collect();
         self.model.settle(claim, &words);
@@ -309,10 +223,7 @@ impl Pair {
 
     async fn move_dead(&mut self, again: bool) {
         let store = self.bench.store();
-        let known = store
-            .dead_letters(TENANT, Which::default(), 1_000)
-            .await
-            .unwrap();
+        let known = store.dead_letters(TENANT, Which::default(), 1_000).await.unwrap();
         let moved = if again {
             store.replay(TENANT, Which::default(), false).await.unwrap()
         } else {
@@ -339,32 +250,16 @@ impl Pair {
         let m = &self.model;
         let work = m.work.iter().map(|((lane, due, id), w)| {
             let key = shown(w.key.as_ref());
-            line(&[
-                &lane.0,
-                &due.as_micros(),
-                &id.0,
-                &w.attempts,
-                &w.unstarted,
-                &key,
-            ])
+            line(&[&lane.0, &due.as_micros(), &id.0, &w.attempts, &w.unstarted, &key])
         });
         let followers = m.followers.iter().map(|((lane, key, due, id), w)| {
-            line(&[
-                &lane.0,
-                &due.as_micros(),
-                &id.0,
-                &w.attempts,
-                &w.unstarted,
-                key,
-            ])
+            line(&[&lane.0, &due.as_micros(), &id.0, &w.attempts, &w.unstarted, key])
         });
-        let heads = m
-            .heads
+        let heads = m.heads.iter().map(|((lane, key), id)| line(&[&lane.0, key, &id.0]));
+        let dead = m
+            .dead
             .iter()
-            .map(|((lane, key), id)| line(&[&lane.0, key, &id.0]));
-        let dead = m.dead.iter().map(|(id, (lane, attempts, key))| {
-            line(&[&id.0, &lane.0, attempts, &shown(key.as_ref())])
-        });
+            .map(|(id, (lane, attempts, key))| line(&[&id.0, &lane.0, attempts, &shown(key.as_ref())]));
         let attempts = m.attempts.iter().map(|(id, n)| line(&[&id.0, n]));
         let claims = m.claims.iter().map(|c| {
             let ending = match c.ending {
@@ -373,13 +268,7 @@ impl Pair {
                 Ending::Reaped => "reaped",
             };
             let started = i32::from(c.started);
-            line(&[
-                &c.token,
-                &c.lease_until.as_micros(),
-                &started,
-                &ending,
-                &by_id(c.open.clone()),
-            ])
+            line(&[&c.token, &c.lease_until.as_micros(), &started, &ending, &by_id(c.open.clone())])
         });
         [
             ("work", work.collect()),
@@ -397,12 +286,7 @@ impl Pair {
         self.reap().await;
         let mut cursor = 0;
         loop {
-            let step = self
-                .bench
-                .store()
-                .prune_messages(cursor, Duration::from_millis(1))
-                .await
-                .unwrap();
+            let step = self.bench.store().prune_messages(cursor, Duration::from_millis(1)).await.unwrap();
             cursor = step.cursor;
             if step.finished {
                 break;
@@ -428,11 +312,7 @@ fn shown(key: Option<&String>) -> String {
 }
 
 fn line(values: &[&dyn std::fmt::Display]) -> String {
-    values
-        .iter()
-        .map(|v| v.to_string())
-        .collect::<Vec<_>>()
-        .join(" ")
+    values.iter().map(|v| v.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 fn joined(row: Vec<Option<String>>) -> String {
@@ -463,9 +343,7 @@ fn assert_same(what: &str, real: BTreeSet<String>, model: BTreeSet<String>) {
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name)
-        .ok()
-        .map(|text| text.parse().expect("a number"))
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
 fn agree(backend: Backend, cases: u32) {
@@ -488,8 +366,7 @@ fn agree(backend: Backend, cases: u32) {
             }
             pair.finish().await;
         };
-        let tried =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(case)));
+        let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(case)));
         tried.map_err(|panic| TestCaseError::fail(words(&*panic)))
     });
     if let Err(TestError::Fail(why, commands)) = result {
@@ -499,8 +376,7 @@ fn agree(backend: Backend, cases: u32) {
 
 fn words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
-        .unwrap_or_default()
+    text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default()
 }
 
 mod sqlite {

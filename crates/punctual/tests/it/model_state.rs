@@ -92,21 +92,8 @@ impl Model {
     }
 
     pub fn enqueue(&mut self, id: MessageId, lane: LaneId, due: Timestamp, key: Option<String>) {
-        self.facts.insert(
-            id,
-            Fact {
-                due,
-                next_due: None,
-            },
-        );
-        self.work.insert(
-            (lane, due, id),
-            Waiting {
-                attempts: 0,
-                unstarted: 0,
-                key,
-            },
-        );
+        self.facts.insert(id, Fact { due, next_due: None });
+        self.work.insert((lane, due, id), Waiting { attempts: 0, unstarted: 0, key });
     }
 
     /// What a claim of these lanes hands out, in groups that share a token.
@@ -118,10 +105,7 @@ impl Model {
             }
             let due: Vec<_> = self
                 .work
-                .range(
-                    (*lane, Timestamp::MIN, MessageId(i64::MIN))
-                        ..=(*lane, self.now, MessageId(i64::MAX)),
-                )
+                .range((*lane, Timestamp::MIN, MessageId(i64::MIN))..=(*lane, self.now, MessageId(i64::MAX)))
                 .take(*quota)
                 .map(|(place, waiting)| (*place, waiting.clone()))
                 .collect();
@@ -132,10 +116,7 @@ impl Model {
             }
         }
         taken.sort_by_key(|(turn, _)| *turn);
-        let heads: Vec<Item> = taken
-            .into_iter()
-            .filter_map(|(turn, i)| self.take_head(turn, i))
-            .collect();
+        let heads: Vec<Item> = taken.into_iter().filter_map(|(turn, i)| self.take_head(turn, i)).collect();
         self.hold(heads, lease)
     }
 
@@ -148,18 +129,14 @@ impl Model {
         if head == id {
             return Some(item);
         }
-        let waiting = Waiting {
-            attempts: item.attempt() - 1,
-            unstarted: item.unstarted(),
-            key: Some(key.clone()),
-        };
+        let waiting =
+            Waiting { attempts: item.attempt() - 1, unstarted: item.unstarted(), key: Some(key.clone()) };
         self.followers.insert((item.lane(), key, due, id), waiting);
         None
     }
 
     fn hold(&mut self, items: Vec<Item>, lease: Duration) -> Vec<Vec<Item>> {
-        let (suspects, rest): (Vec<Item>, Vec<Item>) =
-            items.into_iter().partition(Item::is_suspect);
+        let (suspects, rest): (Vec<Item>, Vec<Item>) = items.into_iter().partition(Item::is_suspect);
         let mut groups: Vec<Vec<Item>> = suspects.into_iter().map(|i| vec![i]).collect();
         if !rest.is_empty() {
             groups.push(rest);
@@ -212,9 +189,7 @@ impl Model {
             Word::Fail { .. } => self.end(item, Verdict::Dead),
             Word::Abandon { retry, .. } => {
                 let seed = SEED ^ item.message().0.unsigned_abs();
-                let verdict = self.lanes[&item.lane()]
-                    .patience
-                    .after_abandon(item, *retry, seed);
+                let verdict = self.lanes[&item.lane()].patience.after_abandon(item, *retry, seed);
                 self.end(item, verdict);
             }
         }
@@ -222,13 +197,8 @@ impl Model {
 
     fn wait(&mut self, item: &Item, due: Timestamp, attempts: u32) {
         let key = item.key().map(str::to_owned);
-        let waiting = Waiting {
-            attempts,
-            unstarted: item.unstarted(),
-            key,
-        };
-        self.work
-            .insert((item.lane(), due, item.message()), waiting);
+        let waiting = Waiting { attempts, unstarted: item.unstarted(), key };
+        self.work.insert((item.lane(), due, item.message()), waiting);
     }
 
     fn end(&mut self, item: &Item, verdict: Verdict) {
@@ -243,8 +213,7 @@ impl Model {
             return;
         }
         let key = item.key().map(str::to_owned);
-        self.dead
-            .insert(item.message(), (item.lane(), item.attempt(), key));
+        self.dead.insert(item.message(), (item.lane(), item.attempt(), key));
         if self.lanes[&item.lane()].dead_head == DeadHead::Pass {
             self.out_of_the_way(item);
         }
@@ -263,13 +232,8 @@ impl Model {
         }
         let (lane, key) = place.clone();
         let start = (lane, key.clone(), Timestamp::MIN, MessageId(i64::MIN));
-        let next = self
-            .followers
-            .range(start..)
-            .next()
-            .map(|(turn, w)| (turn.clone(), w.clone()));
-        let Some((turn, waiting)) = next.filter(|(turn, _)| (turn.0, &turn.1) == (lane, &key))
-        else {
+        let next = self.followers.range(start..).next().map(|(turn, w)| (turn.clone(), w.clone()));
+        let Some((turn, waiting)) = next.filter(|(turn, _)| (turn.0, &turn.1) == (lane, &key)) else {
             self.heads.remove(&place);
             return;
         };
@@ -306,9 +270,7 @@ impl Model {
     pub fn reap(&mut self) -> Reaped {
         let mut reaped = Reaped::default();
         let expired = |c: &Held| c.ending == Ending::Open && c.lease_until <= self.now;
-        let mut lost: Vec<usize> = (0..self.claims.len())
-            .filter(|n| expired(&self.claims[*n]))
-            .collect();
+        let mut lost: Vec<usize> = (0..self.claims.len()).filter(|n| expired(&self.claims[*n])).collect();
         lost.sort_by_key(|n| self.claims[*n].lease_until);
         for n in lost {
             self.claims[n].ending = Ending::Reaped;
@@ -316,9 +278,7 @@ impl Model {
             let (started, items) = (self.claims[n].started, self.claims[n].open.clone());
             for item in items {
                 let seed = SEED ^ item.message().0.unsigned_abs();
-                let verdict = self.lanes[&item.lane()]
-                    .patience
-                    .after_reap(&item, started, seed);
+                let verdict = self.lanes[&item.lane()].patience.after_reap(&item, started, seed);
                 match verdict {
                     Verdict::Again(_) => reaped.returned += 1,
                     Verdict::Dead => reaped.dead += 1,
@@ -337,14 +297,7 @@ impl Model {
         if again {
             for (id, (lane, _, key)) in dead {
                 let due = self.facts[&id].due;
-                self.work.insert(
-                    (lane, due, id),
-                    Waiting {
-                        attempts: 0,
-                        unstarted: 0,
-                        key,
-                    },
-                );
+                self.work.insert((lane, due, id), Waiting { attempts: 0, unstarted: 0, key });
             }
             return ids;
         }
@@ -362,10 +315,6 @@ impl Model {
         let following = self.followers.keys().map(|turn| turn.3);
         let open = self.claims.iter().filter(|c| c.ending == Ending::Open);
         let in_flight = open.flat_map(|c| c.open.iter().map(Item::message));
-        waiting
-            .chain(following)
-            .chain(in_flight)
-            .chain(self.dead.keys().copied())
-            .collect()
+        waiting.chain(following).chain(in_flight).chain(self.dead.keys().copied()).collect()
     }
 }

@@ -58,11 +58,7 @@ async fn plt_8_only_what_is_done_and_old_goes(t: &Bench) {
     assert_eq!(prune(t, DAY * 2).await, 0, "nothing is old enough");
     assert_eq!(prune(t, DAY).await, 2);
     assert_eq!(kept(t).await, BTreeSet::from([young.message.id.0]));
-    assert_eq!(
-        t.count("select count(*) from punctual.attempt").await,
-        0,
-        "the history went along"
-    );
+    assert_eq!(t.count("select count(*) from punctual.attempt").await, 0, "the history went along");
 }
 
 /// PLT-8: a timer, a retry, a follower, a claim, a dead letter and an unrouted message stay.
@@ -71,14 +67,7 @@ async fn plt_8_nothing_that_is_left_to_do_goes(t: &Bench) {
     let far = t.now().await.plus(DAY * 1_000);
     let put = t.put("orders", 5).await;
     let items = t.claim(lane, 5).await;
-    t.say(
-        &items[..1],
-        Word::Abandon {
-            error: "no".into(),
-            retry: Retry::After(DAY * 900),
-        },
-    )
-    .await;
+    t.say(&items[..1], Word::Abandon { error: "no".into(), retry: Retry::After(DAY * 900) }).await;
     t.say(&items[1..2], fail("no")).await;
     t.say(&items[2..3], Word::Ack).await;
     t.say(&items[3..4], Word::Release).await;
@@ -87,22 +76,14 @@ async fn plt_8_nothing_that_is_left_to_do_goes(t: &Bench) {
     t.enqueue(vec![message("unrouted").due_at(far)]).await;
     let head = t.put_keyed("orders", &["k", "k", "k"]).await[0];
     let claimed = t.claim(lane, 10).await;
-    let head = claimed
-        .iter()
-        .find(|i| i.message.id == head)
-        .expect("the head is claimed")
-        .clone();
+    let head = claimed.iter().find(|i| i.message.id == head).expect("the head is claimed").clone();
     t.ack(&head).await;
     t.claim(lane, 1).await;
     t.advance(DAY * 400).await;
     let left: BTreeSet<i64> = t.whereabouts().await.into_keys().collect();
     assert_eq!(left.len(), 9, "what is left to do");
     prune(t, DAY).await;
-    assert_eq!(
-        kept(t).await.intersection(&left).count(),
-        9,
-        "all of it stays"
-    );
+    assert_eq!(kept(t).await.intersection(&left).count(), 9, "all of it stays");
     // The claim's range of ids protects its neighbours too; when it is over, they go.
     t.reap().await;
     let dead_and_waiting: BTreeSet<i64> = t.whereabouts().await.into_keys().collect();
@@ -120,10 +101,7 @@ async fn plt_8_a_replayed_message_stays_and_then_goes(t: &Bench) {
         t.say(&[item], abandon("no")).await;
         t.advance(seconds(60)).await;
     }
-    t.store()
-        .replay(TENANT, Default::default(), false)
-        .await
-        .unwrap();
+    t.store().replay(TENANT, Default::default(), false).await.unwrap();
     t.advance(DAY * 2).await;
     assert_eq!(prune(t, DAY).await, 0, "a replayed message waits");
     let item = t.claim_one(lane).await;
@@ -153,21 +131,11 @@ async fn plt_8_a_pass_goes_in_small_steps(t: &Bench) {
     t.put("orders", limits::PRUNE_ROWS + 200).await;
     let items = t.claim(lane, limits::PRUNE_ROWS + 200).await;
     let tokens: BTreeSet<_> = items.iter().map(|i| i.token.clone()).collect();
-    t.store()
-        .ack_whole(tokens.into_iter().collect())
-        .await
-        .unwrap();
+    t.store().ack_whole(tokens.into_iter().collect()).await.unwrap();
     t.advance(DAY).await;
     let first = t.store().prune_messages(0, seconds(60)).await.unwrap();
-    assert_eq!(
-        (first.messages, first.finished),
-        (limits::PRUNE_ROWS, false)
-    );
-    let second = t
-        .store()
-        .prune_messages(first.cursor, seconds(60))
-        .await
-        .unwrap();
+    assert_eq!((first.messages, first.finished), (limits::PRUNE_ROWS, false));
+    let second = t.store().prune_messages(first.cursor, seconds(60)).await.unwrap();
     assert_eq!((second.messages, second.finished), (200, true));
 }
 
@@ -183,17 +151,9 @@ async fn plt_8_finished_claims_go_and_open_ones_stay(t: &Bench) {
     let open = t.claim_one(lane).await;
     assert_eq!(t.store().prune_rest(seconds(60)).await.unwrap(), 0);
     t.advance(seconds(31)).await;
-    assert_eq!(
-        t.store().prune_rest(seconds(60)).await.unwrap(),
-        1,
-        "the settled one"
-    );
+    assert_eq!(t.store().prune_rest(seconds(60)).await.unwrap(), 1, "the settled one");
     t.advance(seconds(60)).await;
-    assert_eq!(
-        t.store().prune_rest(seconds(60)).await.unwrap(),
-        1,
-        "the reaped one"
-    );
+    assert_eq!(t.store().prune_rest(seconds(60)).await.unwrap(), 1, "the reaped one");
     let left = t.texts("select token from punctual.claim").await;
     assert_eq!(left, [[Some(open.token.text().to_owned())]]);
 }
@@ -201,40 +161,20 @@ async fn plt_8_finished_claims_go_and_open_ones_stay(t: &Bench) {
 /// PLT-8
 async fn plt_8_answers_and_admitted_ids_have_their_own_time(t: &Bench) {
     t.store().reserve_answer(TENANT, "key", "d").await.unwrap();
-    t.store()
-        .keep_answer(TENANT, "key", 200, "x")
-        .await
-        .unwrap();
+    t.store().keep_answer(TENANT, "key", 200, "x").await.unwrap();
     let first = t.enqueue(vec![message("orders").id("shop", "a")]).await[0];
-    let enqueue = || {
-        t.store()
-            .enqueue(TENANT, vec![message("orders").id("shop", "a")])
-    };
+    let enqueue = || t.store().enqueue(TENANT, vec![message("orders").id("shop", "a")]);
     t.advance(limits::ANSWER_RETENTION).await;
     assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 0);
     t.advance(seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 1, "the answer");
-    assert_eq!(
-        t.store().reserve_answer(TENANT, "key", "e").await.unwrap(),
-        Asked::First
-    );
+    assert_eq!(t.store().reserve_answer(TENANT, "key", "e").await.unwrap(), Asked::First);
     t.store().free_answer(TENANT, "key").await.unwrap();
-    t.advance(limits::ADMITTED_RETENTION - DAY - seconds(1))
-        .await;
+    t.advance(limits::ADMITTED_RETENTION - DAY - seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 0);
     let again = enqueue().await.unwrap();
-    assert_eq!(
-        again,
-        [Enqueued::Duplicate {
-            of: Some(first),
-            same: true
-        }]
-    );
+    assert_eq!(again, [Enqueued::Duplicate { of: Some(first), same: true }]);
     t.advance(seconds(1)).await;
-    assert_eq!(
-        t.store().prune_rest(DAY).await.unwrap(),
-        1,
-        "the admitted id"
-    );
+    assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 1, "the admitted id");
     assert!(matches!(enqueue().await.unwrap()[..], [Enqueued::New(_)]));
 }

@@ -33,23 +33,13 @@ async fn settings_are_kept_and_changed_one_by_one(t: &Bench) {
     let all = json!({"paused": true, "maxAttempts": 3, "backoff": ["5m", "1h"], "retention": "7d",
                      "deadHead": "pass"});
     let id = t.lane_with("orders", all).await;
-    assert_eq!(
-        t.lane_with("orders", json!({"paused": false, "maxAttempts": null}))
-            .await,
-        id
-    );
+    assert_eq!(t.lane_with("orders", json!({"paused": false, "maxAttempts": null})).await, id);
     let lane = t.store().lane(TENANT, "orders", "").await.unwrap().unwrap();
     assert!(lane.declared);
     let settings = lane.settings;
     assert_eq!((settings.paused, settings.max_attempts), (false, None));
-    assert_eq!(
-        settings.backoff,
-        Some(Backoff::Steps(vec![seconds(300), seconds(3_600)]))
-    );
-    assert_eq!(
-        (settings.retention, settings.dead_head),
-        (Some(seconds(7 * 86_400)), DeadHead::Pass)
-    );
+    assert_eq!(settings.backoff, Some(Backoff::Steps(vec![seconds(300), seconds(3_600)])));
+    assert_eq!((settings.retention, settings.dead_head), (Some(seconds(7 * 86_400)), DeadHead::Pass));
     // Asking for the queue again changes nothing.
     let before = t.dump().await;
     t.lane("orders").await;
@@ -60,16 +50,8 @@ async fn settings_are_kept_and_changed_one_by_one(t: &Bench) {
 async fn a_refused_setting_makes_no_queue(t: &Bench) {
     let before = t.dump().await;
     let change = json!({"maxAttempts": 0}).as_object().unwrap().clone();
-    let said = t
-        .store()
-        .set_queue(TENANT, "orders", change)
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        said.contains("maxAttempts: must be a whole number from 1 to 1000"),
-        "{said}"
-    );
+    let said = t.store().set_queue(TENANT, "orders", change).await.unwrap_err().to_string();
+    assert!(said.contains("maxAttempts: must be a whole number from 1 to 1000"), "{said}");
     before.assert_equals(&t.dump().await, "a refused setting");
 }
 
@@ -77,24 +59,18 @@ async fn a_queue_tells_what_waits_in_it(t: &Bench) {
     let lane = t.lane("orders").await;
     let now = t.now().await;
     t.put("orders", 2).await;
-    t.enqueue(vec![message("orders").due_at(now.plus(seconds(60)))])
-        .await;
+    t.enqueue(vec![message("orders").due_at(now.plus(seconds(60)))]).await;
     let items = t.claim(lane, 1).await;
     t.say(&items, fail("no")).await;
     let state = t.store().queue(TENANT, "orders").await.unwrap().unwrap();
-    assert_eq!(
-        (state.waiting, state.due, state.behind_their_key, state.dead),
-        (2, 1, 0, 1)
-    );
+    assert_eq!((state.waiting, state.due, state.behind_their_key, state.dead), (2, 1, 0, 1));
     assert_eq!(state.oldest_due, Some(now));
     assert!(t.store().queue(TENANT, "none").await.unwrap().is_none());
 }
 
 /// PLT-5: configurable per queue.
 async fn plt_5_a_policy_is_a_queues_own(t: &Bench) {
-    let slow = t
-        .lane_with("slow", json!({"backoff": {"from": "10s", "to": "10s"}}))
-        .await;
+    let slow = t.lane_with("slow", json!({"backoff": {"from": "10s", "to": "10s"}})).await;
     let fast = t.lane("fast").await;
     t.put("slow", 1).await;
     t.put("fast", 1).await;
@@ -114,35 +90,15 @@ async fn a_scout_sees_lanes_with_work_and_their_first_due_time(t: &Bench) {
     let (a, b) = (t.lane("a").await, t.lane("b").await);
     t.lane("empty").await;
     t.put("b", 2).await;
-    t.enqueue(vec![
-        message("a").due_at(now.plus(seconds(9))),
-        message("a").due_at(now.plus(seconds(5))),
-    ])
-    .await;
+    t.enqueue(vec![message("a").due_at(now.plus(seconds(9))), message("a").due_at(now.plus(seconds(5)))])
+        .await;
     t.put("unrouted", 1).await;
     t.pause("b", true).await;
     let view = t.store().scout(LaneId(-1), 10).await.unwrap();
-    let seen: Vec<_> = view
-        .lanes
-        .iter()
-        .map(|l| (l.lane, l.first_due, l.paused))
-        .collect();
-    assert_eq!(
-        seen,
-        [
-            (LaneId(0), now, false),
-            (a, now.plus(seconds(5)), false),
-            (b, now, true)
-        ]
-    );
-    assert_eq!(
-        view.lanes[0].tenant, None,
-        "what is not routed belongs to nobody yet"
-    );
-    assert_eq!(
-        (view.lanes[1].tenant, view.lanes[1].topic.as_str()),
-        (Some(TENANT), "a")
-    );
+    let seen: Vec<_> = view.lanes.iter().map(|l| (l.lane, l.first_due, l.paused)).collect();
+    assert_eq!(seen, [(LaneId(0), now, false), (a, now.plus(seconds(5)), false), (b, now, true)]);
+    assert_eq!(view.lanes[0].tenant, None, "what is not routed belongs to nobody yet");
+    assert_eq!((view.lanes[1].tenant, view.lanes[1].topic.as_str()), (Some(TENANT), "a"));
     assert!(!view.more);
     let page = t.store().scout(LaneId(0), 1).await.unwrap();
     assert_eq!((page.lanes[0].lane, page.more), (a, true));
@@ -158,17 +114,10 @@ async fn the_census_counts_what_health_tells(t: &Bench) {
     t.claim(lane, 1).await;
     t.advance(seconds(120)).await;
     let census = t.store().census().await.unwrap();
-    assert_eq!(
-        (census.open_claims, census.stuck_claims, census.dead_letters),
-        (1, 1, 1)
-    );
+    assert_eq!((census.open_claims, census.stuck_claims, census.dead_letters), (1, 1, 1));
     assert_eq!(census.oldest_due, Some(due));
     assert_eq!(census.missing, Vec::<String>::new());
     assert_eq!(census.now, t.now().await);
     t.pause("orders", true).await;
-    assert_eq!(
-        t.store().census().await.unwrap().oldest_due,
-        None,
-        "what is paused is not late"
-    );
+    assert_eq!(t.store().census().await.unwrap().oldest_due, None, "what is paused is not late");
 }

@@ -31,18 +31,11 @@ async fn plt_3_what_ran_out_comes_back_with_backoff(t: &Bench) {
         t.advance(LEASE).await;
         let reaped = t.reap().await;
         assert_eq!((reaped.claims, reaped.returned, reaped.dead), (1, 1, 0));
-        let wait = Backoff::default()
-            .wait(attempt, SEED ^ put[0].0.unsigned_abs())
-            .unwrap();
-        assert!(
-            t.claim(lane, 1).await.is_empty(),
-            "the backoff of attempt {attempt} applies"
-        );
+        let wait = Backoff::default().wait(attempt, SEED ^ put[0].0.unsigned_abs()).unwrap();
+        assert!(t.claim(lane, 1).await.is_empty(), "the backoff of attempt {attempt} applies");
         t.advance(wait).await;
     }
-    let rows = t
-        .texts("select outcome, error, owner from punctual.attempt")
-        .await;
+    let rows = t.texts("select outcome, error, owner from punctual.attempt").await;
     assert_eq!(rows.len(), 4);
     let said = ["reaped", "the lease of tester ran out", "tester"].map(|s| Some(s.to_owned()));
     assert!(rows.iter().all(|row| *row == said), "{rows:?}");
@@ -71,11 +64,7 @@ async fn plt_3_items_of_a_reaped_batch_come_back_singly(t: &Bench) {
     let items = t.claim(lane, 10).await;
     let tokens: BTreeSet<_> = items.iter().map(|i| &i.token).collect();
     assert_eq!(items.len(), 6);
-    assert_eq!(
-        tokens.len(),
-        5,
-        "four suspects alone, two fresh ones together"
-    );
+    assert_eq!(tokens.len(), 5, "four suspects alone, two fresh ones together");
     for item in &items {
         let suspect = put.contains(&item.message.id);
         assert_eq!(item.item.is_suspect(), suspect);
@@ -98,22 +87,14 @@ async fn plt_3_a_crashing_neighbour_uses_nobodys_attempts_up(t: &Bench) {
         t.advance(seconds(60)).await;
         let items = t.claim(lane, 2).await;
         assert_eq!(items.len(), 2, "alive after {lost} losses");
-        assert_eq!(
-            (items[0].item.attempt(), items[0].item.unstarted()),
-            (lost + 1, lost)
-        );
+        assert_eq!((items[0].item.attempt(), items[0].item.unstarted()), (lost + 1, lost));
     }
     t.advance(LEASE).await;
     t.reap().await;
     t.advance(seconds(60)).await;
     let items = t.claim(lane, 1).await;
-    t.say(&items, crate::bench::abandon("first real attempt"))
-        .await;
-    assert_eq!(
-        t.whereabouts().await[&items[0].message.id.0],
-        ["waiting"],
-        "one of two attempts"
-    );
+    t.say(&items, crate::bench::abandon("first real attempt")).await;
+    assert_eq!(t.whereabouts().await[&items[0].message.id.0], ["waiting"], "one of two attempts");
 }
 
 /// PLT-3
@@ -131,16 +112,9 @@ async fn plt_3_a_suspect_that_was_started_counts_as_an_attempt(t: &Bench) {
         t.advance(LEASE).await;
         t.reap().await;
     }
-    let letters = t
-        .store()
-        .dead_letters(TENANT, Which::default(), 10)
-        .await
-        .unwrap();
+    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
     assert_eq!((letters.len(), letters[0].message.id), (1, put[0]));
-    assert_eq!(
-        letters[0].claims, 3,
-        "claimed three times, one of them not started"
-    );
+    assert_eq!(letters[0].claims, 3, "claimed three times, one of them not started");
     assert_eq!(letters[0].attempts.len(), 3);
 }
 
@@ -156,10 +130,7 @@ async fn plt_3_unstarted_losses_end_at_the_higher_limit(t: &Bench) {
         t.advance(seconds(60)).await;
     }
     assert_eq!(rounds, limits::UNSTARTED_FACTOR);
-    assert_eq!(
-        t.whereabouts().await.into_values().collect::<Vec<_>>(),
-        [["dead"], ["dead"]]
-    );
+    assert_eq!(t.whereabouts().await.into_values().collect::<Vec<_>>(), [["dead"], ["dead"]]);
 }
 
 /// PLT-3
@@ -172,10 +143,7 @@ async fn plt_3_only_what_is_open_comes_back(t: &Bench) {
     assert_eq!(t.reap().await.returned, 2);
     t.advance(seconds(60)).await;
     let back: BTreeSet<_> = ids(&t.claim(lane, 3).await).into_iter().collect();
-    assert_eq!(
-        back,
-        BTreeSet::from([items[0].message.id, items[2].message.id])
-    );
+    assert_eq!(back, BTreeSet::from([items[0].message.id, items[2].message.id]));
 }
 
 /// PLT-4: an item that kills its worker runs out after ten attempts; the others are done.
@@ -206,16 +174,9 @@ async fn plt_4_a_poison_item_dies_and_its_neighbours_complete(t: &Bench) {
         t.advance(seconds(60)).await;
     }
     assert_eq!(done.len(), 3, "the neighbours completed");
-    let letters = t
-        .store()
-        .dead_letters(TENANT, Which::default(), 10)
-        .await
-        .unwrap();
+    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
     assert_eq!((letters.len(), letters[0].message.id), (1, poison));
-    assert_eq!(
-        letters[0].claims, 11,
-        "ten attempts, and one claim lost with the batch"
-    );
+    assert_eq!(letters[0].claims, 11, "ten attempts, and one claim lost with the batch");
     assert_eq!(letters[0].attempts.len(), 11, "the whole history");
 }
 
@@ -228,10 +189,7 @@ async fn a_reaping_tells_when_the_next_lease_ends(t: &Bench) {
     t.claim_one(lane).await;
     t.advance(seconds(20)).await;
     let reaped = t.reap().await;
-    assert_eq!(
-        (reaped.claims, reaped.next),
-        (1, Some(t.now().await.plus(seconds(10))))
-    );
+    assert_eq!((reaped.claims, reaped.next), (1, Some(t.now().await.plus(seconds(10)))));
 }
 
 /// One transaction stays short, however many workers died.

@@ -36,20 +36,12 @@ async fn plt_14_messages_of_one_key_come_in_order_one_at_a_time(t: &Bench) {
     let put = t.put_keyed("orders", &["k"; 5]).await;
     for n in 0..5 {
         let items = t.claim(lane, 10).await;
-        assert_eq!(
-            ids(&items),
-            put[n..=n],
-            "the turn of message {n}, and nobody else's"
-        );
+        assert_eq!(ids(&items), put[n..=n], "the turn of message {n}, and nobody else's");
         assert!(t.claim(lane, 10).await.is_empty());
         t.assert_sound().await;
         t.ack(&items[0]).await;
     }
-    assert_eq!(
-        t.count("select count(*) from punctual.sequence").await,
-        0,
-        "nothing is left"
-    );
+    assert_eq!(t.count("select count(*) from punctual.sequence").await, 0, "nothing is left");
     assert_eq!(t.count("select count(*) from punctual.follower").await, 0);
 }
 
@@ -67,15 +59,7 @@ async fn plt_14_one_key_in_two_lanes_is_two_sequences(t: &Bench) {
     let (a, b) = (t.lane("a").await, t.lane("b").await);
     t.put_keyed("a", &["k"]).await;
     t.put_keyed("b", &["k"]).await;
-    assert_eq!(
-        t.store()
-            .claim(wish(&[(a, 1), (b, 1)]))
-            .await
-            .unwrap()
-            .items
-            .len(),
-        2
-    );
+    assert_eq!(t.store().claim(wish(&[(a, 1), (b, 1)])).await.unwrap().items.len(), 2);
 }
 
 /// PLT-14: nobody overtakes a head that waits for its retry.
@@ -84,10 +68,7 @@ async fn plt_14_a_retry_keeps_its_place_at_the_head(t: &Bench) {
     let put = t.put_keyed("orders", &["k", "k"]).await;
     let head = t.claim_one(lane).await;
     t.say(&[head], abandon("no")).await;
-    assert!(
-        t.claim(lane, 10).await.is_empty(),
-        "the second waits while the first is retried"
-    );
+    assert!(t.claim(lane, 10).await.is_empty(), "the second waits while the first is retried");
     t.advance(seconds(1)).await;
     let again = t.claim(lane, 10).await;
     assert_eq!(ids(&again), put[..1]);
@@ -149,14 +130,8 @@ async fn plt_14_a_dead_head_lets_its_key_pass_if_told(t: &Bench) {
     t.say(&items, fail("no")).await;
     let next = t.claim_one(lane).await;
     assert_eq!(next.message.id, put[1]);
-    t.store()
-        .replay(TENANT, Which::default(), false)
-        .await
-        .unwrap();
-    assert!(
-        t.claim(lane, 10).await.is_empty(),
-        "the replayed one waits its turn"
-    );
+    t.store().replay(TENANT, Which::default(), false).await.unwrap();
+    assert!(t.claim(lane, 10).await.is_empty(), "the replayed one waits its turn");
     t.assert_sound().await;
     t.ack(&next).await;
     assert_eq!(ids(&t.claim(lane, 10).await), put[..1]);
@@ -169,10 +144,7 @@ async fn plt_14_a_replayed_head_goes_first(t: &Bench) {
     let head = t.claim(lane, 10).await;
     t.say(&head, fail("no")).await;
     t.advance(seconds(60)).await;
-    t.store()
-        .replay(TENANT, Which::default(), false)
-        .await
-        .unwrap();
+    t.store().replay(TENANT, Which::default(), false).await.unwrap();
     for id in put {
         let items = t.claim(lane, 10).await;
         assert_eq!(ids(&items), [id]);
@@ -187,10 +159,7 @@ async fn plt_14_a_purged_head_lets_the_next_go(t: &Bench) {
     let put = t.put_keyed("orders", &["k", "k"]).await;
     let head = t.claim(lane, 10).await;
     t.say(&head, fail("no")).await;
-    t.store()
-        .purge(TENANT, Which::default(), false)
-        .await
-        .unwrap();
+    t.store().purge(TENANT, Which::default(), false).await.unwrap();
     assert_eq!(ids(&t.claim(lane, 10).await), put[1..]);
     t.assert_sound().await;
 }
@@ -201,20 +170,9 @@ async fn plt_14_a_hint_does_not_let_a_later_message_overtake(t: &Bench) {
     let now = t.now().await;
     let due = |s| message("orders").key("k").due_at(now.minus(seconds(s)));
     let put = t.enqueue(vec![due(60), due(30)]).await;
-    let narrow = Take {
-        lane,
-        since: now.minus(seconds(40)),
-        quota: 10,
-    };
-    let hinted = Wish {
-        owner: "tester".into(),
-        lease: LEASE,
-        takes: vec![narrow],
-    };
-    assert_eq!(
-        ids(&t.store().claim(hinted).await.unwrap().items),
-        Vec::<MessageId>::new()
-    );
+    let narrow = Take { lane, since: now.minus(seconds(40)), quota: 10 };
+    let hinted = Wish { owner: "tester".into(), lease: LEASE, takes: vec![narrow] };
+    assert_eq!(ids(&t.store().claim(hinted).await.unwrap().items), Vec::<MessageId>::new());
     t.assert_sound().await;
     for id in put {
         let items = t.claim(lane, 10).await;
@@ -262,14 +220,9 @@ async fn plt_14_settling_beside_claiming_leaves_no_follower_behind(t: &Bench) {
             while log.lock().unwrap().len() < 200 {
                 for item in claim_from(&store, lane, quota).await {
                     // Written down before the ack: the next of the key cannot come earlier.
-                    log.lock()
-                        .unwrap()
-                        .push((item.message.key.clone().unwrap(), item.message.id));
+                    log.lock().unwrap().push((item.message.key.clone().unwrap(), item.message.id));
                     let words = vec![(item.message.id, Word::Ack)];
-                    assert_eq!(
-                        settle_with(&store, item.token, words).await,
-                        [Outcome::Done]
-                    );
+                    assert_eq!(settle_with(&store, item.token, words).await, [Outcome::Done]);
                 }
             }
         });
@@ -277,10 +230,7 @@ async fn plt_14_settling_beside_claiming_leaves_no_follower_behind(t: &Bench) {
     let waited = tokio::time::timeout(seconds(60), tasks.join_all()).await;
     if waited.is_err() {
         t.assert_sound().await;
-        panic!(
-            "work is left that nobody can claim: {:?}",
-            t.whereabouts().await
-        );
+        panic!("work is left that nobody can claim: {:?}", t.whereabouts().await);
     }
     let mut by_key: BTreeMap<String, Vec<MessageId>> = BTreeMap::new();
     for (key, id) in log.lock().unwrap().drain(..) {

@@ -50,17 +50,10 @@ async fn plt_2_a_whole_claim_is_acked_at_once(t: &Bench) {
     t.put("orders", 3).await;
     let items = t.claim(lane, 3).await;
     let token = items[0].token.clone();
-    let held = t
-        .store()
-        .ack_whole(vec![token.clone(), Token::fresh()])
-        .await
-        .unwrap();
+    let held = t.store().ack_whole(vec![token.clone(), Token::fresh()]).await.unwrap();
     assert_eq!(held.into_iter().collect::<Vec<_>>(), [token]);
     assert!(t.whereabouts().await.is_empty());
-    assert_eq!(
-        t.say(&items, Word::Ack).await,
-        [Outcome::AlreadyFinished; 3]
-    );
+    assert_eq!(t.say(&items, Word::Ack).await, [Outcome::AlreadyFinished; 3]);
 }
 
 /// PLT-2
@@ -76,10 +69,7 @@ async fn plt_2_a_claim_is_settled_in_parts(t: &Bench) {
     let place = |n: usize| places.get(&items[n].message.id.0).map(|p| p[0]);
     assert_eq!(place(0), Some("in flight"));
     assert_eq!(place(1), None);
-    assert_eq!(
-        (place(2), place(3), place(4)),
-        (Some("waiting"), Some("dead"), Some("waiting"))
-    );
+    assert_eq!((place(2), place(3), place(4)), (Some("waiting"), Some("dead"), Some("waiting")));
     let said = t.say(&items, Word::Ack).await;
     assert_eq!(said[0], Outcome::Done);
     assert_eq!(said[1..], [Outcome::AlreadyFinished; 4]);
@@ -94,11 +84,7 @@ async fn plt_2_a_second_word_is_already_finished(t: &Bench) {
     t.say(&items, Word::Ack).await;
     let before = t.dump().await;
     for word in [Word::Ack, abandon("no"), fail("no"), Word::Release] {
-        assert_eq!(
-            t.say(&items, word.clone()).await,
-            [Outcome::AlreadyFinished; 2],
-            "{word:?}"
-        );
+        assert_eq!(t.say(&items, word.clone()).await, [Outcome::AlreadyFinished; 2], "{word:?}");
     }
     before.assert_equals(&t.dump().await, "a second settlement");
 }
@@ -174,11 +160,7 @@ async fn plt_2_many_claims_are_settled_in_one_call(t: &Bench) {
     settlements[1].token = Token::fresh();
     let said = t.store().settle(settlements, None, SEED).await.unwrap();
     let done = vec![Outcome::Done; 2];
-    assert_eq!(
-        said,
-        [done.clone(), vec![Outcome::LostClaim; 2], done],
-        "in the order given"
-    );
+    assert_eq!(said, [done.clone(), vec![Outcome::LostClaim; 2], done], "in the order given");
     assert_eq!(t.whereabouts().await.len(), 2);
 }
 
@@ -187,23 +169,12 @@ async fn items_of_another_lane_are_not_found(t: &Bench) {
     let (a, b) = (t.lane("a").await, t.lane("b").await);
     t.put("a", 1).await;
     let item = t.claim_one(a).await;
-    let settlement = || Settlement {
-        token: item.token.clone(),
-        words: vec![(item.message.id, Word::Ack)],
-    };
+    let settlement = || Settlement { token: item.token.clone(), words: vec![(item.message.id, Word::Ack)] };
     let before = t.dump().await;
-    let said = t
-        .store()
-        .settle(vec![settlement()], Some(b), SEED)
-        .await
-        .unwrap();
+    let said = t.store().settle(vec![settlement()], Some(b), SEED).await.unwrap();
     assert_eq!(said, [[Outcome::NotFound]]);
     before.assert_equals(&t.dump().await, "a word from another lane");
-    let said = t
-        .store()
-        .settle(vec![settlement()], Some(a), SEED)
-        .await
-        .unwrap();
+    let said = t.store().settle(vec![settlement()], Some(a), SEED).await.unwrap();
     assert_eq!(said, [[Outcome::Done]]);
 }
 
@@ -215,12 +186,8 @@ async fn plt_5_an_abandoned_item_waits_by_the_policy(t: &Bench) {
         let item = t.claim_one(lane).await;
         assert_eq!(item.item.attempt(), attempt);
         t.say(&[item], abandon("no")).await;
-        let wait = Backoff::default()
-            .wait(attempt, SEED ^ put[0].0.unsigned_abs())
-            .unwrap();
-        let due = t
-            .ints("select due_at, attempts, unstarted from punctual.work")
-            .await;
+        let wait = Backoff::default().wait(attempt, SEED ^ put[0].0.unsigned_abs()).unwrap();
+        let due = t.ints("select due_at, attempts, unstarted from punctual.work").await;
         let expected = t.now().await.plus(wait).as_micros();
         assert_eq!(due, [[Some(expected), Some(i64::from(attempt)), Some(0)]]);
         t.advance(wait).await;
@@ -240,32 +207,18 @@ async fn plt_5_a_retry_after_is_exact_and_a_not_before_wins_when_longer(t: &Benc
         Retry::NotBefore(std::time::Duration::from_millis(1)),
     ];
     for (item, retry) in items.iter().zip(retries) {
-        let word = Word::Abandon {
-            error: "no".into(),
-            retry,
-        };
+        let word = Word::Abandon { error: "no".into(), retry };
         t.say(std::slice::from_ref(item), word).await;
     }
-    let rows = t
-        .ints("select due_at from punctual.work order by message_id")
-        .await;
-    let due: Vec<i64> = rows
-        .iter()
-        .map(|row| row[0].unwrap() - now.as_micros())
-        .collect();
+    let rows = t.ints("select due_at from punctual.work order by message_id").await;
+    let due: Vec<i64> = rows.iter().map(|row| row[0].unwrap() - now.as_micros()).collect();
     assert_eq!(due[..3], [0, 3_600_000_000, 120_000_000]);
-    assert!(
-        (900_000..=1_000_000).contains(&due[3]),
-        "the policy's second wins: {}",
-        due[3]
-    );
+    assert!((900_000..=1_000_000).contains(&due[3]), "the policy's second wins: {}", due[3]);
 }
 
 /// PLT-5: explicit steps, then hold.
 async fn plt_5_after_its_last_step_an_item_is_held(t: &Bench) {
-    let lane = t
-        .lane_with("orders", json!({"backoff": ["5m", "15m"]}))
-        .await;
+    let lane = t.lane_with("orders", json!({"backoff": ["5m", "15m"]})).await;
     t.put("orders", 1).await;
     for minutes in [5, 15] {
         let item = t.claim_one(lane).await;
@@ -276,18 +229,12 @@ async fn plt_5_after_its_last_step_an_item_is_held(t: &Bench) {
     }
     let item = t.claim_one(lane).await;
     t.say(&[item], abandon("no")).await;
-    assert_eq!(
-        t.whereabouts().await.into_values().collect::<Vec<_>>(),
-        [["dead"]]
-    );
+    assert_eq!(t.whereabouts().await.into_values().collect::<Vec<_>>(), [["dead"]]);
     // An explicit retry time is stronger than steps that are used up.
     t.put("orders", 1).await;
     for _ in 0..5 {
         let item = t.claim_one(lane).await;
-        let word = Word::Abandon {
-            error: "no".into(),
-            retry: Retry::After(seconds(0)),
-        };
+        let word = Word::Abandon { error: "no".into(), retry: Retry::After(seconds(0)) };
         t.say(&[item], word).await;
     }
 }
@@ -304,42 +251,16 @@ async fn plt_4_after_the_limit_an_item_is_dead_with_its_history(t: &Bench) {
         ends.push(t.now().await);
         t.advance(seconds(60)).await;
     }
-    assert!(
-        t.claim(lane, 10).await.is_empty(),
-        "never retried by itself"
-    );
-    let letters = t
-        .store()
-        .dead_letters(TENANT, Which::default(), 10)
-        .await
-        .unwrap();
+    assert!(t.claim(lane, 10).await.is_empty(), "never retried by itself");
+    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
     assert_eq!(letters.len(), 1);
     let letter = &letters[0];
     assert_eq!((letter.message.id, letter.claims), (put[0], 3));
-    assert_eq!(
-        (letter.topic.as_str(), letter.error.as_str()),
-        ("orders", "error 3")
-    );
+    assert_eq!((letter.topic.as_str(), letter.error.as_str()), ("orders", "error 3"));
     assert_eq!(letter.died_at, ends[2]);
-    let history: Vec<_> = letter
-        .attempts
-        .iter()
-        .map(|a| (a.number, a.at, a.error.as_str()))
-        .collect();
-    assert_eq!(
-        history,
-        [
-            (1, ends[0], "error 1"),
-            (2, ends[1], "error 2"),
-            (3, ends[2], "error 3")
-        ]
-    );
-    assert!(
-        letter
-            .attempts
-            .iter()
-            .all(|a| a.owner == "tester" && a.outcome == "abandoned")
-    );
+    let history: Vec<_> = letter.attempts.iter().map(|a| (a.number, a.at, a.error.as_str())).collect();
+    assert_eq!(history, [(1, ends[0], "error 1"), (2, ends[1], "error 2"), (3, ends[2], "error 3")]);
+    assert!(letter.attempts.iter().all(|a| a.owner == "tester" && a.outcome == "abandoned"));
 }
 
 /// PLT-2: fail is final until replayed.
@@ -349,11 +270,7 @@ async fn plt_2_a_failed_item_is_dead_at_once(t: &Bench) {
     let items = t.claim(lane, 2).await;
     t.say(&items[..1], fail("unknown recipient")).await;
     t.advance(seconds(86_400)).await;
-    let letters = t
-        .store()
-        .dead_letters(TENANT, Which::default(), 10)
-        .await
-        .unwrap();
+    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
     assert_eq!((letters.len(), letters[0].message.id), (1, put[0]));
     assert_eq!(letters[0].error, "unknown recipient");
     assert_eq!(letters[0].attempts[0].outcome, "failed");
@@ -363,23 +280,12 @@ async fn plt_2_a_failed_item_is_dead_at_once(t: &Bench) {
 async fn a_released_item_is_as_if_never_claimed(t: &Bench) {
     let lane = t.lane("orders").await;
     let due = t.now().await.minus(seconds(30));
-    t.enqueue(vec![
-        message("orders"),
-        message("orders").due_at(due),
-        message("orders").key("k"),
-    ])
-    .await;
-    let work = t
-        .texts("select * from punctual.work order by message_id")
-        .await;
+    t.enqueue(vec![message("orders"), message("orders").due_at(due), message("orders").key("k")]).await;
+    let work = t.texts("select * from punctual.work order by message_id").await;
     let items = t.claim(lane, 10).await;
     t.advance(seconds(5)).await;
     t.say(&items, Word::Release).await;
-    assert_eq!(
-        t.texts("select * from punctual.work order by message_id")
-            .await,
-        work
-    );
+    assert_eq!(t.texts("select * from punctual.work order by message_id").await, work);
     assert_eq!(t.count("select count(*) from punctual.attempt").await, 0);
     assert_eq!(t.claim(lane, 10).await[0].item.attempt(), 1);
 }
@@ -389,17 +295,11 @@ async fn a_released_retry_keeps_its_time_and_attempts(t: &Bench) {
     t.put("orders", 1).await;
     let item = t.claim_one(lane).await;
     t.say(&[item], abandon("no")).await;
-    let work = t
-        .ints("select due_at, attempts, unstarted from punctual.work")
-        .await;
+    let work = t.ints("select due_at, attempts, unstarted from punctual.work").await;
     t.advance(seconds(2)).await;
     let item = t.claim_one(lane).await;
     t.say(&[item], Word::Release).await;
-    assert_eq!(
-        t.ints("select due_at, attempts, unstarted from punctual.work")
-            .await,
-        work
-    );
+    assert_eq!(t.ints("select due_at, attempts, unstarted from punctual.work").await, work);
 }
 
 async fn an_error_text_is_cut_and_cleaned(t: &Bench) {
@@ -408,11 +308,7 @@ async fn an_error_text_is_cut_and_cleaned(t: &Bench) {
     let item = t.claim_one(lane).await;
     let error = format!("nul\0 {}", "ü".repeat(5_000));
     assert_eq!(t.say(&[item], fail(&error)).await, [Outcome::Done]);
-    let letters = t
-        .store()
-        .dead_letters(TENANT, Which::default(), 1)
-        .await
-        .unwrap();
+    let letters = t.store().dead_letters(TENANT, Which::default(), 1).await.unwrap();
     assert!(letters[0].error.starts_with("nul ü"));
     assert_eq!(letters[0].error.chars().count(), 4_000);
 }

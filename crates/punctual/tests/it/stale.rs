@@ -29,11 +29,7 @@ async fn lost(t: &Bench) -> (LaneId, Vec<Claimed>) {
     t.advance(LEASE).await;
     assert_eq!(t.reap().await.returned, 3);
     t.advance(seconds(60)).await;
-    assert_eq!(
-        t.claim(lane, 5).await.len(),
-        3,
-        "somebody else has them now"
-    );
+    assert_eq!(t.claim(lane, 5).await.len(), 3, "somebody else has them now");
     (lane, items)
 }
 
@@ -44,17 +40,9 @@ async fn says(t: &Bench, word: Word) {
     assert_eq!(t.say(&items[1..], word.clone()).await, lost, "in whole");
     for item in &items[1..] {
         let words = vec![(item.message.id, word.clone())];
-        assert_eq!(
-            settle_with(t.store(), item.token.clone(), words).await,
-            lost[..1],
-            "in part"
-        );
+        assert_eq!(settle_with(t.store(), item.token.clone(), words).await, lost[..1], "in part");
     }
-    assert_eq!(
-        t.say(&items[..1], word).await,
-        [Outcome::AlreadyFinished],
-        "the settled one"
-    );
+    assert_eq!(t.say(&items[..1], word).await, [Outcome::AlreadyFinished], "the settled one");
     before.assert_equals(&t.dump().await, "a word about a lost claim");
 }
 
@@ -82,11 +70,7 @@ async fn plt_2_a_stale_release_changes_nothing(t: &Bench) {
 async fn plt_2_a_stale_ack_of_the_whole_changes_nothing(t: &Bench) {
     let (_, items) = lost(t).await;
     let before = t.dump().await;
-    let held = t
-        .store()
-        .ack_whole(vec![items[0].token.clone()])
-        .await
-        .unwrap();
+    let held = t.store().ack_whole(vec![items[0].token.clone()]).await.unwrap();
     assert!(held.is_empty(), "the claim is lost");
     before.assert_equals(&t.dump().await, "an ack of a lost claim");
 }
@@ -95,11 +79,7 @@ async fn plt_2_a_stale_ack_of_the_whole_changes_nothing(t: &Bench) {
 async fn plt_2_a_stale_extension_changes_nothing(t: &Bench) {
     let (_, items) = lost(t).await;
     let before = t.dump().await;
-    let held = t
-        .store()
-        .extend(vec![items[0].token.clone()], seconds(60))
-        .await
-        .unwrap();
+    let held = t.store().extend(vec![items[0].token.clone()], seconds(60)).await.unwrap();
     assert!(held.is_empty(), "the claim is lost");
     before.assert_equals(&t.dump().await, "an extension of a lost claim");
 }
@@ -108,13 +88,7 @@ async fn plt_2_a_stale_extension_changes_nothing(t: &Bench) {
 async fn plt_2_a_stale_start_changes_nothing(t: &Bench) {
     let (_, items) = lost(t).await;
     let before = t.dump().await;
-    assert!(
-        !t.store()
-            .mark_started(items[0].token.clone())
-            .await
-            .unwrap(),
-        "the claim is lost"
-    );
+    assert!(!t.store().mark_started(items[0].token.clone()).await.unwrap(), "the claim is lost");
     before.assert_equals(&t.dump().await, "a mark on a lost claim");
 }
 

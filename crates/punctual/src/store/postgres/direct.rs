@@ -31,9 +31,5 @@ fn read(answer: &SimpleQueryMessage) -> Option<Vec<Option<String>>> {
     let SimpleQueryMessage::Row(row) = answer else {
         return None;
     };
-    Some(
-        (0..row.len())
-            .map(|n| row.get(n).map(str::to_owned))
-            .collect(),
-    )
+    Some((0..row.len()).map(|n| row.get(n).map(str::to_owned)).collect())
 }

@@ -10,10 +10,7 @@ use std::path::Path;
 pub fn run(path: &Path, texts: &[String]) -> Result<Vec<Vec<Vec<Option<String>>>>> {
     let connection = Connection::open(path).map_err(trouble)?;
     connection.busy_timeout(BUSY_PATIENCE).map_err(trouble)?;
-    texts
-        .iter()
-        .map(|text| run_one(&connection, text).map_err(trouble))
-        .collect()
+    texts.iter().map(|text| run_one(&connection, text).map_err(trouble)).collect()
 }
 
 fn run_one(connection: &Connection, text: &str) -> rusqlite::Result<Vec<Vec<Option<String>>>> {
@@ -23,9 +20,7 @@ fn run_one(connection: &Connection, text: &str) -> rusqlite::Result<Vec<Vec<Opti
     let mut statement = connection.prepare(text)?;
     let columns = statement.column_count();
     let rows = statement.query_map([], |row| {
-        (0..columns)
-            .map(|n| row.get_ref(n).map(as_text))
-            .collect::<rusqlite::Result<Vec<_>>>()
+        (0..columns).map(|n| row.get_ref(n).map(as_text)).collect::<rusqlite::Result<Vec<_>>>()
     })?;
     rows.collect()
 }

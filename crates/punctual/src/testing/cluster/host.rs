@@ -47,14 +47,9 @@ pub(super) fn make_folder(base: Option<&Path>) -> Result<(PathBuf, Option<Accoun
 fn find_account(names: &[&str]) -> Option<Account> {
     let text = fs::read_to_string("/etc/passwd").ok()?;
     let find = |name: &&str| {
-        let line = text
-            .lines()
-            .find(|line| line.split(':').next() == Some(name))?;
+        let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
         let mut numbers = line.split(':').skip(2).map(|number| number.parse().ok());
-        Some(Account {
-            user: numbers.next()??,
-            group: numbers.next()??,
-        })
+        Some(Account { user: numbers.next()??, group: numbers.next()?? })
     };
     names.iter().find_map(find)
 }
@@ -64,9 +59,7 @@ pub(super) fn find_programs() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = env::split_paths(&path).collect();
     places.extend(installed_versions());
-    places
-        .into_iter()
-        .find(|place| place.join("initdb").is_file() && place.join("postgres").is_file())
+    places.into_iter().find(|place| place.join("initdb").is_file() && place.join("postgres").is_file())
 }
 
 /// `/usr/lib/postgresql/VERSION/bin`, the newest first.

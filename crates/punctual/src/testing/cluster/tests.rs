@@ -33,23 +33,15 @@ fn starts_and_leaves_nothing_when_dropped() -> Result {
 #[test]
 fn says_why_the_server_did_not_start() {
     let mut options = Options::fast();
-    options
-        .settings
-        .push(("no_such_setting".into(), "1".into()));
-    let words = Cluster::start(&options)
-        .map(|_| ())
-        .map_err(|error| error.to_string());
+    options.settings.push(("no_such_setting".into(), "1".into()));
+    let words = Cluster::start(&options).map(|_| ()).map_err(|error| error.to_string());
     assert!(words.is_err_and(|words| words.contains("no_such_setting")));
 }
 
 #[test]
 fn leaves_nothing_when_killed() -> Result {
     let mut child = Command::new(env::current_exe()?)
-        .args([
-            "--exact",
-            "testing::cluster::tests::holds_a_cluster_if_asked",
-            "--nocapture",
-        ])
+        .args(["--exact", "testing::cluster::tests::holds_a_cluster_if_asked", "--nocapture"])
         .env(HOLD, "1")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -1,0 +1,23 @@
+//! A question before something that cannot be taken back.
+
+use super::failure::{Failure, Outcome};
+use std::io::{BufRead, IsTerminal, Write};
+
+/// Asks whether to go on, unless `yes` was said before. Without a terminal there is nobody
+/// to ask, so that is a refusal.
+pub(super) fn go_on(question: &str, yes: bool) -> Outcome {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(format!("{question} Nobody is here to answer: say --yes to go on")));
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    // Without an answer the answer is no.
+    let _ = std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::failed("nothing was changed")),
+    }
+}

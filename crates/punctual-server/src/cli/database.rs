@@ -1,0 +1,84 @@
+//! How commands reach the database.
+
+use super::Everywhere;
+use super::failure::{Failure, Outcome};
+use crate::config::DATABASE_DEFAULT;
+use punctual::{ClockMode, Engine, Error, Store, Tenant};
+
+/// A command needs few connections.
+const POOL_SIZE: usize = 2;
+
+impl Everywhere {
+    /// The database's URL.
+    pub(super) fn url(&self) -> &str {
+        self.database.as_deref().unwrap_or(DATABASE_DEFAULT)
+    }
+
+    /// The database as it is: it must be there, and nothing about it is changed.
+    pub(super) fn existing(&self) -> Outcome<Store> {
+        self.must_exist()?;
+        Ok(Store::open(self.url(), POOL_SIZE)?)
+    }
+
+    /// The database with a schema that fits, on whatever clock it is.
+    pub(super) async fn store(&self) -> Outcome<Store> {
+        let store = self.existing()?;
+        store.check_schema().await?;
+        keep_clock(&store).await?;
+        Ok(store)
+    }
+
+    /// An engine without loops, on a schema that fits; for commands that write messages.
+    pub(super) async fn engine(&self) -> Outcome<Engine> {
+        let store = self.existing()?;
+        store.check_schema().await?;
+        let clock = keep_clock(&store).await?;
+        let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
+        Ok(builder.clock(clock).open().await?)
+    }
+
+    /// A misspelt path must not become a new, empty database.
+    fn must_exist(&self) -> Outcome {
+        let Some(path) = self.url().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) else {
+            return Ok(());
+        };
+        if path.is_empty() || path == ":memory:" || std::path::Path::new(path).exists() {
+            return Ok(());
+        }
+        Err(Failure::unreachable(format!(
+            "there is no database {path}; `punctual serve` or `punctual migrate` makes one, \
+             --database names another"
+        )))
+    }
+}
+
+/// A command goes by the clock the database is on; only `serve` chooses.
+async fn keep_clock(store: &Store) -> Outcome<ClockMode> {
+    match store.use_clock(ClockMode::System, false).await {
+        Ok(()) => Ok(ClockMode::System),
+        // The one refusal there is: the database is on a manual clock.
+        Err(Error::Config(_)) => {
+            store.use_clock(ClockMode::Manual, false).await?;
+            Ok(ClockMode::Manual)
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Which tenant a command is about.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct OfTenant {
+    /// The tenant, by its slug
+    #[arg(long, value_name = "SLUG", default_value = Tenant::DEFAULT_SLUG)]
+    tenant: String,
+}
+
+impl OfTenant {
+    /// Looks the tenant up.
+    pub(super) async fn find(&self, store: &Store) -> Outcome<Tenant> {
+        let row = store.tenant(&self.tenant).await?;
+        row.map(|row| row.tenant).ok_or_else(|| {
+            Failure::failed(format!("there is no tenant `{}`; see `punctual tenants list`", self.tenant))
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! `punctual demo`: a small shop at work, to look at.
+
+use super::failure::Outcome;
+use super::serve::{Server, signals};
+use super::{Everywhere, logs, print_line};
+use crate::config::{Config, Flags};
+use crate::demo;
+use punctual::engine::Builder;
+
+/// Messages of one topic that the demo handles at once.
+const CONCURRENCY: usize = 4;
+
+/// Run a small shop at work, to look at.
+#[derive(Debug, clap::Args)]
+pub(super) struct Demo {
+    /// Address and port to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "PUNCTUAL_LISTEN", value_name = "ADDR")]
+    listen: Option<String>,
+    /// Listen on an address that others can reach, though the demo has no login
+    #[arg(long)]
+    allow_public: bool,
+}
+
+impl Demo {
+    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+        let database = everywhere.database.clone().unwrap_or_else(|| "sqlite::memory:".into());
+        let flags = Flags { listen: self.listen, ..Flags::default() };
+        let config = Config::decide(Some(database), flags)?;
+        logs::begin(config.log_format);
+        let (config, made) = demo::settings(config, self.allow_public)?;
+        let server = Server::open(config, furnish, true).await?;
+        demo::prepare(server.engine()).await?;
+        let asked = signals::asked_to_stop()?;
+        welcome(&server, made.as_deref());
+        let selling = tokio::spawn(demo::sell(server.engine().clone()));
+        let ended = server.run(asked).await;
+        selling.abort();
+        ended
+    }
+}
+
+fn furnish(builder: Builder) -> Builder {
+    demo::TOPICS
+        .iter()
+        .fold(builder, |builder, topic| builder.handler_with(*topic, CONCURRENCY, demo::handle))
+}
+
+fn welcome(server: &Server, made: Option<&str>) {
+    let url = format!("http://{}", server.address());
+    print_line(&format!("punctual is ready on {url} (demo)\n\n  Look at it:   {url}/"));
+    if let Some(key) = made {
+        print_line(&format!("  Root key:     {key}  (made for this run)"));
+    }
+    let key = made.unwrap_or("$PUNCTUAL_ROOT_KEY");
+    print_line(&format!(
+        "  Queues:       curl -H 'Authorization: Bearer {key}' {url}/api/queues\n  \
+           Dead letters: curl -H 'Authorization: Bearer {key}' '{url}/api/dead-letters?topic=emails'\n  \
+           Metrics:      curl {url}/metrics\n\n\
+         A shop sells something every second or so; an order makes an e-mail at once and an invoice 20 s\n\
+         later. One attempt in eight fails and is tried again; a few never succeed and become dead letters.\n\
+         Ctrl-C ends it."
+    ));
+}

@@ -1,0 +1,209 @@
+//! `punctual doctor`: one line for each thing looked at, and what to do about it.
+
+use super::failure::{Kind, Outcome};
+use super::{Everywhere, print_json, print_line, words};
+use punctual::store::census::Census;
+use punctual::store::dialect::Dialect;
+use punctual::store::migrate::SCHEMA_VERSION;
+use punctual::{Error, Store};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A host clock that is further off makes times on this machine misleading.
+const SKEW_MAX: Duration = Duration::from_secs(1);
+/// Due work that has waited longer than this has nobody who takes it.
+const LATE_AFTER: Duration = Duration::from_secs(300);
+
+/// How one thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Ok,
+    Warn,
+    Bad,
+}
+
+impl Mark {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// One thing looked at.
+#[derive(Debug)]
+struct Finding {
+    mark: Mark,
+    what: &'static str,
+    said: String,
+}
+
+/// Looks at everything; the worst kind of finding decides the exit code.
+pub(super) async fn run(everywhere: &Everywhere) -> Outcome<ExitCode> {
+    let store = everywhere.existing()?;
+    let mut findings = Vec::new();
+    let kind = match look(&store, &mut findings).await {
+        Ok(kind) => kind,
+        Err(error) => {
+            findings.push(Finding { mark: Mark::Bad, what: "database", said: error.to_string() });
+            Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
+        }
+    };
+    print(&findings, everywhere.json);
+    Ok(ExitCode::from(kind.map_or(0, Kind::code)))
+}
+
+async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>, Error> {
+    let schema = match store.check_schema().await {
+        Err(error) if !matches!(error, Error::Schema(_)) => return Err(error),
+        other => other,
+    };
+    let mut add = |mark, what, said: String| findings.push(Finding { mark, what, said });
+    let name = store.dialect().name();
+    add(Mark::Ok, "database", format!("{name} answers"));
+    if store.dialect() == Dialect::Sqlite {
+        // Opening it refuses older ones, and sets what a commit promises.
+        add(Mark::Ok, "version", "SQLite is 3.51.3 or newer".into());
+        add(Mark::Ok, "durability", "each commit is flushed to the disk".into());
+    }
+    if let Err(error) = schema {
+        add(Mark::Bad, "schema", error.to_string());
+        return Ok(Some(Kind::Schema));
+    }
+    let version = format!("version {SCHEMA_VERSION}, as it should be");
+    add(Mark::Ok, "schema", version);
+    let census = store.census().await?;
+    findings.extend(judge(&census));
+    let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
+    Ok(bad.then_some(Kind::Failed))
+}
+
+fn judge(census: &Census) -> Vec<Finding> {
+    let checks: [(&str, Verdict); 5] = [
+        ("relations", relations(census)),
+        ("clock", clock(census)),
+        ("claims", claims(census)),
+        ("dead letters", dead_letters(census)),
+        ("due work", due_work(census)),
+    ];
+    checks.into_iter().map(|(what, (mark, said))| Finding { mark, what, said }).collect()
+}
+
+type Verdict = (Mark, String);
+
+fn relations(census: &Census) -> Verdict {
+    if census.missing.is_empty() {
+        return (Mark::Ok, "all tables and indexes are there".into());
+    }
+    let names = census.missing.join(", ");
+    (Mark::Bad, format!("{names} should be there; make them again with what `punctual migrate --print` says"))
+}
+
+fn clock(census: &Census) -> Verdict {
+    let skew = Duration::from_micros(census.host_skew_us.unsigned_abs());
+    if skew <= SKEW_MAX {
+        return (Mark::Ok, format!("this machine and the database are {} apart", words::length(skew)));
+    }
+    let how = if census.host_skew_us > 0 { "ahead of" } else { "behind" };
+    let said = format!(
+        "this machine is {} {how} the database, which decides; on a manual clock that is as it should be, \
+         else check time synchronisation",
+        words::length(skew)
+    );
+    (Mark::Warn, said)
+}
+
+fn claims(census: &Census) -> Verdict {
+    match census.stuck_claims {
+        0 => (Mark::Ok, format!("{} in flight, none stuck", words::many(census.open_claims, "claim"))),
+        n => {
+            let what = words::many(n, "claim");
+            (
+                Mark::Bad,
+                format!("{what} past their lease: start a worker (`punctual serve`), it takes them back"),
+            )
+        }
+    }
+}
+
+fn dead_letters(census: &Census) -> Verdict {
+    match census.dead_letters {
+        0 => (Mark::Ok, "none".into()),
+        n => (Mark::Warn, format!("{n}; see `punctual dead-letters list`, then replay or purge them")),
+    }
+}
+
+fn due_work(census: &Census) -> Verdict {
+    match census.oldest_due {
+        Some(due) if census.now.since(due) > LATE_AFTER => {
+            let said = format!(
+                "the oldest has been due for {}: is anybody taking it? See `punctual status`",
+                words::length(census.now.since(due))
+            );
+            (Mark::Warn, said)
+        }
+        Some(due) => (Mark::Ok, format!("the oldest became due {}", words::from_now(due, census.now))),
+        None => (Mark::Ok, "nothing is due".into()),
+    }
+}
+
+fn print(findings: &[Finding], as_json: bool) {
+    let worst = findings.iter().map(|f| f.mark).max().unwrap_or(Mark::Ok);
+    if as_json {
+        let item = |f: &Finding| json!({"check": f.what, "state": f.mark.word(), "message": f.said});
+        let items: Vec<_> = findings.iter().map(item).collect();
+        print_json(&json!({"state": worst.word(), "checks": items}));
+        return;
+    }
+    for f in findings {
+        print_line(&format!("{:<4}  {:<12}  {}", f.mark.word(), f.what, f.said));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual::Timestamp;
+
+    fn census() -> Census {
+        Census {
+            now: Timestamp::from_micros(1_000_000_000_000),
+            host_skew_us: 5,
+            schema_version: SCHEMA_VERSION,
+            missing: Vec::new(),
+            open_claims: 2,
+            stuck_claims: 0,
+            dead_letters: 0,
+            oldest_due: None,
+        }
+    }
+
+    fn worst(census: &Census) -> Mark {
+        judge(census).iter().map(|f| f.mark).max().unwrap()
+    }
+
+    /// PLT-25: each thing that can be wrong is found, and says what to do.
+    #[test]
+    fn plt_25_each_trouble_is_found() {
+        let now = census().now;
+        let table = [
+            (census(), Mark::Ok, "all tables"),
+            (Census { missing: vec!["work".into()], ..census() }, Mark::Bad, "work should be there"),
+            (Census { stuck_claims: 3, ..census() }, Mark::Bad, "start a worker"),
+            (Census { dead_letters: 1, ..census() }, Mark::Warn, "replay or purge"),
+            (Census { host_skew_us: -9_000_000, ..census() }, Mark::Warn, "9 s behind the database"),
+            (
+                Census { oldest_due: Some(now.minus(Duration::from_secs(400))), ..census() },
+                Mark::Warn,
+                "6 min 40 s",
+            ),
+        ];
+        for (census, mark, said) in table {
+            assert_eq!(worst(&census), mark, "{said}");
+            assert!(judge(&census).iter().any(|f| f.said.contains(said)), "{said}");
+        }
+    }
+}

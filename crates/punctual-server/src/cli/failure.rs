@@ -1,0 +1,157 @@
+//! How a command fails: one sentence, and a code that scripts can tell apart.
+
+use punctual::Error;
+use serde_json::json;
+use std::fmt;
+use std::process::ExitCode;
+
+/// The exit codes, for `--help` and for people.
+pub const CODES: &str = "\
+Exit codes:
+  0  it is done
+  1  it failed; the sentence on stderr says why
+  2  the command line, the configuration or a value in it is wrong
+  3  the database cannot be reached
+  4  the database's schema does not fit this version";
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It failed.
+    Failed,
+    /// What was asked for is wrong.
+    Usage,
+    /// The database cannot be reached.
+    Unreachable,
+    /// The schema does not fit.
+    Schema,
+}
+
+impl Kind {
+    /// Its exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unreachable => 3,
+            Self::Schema => 4,
+        }
+    }
+
+    /// Its word in JSON.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::Schema => "schema",
+        }
+    }
+}
+
+/// A command that did not do what it was asked to.
+#[derive(Debug)]
+pub struct Failure {
+    /// What kind.
+    pub kind: Kind,
+    /// One sentence.
+    pub sentence: String,
+}
+
+/// What a command answers.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// It failed.
+    #[must_use]
+    pub fn failed(sentence: impl Into<String>) -> Self {
+        Self { kind: Kind::Failed, sentence: sentence.into() }
+    }
+
+    /// What was asked for is wrong.
+    #[must_use]
+    pub fn usage(sentence: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, sentence: sentence.into() }
+    }
+
+    /// The database cannot be reached.
+    #[must_use]
+    pub fn unreachable(sentence: impl Into<String>) -> Self {
+        Self { kind: Kind::Unreachable, sentence: sentence.into() }
+    }
+
+    /// Says it on stderr, and answers the code.
+    pub fn report(&self, as_json: bool) -> ExitCode {
+        if as_json {
+            let code = self.kind.code();
+            eprintln!(
+                "{}",
+                json!({"error": {"kind": self.kind.word(), "code": code, "message": self.sentence}})
+            );
+        } else {
+            eprintln!("punctual: {self}");
+        }
+        ExitCode::from(self.kind.code())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Invalid(_) | Error::Config(_) => Kind::Usage,
+            Error::Unavailable(_) | Error::Unknown(_) => Kind::Unreachable,
+            Error::Schema(_) => Kind::Schema,
+            _ => Kind::Failed,
+        };
+        Self { kind, sentence: with_causes(&error) }
+    }
+}
+
+/// The error with what caused it, as far as the causes say something new.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let words = inner.to_string();
+        if !said.contains(&words) {
+            said = format!("{said}: {words}");
+        }
+        cause = inner.source();
+    }
+    said.replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_its_code() {
+        let table = [
+            (Error::invalid("topic", "must not be empty"), 2),
+            (Error::Config("no".into()), 2),
+            (Error::NotFound("no".into()), 1),
+            (Error::Conflict("no".into()), 1),
+            (Error::Unavailable("gone".into()), 3),
+            (Error::Schema("old".into()), 4),
+        ];
+        for (error, code) in table {
+            let said = format!("{error:?}");
+            assert_eq!(Failure::from(error).kind.code(), code, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_cause_is_said_once_and_on_one_line() {
+        let failure = Failure::from(Error::Unavailable("connection\nrefused".into()));
+        assert_eq!(failure.sentence, "the database is not available: connection refused");
+    }
+}

@@ -1,0 +1,198 @@
+//! Settings: a flag goes before the environment, that before the file, that before the
+//! default.
+//!
+//! The file is TOML. A key that nobody knows is refused with the nearest one that somebody
+//! does: a setting that is silently ignored is worse than a server that does not start.
+
+mod file;
+mod root_key;
+
+pub use file::{File, KEYS};
+pub use root_key::ROOT_KEY_CHARS_MIN;
+
+use crate::app::Role;
+use crate::cli::failure::{Failure, Outcome};
+use clap::ValueEnum;
+use punctual::ClockMode;
+use punctual::rules::duration;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The database when nobody names one.
+pub const DATABASE_DEFAULT: &str = "sqlite:punctual.db";
+/// Where to listen when nobody says.
+pub const LISTEN_DEFAULT: &str = "127.0.0.1:8080";
+/// How long a stop may take when nobody says.
+pub const STOP_LIMIT_DEFAULT: Duration = Duration::from_secs(10);
+/// Connections to PostgreSQL when nobody says.
+pub const POOL_SIZE_DEFAULT: usize = 8;
+
+/// Settings of a server as flags and environment give them.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Flags {
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, env = "PUNCTUAL_LISTEN", value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// What this process does [default: all]
+    #[arg(long, env = "PUNCTUAL_ROLE")]
+    pub role: Option<Role>,
+    /// Whose hand moves time; `manual` is for tests and staging [default: system]
+    #[arg(long, env = "PUNCTUAL_CLOCK")]
+    pub clock: Option<Clock>,
+    /// A TOML file with settings
+    #[arg(long, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Go on with the system clock on a database that ran on a manual one
+    #[arg(long)]
+    pub leave_manual_clock: bool,
+    /// Whether to bring the schema up to date at start [default: true]
+    #[arg(long, env = "PUNCTUAL_MIGRATE", value_name = "BOOL")]
+    pub migrate: Option<bool>,
+    /// How long a stop may take before work in progress is handed back [default: 10s]
+    #[arg(long, env = "PUNCTUAL_STOP_LIMIT", value_name = "DURATION")]
+    pub stop_limit: Option<String>,
+    /// How long finished messages are kept [default: 30d]
+    #[arg(long, env = "PUNCTUAL_RETENTION", value_name = "DURATION")]
+    pub retention: Option<String>,
+    /// Connections to PostgreSQL [default: 8]
+    #[arg(long, env = "PUNCTUAL_POOL_SIZE", value_name = "N")]
+    pub pool_size: Option<usize>,
+    /// How log lines are written, on stderr [default: text]
+    #[arg(long, env = "PUNCTUAL_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// Whose hand moves time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// Time passes by itself.
+    System,
+    /// Time stands still until it is moved.
+    Manual,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Settings of a server, all decided.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The database's URL.
+    pub database: String,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// What this process does.
+    pub role: Role,
+    /// Whose hand moves time.
+    pub clock: ClockMode,
+    /// Whether a database on a manual clock may go on with the system's.
+    pub leave_manual_clock: bool,
+    /// Whether the schema is brought up to date at start.
+    pub migrate: bool,
+    /// How long a stop may take.
+    pub stop_limit: Duration,
+    /// How long finished messages are kept; the engine's default if `None`.
+    pub retention: Option<Duration>,
+    /// Connections to PostgreSQL.
+    pub pool_size: usize,
+    /// How log lines are written.
+    pub log_format: LogFormat,
+    /// A key with all rights in all tenants.
+    pub root_key: Option<String>,
+}
+
+impl Config {
+    /// Decides every setting.
+    ///
+    /// # Errors
+    /// One sentence about the first setting that cannot be used.
+    pub fn decide(database: Option<String>, flags: Flags) -> Outcome<Self> {
+        let file = flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)?;
+        let stop_limit = flags.stop_limit.or(file.stop_limit);
+        let retention = flags.retention.or(file.retention);
+        let pool_size = flags.pool_size.or(file.pool_size).unwrap_or(POOL_SIZE_DEFAULT);
+        if !(2..=1_000).contains(&pool_size) {
+            return Err(Failure::usage(format!("pool_size is {pool_size}, but must be between 2 and 1000")));
+        }
+        let clock = flags.clock.or(file.clock);
+        Ok(Self {
+            database: database.or(file.database).unwrap_or_else(|| DATABASE_DEFAULT.into()),
+            listen: address(&flags.listen.or(file.listen).unwrap_or_else(|| LISTEN_DEFAULT.into()))?,
+            role: flags.role.or(file.role).unwrap_or_default(),
+            clock: if clock == Some(Clock::Manual) { ClockMode::Manual } else { ClockMode::System },
+            leave_manual_clock: flags.leave_manual_clock || file.leave_manual_clock.unwrap_or(false),
+            migrate: flags.migrate.or(file.migrate).unwrap_or(true),
+            stop_limit: length("stop_limit", stop_limit)?.unwrap_or(STOP_LIMIT_DEFAULT),
+            retention: length("retention", retention)?,
+            pool_size,
+            log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
+            root_key: root_key::decide(file.root_key)?,
+        })
+    }
+
+    /// Whether only this machine can reach the listener.
+    #[must_use]
+    pub const fn is_private(&self) -> bool {
+        self.listen.ip().is_loopback()
+    }
+}
+
+fn length(name: &str, text: Option<String>) -> Outcome<Option<Duration>> {
+    let read = |text: String| duration::parse(&text).map_err(|e| Failure::usage(format!("{name}: {e}")));
+    text.map(read).transpose()
+}
+
+fn address(text: &str) -> Outcome<SocketAddr> {
+    let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| {
+        Failure::usage(format!("`{text}` is not an address to listen on; write one such as 127.0.0.1:8080"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(flags: Flags) -> Outcome<Config> {
+        Config::decide(Some("sqlite::memory:".into()), flags)
+    }
+
+    #[test]
+    fn defaults_are_what_the_documentation_says() {
+        let config = Config::decide(None, Flags::default()).unwrap();
+        assert_eq!(config.database, "sqlite:punctual.db");
+        assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+        assert_eq!((config.role, config.clock, config.migrate), (Role::All, ClockMode::System, true));
+        assert_eq!(config.stop_limit, Duration::from_secs(10));
+        assert!(config.is_private());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_in_a_sentence() {
+        let listen = |text: &str| Flags { listen: Some(text.into()), ..Flags::default() };
+        let table = [
+            (listen("nowhere"), "`nowhere` is not an address"),
+            (listen("127.0.0.1:99999"), "is not an address"),
+            (
+                Flags { stop_limit: Some("soon".into()), ..Flags::default() },
+                "stop_limit: `soon` is not a duration",
+            ),
+            (Flags { pool_size: Some(1), ..Flags::default() }, "pool_size is 1"),
+        ];
+        for (flags, said) in table {
+            let failure = decide(flags).unwrap_err();
+            assert!(failure.sentence.contains(said), "{failure}");
+            assert_eq!(failure.kind.code(), 2);
+        }
+    }
+}

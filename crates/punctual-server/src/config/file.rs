@@ -1,0 +1,155 @@
+//! The settings file.
+
+use super::root_key::Secret;
+use super::{Clock, LogFormat};
+use crate::app::Role;
+use crate::cli::failure::{Failure, Outcome};
+use serde::Deserialize;
+use std::path::Path;
+
+/// Every key of the file.
+pub const KEYS: [&str; 11] = [
+    "database",
+    "listen",
+    "role",
+    "clock",
+    "leave_manual_clock",
+    "migrate",
+    "stop_limit",
+    "retention",
+    "pool_size",
+    "log_format",
+    "root_key",
+];
+
+/// A key this far from a known one is probably another word.
+const TYPO_DISTANCE_MAX: usize = 4;
+
+/// The file as it is written; what it leaves out is decided elsewhere.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct File {
+    /// The database's URL.
+    pub database: Option<String>,
+    /// Where to listen.
+    pub listen: Option<String>,
+    /// What this process does.
+    pub role: Option<Role>,
+    /// Whose hand moves time.
+    pub clock: Option<Clock>,
+    /// Whether a database on a manual clock may go on with the system's.
+    pub leave_manual_clock: Option<bool>,
+    /// Whether the schema is brought up to date at start.
+    pub migrate: Option<bool>,
+    /// How long a stop may take.
+    pub stop_limit: Option<String>,
+    /// How long finished messages are kept.
+    pub retention: Option<String>,
+    /// Connections to PostgreSQL.
+    pub pool_size: Option<usize>,
+    /// How log lines are written.
+    pub log_format: Option<LogFormat>,
+    /// A key with all rights, or where to find it.
+    pub root_key: Option<Secret>,
+}
+
+impl File {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// One sentence: it is not there, not TOML, or says something that nobody knows.
+    pub fn read(path: &Path) -> Outcome<Self> {
+        let place = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::usage(format!("the configuration file {place} cannot be read: {e}")))?;
+        Self::parse(&text).map_err(|said| Failure::usage(format!("{place}: {said}")))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let table: toml::Table = toml::from_str(text).map_err(|e| at_line(text, &e))?;
+        if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(format!("`{unknown}` is not a setting{}", suggestion(unknown)));
+        }
+        // From the text once more, so that a wrong value can be named with its line.
+        toml::from_str(text).map_err(|e| at_line(text, &e))
+    }
+}
+
+fn at_line(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let said = error.message().replace('\n', " ");
+    line.map_or_else(|| said.clone(), |line| format!("line {line}: {said}"))
+}
+
+fn suggestion(unknown: &str) -> String {
+    let nearest = KEYS.iter().map(|key| (distance(unknown, key), key)).min();
+    match nearest {
+        Some((steps, key)) if steps <= TYPO_DISTANCE_MAX => format!("; did you mean `{key}`?"),
+        _ => format!("; known are {}", KEYS.join(", ")),
+    }
+}
+
+/// How many letters must change to make one word of the other (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let here = if a == *b { corner } else { 1 + corner.min(row[j]).min(row[j + 1]) };
+            corner = row[j + 1];
+            row[j + 1] = here;
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read() {
+        let file = File::parse("listen = \"[::1]:9\"\nrole = \"worker\"\nclock = \"manual\"\npool_size = 4")
+            .unwrap();
+        assert_eq!(file.listen.as_deref(), Some("[::1]:9"));
+        assert_eq!(
+            (file.role, file.clock, file.pool_size),
+            (Some(Role::Worker), Some(Clock::Manual), Some(4))
+        );
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_what_would_be_right() {
+        let table = [
+            ("databse = \"x\"", "`databse` is not a setting; did you mean `database`?"),
+            ("stop_limits = \"1s\"", "did you mean `stop_limit`?"),
+            ("something_else = 1", "known are database, listen"),
+            ("\nrole = \"boss\"", "line 2: unknown variant `boss`"),
+            ("pool_size = \"many\"", "line 1: invalid type"),
+            ("listen = ", "line 1:"),
+        ];
+        for (text, said) in table {
+            let found = File::parse(text).unwrap_err();
+            assert!(found.contains(said), "{text}: {found}");
+            assert!(!found.contains('\n'), "{found}");
+        }
+    }
+
+    #[test]
+    fn every_field_is_a_known_key() {
+        let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
+                   migrate=false\nstop_limit=''\nretention=''\npool_size=2\nlog_format='json'\nroot_key='x'";
+        let file = File::parse(all).unwrap();
+        assert!(file.root_key.is_some() && file.retention.is_some());
+        assert_eq!(all.lines().count(), KEYS.len());
+    }
+
+    #[test]
+    fn distances_are_counted_in_letters() {
+        for (a, b, n) in [("", "abc", 3), ("role", "role", 0), ("roll", "role", 1), ("rloe", "role", 2)] {
+            assert_eq!(distance(a, b), n, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Dead letters: look at them, put them back to work, or let them go.
+
+use super::{Id, raw};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+use crate::http::input::{Fields, Input};
+use crate::http::page::{List, Page};
+use axum::Json;
+use axum::extract::State;
+use punctual::rules::message::check_name;
+use punctual::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
+use punctual::{DeadLetterId, Problems, Tenant, Timestamp};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// A dead letter as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    topic: String,
+    subscription: Option<String>,
+    message_id: String,
+    kind: String,
+    key: Option<String>,
+    correlation_id: Option<String>,
+    payload: Box<RawValue>,
+    headers: Option<Box<RawValue>>,
+    attempts: Vec<Tried>,
+    error: String,
+    died_at: Timestamp,
+}
+
+/// An attempt that did not end well.
+#[derive(Debug, Serialize)]
+pub struct Tried {
+    number: u32,
+    at: Timestamp,
+    owner: String,
+    outcome: String,
+    error: String,
+}
+
+/// `GET /api/dead-letters`
+///
+/// # Errors
+/// 422 for a wrong cursor or limit.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let mut which = Which { after: page.after_id()?, ..Which::default() };
+    let mut problems = Problems::default();
+    which.narrow(page.filter("topic"), page.filter("subscription"));
+    which.check("", &mut problems);
+    problems.into_result()?;
+    let letters = app.engine.store().dead_letters(caller.tenant, which, page.limit + 1).await?;
+    let letters = letters.into_iter().map(shown).collect();
+    Ok(Json(page.list(letters, |letter: &Shown| letter.id.clone())))
+}
+
+/// `GET /api/dead-letters/{id}`
+///
+/// # Errors
+/// 404 when this tenant has none of that id.
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    let which = Which { ids: Some(vec![DeadLetterId(id.0)]), ..Which::default() };
+    let letter = app.engine.store().dead_letters(caller.tenant, which, 1).await?.pop();
+    letter.map(|l| Json(shown(l))).ok_or_else(|| id.not_found("dead letter"))
+}
+
+/// A filter that a list and a replay share. Topics may also be written as Service Bus
+/// writes them: `orders/subscriptions/mail/$deadletterqueue`.
+trait Narrow {
+    fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>);
+    fn check(&self, at: &str, problems: &mut Problems);
+}
+
+impl Narrow for Which {
+    fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>) {
+        let path = topic.map(|t| t.strip_suffix("/$deadletterqueue").unwrap_or(t));
+        let (topic, within) = match path.and_then(|p| p.split_once('/')) {
+            Some((topic, rest)) => (Some(topic), Some(rest.strip_prefix("subscriptions/").unwrap_or(rest))),
+            None => (path, None),
+        };
+        self.topic = topic.map(str::to_owned);
+        self.subscription = subscription.or(within).map(str::to_owned);
+    }
+
+    fn check(&self, at: &str, problems: &mut Problems) {
+        for (name, value) in [("topic", &self.topic), ("subscription", &self.subscription)] {
+            if let Some(value) = value {
+                check_name(value, &format!("{at}{name}"), problems);
+            }
+        }
+    }
+}
+
+/// `POST /api/dead-letters/replay`
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let (which, dry_run) = read_which(&input)?;
+    let ids = all(&app, caller.tenant, which, dry_run, true).await?;
+    app.engine.wake();
+    Ok(Json(told(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
+}
+
+/// `POST /api/dead-letters/purge`
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let (which, dry_run) = read_which(&input)?;
+    let ids = all(&app, caller.tenant, which, dry_run, false).await?;
+    app.engine.wake();
+    Ok(Json(told(&ids, if dry_run { "wouldPurge" } else { "purged" })))
+}
+
+/// Each transaction moves a bounded number; this goes on until all are moved. It goes
+/// upwards, so that what dies again meanwhile is left for the next call.
+async fn all(
+    app: &App,
+    tenant: Tenant,
+    mut which: Which,
+    dry: bool,
+    again: bool,
+) -> Answer<Vec<DeadLetterId>> {
+    let store = app.engine.store();
+    let mut ids = Vec::new();
+    loop {
+        let step = which.clone();
+        let Moved { ids: moved, more } = if again {
+            store.replay(tenant, step, dry).await?
+        } else {
+            store.purge(tenant, step, dry).await?
+        };
+        which.after = moved.last().map_or(which.after, |id| id.0);
+        ids.extend(moved);
+        if !more {
+            return Ok(ids);
+        }
+    }
+}
+
+fn told(ids: &[DeadLetterId], verb: &str) -> Value {
+    let list: Value = ids.iter().map(ToString::to_string).collect();
+    Value::Object(Map::from_iter([(verb.to_owned(), ids.len().into()), ("ids".to_owned(), list)]))
+}
+
+fn read_which(input: &Input) -> Answer<(Which, bool)> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let mut which = Which::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["ids", "filter", "dryRun"]);
+    let dry_run = read.flag("dryRun").unwrap_or(false);
+    let (ids, filter) = (read.list("ids"), read.object("filter"));
+    if read.value("ids").is_some() == read.value("filter").is_some() {
+        read.wrong("ids", "say which: either `ids`, or a `filter` ({} for all)");
+    }
+    if let Some(ids) = ids {
+        which.ids = Some(read_ids(ids, &mut problems));
+    }
+    if let Some(filter) = filter {
+        let mut read = Fields::new(filter, "filter", &mut problems);
+        read.only(&["topic", "subscription"]);
+        let (topic, subscription) = (read.text("topic"), read.text("subscription"));
+        which.narrow(topic.as_deref(), subscription.as_deref());
+        which.check("filter.", &mut problems);
+    }
+    problems.into_result()?;
+    Ok((which, dry_run))
+}
+
+fn read_ids(ids: &[Value], problems: &mut Problems) -> Vec<DeadLetterId> {
+    let mut read = Vec::with_capacity(ids.len());
+    for (n, value) in ids.iter().enumerate() {
+        let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+        match number {
+            Some(id) => read.push(DeadLetterId(id)),
+            None => problems.push(format!("ids[{n}]"), "is not the id of a dead letter"),
+        }
+    }
+    read
+}
+
+fn shown(letter: DeadLetter) -> Shown {
+    let message = letter.message;
+    Shown {
+        id: letter.id.to_string(),
+        topic: letter.topic,
+        subscription: Some(letter.subscription).filter(|s| !s.is_empty()),
+        message_id: message.id.to_string(),
+        kind: message.kind,
+        key: message.key,
+        correlation_id: message.correlation_id,
+        payload: raw(message.payload),
+        headers: message.headers.map(raw),
+        attempts: letter.attempts.into_iter().map(tried).collect(),
+        error: letter.error,
+        died_at: letter.died_at,
+    }
+}
+
+fn tried(a: Attempt) -> Tried {
+    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error: a.error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_may_be_written_as_service_bus_does() {
+        let cases = [
+            ("orders", Some("orders"), None),
+            ("orders/mail", Some("orders"), Some("mail")),
+            ("orders/$deadletterqueue", Some("orders"), None),
+            ("orders/subscriptions/mail/$deadletterqueue", Some("orders"), Some("mail")),
+        ];
+        for (text, topic, subscription) in cases {
+            let mut which = Which::default();
+            which.narrow(Some(text), None);
+            assert_eq!(
+                (which.topic.as_deref(), which.subscription.as_deref()),
+                (topic, subscription),
+                "{text}"
+            );
+        }
+    }
+}

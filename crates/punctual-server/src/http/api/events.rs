@@ -1,0 +1,221 @@
+//! Publishing: events of our own form and CloudEvents become messages.
+//!
+//! A batch is taken whole or not at all. An event that carries an id is admitted once per
+//! source; the second is a duplicate, not an error.
+
+mod cloud;
+mod plain;
+
+use super::{Id, raw, route_waiting};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::http::input::{self, Input};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use punctual::base::limits;
+use punctual::{
+    ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashSet};
+
+/// Content shorter than this cannot be nested too deeply to be read later.
+const SHALLOW_BYTES: usize = 256;
+
+/// What became of the events, in the order given.
+#[derive(Debug, Serialize)]
+pub struct Published {
+    accepted: usize,
+    duplicates: usize,
+    ids: Vec<Option<String>>,
+    warnings: Vec<Problem>,
+}
+
+/// Events that were read, with what is worth a word and what is wrong.
+#[derive(Debug, Default)]
+struct Reading {
+    messages: Vec<NewMessage>,
+    warnings: Problems,
+    problems: Problems,
+    too_large: Problems,
+}
+
+/// One event before it is understood: its fields, and its content as it was written.
+struct Draft<'a> {
+    fields: Map<String, Value>,
+    content: Option<&'a RawValue>,
+    at: String,
+    /// Whose event it is when it does not say.
+    publisher: &'a str,
+}
+
+/// `POST /api/events`
+///
+/// # Errors
+/// 400, 413 and 422 with every problem; nothing is written then.
+pub async fn publish(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    input: Input,
+) -> Answer<(StatusCode, Json<Published>)> {
+    let mut reading = Reading::default();
+    if headers.contains_key(cloud::SPEC_VERSION) {
+        cloud::read_binary(&headers, &input, &mut reading)?;
+    } else {
+        read_json(&input, &caller.name, &mut reading)?;
+    }
+    let (messages, mut warnings) = reading.finish()?;
+    let enqueued = app.engine.enqueue(caller.tenant, messages).await?;
+    route_at_once(&app.engine).await?;
+    let published = published(&enqueued, &mut warnings);
+    Ok((StatusCode::ACCEPTED, Json(Published { warnings: warnings.0, ..published })))
+}
+
+/// On a manual clock nothing runs by itself, so work is made claimable before the answer.
+async fn route_at_once(engine: &Engine) -> Answer<()> {
+    if engine.clock() == ClockMode::Manual {
+        route_waiting(engine).await?;
+    }
+    Ok(())
+}
+
+fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()> {
+    let is_list = input.bytes.trim_ascii_start().starts_with(b"[");
+    let items: Vec<&RawValue> = if is_list {
+        serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?
+    } else {
+        vec![serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?]
+    };
+    if items.len() > limits::BATCH_ITEMS_MAX {
+        let said = format!("{} events, at most {} are allowed", items.len(), limits::BATCH_ITEMS_MAX);
+        return Err(punctual::Error::invalid("", said).into());
+    }
+    let all_cloud = input.media_type.starts_with("application/cloudevents");
+    for (n, item) in items.iter().enumerate() {
+        let at = if items.len() == 1 { String::new() } else { format!("[{n}]") };
+        if let Some(draft) = draft(item, at, publisher, reading) {
+            if all_cloud || cloud::is_one(&draft.fields) {
+                let (message, at) = cloud::read(draft, reading);
+                reading.add(message, &at, cloud::name);
+            } else {
+                let (message, at) = plain::read(draft, reading);
+                reading.add(message, &at, |name| name);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes an event apart; its content stays as it was written, to the last digit.
+fn draft<'a>(item: &'a RawValue, at: String, publisher: &'a str, reading: &mut Reading) -> Option<Draft<'a>> {
+    let Ok(parts) = serde_json::from_str::<BTreeMap<String, &'a RawValue>>(item.get()) else {
+        reading.problems.push(at, "must be an object");
+        return None;
+    };
+    let mut draft = Draft { fields: Map::new(), content: None, at, publisher };
+    for (name, value) in parts {
+        let is_content = name == "payload" || name == "data";
+        if is_content && value.get().len() < SHALLOW_BYTES {
+            draft.content = Some(value);
+            continue;
+        }
+        match serde_json::from_str(value.get()) {
+            Ok(_) if is_content => draft.content = Some(value),
+            Ok(value) => drop(draft.fields.insert(name, value)),
+            Err(e) => reading.problems.push(join(&draft.at, &name), format!("cannot be read: {e}")),
+        }
+    }
+    Some(draft)
+}
+
+fn join(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+}
+
+impl Reading {
+    /// Takes a message that stands at `at`; `name` is what its form calls our fields.
+    fn add(&mut self, message: NewMessage, at: &str, name: fn(&str) -> &str) {
+        let mut found = Problems::default();
+        message.check("", &mut found);
+        let large = message.payload.len() > limits::PAYLOAD_BYTES_MAX;
+        for problem in found.0 {
+            let is_size = large && problem.path == "payload";
+            let list = if is_size { &mut self.too_large } else { &mut self.problems };
+            list.push(join(at, name(&problem.path)), problem.message);
+        }
+        self.messages.push(message);
+    }
+
+    fn finish(mut self) -> Answer<(Vec<NewMessage>, Problems)> {
+        if !self.too_large.0.is_empty() {
+            return Err(Failure::too_large(self.too_large.to_string()).with(self.too_large));
+        }
+        // The first word about a field is the plainest: "is missing" before "must not be empty".
+        let mut told = HashSet::new();
+        self.problems.0.retain(|p| told.insert(p.path.clone()));
+        self.problems.into_result()?;
+        Ok((self.messages, self.warnings))
+    }
+}
+
+fn published(enqueued: &[Enqueued], warnings: &mut Problems) -> Published {
+    let accepted = enqueued.iter().filter(|e| matches!(e, Enqueued::New(_))).count();
+    for (n, one) in enqueued.iter().enumerate() {
+        if matches!(one, Enqueued::Duplicate { same: false, .. }) {
+            let path = if enqueued.len() == 1 { String::new() } else { format!("[{n}]") };
+            warnings.push(
+                path,
+                "this id was admitted before with other content, which stands; this one is dropped",
+            );
+        }
+    }
+    let ids = enqueued.iter().map(|e| e.id().map(|id| id.to_string())).collect();
+    Published { accepted, duplicates: enqueued.len() - accepted, ids, warnings: Vec::new() }
+}
+
+/// A message as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    topic: String,
+    kind: String,
+    key: Option<String>,
+    entity: Option<Entity>,
+    payload: Box<RawValue>,
+    headers: Option<Box<RawValue>>,
+    correlation_id: Option<String>,
+    created_at: Timestamp,
+    occurred_at: Timestamp,
+    due_at: Timestamp,
+}
+
+/// `GET /api/events/{id}`
+///
+/// # Errors
+/// 404 when this tenant has no such message.
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    let message = app.engine.store().message(caller.tenant, MessageId(id.0)).await?;
+    message.map(|m| Json(shown(m))).ok_or_else(|| id.not_found("event"))
+}
+
+fn shown(m: Message) -> Shown {
+    Shown {
+        id: m.id.to_string(),
+        topic: m.topic,
+        kind: m.kind,
+        key: m.key,
+        entity: m.entity,
+        payload: raw(m.payload),
+        headers: m.headers.map(raw),
+        correlation_id: m.correlation_id,
+        created_at: m.created_at,
+        occurred_at: m.occurred_at,
+        due_at: m.due_at,
+    }
+}

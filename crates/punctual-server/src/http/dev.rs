@@ -1,0 +1,3 @@
+//! For staging and tests: only there when the engine runs on a manual clock.
+
+pub mod clock;

@@ -1,0 +1,115 @@
+//! Time travel. Time moves by these routes only, and everything due on the way is done.
+
+use crate::app::App;
+use crate::http::error::{Answer, Failure};
+use crate::http::input::{Fields, Input};
+use axum::Json;
+use axum::extract::State;
+use punctual::{ClockMode, Problems, Timestamp};
+use serde::Serialize;
+use std::time::Duration;
+
+/// What the clock says.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Now {
+    now: Timestamp,
+    clock: &'static str,
+}
+
+/// What was due and is done.
+#[derive(Debug, Default, Serialize)]
+pub struct Ticked {
+    sent: usize,
+    failed: usize,
+    expired: usize,
+    dispatched: usize,
+}
+
+/// Where to move the clock.
+enum Way {
+    Advance(Duration),
+    Set(Timestamp),
+}
+
+/// `GET /dev/clock`
+///
+/// # Errors
+/// 409 on the system clock.
+pub async fn show(State(app): State<App>) -> Answer<Json<Now>> {
+    manual(&app)?;
+    now(&app).await
+}
+
+/// `POST /dev/clock`
+///
+/// # Errors
+/// 409 on the system clock or while another process moves this one, 422 for a wrong move.
+pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
+    manual(&app)?;
+    let (way, run) = read_way(&input)?;
+    let to = match way {
+        Way::Set(to) => to,
+        Way::Advance(by) => app.engine.store().now().await?.plus(by),
+    };
+    app.engine.travel(to, run).await?;
+    app.engine.wake();
+    now(&app).await
+}
+
+/// `POST /api/scheduler/tick`
+///
+/// # Errors
+/// 409 on the system clock, where the loops run by themselves.
+pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<Ticked>> {
+    manual(&app)?;
+    let body = input.object_or_nothing()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["batchSize"]);
+    let _ = read.whole("batchSize", 1..=1_000);
+    problems.into_result()?;
+    let stepped = app.engine.step().await?;
+    app.engine.wake();
+    Ok(Json(Ticked { dispatched: stepped.done, failed: stepped.failed, ..Ticked::default() }))
+}
+
+fn manual(app: &App) -> Answer<()> {
+    if app.engine.clock() == ClockMode::Manual {
+        return Ok(());
+    }
+    let said = "this server runs on the system clock, where time and the loops move by themselves; \
+                start it with --clock manual to move them by hand";
+    Err(Failure::conflict(said))
+}
+
+async fn now(app: &App) -> Answer<Json<Now>> {
+    Ok(Json(Now { now: app.engine.store().now().await?, clock: "manual" }))
+}
+
+/// Times before 1970 are mistakes, and later ones than the year 9999 cannot be written.
+fn in_range(to: Timestamp, read: &mut Fields<'_, '_>) -> bool {
+    let fine = to.as_micros() >= 0 && to <= Timestamp::MAX;
+    if !fine {
+        read.wrong("set", "must lie between the years 1970 and 9999");
+    }
+    fine
+}
+
+fn read_way(input: &Input) -> Answer<(Way, bool)> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["advance", "set", "run"]);
+    let run = read.flag("run").unwrap_or(true);
+    let way = match (read.value("advance").is_some(), read.value("set").is_some()) {
+        (true, false) => read.duration("advance").map(Way::Advance),
+        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(Way::Set),
+        _ => {
+            read.wrong("advance", "say either `advance` (a duration) or `set` (a time)");
+            None
+        }
+    };
+    problems.into_result()?;
+    way.map(|way| (way, run)).ok_or_else(Failure::internal)
+}

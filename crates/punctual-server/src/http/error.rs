@@ -1,0 +1,209 @@
+//! One mapping from what went wrong to what a client reads: RFC 9457 problem details.
+//!
+//! Not promised to a client: the words of the database. Those go to the log, once, here.
+
+use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use punctual::{Error, Problem, Problems};
+use serde::Serialize;
+
+/// The media type of every error.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// After a passing trouble, a client may come back after this long.
+const RETRY_SECONDS: u32 = 1;
+
+/// A request that was not carried out, and why.
+#[derive(Debug)]
+pub struct Failure {
+    status: StatusCode,
+    slug: &'static str,
+    detail: String,
+    errors: Vec<Problem>,
+    retry_after: Option<u32>,
+}
+
+/// What handlers answer.
+pub type Answer<T> = Result<T, Failure>;
+
+/// The body of a problem.
+#[derive(Serialize)]
+struct Body<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    errors: &'a [Problem],
+}
+
+impl Failure {
+    /// A problem of a kind, told in a sentence.
+    pub fn new(status: StatusCode, slug: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, slug, detail: detail.into(), errors: Vec::new(), retry_after: None }
+    }
+
+    /// 400: the body is not what its type says.
+    pub fn malformed(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed", detail)
+    }
+
+    /// 401: no key, or one that does not work.
+    pub fn unauthenticated(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+    }
+
+    /// 403: a key that may not do this.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// 404: not there, or not this tenant's.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
+    /// 409: not in this state.
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", detail)
+    }
+
+    /// 413: more than is taken in one go.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+    }
+
+    /// 422: JSON with wrong types or values, all of them.
+    pub fn invalid(problems: Problems) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-content", summary(&problems.0)).with(problems)
+    }
+
+    /// 500: our own mistake. The log knows more.
+    pub fn internal() -> Self {
+        let said = "something went wrong on our side; the log has it under this answer's x-request-id";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", said)
+    }
+
+    /// Its status.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// With the places in the input that are wrong.
+    #[must_use]
+    pub fn with(mut self, problems: Problems) -> Self {
+        self.errors = problems.0;
+        self
+    }
+
+    /// With a hint when to come back.
+    #[must_use]
+    pub const fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+/// The first problem in words; the list has them all.
+fn summary(problems: &[Problem]) -> String {
+    let first = Problems(problems.iter().take(1).cloned().collect());
+    match problems.len() {
+        0 | 1 => first.to_string(),
+        n => format!("{first} (and {} more, see errors)", n - 1),
+    }
+}
+
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        Self::invalid(problems)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid(problems) => Self::invalid(problems),
+            Error::NotFound(said) => Self::not_found(said),
+            Error::Conflict(said) => Self::conflict(said),
+            Error::Unavailable(_) | Error::Unknown(_) => unavailable(&error),
+            other => {
+                tracing::error!(error = %other, "a request failed");
+                Self::internal()
+            }
+        }
+    }
+}
+
+fn unavailable(error: &Error) -> Failure {
+    tracing::warn!(%error, "a request met a database that is not available");
+    let said = match error {
+        Error::Unknown(_) => {
+            "the connection to the database broke while the change was being committed, so it is unknown \
+             whether it happened; repeat the request with the same Idempotency-Key or message ids"
+        }
+        _ => "the database cannot be reached or is too busy right now; nothing was changed, try again soon",
+    };
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", said).retry_after(RETRY_SECONDS)
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let body = Body {
+            r#type: format!("urn:punctual:problem:{}", self.slug),
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            errors: &self.errors,
+        };
+        let text = serde_json::to_string(&body).unwrap_or_default();
+        let kind = HeaderValue::from_static(PROBLEM_JSON);
+        let mut response = (self.status, [(CONTENT_TYPE, kind)], text).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// 405 with the methods that would do.
+pub fn method_not_allowed(allowed: &str) -> Response {
+    let said = format!("this path answers only {allowed}");
+    let failure = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", said);
+    let mut response = failure.into_response();
+    if let Ok(value) = HeaderValue::from_str(allowed) {
+        response.headers_mut().insert(ALLOW, value);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_of_the_engine_has_its_status() {
+        let source = || std::io::Error::other("secret words of the database").into();
+        let cases: [(Error, u16, bool); 7] = [
+            (Error::invalid("topic", "must not be empty"), 422, false),
+            (Error::NotFound("x".into()), 404, false),
+            (Error::Conflict("x".into()), 409, false),
+            (Error::Unavailable(source()), 503, true),
+            (Error::Unknown(source()), 503, true),
+            (Error::Database(source()), 500, false),
+            (Error::Schema("x".into()), 500, false),
+        ];
+        for (error, status, retry) in cases {
+            let name = error.to_string();
+            let failure = Failure::from(error);
+            assert!(!failure.detail.contains("secret"), "{name}");
+            let response = failure.into_response();
+            assert_eq!(response.status().as_u16(), status, "{name}");
+            assert_eq!(response.headers().contains_key(RETRY_AFTER), retry, "{name}");
+            assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_JSON, "{name}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Health for people and load balancers: alive, ready, and the details.
+
+use crate::app::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use punctual::engine::Health;
+use punctual::run::pulse::Beat;
+use punctual::store::census::Census;
+use punctual::{ClockMode, Timestamp};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The details.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    status: &'static str,
+    version: &'static str,
+    clock: &'static str,
+    live: bool,
+    ready: bool,
+    complaints: Vec<String>,
+    database: Database,
+    loops: Vec<Loop>,
+}
+
+/// What the tables say.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Database {
+    kind: &'static str,
+    reachable: bool,
+    error: Option<String>,
+    now: Option<Timestamp>,
+    host_skew_ms: Option<i64>,
+    schema_version: Option<i64>,
+    missing: Vec<String>,
+    open_claims: Option<i64>,
+    stuck_claims: Option<i64>,
+    dead_letters: Option<i64>,
+    oldest_due: Option<Timestamp>,
+}
+
+/// One loop of this process.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Loop {
+    name: &'static str,
+    seconds_since_success: f64,
+    trouble: Option<String>,
+    ticks: u64,
+}
+
+/// `GET /health`: 200 when requests can be served and the loops are alive, else 503.
+pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
+    let health = app.engine.health().await;
+    let (live, ready) = (app.engine.is_live(), health.is_ready());
+    let complaints = health.complaints();
+    let status = match (live && ready, complaints.is_empty()) {
+        (true, true) => "ok",
+        (true, false) => "degraded",
+        (false, _) => "down",
+    };
+    let details = Details {
+        status,
+        version: env!("CARGO_PKG_VERSION"),
+        clock: if app.engine.clock() == ClockMode::Manual { "manual" } else { "system" },
+        live,
+        ready,
+        complaints,
+        database: database(&app, &health),
+        loops: health.loops.into_iter().map(show_loop).collect(),
+    };
+    (code(live && ready), Json(details))
+}
+
+/// `GET /health/live`: whether this process should go on. The database may be away.
+pub async fn live(State(app): State<App>) -> (StatusCode, Json<Value>) {
+    answer(app.engine.is_live())
+}
+
+/// `GET /health/ready`: whether requests should come here.
+pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Value>) {
+    answer(app.engine.health().await.is_ready())
+}
+
+fn answer(well: bool) -> (StatusCode, Json<Value>) {
+    (code(well), Json(json!({"status": if well { "ok" } else { "down" }})))
+}
+
+const fn code(well: bool) -> StatusCode {
+    if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+fn database(app: &App, health: &Health) -> Database {
+    let kind = app.engine.store().dialect().name();
+    let census = health.database.as_ref().ok();
+    Database {
+        kind,
+        reachable: census.is_some(),
+        error: health.database.as_ref().err().cloned(),
+        now: census.map(|c| c.now),
+        host_skew_ms: census.map(|c| c.host_skew_us / 1_000),
+        schema_version: census.map(|c| c.schema_version),
+        missing: census.map(|c: &Census| c.missing.clone()).unwrap_or_default(),
+        open_claims: census.map(|c| c.open_claims),
+        stuck_claims: census.map(|c| c.stuck_claims),
+        dead_letters: census.map(|c| c.dead_letters),
+        oldest_due: census.and_then(|c| c.oldest_due),
+    }
+}
+
+fn show_loop(beat: Beat) -> Loop {
+    Loop {
+        name: beat.name,
+        seconds_since_success: beat.since_success.as_secs_f64(),
+        trouble: beat.trouble,
+        ticks: beat.ticks,
+    }
+}

@@ -1,0 +1,272 @@
+//! What comes in: a bounded body, read as JSON, and a reader that finds every problem.
+//!
+//! 400 is for what is not JSON, 413 for what is too large; wrong types and values are 422,
+//! all of them at once, each with its path.
+
+use super::error::Failure;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use punctual::rules::duration;
+use punctual::rules::message::check_name;
+use punctual::{Problems, Timestamp};
+use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// One request's body: a full batch of small events, or a few payloads of the largest size.
+pub const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// A body that has not arrived after this long is given up.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A body with its media type, not yet understood: ids are checked first.
+#[derive(Debug)]
+pub struct Input {
+    /// The text.
+    pub bytes: Bytes,
+    /// The media type in lower case, without parameters.
+    pub media_type: String,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Input {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        let media_type = media_type(request.headers());
+        Ok(Self { bytes: read(request.into_body()).await?, media_type })
+    }
+}
+
+/// Reads a body within its limits of size and time.
+pub async fn read(body: Body) -> Result<Bytes, Failure> {
+    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
+        Err(_) => Err(Failure::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            "the body did not arrive within 30 seconds",
+        )),
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_length(&error) => {
+            let most = BODY_BYTES_MAX / (1024 * 1024);
+            Err(Failure::too_large(format!("a request may have at most {most} MiB")))
+        }
+        Ok(Err(_)) => Err(Failure::malformed("the body broke off before its end")),
+    }
+}
+
+fn is_length(error: &axum::Error) -> bool {
+    error.to_string().contains("length limit")
+}
+
+fn media_type(headers: &HeaderMap) -> String {
+    let text = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+impl Input {
+    /// The body as a JSON object.
+    ///
+    /// # Errors
+    /// 400 when it is not JSON, 422 when it is not an object.
+    pub fn object(&self) -> Result<Map<String, Value>, Failure> {
+        match serde_json::from_slice(&self.bytes).map_err(|e| not_json(&e))? {
+            Value::Object(map) => Ok(map),
+            other => {
+                Err(punctual::Error::invalid("", format!("must be an object, not {}", name(&other))).into())
+            }
+        }
+    }
+
+    /// The body as a JSON object; nothing at all stands for an empty one.
+    ///
+    /// # Errors
+    /// As [`Input::object`].
+    pub fn object_or_nothing(&self) -> Result<Map<String, Value>, Failure> {
+        if self.bytes.trim_ascii().is_empty() { Ok(Map::new()) } else { self.object() }
+    }
+}
+
+/// 400, with the place.
+pub fn not_json(error: &serde_json::Error) -> Failure {
+    Failure::malformed(format!("the body is not JSON: {error}"))
+}
+
+/// What a value is, with its article.
+pub const fn name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A number without a fraction; `51.0` is one, as JSON Schema sees it.
+fn whole_number(value: &Value) -> Option<u64> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within its range")]
+    let rounded = |n: f64| (n.fract() == 0.0 && (0.0..1e15).contains(&n)).then_some(n as u64);
+    value.as_u64().or_else(|| value.as_f64().and_then(rounded))
+}
+
+/// Reads the fields of an object and gathers what is wrong with them. A field that is null
+/// is a field left out.
+#[derive(Debug)]
+pub struct Fields<'a, 'p> {
+    map: &'a Map<String, Value>,
+    at: String,
+    problems: &'p mut Problems,
+}
+
+impl<'a, 'p> Fields<'a, 'p> {
+    /// A reader of `map`, which stands at the path `at`.
+    pub fn new(map: &'a Map<String, Value>, at: impl Into<String>, problems: &'p mut Problems) -> Self {
+        Self { map, at: at.into(), problems }
+    }
+
+    /// The path of a field.
+    pub fn path(&self, name: &str) -> String {
+        if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
+    }
+
+    /// Notes a problem with a field.
+    pub fn wrong(&mut self, name: &str, message: impl Into<String>) {
+        let path = self.path(name);
+        self.problems.push(path, message);
+    }
+
+    /// The value of a field, if it is there.
+    pub fn value(&self, name: &str) -> Option<&'a Value> {
+        self.map.get(name).filter(|v| !v.is_null())
+    }
+
+    fn read<T>(&mut self, field: &str, form: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
+        let value = self.value(field)?;
+        let found = read(value);
+        if found.is_none() {
+            self.wrong(field, format!("must be {form}, not {}", name(value)));
+        }
+        found
+    }
+
+    /// A string.
+    pub fn text(&mut self, field: &str) -> Option<String> {
+        self.read(field, "a string", |v| v.as_str().map(str::to_owned))
+    }
+
+    /// A string that must be there.
+    pub fn need_text(&mut self, field: &str) -> String {
+        self.need(field);
+        self.text(field).unwrap_or_default()
+    }
+
+    /// A name that must be there: not empty, not long, nothing invisible in it.
+    pub fn need_name(&mut self, field: &str) -> String {
+        let text = self.need_text(field);
+        let path = self.path(field);
+        if self.value(field).is_some_and(Value::is_string) {
+            check_name(&text, &path, self.problems);
+        }
+        text
+    }
+
+    /// A string, or a whole number as its digits: ids are written either way.
+    pub fn id_text(&mut self, field: &str) -> Option<String> {
+        self.read(field, "a string or a whole number", |v| match v {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(n) if n.is_i64() => Some(n.to_string()),
+            _ => whole_number(v).map(|n| n.to_string()),
+        })
+    }
+
+    /// Notes when a field is not there.
+    pub fn need(&mut self, field: &str) {
+        if self.value(field).is_none() {
+            self.wrong(field, "is missing");
+        }
+    }
+
+    /// True or false.
+    pub fn flag(&mut self, field: &str) -> Option<bool> {
+        self.read(field, "true or false", Value::as_bool)
+    }
+
+    /// An object.
+    pub fn object(&mut self, field: &str) -> Option<&'a Map<String, Value>> {
+        self.read(field, "an object", Value::as_object)
+    }
+
+    /// A list.
+    pub fn list(&mut self, field: &str) -> Option<&'a Vec<Value>> {
+        self.read(field, "a list", Value::as_array)
+    }
+
+    /// A whole number within a range.
+    pub fn whole(&mut self, field: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = self.value(field)?;
+        let found = whole_number(value).filter(|n| range.contains(n));
+        if found.is_none() {
+            let (least, most) = (range.start(), range.end());
+            self.wrong(field, format!("must be a whole number from {least} to {most}"));
+        }
+        found
+    }
+
+    /// A moment.
+    pub fn time(&mut self, field: &str) -> Option<Timestamp> {
+        let text = self.text(field)?;
+        Timestamp::parse(&text).map_err(|said| self.wrong(field, said)).ok()
+    }
+
+    /// A length of time.
+    pub fn duration(&mut self, field: &str) -> Option<Duration> {
+        let text = self.read(field, "a duration such as \"30s\"", Value::as_str)?;
+        duration::parse(text).map_err(|said| self.wrong(field, said)).ok()
+    }
+
+    /// Names that are there and should not be.
+    pub fn unknown(&self, known: &[&str]) -> Vec<String> {
+        self.map.keys().filter(|name| !known.contains(&name.as_str())).cloned().collect()
+    }
+
+    /// Notes every field that nobody knows: it may be a slip in one that matters.
+    pub fn only(&mut self, known: &[&str]) {
+        for name in self.unknown(known) {
+            self.wrong(&name, format!("is not a field here; known are {}", known.join(", ")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_wrong_field_is_named_with_its_path() {
+        let body = json!({"a": 1, "b": "soon", "c": -1, "d": "x", "e": [], "f": "12", "z": 0});
+        let mut problems = Problems::default();
+        let mut fields = Fields::new(body.as_object().unwrap(), "items[2]", &mut problems);
+        assert_eq!(fields.text("a"), None);
+        assert_eq!(fields.time("b"), None);
+        assert_eq!(fields.whole("c", 1..=9), None);
+        assert_eq!(fields.flag("d"), None);
+        assert_eq!(fields.object("e"), None);
+        assert_eq!(fields.duration("f"), None);
+        assert_eq!(fields.need_text("g"), "");
+        fields.only(&["a", "b", "c", "d", "e", "f", "g"]);
+        let paths: Vec<&str> = problems.0.iter().map(|p| p.path.as_str()).collect();
+        assert_eq!(paths, ["a", "b", "c", "d", "e", "f", "g", "z"].map(|n| format!("items[2].{n}")));
+    }
+
+    #[test]
+    fn null_is_a_field_left_out() {
+        let body = json!({"a": null});
+        let mut problems = Problems::default();
+        let mut fields = Fields::new(body.as_object().unwrap(), "", &mut problems);
+        assert_eq!((fields.text("a"), fields.flag("a")), (None, None));
+        assert_eq!(problems, Problems::default());
+    }
+}

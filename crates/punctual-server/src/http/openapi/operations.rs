@@ -1,0 +1,100 @@
+//! What each route is for, what it takes and what it gives. A test holds this list and the
+//! route table together.
+
+/// The description of one route.
+#[derive(Debug)]
+pub struct Operation {
+    /// The route, as the table names it.
+    pub route: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// Parameters of the query, by their name among the components.
+    pub query: &'static [&'static str],
+    /// The schema of the body.
+    pub takes: Option<&'static str>,
+    /// Whether there must be a body.
+    pub body_needed: bool,
+    /// The status and schema of a good answer: a name, `Name[]` for a list, a media type,
+    /// or nothing.
+    pub gives: (u16, &'static str),
+}
+
+const fn op(route: &'static str, summary: &'static str, gives: (u16, &'static str)) -> Operation {
+    Operation { route, summary, query: &[], takes: None, body_needed: false, gives }
+}
+
+impl Operation {
+    const fn takes(mut self, schema: &'static str) -> Self {
+        self.takes = Some(schema);
+        self.body_needed = true;
+        self
+    }
+
+    const fn may_take(mut self, schema: &'static str) -> Self {
+        self.takes = Some(schema);
+        self
+    }
+
+    const fn query(mut self, names: &'static [&'static str]) -> Self {
+        self.query = names;
+        self
+    }
+}
+
+/// The parameters of every list.
+const LIST: &[&str] = &["Limit", "Cursor"];
+
+/// One for every route.
+#[rustfmt::skip]
+pub const OPERATIONS: &[Operation] = &[
+    op("POST /api/events", "Publish one event, a list of them, or CloudEvents", (202, "Published"))
+        .takes("Events"),
+    op("GET /api/events/{id}", "One message", (200, "Message")),
+
+    op("GET /api/queues", "All queues, with what waits in them", (200, "Queue[]")).query(LIST),
+    op("GET /api/queues/{topic}", "One queue", (200, "Queue")),
+    op("PUT /api/queues/{topic}", "Declare a queue, or change its settings", (200, "Queue"))
+        .takes("QueueSettings"),
+    op("POST /api/queues/{topic}/pause", "Stop handing out work of a queue", (200, "Queue")),
+    op("POST /api/queues/{topic}/resume", "Hand out work again", (200, "Queue")),
+    op("POST /api/queues/{topic}/claim", "Take due work, with a lease", (200, "Claimed")).takes("Claim"),
+    op("POST /api/queues/{topic}/ack", "Items are done", (200, "Settled")).takes("Settle"),
+    op("POST /api/queues/{topic}/abandon", "Items go back, to be tried again", (200, "Settled"))
+        .takes("Settle"),
+    op("POST /api/queues/{topic}/fail", "Items will never work out: dead letters", (200, "Settled"))
+        .takes("Settle"),
+    op("POST /api/queues/{topic}/extend", "Hold claims for longer", (200, "Settled")).takes("Extend"),
+    op("POST /api/queues/{topic}/{subscription}/claim", "Take due work of a subscription", (200, "Claimed"))
+        .takes("Claim"),
+    op("POST /api/queues/{topic}/{subscription}/ack", "Items are done", (200, "Settled")).takes("Settle"),
+    op("POST /api/queues/{topic}/{subscription}/abandon", "Items go back", (200, "Settled")).takes("Settle"),
+    op("POST /api/queues/{topic}/{subscription}/fail", "Items become dead letters", (200, "Settled"))
+        .takes("Settle"),
+    op("POST /api/queues/{topic}/{subscription}/extend", "Hold claims for longer", (200, "Settled"))
+        .takes("Extend"),
+
+    op("GET /api/dead-letters", "Dead letters, oldest first", (200, "DeadLetter[]"))
+        .query(&["Topic", "Subscription", "Limit", "Cursor"]),
+    op("GET /api/dead-letters/{id}", "One dead letter, with every attempt", (200, "DeadLetter")),
+    op("POST /api/dead-letters/replay", "Put dead letters back to work", (200, "Moved")).takes("Which"),
+    op("POST /api/dead-letters/purge", "Delete dead letters for good", (200, "Moved")).takes("Which"),
+
+    op("POST /api/tenants", "Make a tenant", (201, "Tenant")).takes("NewTenant"),
+    op("GET /api/tenants", "All tenants", (200, "Tenant[]")).query(LIST),
+    op("POST /api/keys", "Make a key; its secret is shown once", (201, "NewKeyShown")).takes("NewKey"),
+    op("GET /api/keys", "The tenant's keys, without their secrets", (200, "Key[]")).query(LIST),
+    op("DELETE /api/keys/{id}", "Revoke a key; it stops working within a second", (204, "")),
+
+    op("POST /api/scheduler/tick", "Do everything that is due (manual clock)", (200, "Ticked"))
+        .may_take("Tick"),
+    op("GET /dev/clock", "The manual clock", (200, "Clock")),
+    op("POST /dev/clock", "Move the manual clock, doing what becomes due on the way", (200, "Clock"))
+        .takes("Travel"),
+
+    op("GET /health", "Health with its details; 503 when something is down", (200, "Health")),
+    op("GET /health/live", "Whether this process should go on", (200, "Status")),
+    op("GET /health/ready", "Whether requests should come here", (200, "Status")),
+    op("GET /metrics", "Metrics for Prometheus", (200, "text/plain")),
+    op("GET /openapi.json", "This document", (200, "OpenApi")),
+    op("GET /docs", "The operations on one page", (200, "text/html")),
+];

@@ -1,0 +1,144 @@
+//! Lists: `limit` and an opaque `cursor` in, `{items, nextCursor}` out.
+
+use super::error::Failure;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use punctual::Problems;
+use punctual::base::limits;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A list, or the part of it that was asked for.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct List<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Where the next part begins; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// The query of a list.
+#[derive(Debug)]
+pub struct Page {
+    /// How many items at most.
+    pub limit: usize,
+    after: Option<String>,
+    filters: BTreeMap<String, String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Page {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let query = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let Query(pairs) = query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
+        Self::of(pairs.into_iter().collect())
+    }
+}
+
+impl Page {
+    fn of(mut query: BTreeMap<String, String>) -> Result<Self, Failure> {
+        let mut problems = Problems::default();
+        let limit = query.remove("limit").map_or(Some(limits::LIST_ITEMS_DEFAULT), |text| limit(&text));
+        if limit.is_none() {
+            problems.push("limit", format!("must be a whole number from 1 to {}", limits::LIST_ITEMS_MAX));
+        }
+        let cursor = query.remove("cursor").filter(|text| !text.is_empty());
+        let after = cursor.as_deref().and_then(decode);
+        if cursor.is_some() && after.is_none() {
+            problems.push("cursor", "is not a cursor that a list handed out");
+        }
+        problems.into_result()?;
+        let limit = limit.unwrap_or(limits::LIST_ITEMS_DEFAULT);
+        Ok(Self { limit, after, filters: query })
+    }
+
+    /// Another parameter of the query, unless it is empty.
+    pub fn filter(&self, name: &str) -> Option<&str> {
+        self.filters.get(name).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// What the last part ended with.
+    pub fn after(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
+    /// The id that the last part ended with; 0 at the beginning.
+    ///
+    /// # Errors
+    /// 422 when the cursor is another list's.
+    pub fn after_id(&self) -> Result<i64, Failure> {
+        let Some(text) = self.after() else {
+            return Ok(0);
+        };
+        text.parse().map_err(|_| {
+            punctual::Error::invalid("cursor", "is not a cursor that this list handed out").into()
+        })
+    }
+
+    /// Makes the answer of what was read: up to `limit + 1` items, the last of which only
+    /// shows that there is more.
+    pub fn list<T>(&self, mut items: Vec<T>, place: impl Fn(&T) -> String) -> List<T> {
+        let more = items.len() > self.limit;
+        items.truncate(self.limit);
+        let last = items.last().filter(|_| more);
+        let next_cursor = last.map(|item| encode(&place(item)));
+        List { items, next_cursor }
+    }
+}
+
+fn limit(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|n| (1..=limits::LIST_ITEMS_MAX).contains(n))
+}
+
+fn encode(place: &str) -> String {
+    place.bytes().fold(String::with_capacity(2 * place.len()), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+fn decode(cursor: &str) -> Option<String> {
+    if !cursor.len().is_multiple_of(2) || !cursor.is_ascii() {
+        return None;
+    }
+    let byte = |n: usize| u8::from_str_radix(&cursor[n..n + 2], 16).ok();
+    let bytes: Option<Vec<u8>> = (0..cursor.len()).step_by(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(query: &[(&str, &str)]) -> Result<Page, Failure> {
+        Page::of(query.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn a_cursor_leads_to_where_the_list_ended() {
+        let first = page(&[("limit", "2")]).unwrap().list(vec![1, 2, 3], ToString::to_string);
+        assert_eq!(first.items, [1, 2]);
+        let next = page(&[("cursor", &first.next_cursor.unwrap())]).unwrap();
+        assert_eq!(next.after_id().unwrap(), 2);
+        assert_eq!(page(&[]).unwrap().list(vec![1], ToString::to_string).next_cursor, None);
+    }
+
+    #[test]
+    fn wrong_limits_and_cursors_are_refused() {
+        for query in [
+            ("limit", "0"),
+            ("limit", "1001"),
+            ("limit", "x"),
+            ("cursor", "x"),
+            ("cursor", "ü"),
+            ("cursor", "abc"),
+        ] {
+            assert!(page(&[query]).is_err(), "{query:?}");
+        }
+        assert_eq!(page(&[("limit", "1000")]).unwrap().limit, 1_000);
+        assert_eq!(page(&[]).unwrap().limit, 100);
+    }
+}

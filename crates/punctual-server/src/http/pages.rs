@@ -1,0 +1,85 @@
+//! The status page: what waits, what is late, what died, and whether the loops are well.
+//!
+//! Rendered here, without a framework; a small script fetches it again, and without scripts
+//! the browser does. It is open on a private listener and in the demo; elsewhere it wants a
+//! key of the role `ops`, as a bearer or as the password a browser asks for.
+
+mod basic;
+mod counters;
+mod html;
+mod sight;
+mod status;
+
+use crate::app::App;
+use crate::auth::Guard;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use punctual::store::keys::Role;
+use sight::Sight;
+
+/// Only our own style and script, and nobody may put the page into a frame.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+    img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const STYLE: &str = include_str!("pages/status.css");
+const SCRIPT: &str = include_str!("pages/status.js");
+
+/// The pages.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .route("/", get(status_page))
+        .route("/status.css", get(style))
+        .route("/status.js", get(script))
+}
+
+async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
+    if !may_look(&app, &headers).await {
+        let mut refused = page(StatusCode::UNAUTHORIZED, html::refusal());
+        let ask = HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
+        return refused;
+    }
+    match Sight::take(&app).await {
+        Ok(sight) => page(StatusCode::OK, status::render(&sight)),
+        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, html::trouble(&error.to_string())),
+    }
+}
+
+async fn may_look(app: &App, headers: &HeaderMap) -> bool {
+    if app.settings.demo || !app.settings.guard_ops {
+        return true;
+    }
+    let headers = basic::as_bearer(headers);
+    let caller = Guard::new(app.clone()).caller(&headers).await;
+    caller.is_ok_and(|caller| caller.role >= Role::Ops)
+}
+
+fn page(status: StatusCode, body: String) -> Response {
+    let head = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, head, body).into_response()
+}
+
+async fn style() -> Response {
+    asset("text/css; charset=utf-8", STYLE)
+}
+
+async fn script() -> Response {
+    asset("text/javascript; charset=utf-8", SCRIPT)
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    let head = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (head, text).into_response()
+}

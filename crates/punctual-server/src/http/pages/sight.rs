@@ -1,0 +1,78 @@
+//! Everything the status page shows, looked at once.
+
+use super::counters;
+use crate::app::{App, Role};
+use punctual::engine::Health;
+use punctual::store::dead_letters::{DeadLetter, Which};
+use punctual::store::queues::QueueState;
+use punctual::{ClockMode, Result, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Tenants whose queues are shown.
+const TENANTS_MAX: usize = 50;
+/// Dead letters that are looked at, to find the latest.
+const LETTERS_LOOKED_AT: usize = 200;
+/// Dead letters that are shown.
+const LETTERS_SHOWN: usize = 10;
+
+/// What the page shows.
+#[derive(Debug)]
+pub(super) struct Sight {
+    /// The authority's time.
+    pub now: Timestamp,
+    /// How long this process has run.
+    pub uptime: Duration,
+    /// Whose hand moves time.
+    pub clock: ClockMode,
+    /// What this process does.
+    pub role: Role,
+    /// The database's name for people.
+    pub database: &'static str,
+    /// Whether this is the demo.
+    pub demo: bool,
+    /// The engine's health.
+    pub health: Health,
+    /// Queues with their tenant's slug.
+    pub queues: Vec<(String, QueueState)>,
+    /// Whether there is more than one tenant.
+    pub many_tenants: bool,
+    /// The latest dead letters, the newest first, with their tenant's slug.
+    pub letters: Vec<(String, DeadLetter)>,
+    /// Counters since the start.
+    pub counters: BTreeMap<String, f64>,
+}
+
+impl Sight {
+    /// Looks.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub(super) async fn take(app: &App) -> Result<Self> {
+        let store = app.engine.store();
+        let tenants = store.tenants(0, TENANTS_MAX).await?;
+        let (mut queues, mut letters) = (Vec::new(), Vec::new());
+        for row in &tenants {
+            let slug = || row.slug.clone();
+            queues.extend(store.queues(row.tenant).await?.into_iter().map(|queue| (slug(), queue)));
+            let dead = store.dead_letters(row.tenant, Which::default(), LETTERS_LOOKED_AT).await?;
+            letters.extend(dead.into_iter().map(|letter| (slug(), letter)));
+        }
+        letters.sort_by_key(|(_, letter)| std::cmp::Reverse(letter.died_at));
+        letters.truncate(LETTERS_SHOWN);
+        let metrics = app.settings.metrics.as_ref().map(|m| m.render()).unwrap_or_default();
+        Ok(Self {
+            now: store.now().await?,
+            uptime: app.settings.started.0.elapsed(),
+            clock: app.engine.clock(),
+            role: app.settings.role,
+            database: store.dialect().name(),
+            demo: app.settings.demo,
+            health: app.engine.health().await,
+            queues,
+            many_tenants: tenants.len() > 1,
+            letters,
+            counters: counters::since_start(&metrics),
+        })
+    }
+}

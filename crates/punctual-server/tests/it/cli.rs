@@ -1,0 +1,7 @@
+//! The command line, by running the binary: what it prints, and the code it ends with.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
+
+mod commands;
+mod process;
+mod serving;

@@ -1,0 +1,199 @@
+//! Commands that work on the database.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
+
+use super::process::{Place, Run};
+use punctual::{Engine, HandlerError, Work};
+use serde_json::json;
+
+/// PLT-24: the schema can be printed, and what is printed is what is applied.
+#[test]
+fn plt_24_the_schema_is_printed_without_touching_anything() {
+    let place = Place::new();
+    for (url, word) in
+        [(place.database(), "punctual_work"), ("postgres://x@127.0.0.1:1/x".into(), "punctual.work")]
+    {
+        let said = place.command(&["migrate", "--print", "--database", &url]).said();
+        assert_eq!((said.code, said.err.as_str()), (0, ""));
+        assert!(said.out.contains(&format!("create table {word}")), "{}", said.out);
+    }
+    assert_eq!(place.run(&["status"]).code, 3, "printing makes no database");
+}
+
+/// PLT-24: any number of instances may migrate at once; a second time changes nothing.
+#[test]
+fn plt_24_migrations_may_run_at_once() {
+    let place = Place::new();
+    let database = place.database();
+    let start = |_| place.command(&["migrate", "--json", "--database", &database]).spawn().unwrap();
+    let all: Vec<_> = (0..6).map(start).collect();
+    let outputs: Vec<_> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    assert!(outputs.iter().all(|o| o.status.success()), "{outputs:?}");
+    let changed = outputs.iter().filter(|o| String::from_utf8_lossy(&o.stdout).contains("\"changed\":true"));
+    assert_eq!(changed.count(), 1, "{outputs:?}");
+    assert_eq!(place.json(&["migrate"])["changed"], json!(false));
+}
+
+#[test]
+fn what_is_emitted_is_seen_in_status() {
+    let place = Place::new();
+    place.json(&["migrate"]);
+    let file = place.file("payload.json", "{\"order\": 7}");
+    let emit = ["emit", "--topic", "orders", "--kind", "order.placed"];
+    let more: [&[&str]; 4] = [
+        &["--payload", "{\"order\":6}"],
+        &["--payload", &format!("@{file}")],
+        &["--key", "k"],
+        &["--delay", "1h"],
+    ];
+    for arguments in more {
+        assert!(place.json(&[&emit, arguments].concat())["id"].is_i64());
+    }
+    let twice = [&emit[..], &["--id", "a-1"]].concat();
+    assert_eq!(place.json(&twice)["duplicate"], json!(false));
+    assert_eq!(place.json(&twice)["duplicate"], json!(true));
+    let status = place.json(&["status"]);
+    assert_eq!(
+        (&status["queues"][0]["topic"], &status["queues"][0]["waiting"]),
+        (&json!("orders"), &json!(5))
+    );
+    assert_eq!(status["queues"][0]["due"], json!(4));
+    let words = place.run(&["status"]).out;
+    assert!(words.contains("queue   waiting  due") && words.contains("orders"), "{words}");
+}
+
+/// PLT-29: what is wrong is said, and nothing is written.
+#[test]
+fn plt_29_a_wrong_message_is_refused() {
+    let place = Place::new();
+    place.json(&["migrate"]);
+    let table: [(&[&str], &str); 5] = [
+        (&["--topic", "a/b", "--kind", "k"], "topic: must not contain `/`"),
+        (&["--topic", "t", "--kind", "k", "--payload", "{no"], "payload: is not JSON"),
+        (
+            &["--topic", "t", "--kind", "k", "--due-at", "tomorrow"],
+            "--due-at: `tomorrow` is not an RFC 3339 time",
+        ),
+        (&["--topic", "t", "--kind", "k", "--delay", "soon"], "--delay: `soon` is not a duration"),
+        (&["--topic", "t", "--kind", "k", "--payload", "@missing"], "--payload: missing cannot be read"),
+    ];
+    for (arguments, sentence) in table {
+        let said = place.run(&[&["emit"], arguments].concat());
+        assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
+        assert!(said.err.contains(sentence), "{said:?}");
+    }
+    assert_eq!(place.json(&["status"])["queues"], json!([]));
+    let said = place.run(&["emit", "--topic", "t", "--kind", "k", "--tenant", "nobody"]);
+    assert_eq!(said.code, 1, "{said:?}");
+}
+
+/// PLT-25: a fresh database is found to be well; one without a schema is not.
+#[test]
+fn plt_25_the_doctor_looks_at_a_fresh_database() {
+    let place = Place::new();
+    assert_eq!(place.run(&["doctor"]).code, 3);
+    let gone = ["doctor", "--database", "postgres://nobody@127.0.0.1:1/nothing"];
+    let said = place.command(&gone).said();
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.out.starts_with("bad   database"), "{said:?}");
+    place.file("test.db", "");
+    let said = place.run(&["doctor"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert!(said.out.contains("bad   schema") && said.out.contains("run `punctual migrate`"), "{said:?}");
+    place.json(&["migrate"]);
+    let checks = place.json(&["doctor"]);
+    assert_eq!(checks["state"], json!("ok"), "{checks}");
+    assert!(checks["checks"].as_array().unwrap().len() >= 7, "{checks}");
+}
+
+#[test]
+fn queues_are_paused_resumed_and_set() {
+    let place = Place::new();
+    place.json(&["migrate"]);
+    assert_eq!(place.json(&["queues", "pause", "orders"])["paused"], json!(true));
+    let set = place.json(&["queues", "set", "orders", "--max-attempts", "3", "--backoff", "5m,1h"]);
+    assert_eq!((&set["maxAttempts"], &set["backoff"]), (&json!(3), &json!(["5m", "1h"])));
+    assert_eq!(set["paused"], json!(true), "what is not named stays");
+    assert_eq!(place.json(&["queues", "resume", "orders"])["paused"], json!(false));
+    let back = place.json(&["queues", "set", "orders", "--max-attempts", "default"]);
+    assert_eq!(back["maxAttempts"], json!(10));
+    assert_eq!(place.run(&["queues", "set", "orders", "--backoff", "soon"]).code, 2);
+    assert_eq!(place.run(&["queues", "set", "orders"]).code, 2);
+}
+
+#[test]
+fn keys_and_tenants_are_made_listed_and_revoked() {
+    let place = Place::new();
+    place.json(&["migrate"]);
+    place.json(&["tenants", "create", "acme", "--time-zone", "Europe/Berlin"]);
+    assert_eq!(place.run(&["tenants", "create", "acme"]).code, 1);
+    assert_eq!(place.run(&["tenants", "create", "Acme!"]).code, 2);
+    assert_eq!(place.json(&["tenants", "list"])["items"].as_array().unwrap().len(), 2);
+    let key =
+        place.json(&["keys", "create", "ci", "--role", "viewer", "--tenant", "acme", "--expires-in", "90d"]);
+    assert!(key["key"].as_str().unwrap().starts_with("pk_"));
+    let listed = place.json(&["keys", "list", "--tenant", "acme"]);
+    assert_eq!(listed["items"][0]["name"], json!("ci"));
+    assert!(listed["items"][0]["key"].is_null(), "a key is shown once");
+    assert_eq!(place.run(&["keys", "create", "x", "--role", "boss"]).code, 2);
+    let id = key["id"].to_string();
+    assert_eq!(place.run(&["keys", "revoke", &id]).code, 1, "another tenant's");
+    assert_eq!(place.json(&["keys", "revoke", &id, "--tenant", "acme"])["revoked"], key["id"]);
+    assert_eq!(place.run(&["keys", "revoke", &id, "--tenant", "acme"]).code, 1);
+}
+
+/// Makes dead letters by handling messages with something that never works.
+fn let_die(place: &Place, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let broken = |_: Work| async { Err(HandlerError::fail("the mailbox does not exist")) };
+    runtime.block_on(async {
+        let engine = Engine::builder(place.database()).handler("mail", broken).open().await.unwrap();
+        for n in 0..count {
+            let message = punctual::NewMessage::new("mail", "mail.sent", n.to_string());
+            engine.enqueue_one(punctual::Tenant::DEFAULT, message).await.unwrap();
+        }
+        assert_eq!(engine.step().await.unwrap().failed, count);
+    });
+}
+
+#[test]
+fn dead_letters_are_listed_shown_replayed_and_purged() {
+    let place = Place::new();
+    let_die(&place, 3);
+    let listed = place.json(&["dead-letters", "list", "--topic", "mail"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 3);
+    assert_eq!(listed["items"][0]["error"], json!("the mailbox does not exist"));
+    let id = listed["items"][0]["id"].to_string();
+    assert_eq!(place.json(&["dead-letters", "show", &id])["attempts"][0]["outcome"], json!("failed"));
+    assert_eq!(place.run(&["dead-letters", "show", "999"]).code, 1);
+
+    // Nobody sits at a terminal here, so nothing happens without --yes, and the count is said.
+    let refused = place.run(&["dead-letters", "replay", "--topic", "mail"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("3 dead letters will be put back to work"), "{refused:?}");
+    assert_eq!(place.run(&["dead-letters", "purge", "--yes"]).code, 2, "say which");
+    let dry = place.json(&["dead-letters", "replay", "--topic", "mail", "--dry-run"]);
+    assert_eq!((&dry["replayed"], &dry["dryRun"]), (&json!(3), &json!(true)));
+    assert_eq!(place.json(&["status"])["deadLetters"], json!(3));
+
+    assert_eq!(place.json(&["dead-letters", "replay", "--ids", &id, "--yes"])["replayed"], json!(1));
+    assert_eq!(place.json(&["dead-letters", "purge", "--all", "--yes"])["purged"], json!(2));
+    let status = place.json(&["status"]);
+    assert_eq!((&status["deadLetters"], &status["queues"][0]["due"]), (&json!(0), &json!(1)));
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_also_in_json() {
+    let place = Place::new();
+    for arguments in
+        [&["emit"][..], &["nonsense"], &["serve", "--role", "boss"], &["bench", "queue", "--rounds", "0"]]
+    {
+        let said = place.command(arguments).said();
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{arguments:?}: {said:?}");
+        let said = place.command(&[arguments, &["--json"]].concat()).said();
+        let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
+        assert_eq!((said.code, &error["error"]["code"]), (2, &json!(2)), "{arguments:?}");
+    }
+    assert_eq!(place.command(&["--help"]).said().code, 0);
+    assert!(place.command(&["--help"]).said().out.contains("Exit codes:"));
+}

@@ -1,0 +1,278 @@
+//! `serve` and `demo`: starting, refusing, stopping.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
+
+use super::process::{Place, Run};
+use punctual_bench::cluster::{Cluster, Options};
+use punctual_bench::database::Database;
+use std::time::{Duration, Instant};
+
+const FREE_PORT: &str = "127.0.0.1:0";
+
+/// PLT-26: the ready line comes once, and a stop is graceful and quick, by either signal.
+#[test]
+fn plt_26_a_server_says_when_it_is_ready_and_stops_when_told() {
+    for signal in ["-TERM", "-INT"] {
+        let place = Place::new();
+        let serving =
+            place.command(&["serve", "--database", &place.database(), "--listen", FREE_PORT]).serve();
+        assert!(serving.ready.starts_with("punctual is ready on http://127.0.0.1:"), "{}", serving.ready);
+        assert_eq!(serving.get("/health/live", "").0, 200);
+        assert_eq!(serving.get("/", "").0, 200);
+        let begun = Instant::now();
+        let (status, rest, err) = serving.stop(signal);
+        assert_eq!((status.code(), rest.as_str()), (Some(0), ""), "{err}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
+
+/// PLT-26: what was accepted before the stop is there after it.
+#[test]
+fn plt_26_a_stop_loses_nothing() {
+    let place = Place::new();
+    let serve = ["serve", "--database", &place.database(), "--listen", FREE_PORT];
+    let serving = place.command(&serve).serve();
+    for n in 0..20 {
+        place.json(&["emit", "--topic", "orders", "--kind", "order.placed", "--payload", &n.to_string()]);
+    }
+    assert!(serving.stop("-TERM").0.success());
+    assert_eq!(place.json(&["status"])["queues"][0]["waiting"], 20);
+    assert!(place.command(&serve).serve().stop("-TERM").0.success());
+    assert_eq!(place.json(&["status"])["queues"][0]["waiting"], 20);
+}
+
+/// PRD-9, PRD-15: what cannot work is refused in one sentence, with a code that tells why.
+#[test]
+fn what_cannot_be_served_is_refused_in_one_sentence() {
+    let place = Place::new();
+    let typo = place.file("typo.toml", "databse = \"sqlite:x.db\"\n");
+    let wrong = place.file("wrong.toml", "# a comment\nrole = \"boss\"\n");
+    let broken = place.file("broken.toml", "listen =\n");
+    let not_a_database = format!("sqlite:{}", place.file("text.db", &"this is no database ".repeat(100)));
+    let gone = "postgres://nobody@127.0.0.1:1/nothing";
+    let table: [(&[&str], i32, &str); 12] = [
+        (&["--database", "mysql://x"], 2, "begins with `mysql:` is not supported"),
+        (&["--database", "sqlite:"], 2, "needs a path"),
+        (&["--database", "sqlite:/no/such/folder/x.db"], 2, "cannot open the SQLite database"),
+        (&["--database", &not_a_database], 2, "cannot open the SQLite database"),
+        (&["--database", gone], 3, "the database is not available"),
+        (&["--listen", "nowhere"], 2, "`nowhere` is not an address"),
+        (&["--listen", "192.0.2.1:0"], 1, "this machine does not have that address"),
+        (&["--stop-limit", "soon"], 2, "stop_limit: `soon` is not a duration"),
+        (&["--config", "missing.toml"], 2, "cannot be read"),
+        (&["--config", &typo], 2, "`databse` is not a setting; did you mean `database`?"),
+        (&["--config", &wrong], 2, "line 2: unknown variant `boss`"),
+        (&["--config", &broken], 2, "line 1:"),
+    ];
+    for (arguments, code, sentence) in table {
+        let mut all = vec!["serve"];
+        all.extend(arguments);
+        if !arguments.contains(&"--listen") {
+            all.extend(["--listen", FREE_PORT]);
+        }
+        let said = place.command(&all).said();
+        assert_eq!(said.code, code, "{arguments:?}: {said:?}");
+        assert!(said.err.contains(sentence), "{arguments:?}: {said:?}");
+        assert_eq!((said.err.lines().count(), said.out.as_str()), (1, ""), "{said:?}");
+    }
+}
+
+#[test]
+fn a_short_root_key_is_refused_and_not_repeated() {
+    let place = Place::new();
+    let said = place.command(&["serve", "--listen", FREE_PORT]).env("PUNCTUAL_ROOT_KEY", "secret").said();
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("PUNCTUAL_ROOT_KEY has 6 characters, but needs at least 32"), "{said:?}");
+    assert!(!said.err.contains("secret"), "{said:?}");
+}
+
+#[test]
+fn a_taken_port_is_refused_before_the_database_is_touched() {
+    let place = Place::new();
+    let first = place.command(&["serve", "--database", &place.database(), "--listen", FREE_PORT]).serve();
+    let address = first.address();
+    let other = ["serve", "--database", "sqlite:other.db", "--listen", &address, "--json"];
+    let said = place.command(&other).said();
+    assert_eq!(said.code, 1, "{said:?}");
+    let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains("another program listens there"), "{message}");
+    assert_eq!(place.command(&["status", "--database", "sqlite:other.db"]).said().code, 3);
+}
+
+/// PLT-24: a database with a newer schema is refused by every command that would use it.
+#[test]
+fn plt_24_a_newer_schema_is_refused() {
+    let cluster = std::sync::Arc::new(Cluster::start(&Options::fast()).unwrap());
+    let place = Place::new();
+    let url = cluster.url("postgres");
+    assert_eq!(place.command(&["migrate", "--database", &url]).said().code, 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Database::new(&cluster, "postgres").connect().await.unwrap();
+        let newer = "insert into punctual.migration values (999, 'later', '', 0)";
+        client.batch_execute(newer).await.unwrap();
+    });
+    for command in [&["serve", "--listen", FREE_PORT][..], &["migrate"], &["status"], &["doctor"]] {
+        let said = place.command(&[command, &["--database", &url]].concat()).said();
+        assert_eq!(said.code, 4, "{command:?}: {said:?}");
+        let all = said.out + &said.err;
+        assert!(all.contains("use a newer punctual"), "{command:?}: {all}");
+    }
+}
+
+/// PLT-24: without migration at start there must be a schema.
+#[test]
+fn plt_24_a_schema_that_does_not_fit_is_refused() {
+    let place = Place::new();
+    let database = place.database();
+    let said = place
+        .command(&["serve", "--database", &database, "--listen", FREE_PORT, "--migrate", "false"])
+        .said();
+    assert_eq!(said.code, 4, "{said:?}");
+    assert!(said.err.contains("run `punctual migrate`"), "{said:?}");
+}
+
+/// A flag goes before the environment, that before the file.
+#[test]
+fn prd_9_flags_go_before_environment_before_file() {
+    let place = Place::new();
+    let text = "role = \"worker\"\nclock = \"manual\"\nlisten = \"127.0.0.1:0\"\n";
+    let file = place.file("punctual.toml", text);
+    let start = |arguments: &[&str], role: Option<&str>| {
+        let mut command = place.command(&[&["serve", "--config", &file], arguments].concat());
+        command.env("PUNCTUAL_DATABASE", "sqlite::memory:");
+        role.map(|role| command.env("PUNCTUAL_ROLE", role));
+        command.serve()
+    };
+    assert!(start(&[], None).ready.contains("role worker, manual clock"));
+    assert!(start(&[], Some("api")).ready.contains("role api, manual clock"));
+    assert!(start(&["--role", "all"], Some("api")).ready.contains("role all, manual clock"));
+}
+
+/// A database that ran on a manual clock goes on with the system's only when told.
+#[test]
+fn a_manual_clock_is_left_only_when_told() {
+    let place = Place::new();
+    let database = place.database();
+    let serve = |more: &[&str]| {
+        place.command(&[&["serve", "--database", &database, "--listen", FREE_PORT], more].concat())
+    };
+    serve(&["--clock", "manual"]).serve().stop("-TERM");
+    let said = serve(&[]).said();
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("--leave-manual-clock"), "{said:?}");
+    // Commands go by the clock that is there.
+    assert_eq!(place.run(&["emit", "--topic", "t", "--kind", "k"]).code, 0);
+    assert!(serve(&["--leave-manual-clock"]).serve().stop("-TERM").0.success());
+}
+
+/// PLT-27: a worker answers operators only.
+#[test]
+fn plt_27_a_worker_serves_no_api() {
+    let place = Place::new();
+    let key = "k".repeat(40);
+    let bearer = format!("authorization: Bearer {key}\r\n");
+    for (role, status) in [("worker", 404), ("api", 200), ("all", 200)] {
+        let mut command =
+            place.command(&["serve", "--database", "sqlite::memory:", "--listen", FREE_PORT, "--role", role]);
+        let serving = command.env("PUNCTUAL_ROOT_KEY", &key).serve();
+        assert_eq!(serving.get("/api/queues", &bearer).0, status, "{role}");
+        assert_eq!(serving.get("/health/live", "").0, 200, "{role}");
+    }
+}
+
+/// PLT-24, PLT-27: any number of instances start at once on one new PostgreSQL database,
+/// see the same queues, and end well.
+#[test]
+fn plt_27_many_instances_share_one_postgres() {
+    let cluster = Cluster::start(&Options::fast()).unwrap();
+    let place = Place::new();
+    let url = cluster.url("postgres");
+    let start = |role: &str| {
+        place
+            .command(&[
+                "serve",
+                "--database",
+                &url,
+                "--listen",
+                FREE_PORT,
+                "--role",
+                role,
+                "--stop-limit",
+                "2s",
+            ])
+            .spawn()
+            .unwrap()
+    };
+    // All at once, before any of them can have finished with the schema.
+    let mut starting: Vec<_> = ["all", "api", "worker", "worker"].map(start).into();
+    let ready = starting.iter_mut().map(|child| {
+        use std::io::BufRead;
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        line
+    });
+    let ready: Vec<String> = ready.collect();
+    assert!(ready.iter().all(|line| line.contains("PostgreSQL")), "{ready:?}");
+    let emit = ["emit", "--topic", "orders", "--kind", "k", "--database", &url, "--json"];
+    assert_eq!(place.command(&emit).said().code, 0);
+    let status = place.command(&["status", "--json", "--database", &url]).said();
+    assert!(status.out.contains("\"waiting\":1"), "{status:?}");
+    assert_eq!(place.command(&["doctor", "--database", &url]).said().code, 0);
+    for child in &starting {
+        let stopped = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(stopped.unwrap().success());
+    }
+    assert!(starting.iter_mut().all(|child| child.wait().unwrap().success()));
+}
+
+/// PRD-15: the demo shows itself to everybody, so a public address must be asked for.
+#[test]
+fn prd_15_the_demo_refuses_a_public_address() {
+    let place = Place::new();
+    let said = place.command(&["demo", "--listen", "0.0.0.0:0"]).said();
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("--allow-public"), "{said:?}");
+}
+
+#[test]
+fn the_demo_works_and_stops() {
+    let place = Place::new();
+    let serving = place.command(&["demo", "--listen", FREE_PORT]).serve();
+    let (status, page) = serving.get("/", "");
+    assert_eq!(status, 200);
+    for part in ["content-security-policy: default-src 'none'", "orders", "invoices", "emails", "All well"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert_eq!(serving.get("/status.css", "").0, 200);
+    assert_eq!(serving.get("/status.js", "").0, 200);
+    let (status, rest, _) = serving.stop("-INT");
+    assert!(status.success());
+    assert!(rest.contains("Root key:     demo_"), "{rest}");
+}
+
+/// PRD-14: where others can reach it, the status page wants a key.
+#[test]
+fn prd_14_the_status_page_of_a_public_listener_wants_a_key() {
+    let place = Place::new();
+    let key = "k".repeat(40);
+    let mut command = place.command(&["serve", "--database", "sqlite::memory:", "--listen", "0.0.0.0:0"]);
+    let serving = command.env("PUNCTUAL_ROOT_KEY", &key).serve();
+    let (status, page) = serving.get("/", "");
+    assert_eq!(status, 401);
+    assert!(page.contains("This page needs a key") && !page.contains("Queues"), "{page}");
+    assert_eq!(serving.get("/", &format!("authorization: Bearer {key}\r\n")).0, 200);
+    // The same as a browser sends it: base64 of `me:kkk…`.
+    let basic = format!("authorization: Basic bWU6{}aw==\r\n", "a2tr".repeat(13));
+    assert_eq!(serving.get("/", &basic).0, 200);
+}
+
+#[test]
+fn a_public_listener_without_keys_is_warned_about() {
+    let place = Place::new();
+    let serving = place.command(&["serve", "--database", "sqlite::memory:", "--listen", "0.0.0.0:0"]).serve();
+    let (status, _, err) = serving.stop("-TERM");
+    assert!(status.success());
+    assert!(err.contains("is a public address, but there is neither a root key"), "{err}");
+}

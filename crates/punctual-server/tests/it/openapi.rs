@@ -1,0 +1,68 @@
+//! The OpenAPI document and the routes say the same.
+
+use crate::world::{Base, World};
+use punctual_server::http::openapi::OPERATIONS;
+use punctual_server::http::table;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+#[tokio::test]
+async fn the_document_lists_every_route_and_no_other() {
+    let world = World::manual(Base::Sqlite).await;
+    let document = world.anybody().sees("/openapi.json").await;
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut described = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            described.insert(format!("{} {path}", method.to_uppercase()));
+        }
+    }
+    let routes: BTreeSet<String> = table().iter().map(|r| r.name.to_owned()).collect();
+    assert_eq!(described, routes);
+    let operations: BTreeSet<String> = OPERATIONS.iter().map(|o| o.route.to_owned()).collect();
+    assert_eq!(operations, routes, "no description without its route");
+    assert_eq!(OPERATIONS.len(), routes.len());
+}
+
+#[tokio::test]
+async fn the_document_holds_together() {
+    let world = World::manual(Base::Sqlite).await;
+    let document = world.anybody().sees("/openapi.json").await;
+    let mut used = BTreeSet::new();
+    references(&document, &mut used);
+    for reference in &used {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+    for name in document["components"]["schemas"].as_object().unwrap().keys() {
+        assert!(used.contains(&format!("#/components/schemas/{name}")), "{name} is used nowhere");
+    }
+    let mut ids = BTreeSet::new();
+    for item in document["paths"].as_object().unwrap().values() {
+        for operation in item.as_object().unwrap().values() {
+            assert!(ids.insert(operation["operationId"].to_string()), "{operation}");
+        }
+    }
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            map.values().for_each(|v| references(v, found));
+        }
+        Value::Array(items) => items.iter().for_each(|v| references(v, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_page_of_operations_needs_nothing_else() {
+    let world = World::manual(Base::Sqlite).await;
+    let page = world.anybody().get("/docs").await;
+    assert_eq!(page.status, 200);
+    for route in table() {
+        assert!(page.text.contains(route.method_and_path().1), "{}", route.name);
+    }
+    assert!(!page.text.contains("://"), "nothing is fetched from elsewhere");
+}

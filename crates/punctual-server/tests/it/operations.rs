@@ -1,0 +1,82 @@
+//! Health, metrics, and what surrounds every request.
+
+use crate::world::{Base, World, publish};
+use serde_json::json;
+
+on_each! { plt_25_health_and_metrics_over_http, every_answer_is_dressed, a_queue_keeps_its_settings }
+
+/// PLT-25: live, ready and details apart from each other, and metrics for all of it.
+async fn plt_25_health_and_metrics_over_http(base: Base) {
+    let world = World::system(base).await;
+    publish(&world.root(), "orders").await;
+    let health = world.anybody().sees("/health").await;
+    assert_eq!((&health["status"], &health["ready"]), (&json!("ok"), &json!(true)), "{health}");
+    assert_eq!(health["database"]["missing"], json!([]));
+    assert_eq!(
+        health["database"]["kind"],
+        match base {
+            Base::Sqlite => "SQLite",
+            Base::Postgres => "PostgreSQL",
+        }
+    );
+    let loops: Vec<&str> =
+        health["loops"].as_array().unwrap().iter().map(|l| l["name"].as_str().unwrap()).collect();
+    assert!(loops.contains(&"reap") && loops.contains(&"prune"), "{loops:?}");
+    assert_eq!(world.anybody().sees("/health/live").await, json!({"status": "ok"}));
+    assert_eq!(world.anybody().sees("/health/ready").await, json!({"status": "ok"}));
+    world.root().sees("/api/queues").await;
+    let metrics = world.anybody().get("/metrics").await;
+    assert!(metrics.header("content-type").starts_with("text/plain"));
+    for line in [
+        "punctual_ready 1",
+        "punctual_live 1",
+        "punctual_dead_letters 0",
+        "punctual_stuck_claims 0",
+        "punctual_loop_in_trouble{loop=\"reap\"} 0",
+        "punctual_queue_waiting{tenant=\"default\",topic=\"orders\",subscription=\"\"} 1",
+    ] {
+        assert!(metrics.text.lines().any(|l| l == line), "{line} in {}", metrics.text);
+    }
+}
+
+async fn every_answer_is_dressed(base: Base) {
+    let world = World::manual(base).await;
+    for path in ["/api/queues", "/health", "/nowhere", "/openapi.json", "/docs"] {
+        let reply = world.root().with("x-request-id", "abc-1").get(path).await;
+        assert_eq!(reply.header("x-request-id"), "abc-1", "{path}");
+        assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(reply.header("cache-control"), "no-store", "{path}");
+        assert!(reply.header("content-security-policy").starts_with("default-src 'none'"), "{path}");
+    }
+    let reply = world.root().with("x-request-id", &"x".repeat(200)).get("/health").await;
+    assert_eq!(reply.header("x-request-id").len(), 32, "a wild id is replaced");
+    assert_eq!(world.anybody().get("/api/queues").await.header("www-authenticate"), "Bearer");
+}
+
+async fn a_queue_keeps_its_settings(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let change = json!({"maxAttempts": 3, "backoff": ["5m", "1h"], "retention": "7d", "deadHead": "pass"});
+    let put = root.put("/api/queues/orders", change).await.json();
+    assert_eq!(put, root.sees("/api/queues/orders").await);
+    root.put("/api/queues/orders", json!({"maxAttempts": null, "paused": true})).await;
+    let queue = root.sees("/api/queues/orders").await;
+    for (name, value) in [
+        ("maxAttempts", json!(10)),
+        ("paused", json!(true)),
+        ("backoff", json!(["5m", "1h"])),
+        ("retention", json!("7d")),
+        ("deadHead", json!("pass")),
+        ("declared", json!(true)),
+        ("subscription", json!(null)),
+    ] {
+        assert_eq!(queue[name], value, "{name} in {queue}");
+    }
+    for topic in ["a", "b", "c"] {
+        root.put(&format!("/api/queues/{topic}"), json!({})).await;
+    }
+    let first = root.sees("/api/queues?limit=3").await;
+    let rest = root.sees(&format!("/api/queues?cursor={}", first["nextCursor"].as_str().unwrap())).await;
+    assert_eq!(rest["items"][0]["topic"], "orders", "{rest}");
+    assert_eq!(rest["items"].as_array().unwrap().len(), 1);
+}

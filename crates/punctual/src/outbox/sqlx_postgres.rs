@@ -1,0 +1,80 @@
+//! Enqueueing inside a sqlx transaction on PostgreSQL.
+
+use super::{Enqueue, Known, Param, Statement, Written};
+use crate::base::error::{Error, Result};
+use crate::base::tenant::Tenant;
+use crate::rules::message::NewMessage;
+use crate::store::dialect::Dialect;
+use crate::store::messages::Enqueued;
+use crate::store::postgres::is_unavailable;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Error as SqlxError, Row};
+
+/// Writes messages in the caller's transaction (`&mut *tx`); answers in the order given.
+/// On a bare connection it is a transaction of its own. After the commit call
+/// [`Engine::wake`](crate::engine::Engine::wake).
+///
+/// # Errors
+/// [`Error::Invalid`] with every problem, before anything is sent to the server.
+pub async fn enqueue(
+    connection: &mut PgConnection,
+    tenant: Tenant,
+    messages: &[NewMessage],
+) -> Result<Vec<Enqueued>> {
+    run(connection, &Enqueue::new(tenant, messages)?).await
+}
+
+/// As [`enqueue`], for a batch that was put together before, such as one that is
+/// [`quiet`](Enqueue::quiet).
+///
+/// # Errors
+/// As [`enqueue`].
+pub async fn run(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    let mut written = Vec::new();
+    for statement in batch.statements(Dialect::Postgres) {
+        written.extend(rows(connection, statement, read_written).await?);
+    }
+    let known = match batch.duplicates(Dialect::Postgres, &written) {
+        Some(statement) => rows(connection, statement, read_known).await?,
+        None => Vec::new(),
+    };
+    batch.outcome(&written, &known)
+}
+
+async fn rows<T>(
+    connection: &mut PgConnection,
+    statement: Statement,
+    read: fn(&PgRow) -> Result<T, SqlxError>,
+) -> Result<Vec<T>> {
+    let mut query = sqlx::query(statement.sql);
+    for param in statement.params {
+        query = match param {
+            Param::Int(v) => query.bind(v),
+            Param::Text(v) => query.bind(v),
+        };
+    }
+    let rows = query.fetch_all(connection).await.map_err(trouble)?;
+    rows.iter().map(read).collect::<Result<_, _>>().map_err(trouble)
+}
+
+fn read_written(row: &PgRow) -> Result<Written, SqlxError> {
+    Ok(Written { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
+}
+
+fn read_known(row: &PgRow) -> Result<Known, SqlxError> {
+    Ok(Known {
+        source: row.try_get(0)?,
+        external_id: row.try_get(1)?,
+        digest: row.try_get(2)?,
+        message_id: row.try_get(3)?,
+    })
+}
+
+fn trouble(e: SqlxError) -> Error {
+    let unavailable = match &e {
+        SqlxError::Database(refused) => refused.code().is_some_and(|code| is_unavailable(&code)),
+        SqlxError::Io(_) | SqlxError::Tls(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed => true,
+        _ => false,
+    };
+    if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+}

@@ -1,0 +1,98 @@
+//! Enqueueing inside a sqlx transaction on SQLite.
+//!
+//! Begin it with `pool.begin_with("begin immediate")`: SQLite has one writer, and a
+//! transaction that first reads and then writes fails when somebody else wrote in between.
+//! The file must be the engine's own; a database in memory cannot be shared.
+
+use super::{Enqueue, Known, Param, Statement, Written};
+use crate::base::error::{Error, Result};
+use crate::base::tenant::Tenant;
+use crate::rules::message::NewMessage;
+use crate::store::dialect::Dialect;
+use crate::store::messages::Enqueued;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Connection, Error as SqlxError, Row};
+
+/// Writes messages in the caller's transaction (`&mut *tx`), which sqlx must have begun;
+/// answers in the order given. On a bare connection it is a transaction of its own. After
+/// the commit call [`Engine::wake`](crate::engine::Engine::wake).
+///
+/// # Errors
+/// [`Error::Invalid`] with every problem; whatever the error, nothing of the batch is left
+/// in the transaction.
+pub async fn enqueue(
+    connection: &mut SqliteConnection,
+    tenant: Tenant,
+    messages: &[NewMessage],
+) -> Result<Vec<Enqueued>> {
+    run(connection, &Enqueue::new(tenant, messages)?).await
+}
+
+/// As [`enqueue`], for a batch that was put together before.
+///
+/// # Errors
+/// As [`enqueue`].
+pub async fn run(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    // A savepoint inside the caller's transaction. Dropped half-way, it is rolled back.
+    let mut inner = connection.begin().await.map_err(trouble)?;
+    let outcome = write(&mut inner, batch).await?;
+    inner.commit().await.map_err(trouble)?;
+    Ok(outcome)
+}
+
+async fn write(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    let mut written = Vec::new();
+    for statement in batch.statements(Dialect::Sqlite) {
+        written.extend(rows(connection, statement, read_written).await?);
+    }
+    let known = match batch.duplicates(Dialect::Sqlite, &written) {
+        Some(statement) => rows(connection, statement, read_known).await?,
+        None => Vec::new(),
+    };
+    batch.outcome(&written, &known)
+}
+
+async fn rows<T>(
+    connection: &mut SqliteConnection,
+    statement: Statement,
+    read: fn(&SqliteRow) -> Result<T, SqlxError>,
+) -> Result<Vec<T>> {
+    let mut query = sqlx::query(statement.sql);
+    for param in statement.params {
+        query = match param {
+            Param::Int(v) => query.bind(v),
+            Param::Text(v) => query.bind(v),
+        };
+    }
+    let rows = query.fetch_all(connection).await.map_err(trouble)?;
+    rows.iter().map(read).collect::<Result<_, _>>().map_err(trouble)
+}
+
+fn read_written(row: &SqliteRow) -> Result<Written, SqlxError> {
+    Ok(Written { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
+}
+
+fn read_known(row: &SqliteRow) -> Result<Known, SqlxError> {
+    Ok(Known {
+        source: row.try_get(0)?,
+        external_id: row.try_get(1)?,
+        digest: row.try_get(2)?,
+        message_id: row.try_get(3)?,
+    })
+}
+
+/// Busy, locked, out of memory, read-only, an I/O error, a full disk, not to be opened.
+const UNAVAILABLE: [i32; 7] = [5, 6, 7, 8, 10, 13, 14];
+
+fn trouble(e: SqlxError) -> Error {
+    let unavailable = match &e {
+        // The low byte of an extended result code is the code itself.
+        SqlxError::Database(refused) => refused
+            .code()
+            .and_then(|code| code.parse::<i32>().ok())
+            .is_some_and(|code| UNAVAILABLE.contains(&(code & 0xff))),
+        SqlxError::Io(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed | SqlxError::WorkerCrashed => true,
+        _ => false,
+    };
+    if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+}
