@@ -33,7 +33,6 @@ pub mod wake;
 
 use crate::base::error::{Error, Result};
 use dialect::Dialect;
-use std::path::Path;
 use std::sync::Arc;
 use tx::{Call, Steps, Tx};
 
@@ -144,7 +143,7 @@ fn open_sqlite(path: &str) -> Result<sqlite::Sqlite> {
     match path {
         ":memory:" => sqlite::Sqlite::open(None),
         "" => Err(Error::Config("`sqlite:` needs a path, such as sqlite:punctual.db".into())),
-        path => sqlite::Sqlite::open(Some(Path::new(path))),
+        path => sqlite::Sqlite::open(Some(std::path::Path::new(path))),
     }
 }
 

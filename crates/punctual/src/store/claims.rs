@@ -179,12 +179,16 @@ fn batches(taken: Vec<Taken>) -> Vec<Vec<Taken>> {
 fn join(claims: Vec<NewClaim>, mut messages: Vec<Message>) -> Vec<Claimed> {
     messages.sort_unstable_by_key(|m| m.id);
     let ids: Vec<MessageId> = messages.iter().map(|m| m.id).collect();
+    // A message that two lanes gave is needed twice; all others are moved, not copied.
+    let items: usize = claims.iter().map(|claim| claim.batch.len()).sum();
+    let shared = items > messages.len();
     let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
-    let mut claimed = Vec::with_capacity(ids.len());
+    let mut claimed = Vec::with_capacity(items);
     for claim in claims {
         for t in claim.batch {
-            let found = ids.binary_search(&t.item.message()).ok();
-            let Some(message) = found.and_then(|at| messages[at].take()) else { continue };
+            let Ok(at) = ids.binary_search(&t.item.message()) else { continue };
+            let message = if shared { messages[at].clone() } else { messages[at].take() };
+            let Some(message) = message else { continue };
             claimed.push(Claimed { token: claim.token.clone(), item: t.item, due_at: t.due_at, message });
         }
     }

@@ -191,7 +191,8 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
     let mine: Vec<bool> = gone.iter().map(|rows| !rows.is_empty()).collect();
     let mut ours = mine.iter();
     moved.ids.retain(|_| ours.next().copied().unwrap_or_default());
-    let letters: Vec<_> = letters.into_iter().zip(&mine).filter(|(_, mine)| **mine).map(|(l, _)| l).collect();
+    let letters = letters.into_iter().zip(&mine).filter(|(_, mine)| **mine);
+    let letters: Vec<_> = letters.map(|(letter, _)| letter).collect();
     if again {
         let work: Vec<Vec<Value<'_>>> = letters
             .iter()

@@ -177,6 +177,7 @@ fn thread(name: &str, transactions: Vec<SqliteTx>, mode: Mode) -> Result<mpsc::S
     Ok(sender)
 }
 
+#[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
 fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
     let mut last_group = 1;
     loop {

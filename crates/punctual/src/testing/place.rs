@@ -10,13 +10,13 @@ use crate::base::error::{Error, Result};
 use crate::base::random;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(feature = "postgres")]
 use super::cluster::{Cluster, Options};
 #[cfg(feature = "postgres")]
-use crate::store::postgres::direct as postgres;
+use crate::store::postgres::direct::Direct;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::direct as sqlite;
 
@@ -128,9 +128,21 @@ pub struct Place {
     backend: Backend,
     url: String,
     remains: PathBuf,
+    #[cfg(feature = "postgres")]
+    direct: tokio::sync::OnceCell<Direct>,
 }
 
 impl Place {
+    fn at(backend: Backend, url: String, remains: PathBuf) -> Self {
+        Self {
+            backend,
+            url,
+            remains,
+            #[cfg(feature = "postgres")]
+            direct: tokio::sync::OnceCell::new(),
+        }
+    }
+
     /// A database without any schema.
     ///
     /// # Errors
@@ -182,7 +194,10 @@ impl Place {
             #[cfg(feature = "sqlite")]
             Backend::Sqlite => sqlite::run(&self.remains.join(FILE), statements),
             #[cfg(feature = "postgres")]
-            Backend::Postgres => postgres::run(&self.url, statements).await,
+            Backend::Postgres => {
+                let connect = || Direct::connect(&self.url);
+                self.direct.get_or_try_init(connect).await?.run(statements).await
+            }
         }
     }
 
@@ -195,6 +210,7 @@ impl Place {
 
 /// Connections of one temporary store's pool.
 const POOL_SIZE: usize = 8;
+#[cfg(feature = "sqlite")]
 const FILE: &str = "punctual.db";
 
 async fn prepare(store: &Store) -> Result<()> {
@@ -210,13 +226,13 @@ fn fresh_name() -> String {
 #[cfg(feature = "sqlite")]
 fn file() -> Result<Place> {
     // A test's commits need not survive a power cut: in memory they cost nothing.
-    let memory = Path::new("/dev/shm").join(fresh_name());
+    let memory = PathBuf::from("/dev/shm").join(fresh_name());
     let disk = std::env::temp_dir().join(fresh_name());
     let made = std::fs::create_dir(&memory).map(|()| memory);
     let folder = made.or_else(|_| std::fs::create_dir_all(&disk).map(|()| disk));
     let folder = folder.map_err(|e| Error::Config(format!("no temporary folder can be made: {e}")))?;
     let url = format!("sqlite:{}", folder.join(FILE).display());
-    Ok(Place { backend: Backend::Sqlite, url, remains: folder })
+    Ok(Place::at(Backend::Sqlite, url, folder))
 }
 
 /// The database that PostgreSQL stores are copied from.
@@ -239,7 +255,7 @@ async fn cluster() -> Result<&'static Cluster> {
             let started = Cluster::start(&Options::fast());
             let cluster = started.map_err(|e| Error::Config(e.to_string()))?;
             let make = format!("create database {TEMPLATE} template template0");
-            postgres::run(&cluster.url("postgres"), &[make]).await?;
+            Direct::connect(&cluster.url("postgres")).await?.run(&[make]).await?;
             prepare(&Store::open(&cluster.url(TEMPLATE), 1)?).await?;
             Ok(cluster)
         })
@@ -252,8 +268,9 @@ async fn database(template: &str) -> Result<Place> {
     let name = fresh_name();
     let mut statements: Vec<String> = left_behind().drain(..).map(drop_database).collect();
     statements.push(format!("create database {name} template {template}"));
-    postgres::run(&cluster.url("postgres"), &statements).await?;
-    Ok(Place { backend: Backend::Postgres, url: cluster.url(&name), remains: PathBuf::from(name) })
+    Direct::connect(&cluster.url("postgres")).await?.run(&statements).await?;
+    let url = cluster.url(&name);
+    Ok(Place::at(Backend::Postgres, url, PathBuf::from(name)))
 }
 
 #[cfg(feature = "postgres")]

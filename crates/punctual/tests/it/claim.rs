@@ -27,6 +27,7 @@ cases![
     a_claim_row_holds_no_more_than_its_limit,
     plt_2_an_extended_lease_is_not_reaped,
     plt_15_an_item_carries_its_message_and_attempt,
+    a_message_of_two_lanes_is_two_items,
 ];
 
 /// PLT-1
@@ -234,4 +235,27 @@ async fn plt_15_an_item_carries_its_message_and_attempt(t: &Bench) {
     assert_eq!(again.item.attempt(), 2);
     assert_ne!(again.token, item.token, "every claim has a token of its own");
     assert!(again.due_at > Timestamp::MIN && again.due_at <= t.now().await);
+}
+
+/// A message that its topic owes to two lanes is handed out for each of them.
+async fn a_message_of_two_lanes_is_two_items(t: &Bench) {
+    let own = t.lane("orders").await;
+    let dot = if t.backend == punctual::testing::Backend::Sqlite { "_" } else { "." };
+    let second = [
+        "insert into punctual.lane (tenant_id, topic, subscription, created_at) values (1, 'orders', 'audit', 0)",
+        "insert into punctual.route (tenant_id, topic, lane_id) \
+            select 1, 'orders', id from punctual.lane where subscription = 'audit'",
+    ];
+    t.place.sql(&second.map(|sql| sql.replace("punctual.", &format!("punctual{dot}")))).await.unwrap();
+    let audit = t.store().lane(TENANT, "orders", "audit").await.unwrap().unwrap().id;
+    let put = t.enqueue(vec![message("orders"), message("orders").key("k")]).await;
+    assert_eq!(put.len(), 2, "two messages, not four");
+    let items = t.store().claim(wish(&[(own, 10), (audit, 10)])).await.unwrap().items;
+    let mut got: Vec<_> = items.iter().map(|i| (i.item.lane(), i.message.id)).collect();
+    got.sort_unstable();
+    assert_eq!(got, [(own, put[0]), (own, put[1]), (audit, put[0]), (audit, put[1])]);
+    let words = ids(&items).into_iter().map(|id| (id, Word::Ack)).collect();
+    let said = crate::bench::settle_with(t.store(), items[0].token.clone(), words).await;
+    assert_eq!(said, [punctual::store::settle::Outcome::Done; 4]);
+    assert!(t.whereabouts().await.is_empty());
 }

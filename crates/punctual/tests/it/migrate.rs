@@ -156,7 +156,8 @@ const TABLES: &str = "select 'create table punctual.' || c.relname || E' (\\n   
             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) \
         || array(select pg_get_constraintdef(k.oid) from pg_constraint k \
             where k.conrelid = c.oid and k.contype in ('p', 'u', 'f', 'c') order by k.contype, k.conname), \
-        E',\\n    ') || E'\\n)' || coalesce(' with (' || array_to_string(c.reloptions, ', ') || ')', '') || ';' \
+        E',\\n    ') || E'\\n)' \
+        || coalesce(' with (' || array_to_string(c.reloptions, ', ') || ')', '') || ';' \
     from pg_class c where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r' order by c.relname";
 const INDEXES: &str = "select indexdef || ';' from pg_indexes where schemaname = 'punctual' \
     and indexname not in (select conname from pg_constraint) order by indexname";

@@ -2,20 +2,29 @@
 
 use super::trouble;
 use crate::base::error::Result;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-/// Runs each text for itself, outside any transaction; each gives its rows.
-pub async fn run(url: &str, texts: &[String]) -> Result<Vec<Vec<Vec<Option<String>>>>> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(trouble)?;
-    let link = tokio::spawn(connection);
-    let mut all = Vec::with_capacity(texts.len());
-    for text in texts {
-        let answers = client.simple_query(text).await.map_err(trouble)?;
-        all.push(answers.iter().filter_map(read).collect());
+/// A connection outside any transaction and any pool.
+#[derive(Debug)]
+pub struct Direct(Client);
+
+impl Direct {
+    /// Connects.
+    pub async fn connect(url: &str) -> Result<Self> {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(trouble)?;
+        tokio::spawn(connection);
+        Ok(Self(client))
     }
-    drop(client);
-    link.await.ok();
-    Ok(all)
+
+    /// Runs each text for itself; each gives its rows.
+    pub async fn run(&self, texts: &[String]) -> Result<Vec<Vec<Vec<Option<String>>>>> {
+        let mut all = Vec::with_capacity(texts.len());
+        for text in texts {
+            let answers = self.0.simple_query(text).await.map_err(trouble)?;
+            all.push(answers.iter().filter_map(read).collect());
+        }
+        Ok(all)
+    }
 }
 
 fn read(answer: &SimpleQueryMessage) -> Option<Vec<Option<String>>> {
