@@ -105,7 +105,7 @@ impl Engine {
     pub async fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> Result<Vec<Enqueued>> {
         check(&messages)?;
         self.route(tenant, &messages).await?;
-        let enqueued = self.store().enqueue(tenant, messages).await?;
+        let enqueued = self.store().enqueue_checked(tenant, messages).await?;
         crate::run::gauge::enqueued(enqueued.len());
         self.inner.shop.wake.all();
         Ok(enqueued)

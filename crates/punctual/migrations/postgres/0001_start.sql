@@ -91,13 +91,8 @@ create table punctual.message (
     external_id    text,
     schema_version text
 );
-create index message_by_entity on punctual.message (tenant_id, entity_type, entity_id)
-    where entity_id is not null;
-create index message_by_correlation on punctual.message (tenant_id, correlation_id)
-    where correlation_id is not null;
 create index message_by_external_id on punctual.message (tenant_id, source, external_id)
     where external_id is not null;
-create index message_by_time on punctual.message using brin (created_at) with (pages_per_range = 32);
 
 -- Ids that a publisher gave to its messages: the second of a pair is a duplicate. Kept
 -- longer than the messages they admitted.

@@ -82,10 +82,6 @@ create table punctual_message (
     external_id    text,
     schema_version text
 );
-create index punctual_message_by_entity on punctual_message (tenant_id, entity_type, entity_id)
-    where entity_id is not null;
-create index punctual_message_by_correlation on punctual_message (tenant_id, correlation_id)
-    where correlation_id is not null;
 create index punctual_message_by_external_id on punctual_message (tenant_id, source, external_id)
     where external_id is not null;
 

@@ -1,7 +1,7 @@
 //! A message as it is handed in, as it is kept, and what makes one acceptable.
 
 use crate::base::clock::Timestamp;
-use crate::base::error::Problems;
+use crate::base::error::{Problem, Problems};
 use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::rules::digest;
@@ -105,8 +105,16 @@ impl NewMessage {
 
     /// Adds what is wrong with this message, each under `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
-        check_topic(&self.topic, &join(path, "topic"), problems);
-        check_name(&self.kind, &join(path, "kind"), problems);
+        let found = self.problems().0;
+        problems.0.extend(found.into_iter().map(|p| Problem::new(join(path, &p.path), p.message)));
+    }
+
+    /// What is wrong with this message. Costs no memory when nothing is.
+    #[must_use]
+    pub fn problems(&self) -> Problems {
+        let mut found = Problems::default();
+        check_topic(&self.topic, "topic", &mut found);
+        check_name(&self.kind, "kind", &mut found);
         let optional = [
             ("key", &self.key),
             ("id", &self.id),
@@ -116,27 +124,27 @@ impl NewMessage {
         ];
         for (name, value) in optional {
             if let Some(value) = value {
-                check_name(value, &join(path, name), problems);
+                check_name(value, name, &mut found);
             }
         }
         if let Some(entity) = &self.entity {
-            check_name(&entity.kind, &join(path, "entity.type"), problems);
-            check_name(&entity.id, &join(path, "entity.id"), problems);
+            check_name(&entity.kind, "entity.type", &mut found);
+            check_name(&entity.id, "entity.id", &mut found);
         }
-        check_json(&self.payload, limits::PAYLOAD_BYTES_MAX, &join(path, "payload"), problems);
+        check_json(&self.payload, limits::PAYLOAD_BYTES_MAX, "payload", &mut found);
         if let Some(headers) = &self.headers {
-            let path = join(path, "headers");
-            check_json(headers, limits::HEADERS_BYTES_MAX, &path, problems);
+            check_json(headers, limits::HEADERS_BYTES_MAX, "headers", &mut found);
             // What is JSON and begins with a brace is an object.
             if !headers.trim_start().starts_with('{') {
-                problems.push(path, "must be a JSON object");
+                found.push("headers", "must be a JSON object");
             }
         }
         for (name, time) in [("dueAt", self.due_at), ("occurredAt", self.occurred_at)] {
             if time.is_some_and(|t| t > Timestamp::MAX || t.as_micros() < EARLIEST_MICROS) {
-                problems.push(join(path, name), "must lie between the years 1900 and 9999");
+                found.push(name, "must lie between the years 1900 and 9999");
             }
         }
+        found
     }
 
     /// What two messages of one id must share to be the same message.

@@ -9,7 +9,7 @@ use super::Store;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
-use crate::base::error::{Problems, Result};
+use crate::base::error::{Problem, Problems, Result};
 use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
@@ -53,6 +53,15 @@ impl Store {
     /// [`crate::Error::Invalid`] with every problem when one message is not acceptable.
     pub async fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> Result<Vec<Enqueued>> {
         check(&messages)?;
+        self.enqueue_checked(tenant, messages).await
+    }
+
+    /// The same for messages that were checked already.
+    pub(crate) async fn enqueue_checked(
+        &self,
+        tenant: Tenant,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Enqueued>> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
@@ -89,8 +98,12 @@ pub fn check(messages: &[NewMessage]) -> Result<()> {
         return problems.into_result();
     }
     for (n, message) in messages.iter().enumerate() {
-        let path = if messages.len() == 1 { String::new() } else { format!("[{n}]") };
-        message.check(&path, &mut problems);
+        let found = message.problems().0;
+        if found.is_empty() {
+            continue;
+        }
+        let place = if messages.len() == 1 { String::new() } else { format!("[{n}].") };
+        problems.0.extend(found.into_iter().map(|p| Problem::new(format!("{place}{}", p.path), p.message)));
     }
     problems.into_result()
 }
