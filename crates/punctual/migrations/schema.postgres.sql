@@ -184,10 +184,7 @@ CREATE INDEX claim_by_lease ON punctual.claim USING btree (lease_until) WHERE (f
 CREATE INDEX claim_by_message ON punctual.claim USING brin (first_id, last_id) WITH (pages_per_range='16');
 CREATE INDEX dead_letter_by_message ON punctual.dead_letter USING btree (message_id);
 CREATE INDEX dead_letter_by_tenant ON punctual.dead_letter USING btree (tenant_id, id);
-CREATE INDEX message_by_correlation ON punctual.message USING btree (tenant_id, correlation_id) WHERE (correlation_id IS NOT NULL);
-CREATE INDEX message_by_entity ON punctual.message USING btree (tenant_id, entity_type, entity_id) WHERE (entity_id IS NOT NULL);
 CREATE INDEX message_by_external_id ON punctual.message USING btree (tenant_id, source, external_id) WHERE (external_id IS NOT NULL);
-CREATE INDEX message_by_time ON punctual.message USING brin (created_at) WITH (pages_per_range='32');
 CREATE INDEX work_by_due ON punctual.work USING btree (lane_id, due_at, message_id);
 CREATE INDEX work_by_key ON punctual.work USING btree (lane_id, key, due_at, message_id) WHERE (key IS NOT NULL);
 

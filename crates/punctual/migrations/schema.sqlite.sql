@@ -140,12 +140,6 @@ CREATE TABLE punctual_message (
     schema_version text
 );
 
-CREATE INDEX punctual_message_by_correlation on punctual_message (tenant_id, correlation_id)
-    where correlation_id is not null;
-
-CREATE INDEX punctual_message_by_entity on punctual_message (tenant_id, entity_type, entity_id)
-    where entity_id is not null;
-
 CREATE INDEX punctual_message_by_external_id on punctual_message (tenant_id, source, external_id)
     where external_id is not null;
 

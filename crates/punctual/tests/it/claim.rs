@@ -242,7 +242,8 @@ async fn a_message_of_two_lanes_is_two_items(t: &Bench) {
     let own = t.lane("orders").await;
     let dot = if t.backend == punctual::testing::Backend::Sqlite { "_" } else { "." };
     let second = [
-        "insert into punctual.lane (tenant_id, topic, subscription, created_at) values (1, 'orders', 'audit', 0)",
+        "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
+            values (1, 'orders', 'audit', 0)",
         "insert into punctual.route (tenant_id, topic, lane_id) \
             select 1, 'orders', id from punctual.lane where subscription = 'audit'",
     ];
