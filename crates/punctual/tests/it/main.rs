@@ -34,6 +34,7 @@ mod claim;
 mod clock;
 mod dead_letter;
 mod dump;
+mod engine;
 mod enqueue;
 mod fairness;
 mod fault;
