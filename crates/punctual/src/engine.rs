@@ -107,7 +107,17 @@ impl Engine {
         self.route(tenant, &messages).await?;
         let enqueued = self.store().enqueue(tenant, messages).await?;
         self.inner.shop.wake.all();
+        if self.is_silent() {
+            // A lost word delays the work and loses none.
+            self.store().notify().await.ok();
+        }
         Ok(enqueued)
+    }
+
+    /// Whether no loop is there to tell other processes of new work.
+    fn is_silent(&self) -> bool {
+        let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.clock == ClockMode::System && loops.stopper.is_none()
     }
 
     /// Topics that this process has not seen yet get their lanes first, so that their
