@@ -31,6 +31,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// How long a stop that has given up waits for the last settlements.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// The engine.
 ///
 /// ```no_run
@@ -198,14 +201,16 @@ impl Engine {
             task.await.ok();
         }
         let shop = &self.inner.shop;
-        let finished = async {
+        let finished = || async {
             while shop.batches.load(Ordering::Relaxed) > 0 {
                 // A short look again: the last batch may have ended between the two lines.
                 let _ = tokio::time::timeout(Duration::from_millis(20), shop.room.notified()).await;
             }
         };
-        if tokio::time::timeout(limit, finished).await.is_err() {
+        if tokio::time::timeout(limit, finished()).await.is_err() {
             stopper.say(Phase::Over);
+            // Batches that are cut short still write down what they know.
+            let _ = tokio::time::timeout(LAST_WORDS, finished()).await;
         }
     }
 }
