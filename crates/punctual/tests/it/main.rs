@@ -30,6 +30,7 @@ macro_rules! cases {
 mod answer;
 mod bad_input;
 mod bench;
+mod chaos;
 mod claim;
 mod clock;
 mod dead_letter;
@@ -44,6 +45,7 @@ mod migrate;
 mod model;
 mod model_state;
 mod outbox;
+mod poison;
 mod prune;
 mod queue;
 mod reap;
