@@ -1,11 +1,12 @@
 //! PLT-3: workers are killed again and again, and nothing is lost.
 //!
 //! Processes work through a backlog; every second one of them is killed without a warning
-//! and replaced. Each handler notes its message in a file before it says that it is done.
+//! and replaced. Now and then one is frozen instead, until its claims are lost, and then goes on
+//! with its stale tokens. Each handler notes its message in a file before it says that it is done.
 //! What must hold afterwards: every message was handled, none waits, is in flight or dead,
 //! each was settled by exactly one claim (PLT-2), and no claim changed its end.
 //!
-//! Doubles are allowed for, and counted: a worker that is killed between an effect and its
+//! Doubles are allowed for, and counted: a worker that is killed or frozen between an effect and its
 //! settlement leaves an effect that nobody knows of. So a message may have as many effects
 //! beyond the first as claims of it were lost, and not one more.
 //!
@@ -21,7 +22,7 @@ use punctual::testing::Backend;
 use punctual::{Engine, Work};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What one run is like.
 struct Chaos {
@@ -40,6 +41,9 @@ const CONCURRENCY: usize = 16;
 const HANDLING: Duration = Duration::from_millis(20);
 /// A killed worker's messages come back after this long.
 const LEASE: Duration = Duration::from_secs(2);
+/// A frozen worker wakes up so long after, and finds that its claims are lost.
+const FREEZE: Duration = Duration::from_secs(4);
+const KILLS_PER_FREEZE: usize = 4;
 /// The whole run takes no longer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -89,17 +93,18 @@ impl Chaos {
         }
         let notes = Notes::new();
         let begun = monotonic();
-        let kills = self.kill_until_drained(&live, &notes, Dice(seed)).await;
-        println!("drained after {:?} and {kills} kills", begun.elapsed());
-        assert!(kills > 0, "nothing was killed, so nothing was shown");
+        let (kills, freezes) = self.trouble_until_drained(&live, &notes, Dice(seed)).await;
+        println!("drained after {:?}, {kills} kills and {freezes} freezes", begun.elapsed());
+        assert!(kills > 0 && freezes > 0, "nothing was killed or frozen, so nothing was shown");
         check(&live, &ids, &notes.read()).await;
     }
 
-    async fn kill_until_drained(&self, live: &Live, notes: &Notes, mut dice: Dice) -> usize {
+    async fn trouble_until_drained(&self, live: &Live, notes: &Notes, mut dice: Dice) -> (usize, usize) {
         let hire = || Worker::start("chaos::worker_process", live.url(), notes.folder());
         let mut workers: Vec<Worker> = (0..self.workers).map(|_| hire()).collect();
-        let (mut kills, begun) = (0, monotonic());
-        while !is_drained(live).await {
+        let mut frozen: Option<(Worker, Instant)> = None;
+        let (mut kills, mut freezes, begun) = (0, 0, monotonic());
+        while frozen.is_some() || !is_drained(live).await {
             assert!(begun.elapsed() < PATIENCE, "not drained after {PATIENCE:?} and {kills} kills");
             // The time between two kills is what is wanted here, and not a wait for anything.
             let jitter = u64::try_from(dice.below(200)).unwrap();
@@ -107,14 +112,25 @@ impl Chaos {
             for worker in &mut workers {
                 assert!(!worker.has_ended(), "a worker ended by itself");
             }
-            if kills < self.kills_max && live.count(WORK).await > 0 {
-                let victim = dice.below(workers.len());
-                workers[victim].kill();
-                workers[victim] = hire();
+            if let Some((mut worker, _)) = frozen.take_if(|(_, since)| since.elapsed() > FREEZE) {
+                worker.signal("CONT");
+                workers.push(worker);
+            }
+            if kills >= self.kills_max || live.count(WORK).await == 0 {
+                continue;
+            }
+            let mut victim = workers.swap_remove(dice.below(workers.len()));
+            if frozen.is_none() && kills / KILLS_PER_FREEZE > freezes {
+                victim.signal("STOP");
+                frozen = Some((victim, monotonic()));
+                freezes += 1;
+            } else {
+                victim.kill();
+                workers.push(hire());
                 kills += 1;
             }
         }
-        kills
+        (kills, freezes)
     }
 }
 
@@ -169,7 +185,7 @@ async fn check(live: &Live, ids: &[i64], effects: &[i64]) {
     }
     println!(
         "{claims} claims, {} losses of {} messages by lost claims; {} messages have more than one effect: \
-         their workers were killed after the effect and before its settlement",
+         their workers were killed or frozen between the effect and its settlement",
         losses.values().sum::<usize>(),
         losses.len(),
         doubles.len()

@@ -19,7 +19,7 @@ use std::time::Duration;
 const NEIGHBOURS: usize = 20;
 const ATTEMPTS: usize = 3;
 
-/// A worker process, and how to make another one like it.
+/// A worker process, killed when dropped.
 pub struct Worker {
     child: Child,
 }
@@ -47,6 +47,12 @@ impl Worker {
     /// Whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Sends it a signal: STOP freezes it, CONT lets it go on.
+    pub fn signal(&mut self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(sent.unwrap().success(), "a worker can be sent {name}");
     }
 
     /// Ends it without a warning, as `kill -9` does.
