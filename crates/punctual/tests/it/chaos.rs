@@ -14,7 +14,7 @@
 //! killed when (not what the machine makes of it).
 
 use crate::bench::{TENANT, message};
-use crate::engine::{DEAD_LETTERS, FOLLOWERS, Live, OPEN_CLAIMS, WORK, start};
+use crate::engine::{DEAD_LETTERS, FOLLOWERS, Live, OPEN_CLAIMS, UNDONE, WORK, start};
 use crate::poison::{Notes, Worker, hired};
 use punctual::base::clock::monotonic;
 use punctual::rules::claim;
@@ -104,7 +104,7 @@ impl Chaos {
         let mut workers: Vec<Worker> = (0..self.workers).map(|_| hire()).collect();
         let mut frozen: Option<(Worker, Instant)> = None;
         let (mut kills, mut freezes, begun) = (0, 0, monotonic());
-        while frozen.is_some() || !is_drained(live).await {
+        while frozen.is_some() || live.count(UNDONE).await > 0 {
             assert!(begun.elapsed() < PATIENCE, "not drained after {PATIENCE:?} and {kills} kills");
             // The time between two kills is what is wanted here, and not a wait for anything.
             let jitter = u64::try_from(dice.below(200)).unwrap();
@@ -132,12 +132,6 @@ impl Chaos {
         }
         (kills, freezes)
     }
-}
-
-async fn is_drained(live: &Live) -> bool {
-    let one_look = "select (select count(*) from (select 1 from punctual.work limit 1) w) \
-        + (select count(*) from punctual.claim where finished_at is null)";
-    live.count(one_look).await == 0
 }
 
 /// Has the database itself write down each change of a claim's end.
