@@ -106,6 +106,20 @@ impl Live {
         self.until_count(UNDONE, 0).await;
     }
 
+    /// Enqueues messages of the topic `t` as if each had been in a crash.
+    async fn enqueue_suspects(&self, engine: &Engine, messages: Vec<NewMessage>) {
+        queue(engine, "t", serde_json::json!({"paused": true})).await;
+        enqueue(engine, messages).await;
+        self.texts(
+            "insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted) \
+             select message_id, lane_id, due_at - 1, 1, 1 from punctual.work",
+        )
+        .await;
+        self.texts("delete from punctual.work where unstarted = 0").await;
+        queue(engine, "t", serde_json::json!({"paused": false})).await;
+        engine.wake();
+    }
+
     /// How often each message is under a claim that settled it: once, if all is well.
     pub async fn settled(&self) -> BTreeMap<MessageId, usize> {
         let mut settled = BTreeMap::new();

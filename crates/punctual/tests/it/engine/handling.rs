@@ -20,7 +20,7 @@ live! {
         plt_14_a_panic_is_an_attempt_and_the_worker_lives_on,
         plt_2_a_lost_claim_stops_its_handler_and_writes_nothing,
     ],
-    slow: [plt_2_a_handler_may_outlive_its_lease],
+    slow: [plt_2_a_handler_may_outlive_its_lease, plt_3_suspects_keep_their_lease_while_they_wait_in_line],
 }
 
 const PAUSE: Duration = Duration::from_millis(5);
@@ -221,6 +221,29 @@ async fn plt_2_a_handler_may_outlive_its_lease(live: &Live) {
     assert_eq!(live.count("select count(*) from punctual.claim where ending = 'reaped'").await, 0);
     stop(one).await;
     stop(other).await;
+}
+
+/// PLT-3: what was in a crash runs one at a time; the last in line waits longer than a lease.
+async fn plt_3_suspects_keep_their_lease_while_they_wait_in_line(live: &Live) {
+    let (gauge, (tell, mut ear)) = (Arc::new(Gauge::default()), ear());
+    let inside = Arc::clone(&gauge);
+    let handler = move |work: Work| {
+        let (inside, tell) = (Arc::clone(&inside), tell.clone());
+        async move {
+            inside.enter();
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            inside.leave();
+            tell.send(work.attempt).ok();
+            Ok(())
+        }
+    };
+    let engine = start(live.builder().lease(Duration::from_secs(1)).handler("t", handler)).await;
+    live.enqueue_suspects(&engine, numbered("t", 4)).await;
+    assert_eq!(ear.take(4).await, [2; 4]);
+    live.until_drained().await;
+    assert_eq!(gauge.most.load(Ordering::SeqCst), 1, "one at a time");
+    assert_eq!(live.count("select count(*) from punctual.claim where ending = 'reaped'").await, 0);
+    stop(engine).await;
 }
 
 /// Says so when it is dropped.

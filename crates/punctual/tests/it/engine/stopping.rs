@@ -159,15 +159,8 @@ async fn plt_26_a_stop_in_full_run_loses_nothing(live: &Live) {
 /// PLT-26: messages that were in a crash wait for each other; a stop does not begin them.
 async fn plt_26_suspects_in_line_are_handed_back_too(live: &Live) {
     let mut gated = Gated::new(live, 4).await;
-    queue(&gated.engine, "t", serde_json::json!({"paused": true})).await;
     let long = numbered("t", 4).into_iter().map(|m| punctual::NewMessage { kind: "long".into(), ..m });
-    enqueue(&gated.engine, long.collect()).await;
-    let suspects = "insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted) \
-        select message_id, lane_id, due_at - 1, 1, 1 from punctual.work";
-    live.texts(suspects).await;
-    live.texts("delete from punctual.work where unstarted = 0").await;
-    queue(&gated.engine, "t", serde_json::json!({"paused": false})).await;
-    gated.engine.wake();
+    live.enqueue_suspects(&gated.engine, long.collect()).await;
     gated.begun.next().await;
     live.until_count(OPEN_CLAIMS, 4).await;
     let engine = gated.engine.clone();
