@@ -38,12 +38,12 @@ struct Chaos {
 /// Messages of a worker that run at once, and how long each takes: together they decide how
 /// long the backlog lasts.
 const CONCURRENCY: usize = 16;
-const HANDLING: Duration = Duration::from_millis(20);
+const HANDLING: Duration = Duration::from_millis(15);
 /// A killed worker's messages come back after this long.
 const LEASE: Duration = Duration::from_secs(2);
 /// A frozen worker wakes up so long after, and finds that its claims are lost.
 const FREEZE: Duration = Duration::from_secs(4);
-const KILLS_PER_FREEZE: usize = 4;
+const KILLS_PER_FREEZE: usize = 5;
 /// The whole run takes no longer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -204,7 +204,7 @@ async fn losses(live: &Live) -> BTreeMap<i64, usize> {
 async fn plt_3_killed_workers_lose_nothing_on_postgres() {
     let messages = number("PUNCTUAL_CHAOS_MESSAGES").map_or(100_000, |n| usize::try_from(n).unwrap());
     let pause = Duration::from_millis(900);
-    Chaos { backend: Backend::Postgres, messages, workers: 3, kills_max: 60, pause }.run().await;
+    Chaos { backend: Backend::Postgres, messages, workers: 3, kills_max: 50, pause }.run().await;
 }
 
 /// PLT-2, PLT-3: the same in small, by two processes on one file.

@@ -144,7 +144,8 @@ pub const FOLLOWERS: &str = "select count(*) from punctual.follower";
 pub const OPEN_CLAIMS: &str = "select count(*) from punctual.claim where finished_at is null";
 /// Zero when all is done or dead: one statement, or an item could slip from table to table.
 pub const UNDONE: &str = "select (select count(*) from (select 1 from punctual.work limit 1) w) \
-    + (select count(*) from punctual.follower) + (select count(*) from punctual.claim where finished_at is null)";
+    + (select count(*) from punctual.follower) \
+    + (select count(*) from punctual.claim where finished_at is null)";
 pub const DEAD_LETTERS: &str = "select count(*) from punctual.dead_letter";
 
 /// Opens an engine and starts its loops.
