@@ -31,6 +31,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// How long a stop that has given up waits for the last settlements.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// The engine.
 ///
 /// ```no_run
@@ -108,7 +111,17 @@ impl Engine {
         let enqueued = self.store().enqueue_checked(tenant, messages).await?;
         crate::run::gauge::enqueued(enqueued.len());
         self.inner.shop.wake.all();
+        if self.is_silent() {
+            // A lost word delays the work and loses none.
+            self.store().notify().await.ok();
+        }
         Ok(enqueued)
+    }
+
+    /// Whether no loop is there to tell other processes of new work.
+    fn is_silent(&self) -> bool {
+        let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.clock == ClockMode::System && loops.stopper.is_none()
     }
 
     /// Topics that this process has not seen yet get their lanes first, so that their
@@ -195,14 +208,16 @@ impl Engine {
             task.await.ok();
         }
         let shop = &self.inner.shop;
-        let finished = async {
+        let finished = || async {
             while shop.batches.load(Ordering::Relaxed) > 0 {
                 // A short look again: the last batch may have ended between the two lines.
                 let _ = tokio::time::timeout(Duration::from_millis(20), shop.room.notified()).await;
             }
         };
-        if tokio::time::timeout(limit, finished).await.is_err() {
+        if tokio::time::timeout(limit, finished()).await.is_err() {
             stopper.say(Phase::Over);
+            // Batches that are cut short still write down what they know.
+            let _ = tokio::time::timeout(LAST_WORDS, finished()).await;
         }
     }
 }

@@ -109,16 +109,11 @@ impl Batch {
 
     /// Runs the batch to its end.
     pub async fn run(mut self, stop: Stop) -> Tally {
-        let shop = Arc::clone(&self.shop);
-        let _alone = if self.suspect { shop.quarantine.acquire().await.ok() } else { None };
-        if self.suspect && !self.mark().await {
-            return Tally { lost: self.left, ..Tally::default() };
-        }
-        let result = self.work(stop).await;
+        let result = if self.suspect { self.work_alone(stop).await } else { self.work(stop).await };
         let tally = result.unwrap_or_else(|error| {
             // What is not settled comes back when its lease ends.
             tracing::warn!(target: "punctual", %error, token = %self.token, "a batch was not settled");
-            Tally { lost: self.left, ..Tally::default() }
+            self.lost()
         });
         gauge::batch(&self.station().topic, &tally);
         tally
@@ -131,8 +126,32 @@ impl Batch {
         self.station().lateness.record(late.as_secs_f64());
     }
 
-    async fn mark(&self) -> bool {
-        matches!(self.shop.store.mark_started(self.token.clone()).await, Ok(true))
+    fn lost(&self) -> Tally {
+        Tally { lost: self.left, ..Tally::default() }
+    }
+
+    /// Waits for its turn, keeping its lease, and marks that it begins; a stop that comes
+    /// first hands it back.
+    async fn work_alone(&mut self, mut stop: Stop) -> Result<Tally> {
+        let shop = Arc::clone(&self.shop);
+        let turn = shop.quarantine.acquire();
+        tokio::pin!(turn);
+        let _alone = loop {
+            tokio::select! {
+                biased;
+                () = stop.reached(Phase::Finishing) => return self.work(stop).await,
+                permit = &mut turn => break permit.ok(),
+                () = tokio::time::sleep(shop.lease / RENEW_SHARE) => {
+                    if !self.renew().await? {
+                        return Ok(self.lost());
+                    }
+                }
+            }
+        };
+        if !shop.store.mark_started(self.token.clone()).await? {
+            return Ok(self.lost());
+        }
+        self.work(stop).await
     }
 
     async fn work(&mut self, mut stop: Stop) -> Result<Tally> {
@@ -142,7 +161,11 @@ impl Batch {
         flush.reset();
         let mut renewed = monotonic();
         while self.left > 0 {
-            self.begin_what_fits(&mut running, &mut tally).await;
+            let awaited = if stop.is_asked() { Phase::Over } else { Phase::Finishing };
+            match awaited {
+                Phase::Over => self.hand_back(),
+                _ => self.begin_what_fits(&mut running, &mut tally).await,
+            }
             if self.left == 0 {
                 break;
             }
@@ -153,19 +176,18 @@ impl Batch {
                 Some(finished) = running.join_next() => {
                     self.hear_all(finished, &mut running, &mut tally);
                 }
+                () = stop.reached(awaited) => {
+                    if awaited == Phase::Over {
+                        running.abort_all();
+                        break;
+                    }
+                }
                 Ok(permit) = slots.acquire_owned(), if more => self.begin(permit, &mut running),
                 _ = flush.tick() => {
                     if !self.keep_up(&mut renewed, &mut tally).await? {
                         tally.lost += self.left;
                         return Ok(tally);
                     }
-                }
-                () = stop.reached(if more { Phase::Finishing } else { Phase::Over }) => {
-                    if !more {
-                        running.abort_all();
-                        return Ok(tally);
-                    }
-                    self.hand_back();
                 }
             }
         }
@@ -283,8 +305,7 @@ impl Batch {
     /// Renews the lease when it is time and settles what is finished; false: claim lost.
     async fn keep_up(&mut self, renewed: &mut Instant, tally: &mut Tally) -> Result<bool> {
         if renewed.elapsed() >= self.shop.lease / RENEW_SHARE {
-            let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
-            if held.is_empty() {
+            if !self.renew().await? {
                 return Ok(false);
             }
             *renewed = monotonic();
@@ -294,6 +315,12 @@ impl Batch {
             self.settled_in_part = true;
         }
         Ok(true)
+    }
+
+    /// Moves the lease's end; false: claim lost.
+    async fn renew(&self) -> Result<bool> {
+        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
+        Ok(!held.is_empty())
     }
 
     async fn settle(&mut self, tally: &mut Tally) -> Result<()> {
