@@ -1,6 +1,6 @@
 //! Who is asking, for which tenant, and what they may do.
 //!
-//! A key is asked of the database at most every [`REMEMBERED`], so that a revoked one stops
+//! A key is asked of the database at most every `REMEMBERED`, so that a revoked one stops
 //! working within a second; on a manual clock it is asked every time, since time may jump.
 
 use crate::app::App;

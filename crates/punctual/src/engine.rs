@@ -130,8 +130,9 @@ impl Engine {
         let unknown: Vec<String> = {
             let routed = self.inner.routed.lock().unwrap_or_else(PoisonError::into_inner);
             let known = |topic: &str| routed.get(&tenant).is_some_and(|topics| topics.contains(topic));
+            let runs = messages.chunk_by(|a, b| a.topic == b.topic).filter_map(|run| run.first());
             let mut unknown: Vec<&str> =
-                messages.iter().map(|m| m.topic.as_str()).filter(|topic| !known(topic)).collect();
+                runs.map(|m| m.topic.as_str()).filter(|topic| !known(topic)).collect();
             unknown.sort_unstable();
             unknown.dedup();
             unknown.into_iter().map(str::to_owned).collect()

@@ -72,7 +72,7 @@ async fn sell_one(engine: &Engine, order: u64, seed: u64) -> Result<()> {
 /// Takes a while, and now and then does not succeed.
 ///
 /// # Errors
-/// As often as [`TROUBLE_PERCENT`] says.
+/// As often as `TROUBLE_PERCENT` says.
 pub async fn handle(work: Work) -> Handled {
     let seed = random::seed();
     tokio::time::sleep(between(HANDLING_MS, seed)).await;

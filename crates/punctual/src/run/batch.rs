@@ -1,7 +1,7 @@
 //! A batch: claimed items on their way through their handlers.
 //!
 //! Items run with their topic's bounded concurrency. What is finished is settled when the
-//! whole claim is through, or every [`FLUSH`] while a slow item holds it up; the lease is
+//! whole claim is through, or every `FLUSH` while a slow item holds it up; the lease is
 //! renewed meanwhile. A claim that turns out to be lost stops its items and writes
 //! nothing. Items that were in a crash before run alone and are marked first.
 

@@ -3,7 +3,7 @@
 //!
 //! One tick is: scout if it is time, plan, claim. Between scouts a lane that gave all it
 //! was asked for is asked again, from where it left off; one that gave less is done until
-//! the next look. While there is work, a scout is due every [`SCOUT_PAUSE`] (less often if
+//! the next look. While there is work, a scout is due every `SCOUT_PAUSE` (less often if
 //! scouting is dear), so a newcomer waits that long at most, whatever backlog there is.
 
 use super::batch::Batch;

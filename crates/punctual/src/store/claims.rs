@@ -93,7 +93,10 @@ impl Store {
         if wish.takes.is_empty() {
             return Ok(Catch::default());
         }
-        self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await
+        let (mut catch, held) = self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await?;
+        // Decoding is the claimer's work, not the database thread's.
+        catch.items = held.decode()?;
+        Ok(catch)
     }
 
     /// Marks a claim as begun, before its item runs: after a crash it counts as a started
@@ -127,9 +130,9 @@ async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<To
 const EXTEND: &str = "update punctual.claim set lease_until = $1 \
     where token = any($2::text[]) and finished_at is null returning token";
 
-async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<Catch> {
+async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<(Catch, Held)> {
     let (now, taken) = take(tx, &wish.takes).await?;
-    let Some(now) = now else { return Ok(Catch::default()) };
+    let Some(now) = now else { return Ok((Catch::default(), Held::default())) };
     let mut catch = Catch { now: Some(now), ..Catch::default() };
     for row in &taken {
         *catch.taken.entry(row.item.lane()).or_default() += 1;
@@ -137,30 +140,38 @@ async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<Catch> {
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
     let until = now.plus(wish.lease);
     catch.lease_until = Some(until);
-    catch.items = hold(tx, wish, taken, now, until).await?;
-    Ok(catch)
+    let held = hold(tx, wish, taken, now, until).await?;
+    Ok((catch, held))
+}
+
+/// What a claim holds, as it came from the database.
+#[derive(Default)]
+struct Held {
+    claims: Vec<NewClaim>,
+    messages: Vec<Row>,
+}
+
+impl Held {
+    fn decode(self) -> Result<Vec<Claimed>> {
+        let messages =
+            self.messages.into_iter().map(|mut row| read_message(&mut row, 0)).collect::<Result<Vec<_>>>()?;
+        Ok(join(self.claims, messages))
+    }
 }
 
 /// Writes the claim rows and reads the messages: the last word of the transaction.
-async fn hold(
-    tx: &mut Tx,
-    wish: &Wish,
-    taken: Vec<Taken>,
-    now: Timestamp,
-    until: Timestamp,
-) -> Result<Vec<Claimed>> {
+async fn hold(tx: &mut Tx, wish: &Wish, taken: Vec<Taken>, now: Timestamp, until: Timestamp) -> Result<Held> {
     if taken.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Held::default());
     }
     let ids: Vec<i64> = taken.iter().map(|t| t.item.message().0).collect();
     let claims: Vec<NewClaim> = batches(taken).into_iter().map(NewClaim::new).collect();
     let mut last: Vec<(&'static str, Vec<Value<'_>>)> =
         claims.iter().map(|claim| (INSERT_CLAIM, claim.row(wish, now, until))).collect();
     last.push((MESSAGES_BY_ID, vec![Value::Ints(&ids)]));
-    let rows = tx.finish(&last).await?.pop().unwrap_or_default();
+    let messages = tx.finish(&last).await?.pop().unwrap_or_default();
     drop(last);
-    let messages = rows.into_iter().map(|mut row| read_message(&mut row, 0)).collect::<Result<Vec<_>>>()?;
-    Ok(join(claims, messages))
+    Ok(Held { claims, messages })
 }
 
 /// Suspects alone, the rest together, as many as a claim row may hold.

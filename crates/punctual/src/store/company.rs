@@ -16,6 +16,9 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use tokio::sync::{mpsc, oneshot};
 
+/// Turns that a crowd's callers get to ask again before those who have are served.
+const PATIENCE_TURNS: usize = 16;
+
 /// Where single messages wait for company; the task behind it starts with the first one.
 #[derive(Debug, Default)]
 pub(super) struct Company {
@@ -60,6 +63,7 @@ fn open_door(store: Store) -> mpsc::UnboundedSender<Single> {
 async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<Single>) {
     let mut waiting = Vec::new();
     while receiver.recv_many(&mut waiting, limits::CLAIM_ITEMS_MAX).await > 0 {
+        let crowd = waiting.len();
         let mut tenants: HashMap<Tenant, (Vec<NewMessage>, Vec<_>)> = HashMap::new();
         for single in waiting.drain(..) {
             let (messages, replies) = tenants.entry(single.tenant).or_default();
@@ -70,7 +74,12 @@ async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<Single>) {
             answer(store.enqueue_plain(tenant, messages).await, replies);
         }
         // The callers just answered are about to ask again: they go first, and join.
-        tokio::task::yield_now().await;
+        for _ in 0..PATIENCE_TURNS {
+            if crowd == 1 || receiver.len() >= crowd {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -227,7 +227,10 @@ async fn insert_arrays(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) ->
     let payloads = texts(|m| Some(&m.payload));
     if let Some((topic, kind)) = uniform(messages) {
         let values = [tenant.id().into(), topic.into(), kind.into(), Value::Texts(&payloads)];
-        return ids(&tx.query(INSERT_UNIFORM, &values).await?);
+        let rows = tx.query(INSERT_UNIFORM, &values).await?;
+        let mut ids = rows.first().map_or_else(|| Ok(Vec::new()), |row| row.ints(0))?;
+        ids.sort_unstable();
+        return Ok(ids.into_iter().map(MessageId).collect());
     }
     let times = |pick: fn(&NewMessage) -> Option<Timestamp>| {
         messages.iter().map(|m| pick(m).map(Timestamp::as_micros)).collect::<Vec<_>>()
@@ -281,13 +284,13 @@ fn ids(rows: &[Row]) -> Result<Vec<MessageId>> {
 const INSERT_UNIFORM: &str = "\
     with n as materialized (select punctual.now_us() as now), \
     m as (insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
-        select $1::int, $2::text, $3::text, p, (select now from n) from unnest($4::text[]) p returning id) \
-    insert into punctual.work (message_id, lane_id, due_at) \
+        select $1::int, $2::text, $3::text, p, (select now from n) from unnest($4::text[]) p returning id), \
+    w as (insert into punctual.work (message_id, lane_id, due_at) \
         select m.id, r.lane_id, (select now from n) from m cross join ( \
             select lane_id from punctual.route where tenant_id = $1::int and topic = $2::text \
             union all select 0 where not exists ( \
-                select 1 from punctual.route where tenant_id = $1::int and topic = $2::text)) r \
-    returning message_id";
+                select 1 from punctual.route where tenant_id = $1::int and topic = $2::text)) r) \
+    select array_agg(id) from m";
 
 #[cfg(feature = "postgres")]
 const INSERT_FULL: &str = "\

@@ -3,7 +3,7 @@
 //! A transaction runs in a task of its own: a caller that goes away neither cuts a write
 //! in half nor leaves a connection inside an open transaction. `BEGIN` travels with the
 //! first statement. Deadlocks and serialisation failures are tried again as a whole.
-//! [`Listener`] hears wake-ups on a connection of its own; they are hints, and a lost
+//! [`listen::Listener`] hears wake-ups on a connection of its own; they are hints, and a lost
 //! connection costs time, never work.
 
 use super::fault::Fault;
@@ -316,6 +316,10 @@ pub(super) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {
         _ => row.try_get::<_, Option<i64>>(n),
     };
     value.map_err(|e| Error::Database(e.into()))
+}
+
+pub(super) fn ints(row: &tokio_postgres::Row, n: usize) -> Result<Vec<i64>> {
+    row.try_get(n).map_err(|e| Error::Database(e.into()))
 }
 
 pub(super) fn text(row: &tokio_postgres::Row, n: usize) -> Result<Option<String>> {

@@ -108,6 +108,15 @@ impl Row {
         self.maybe_int(n)?.ok_or_else(|| unexpected(n, "an integer", Some(&Cell::Null)))
     }
 
+    /// A list of integers, which only Postgres returns.
+    #[cfg(feature = "postgres")]
+    pub fn ints(&self, n: usize) -> Result<Vec<i64>> {
+        match self {
+            Self::Postgres(row) => super::postgres::ints(row, n),
+            Self::Cells(cells) => Err(unexpected(n, "a list of integers", cells.get(n))),
+        }
+    }
+
     /// A small count.
     pub fn count(&self, n: usize) -> Result<u32> {
         Ok(u32::try_from(self.int(n)?).unwrap_or(0))
