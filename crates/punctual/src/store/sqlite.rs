@@ -422,6 +422,9 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Integer(v) => Cell::Int(v),
         #[allow(clippy::cast_possible_truncation, reason = "no column of ours holds a fraction")]
         ValueRef::Real(v) => Cell::Int(v as i64),
-        ValueRef::Text(v) | ValueRef::Blob(v) => Cell::Text(String::from_utf8_lossy(v).into_owned()),
+        ValueRef::Text(v) | ValueRef::Blob(v) => Cell::Text(match std::str::from_utf8(v) {
+            Ok(text) => text.to_owned(),
+            Err(_) => String::from_utf8_lossy(v).into_owned(),
+        }),
     }
 }
