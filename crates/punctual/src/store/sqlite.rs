@@ -410,7 +410,10 @@ fn read_rows(statement: &mut rusqlite::CachedStatement<'_>) -> rusqlite::Result<
     let mut rows = statement.raw_query();
     let mut all = Vec::new();
     while let Some(row) = rows.next()? {
-        let cells = (0..columns).map(|n| row.get_ref(n).map(cell)).collect::<rusqlite::Result<_>>()?;
+        let mut cells = Vec::with_capacity(columns);
+        for n in 0..columns {
+            cells.push(cell(row.get_ref(n)?));
+        }
         all.push(Row::Cells(cells));
     }
     Ok(all)

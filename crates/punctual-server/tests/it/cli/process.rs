@@ -128,8 +128,24 @@ impl Serving {
 
     /// A GET request: the status and the whole answer.
     pub fn get(&self, path: &str, headers: &str) -> (u16, String) {
+        self.send("GET", path, headers, "")
+    }
+
+    /// A POST request with a JSON body that must succeed: the answer's own JSON.
+    pub fn post(&self, path: &str, headers: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        let headers =
+            format!("{headers}content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        let (status, answer) = self.send("POST", path, &headers, &body);
+        assert!((200..300).contains(&status), "{path}: {answer}");
+        let (_, json) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n").unwrap();
+        let fixed = "HTTP/1.1\r\nhost: x\r\nconnection: close";
+        write!(stream, "{method} {path} {fixed}\r\n{headers}\r\n{body}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)

@@ -5,6 +5,7 @@
 use super::process::{Place, Run};
 use punctual_bench::cluster::{Cluster, Options};
 use punctual_bench::database::Database;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 const FREE_PORT: &str = "127.0.0.1:0";
@@ -225,6 +226,32 @@ fn plt_27_many_instances_share_one_postgres() {
         assert!(stopped.unwrap().success());
     }
     assert!(starting.iter_mut().all(|child| child.wait().unwrap().success()));
+}
+
+/// PRD-17: two processes on one PostgreSQL database share its manual clock, whoever moves it.
+#[test]
+fn prd_17_two_processes_share_a_manual_clock() {
+    let cluster = Cluster::start(&Options::fast()).unwrap();
+    let (place, url, key) = (Place::new(), cluster.url("postgres"), "k".repeat(40));
+    let bearer = format!("authorization: Bearer {key}\r\n");
+    let start = || {
+        let arguments = ["serve", "--database", &url, "--listen", FREE_PORT, "--clock", "manual"];
+        place.command(&arguments).env("PUNCTUAL_ROOT_KEY", &key).serve()
+    };
+    let (one, other) = (start(), start());
+    one.post("/dev/clock", &bearer, &json!({"set": "2030-01-01T00:00:00Z"}));
+    assert!(other.get("/dev/clock", &bearer).1.contains("2030-01-01T00:00:00Z"));
+    let event = json!({"topic": "t", "kind": "k", "payload": {}, "dueAt": "2030-01-02T00:00:00Z"});
+    one.post("/api/events", &bearer, &event);
+    let claim = json!({"owner": "w", "leaseSeconds": 30, "limit": 10});
+    let claimed = |server: &super::process::Serving| {
+        let answer = server.post("/api/queues/t/claim", &bearer, &claim);
+        answer["items"].as_array().unwrap().len()
+    };
+    assert_eq!(claimed(&other), 0, "a day early");
+    let now = other.post("/dev/clock", &bearer, &json!({"advance": "1d"}));
+    assert_eq!(now["now"], "2030-01-02T00:00:00Z");
+    assert_eq!(claimed(&one), 1, "due by the clock that the other process moved");
 }
 
 /// PRD-15: the demo shows itself to everybody, so a public address must be asked for.
