@@ -201,7 +201,8 @@ impl Dispatcher {
     fn consider(&mut self, lane: LaneId, topic: &str, due: Timestamp, paused: bool, now: Timestamp) {
         let Some(handler) = self.topics.get(topic).filter(|_| !paused) else { return };
         if due <= now {
-            self.offers.push(Offer { lane, handler: *handler, since: Timestamp::MIN });
+            // The scout walked up to its first row; a claim need not walk there again.
+            self.offers.push(Offer { lane, handler: *handler, since: due });
         } else {
             let away = due.since(now);
             self.next_due = Some(self.next_due.map_or(away, |known| known.min(away)));
