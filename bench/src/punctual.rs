@@ -1,4 +1,7 @@
 //! The real engine behind the two traits of [`crate::ours`].
+//!
+//! It chooses its batches and its one or two claimers itself: of the settings only the number of
+//! connections reaches it, as the size of its pool.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -65,7 +65,8 @@ fn micros(d: Duration) -> i64 {
     i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The youngest messages need not be looked at: no queue keeps less than a minute.
+/// A pass ends at messages younger than a second: they are still being written, and ids
+/// that commit later are found by the next pass.
 async fn stop_at(tx: &mut Tx, cursor: i64, now: Timestamp) -> Result<bool> {
     let row = tx.first("select created_at from punctual.message where id = $1", params![cursor]).await?;
     let created = row.map(|row| row.time(0)).transpose()?;
