@@ -42,6 +42,7 @@ pub struct Store {
     backend: Backend,
     fault: fault::Fault,
     company: Arc<company::Company>,
+    keyed_lanes: Arc<claims::KeyedLanes>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,7 +69,12 @@ impl Store {
             }
             _ => return Err(unknown_url(url)),
         };
-        Ok(Self { backend, fault: fault::Fault::default(), company: Arc::default() })
+        Ok(Self {
+            backend,
+            fault: fault::Fault::default(),
+            company: Arc::default(),
+            keyed_lanes: Arc::default(),
+        })
     }
 
     /// The same database, with nobody else waiting at its door.

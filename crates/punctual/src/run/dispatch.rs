@@ -17,7 +17,7 @@ use crate::rules::pace::Pace;
 use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
 use crate::store::claims::{Catch, Wish};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -210,7 +210,10 @@ impl Dispatcher {
     }
 
     fn plan(&mut self) -> Vec<Take> {
-        let room: Vec<usize> = self.shop.stations.iter().map(|s| s.room().min(CLAIM_ITEMS_MAX)).collect();
+        // All that is claimed at once fits into one claim row.
+        let busy: HashSet<usize> = self.offers.iter().map(|o| o.handler).collect();
+        let most = (CLAIM_ITEMS_MAX / busy.len().max(1)).max(1);
+        let room: Vec<usize> = self.shop.stations.iter().map(|s| s.room().min(most)).collect();
         let takes = share::plan(&self.offers, &room, self.turn);
         self.turn = self.turn.wrapping_add(takes.len());
         takes

@@ -8,6 +8,9 @@
 //! Not promised: that a claim was really received by its claimer. If the answer is lost,
 //! the lease runs out and [`super::reap`] brings the items back.
 
+#[cfg(feature = "postgres")]
+mod at_once;
+
 use super::Store;
 use super::messages::{message_columns, read_message};
 use super::tx::Tx;
@@ -19,7 +22,8 @@ use crate::base::limits;
 use crate::rules::claim::{self, Item};
 use crate::rules::message::{Message, check_name};
 use crate::rules::share::Take;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Who wants what.
@@ -77,6 +81,26 @@ pub struct Catch {
     pub now: Option<Timestamp>,
 }
 
+/// Lanes that had keys when last seen: a hint that a claim in one statement would not do.
+#[derive(Debug, Default)]
+pub(super) struct KeyedLanes(Mutex<HashSet<LaneId>>);
+
+impl KeyedLanes {
+    fn learn(&self, asked: &[LaneId], catch: &Catch) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for lane in asked {
+            known.remove(lane);
+        }
+        known.extend(catch.items.iter().filter(|c| c.item.key().is_some()).map(|c| c.item.lane()));
+    }
+
+    #[cfg(feature = "postgres")]
+    fn has_any(&self, takes: &[Take]) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !known.is_empty() && takes.iter().any(|t| known.contains(&t.lane))
+    }
+}
+
 /// A work row that was taken out of the table.
 struct Taken {
     item: Item,
@@ -93,9 +117,21 @@ impl Store {
         if wish.takes.is_empty() {
             return Ok(Catch::default());
         }
+        #[cfg(feature = "postgres")]
+        if self.may_claim_at_once(&wish)
+            && let Some(catch) = self.claim_at_once(&wish).await?
+        {
+            return Ok(catch);
+        }
+        self.claim_in_steps(wish).await
+    }
+
+    async fn claim_in_steps(&self, wish: Wish) -> Result<Catch> {
+        let lanes: Vec<LaneId> = wish.takes.iter().map(|t| t.lane).collect();
         let (mut catch, held) = self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await?;
         // Decoding is the claimer's work, not the database thread's.
         catch.items = held.decode()?;
+        self.keyed_lanes.learn(&lanes, &catch);
         Ok(catch)
     }
 

@@ -5,10 +5,11 @@
 //! a hint would hide, a scout finds.
 
 use super::Store;
+use super::dialect::Dialect;
 use super::tx::Tx;
 use super::value::params;
 use crate::base::clock::Timestamp;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
 
@@ -48,10 +49,21 @@ impl Store {
 }
 
 async fn scout(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
-    let now = tx.now().await?;
-    let rows = tx.query(SCOUT, params![after.0, i64::try_from(limit).unwrap_or(i64::MAX)]).await?;
+    let (sql, now) = match tx.dialect() {
+        // The server tells its time with the lanes, which saves a question.
+        Dialect::Postgres => (SCOUT_AND_TIME, None),
+        Dialect::Sqlite => (SCOUT, Some(tx.now().await?)),
+    };
+    let rows = tx.query(sql, params![after.0, i64::try_from(limit).unwrap_or(i64::MAX)]).await?;
+    let now = match now {
+        Some(now) => now,
+        None => rows.first().map_or_else(|| Err(no_time()), |row| row.time(6))?,
+    };
     let mut lanes = Vec::with_capacity(rows.len());
     for row in &rows {
+        if row.maybe_int(0)?.is_none() {
+            continue;
+        }
         lanes.push(Sighting {
             lane: LaneId(row.int(0)?),
             first_due: row.time(1)?,
@@ -64,13 +76,29 @@ async fn scout(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
     Ok(View { now, more: lanes.len() == limit, lanes })
 }
 
-const SCOUT: &str = "\
-    with recursive seen (lane_id) as ( \
-        select min(w.lane_id) from punctual.work w where w.lane_id > $1 \
-        union all \
-        select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
-        from seen where seen.lane_id is not null) \
-    select s.lane_id, (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id), \
-        l.tenant_id, l.topic, l.subscription, l.paused \
-    from (select lane_id from seen where lane_id is not null limit $2) s \
-    left join punctual.lane l on l.id = s.lane_id order by s.lane_id";
+fn no_time() -> Error {
+    Error::Database("the clock gave no time".into())
+}
+
+macro_rules! scout {
+    () => {
+        "\
+        with recursive seen (lane_id) as ( \
+            select min(w.lane_id) from punctual.work w where w.lane_id > $1 \
+            union all \
+            select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
+            from seen where seen.lane_id is not null) \
+        select s.lane_id, (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at, \
+            l.tenant_id, l.topic, l.subscription, l.paused \
+        from (select lane_id from seen where lane_id is not null limit $2) s \
+        left join punctual.lane l on l.id = s.lane_id order by s.lane_id"
+    };
+}
+
+const SCOUT: &str = scout!();
+/// One row without a lane if there is no work.
+const SCOUT_AND_TIME: &str = concat!(
+    "select lane.*, t.now from (select punctual.now_us() as now) t left join (",
+    scout!(),
+    ") lane on true order by lane.lane_id"
+);
