@@ -198,12 +198,15 @@ end
 $function$;
 CREATE OR REPLACE FUNCTION punctual.now_us()
  RETURNS bigint
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
 AS $function$
-    select coalesce(
-        (select c.now_us from punctual.clock c where c.id = 1 and c.manual = 1),
-        (extract(epoch from statement_timestamp()) * 1000000)::bigint)
+declare
+    by_hand bigint;
+begin
+    select c.now_us into by_hand from punctual.clock c where c.id = 1 and c.manual = 1;
+    return coalesce(by_hand, (extract(epoch from statement_timestamp()) * 1000000)::bigint);
+end
 $function$;
 
 CREATE TRIGGER message_is_never_updated BEFORE UPDATE ON punctual.message FOR EACH ROW EXECUTE FUNCTION punctual.never_updated();

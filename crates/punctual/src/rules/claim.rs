@@ -58,30 +58,33 @@ impl Item {
 }
 
 /// Writes items for the claim row: groups of one lane and one history, each with its
-/// messages, a keyed one as a pair.
+/// messages: a keyed one as a pair, a run of plain ones by its ends.
 #[must_use]
 pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
-    use std::fmt::Write;
-    let mut out = String::from("[");
-    let mut group = None;
-    for item in items {
-        let its_group = (item.lane(), item.attempt(), item.unstarted());
-        let gap = match group {
-            Some(group) if group == its_group => ",",
-            known => {
-                let end = if known.is_some() { "]]," } else { "" };
-                let _ = write!(out, "{end}[{},{},{},[", item.1, item.2, item.3);
-                ""
-            }
-        };
-        group = Some(its_group);
-        let _ = match item.key() {
-            None => write!(out, "{gap}{}", item.0),
-            Some(key) => write!(out, "{gap}[{},{}]", item.0, serde_json::Value::from(key)),
-        };
+    let items: Vec<&Item> = items.into_iter().collect();
+    let group = |i: &Item| (i.lane(), i.attempt(), i.unstarted());
+    let groups = items.chunk_by(|a, b| group(a) == group(b)).map(|items| {
+        let runs = items.chunk_by(|a, b| a.0.0 + 1 == b.0.0 && a.4.is_none() && b.4.is_none());
+        let members: Vec<String> = runs.flat_map(members).collect();
+        let (lane, attempt, unstarted) = group(items[0]);
+        format!("[{lane},{attempt},{unstarted},[{}]]", members.join(","))
+    });
+    format!("[{}]", groups.collect::<Vec<_>>().join(","))
+}
+
+/// A run that is shorter than its ends is written one by one.
+fn members(run: &[&Item]) -> Vec<String> {
+    match run {
+        [first, _, .., last] => vec![format!("[{},{}]", first.0, last.0)],
+        few => few.iter().map(|item| member(item)).collect(),
     }
-    out.push_str(if group.is_some() { "]]]" } else { "]" });
-    out
+}
+
+fn member(item: &Item) -> String {
+    match item.key() {
+        None => item.0.to_string(),
+        Some(key) => format!("[{},{}]", item.0, serde_json::Value::from(key)),
+    }
 }
 
 /// Reads items of a claim row.
@@ -90,12 +93,16 @@ pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
 /// When the text is not what [`write()`] makes.
 pub fn read(text: &str) -> Result<Vec<Item>, serde_json::Error> {
     let groups: Vec<(LaneId, u32, u32, Vec<Member>)> = serde_json::from_str(text)?;
-    let mut items = Vec::with_capacity(groups.iter().map(|g| g.3.len()).sum());
+    let mut items = Vec::new();
     for (lane, attempt, unstarted, members) in groups {
-        items.extend(members.into_iter().map(|member| {
-            let (message, key) = member.into();
-            Item(message, lane, attempt, unstarted, key)
-        }));
+        let item = |id: i64, key: Option<String>| Item(MessageId(id), lane, attempt, unstarted, key);
+        for member in members {
+            match member {
+                Member::Plain(id) => items.push(item(id, None)),
+                Member::Run(first, last) => items.extend((first..=last).map(|id| item(id, None))),
+                Member::Keyed(id, key) => items.push(item(id, Some(key))),
+            }
+        }
     }
     Ok(items)
 }
@@ -103,17 +110,9 @@ pub fn read(text: &str) -> Result<Vec<Item>, serde_json::Error> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Member {
-    Plain(MessageId),
-    Keyed(MessageId, String),
-}
-
-impl From<Member> for (MessageId, Option<String>) {
-    fn from(member: Member) -> Self {
-        match member {
-            Member::Plain(message) => (message, None),
-            Member::Keyed(message, key) => (message, Some(key)),
-        }
-    }
+    Plain(i64),
+    Run(i64, i64),
+    Keyed(i64, String),
 }
 
 #[cfg(test)]
@@ -125,12 +124,15 @@ mod tests {
         let items = vec![
             Item(MessageId(7), LaneId(1), 1, 0, None),
             Item(MessageId(8), LaneId(1), 1, 0, None),
+            Item(MessageId(10), LaneId(1), 1, 0, None),
+            Item(MessageId(11), LaneId(1), 1, 0, None),
+            Item(MessageId(12), LaneId(1), 1, 0, None),
             Item(MessageId(9), LaneId(2), 3, 1, Some("order \"4\", ü".into())),
             Item(MessageId(10), LaneId(2), 3, 1, None),
             Item(MessageId(11), LaneId(1), 1, 0, None),
         ];
         let text = write(&items);
-        assert_eq!(text, r#"[[1,1,0,[7,8]],[2,3,1,[[9,"order \"4\", ü"],10]],[1,1,0,[11]]]"#);
+        assert_eq!(text, r#"[[1,1,0,[7,8,[10,12]]],[2,3,1,[[9,"order \"4\", ü"],10]],[1,1,0,[11]]]"#);
         assert_eq!(read(&text).unwrap(), items);
         assert_eq!(read("[]").unwrap(), vec![]);
     }
