@@ -3,8 +3,9 @@
 //!
 //! One tick is: scout if it is time, plan, claim. Between scouts a lane that gave all it
 //! was asked for is asked again, from where it left off; one that gave less is done until
-//! the next look. While there is work, a scout is due every `SCOUT_PAUSE` (less often if
-//! scouting is dear), so a newcomer waits that long at most, whatever backlog there is.
+//! the next look. While there is work, a scout is due every `SCOUT_PAUSE`, sooner after a
+//! wake-up, less often if scouting is dear; so a newcomer waits that long at most, whatever
+//! backlog there is.
 
 use super::batch::Batch;
 use super::handler::Handler;
@@ -23,8 +24,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 
-/// Under load, the tables are looked at this often for lanes that have become due.
+/// Under load, the tables are looked at this often for lanes that have become due …
 const SCOUT_PAUSE: Duration = Duration::from_millis(25);
+/// … and after a wake-up this soon …
+const WOKEN_PAUSE: Duration = Duration::from_millis(5);
+/// … leaving out lanes that are known to be deep, but not for longer than this: what became
+/// due late there, before where the claims have got to, waits until then.
+const WHOLE_SCOUT_PAUSE: Duration = Duration::from_millis(500);
 /// Scouting takes at most this share of the time: one part in so many.
 const SCOUT_SHARE: u32 = 10;
 /// Lanes that one scout statement visits.
@@ -120,7 +126,10 @@ pub struct Dispatcher {
     /// The first due time beyond the offers, seen from [`Dispatcher::scouted`].
     next_due: Option<Duration>,
     scouted: Option<Instant>,
+    scouted_whole: Option<Instant>,
     scout_cost: Duration,
+    /// Lanes that gave all they were asked for since the last whole look.
+    deep: HashSet<LaneId>,
     poll: Duration,
 }
 
@@ -136,7 +145,9 @@ impl Dispatcher {
             turn: 0,
             next_due: None,
             scouted: None,
+            scouted_whole: None,
             scout_cost: Duration::ZERO,
+            deep: HashSet::new(),
             poll: POLL_MIN,
         }
     }
@@ -144,6 +155,7 @@ impl Dispatcher {
     /// Forgets what it knows: the next tick looks at the tables.
     pub fn look_again(&mut self) {
         self.scouted = None;
+        self.deep.clear();
         self.poll = POLL_MIN;
     }
 
@@ -168,13 +180,44 @@ impl Dispatcher {
     }
 
     fn must_scout(&self) -> bool {
-        let pause = SCOUT_PAUSE.max(self.scout_cost * SCOUT_SHARE);
+        let usual = if self.shop.wake.was_heard() { WOKEN_PAUSE } else { SCOUT_PAUSE };
+        let pause = usual.max(self.scout_cost * SCOUT_SHARE);
         self.scouted.is_none_or(|at| self.offers.is_empty() || at.elapsed() >= pause)
     }
 
     async fn scout(&mut self) -> Result<()> {
         let start = monotonic();
+        self.shop.wake.forget();
+        let whole = self.scouted_whole.is_none_or(|at| at.elapsed() >= WHOLE_SCOUT_PAUSE);
+        if whole || self.deep.is_empty() {
+            self.scout_whole().await?;
+            self.scouted_whole = Some(monotonic());
+        } else {
+            self.scout_beside().await?;
+        }
+        self.scouted = Some(monotonic());
+        self.scout_cost = start.elapsed();
+        Ok(())
+    }
+
+    /// Looks for lanes beside those that are known to be deep. More than one statement can
+    /// tell, or work without a lane, needs a whole look.
+    async fn scout_beside(&mut self) -> Result<()> {
+        self.offers.retain(|offer| self.deep.contains(&offer.lane));
+        let view = self.shop.store.scout_beside(self.deep.iter().copied().collect(), SCOUT_LANES).await?;
+        if view.more || view.lanes.first().is_some_and(|seen| seen.lane == LaneId::UNROUTED) {
+            return self.scout_whole().await;
+        }
+        self.next_due = None;
+        for seen in &view.lanes {
+            self.consider(seen.lane, &seen.topic, seen.first_due, seen.paused, view.now);
+        }
+        Ok(())
+    }
+
+    async fn scout_whole(&mut self) -> Result<()> {
         self.offers.clear();
+        self.deep.clear();
         self.next_due = None;
         let mut after = LaneId(-1);
         loop {
@@ -193,8 +236,6 @@ impl Dispatcher {
                 break;
             }
         }
-        self.scouted = Some(monotonic());
-        self.scout_cost = start.elapsed();
         Ok(())
     }
 
@@ -237,10 +278,12 @@ impl Dispatcher {
             let Some(at) = self.offers.iter().position(|o| o.lane == take.lane) else { continue };
             match (full(take), take.since > Timestamp::MIN) {
                 (true, _) => {
+                    self.deep.insert(take.lane);
                     self.offers[at].since = last_due.get(&take.lane).copied().unwrap_or(take.since);
                 }
                 (false, true) => self.offers[at].since = Timestamp::MIN,
                 (false, false) => {
+                    self.deep.remove(&take.lane);
                     self.offers.swap_remove(at);
                 }
             }
@@ -291,6 +334,7 @@ impl Dispatcher {
 
     fn slower(&mut self) {
         self.scouted = None;
+        self.deep.clear();
         self.poll = (self.poll * 2).min(self.shop.poll_max.min(POLL_MAX));
     }
 }

@@ -10,6 +10,7 @@ use super::pulse::Ticks;
 use crate::base::error::Result;
 use crate::store::Store;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -24,6 +25,8 @@ pub struct Wake {
     here: Arc<Notify>,
     long_polls: Arc<Notify>,
     elsewhere: Arc<Notify>,
+    /// Whether one came since the last look at the tables.
+    fresh: Arc<AtomicBool>,
 }
 
 impl Wake {
@@ -35,8 +38,20 @@ impl Wake {
 
     /// There may be work: tells only this process.
     pub fn here(&self) {
+        self.fresh.store(true, Ordering::Relaxed);
         self.here.notify_one();
         self.long_polls.notify_waiters();
+    }
+
+    /// Whether a wake-up came since the last look.
+    #[must_use]
+    pub fn was_heard(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed)
+    }
+
+    /// A look at the tables begins: it sees what earlier wake-ups told of.
+    pub fn forget(&self) {
+        self.fresh.store(false, Ordering::Relaxed);
     }
 
     /// Waits for the next wake-up; one that came since the last wait counts.
