@@ -251,11 +251,15 @@ impl Dispatcher {
     }
 
     fn plan(&mut self) -> Vec<Take> {
+        // A small claim is a quick one: lanes that are not known to be deep go first.
+        let shallow: Vec<Offer> =
+            self.offers.iter().filter(|o| !self.deep.contains(&o.lane)).copied().collect();
+        let offers = if shallow.is_empty() { &self.offers } else { &shallow };
         // All that is claimed at once fits into one claim row.
-        let busy: HashSet<usize> = self.offers.iter().map(|o| o.handler).collect();
+        let busy: HashSet<usize> = offers.iter().map(|o| o.handler).collect();
         let most = (CLAIM_ITEMS_MAX / busy.len().max(1)).max(1);
         let room: Vec<usize> = self.shop.stations.iter().map(|s| s.room().min(most)).collect();
-        let takes = share::plan(&self.offers, &room, self.turn);
+        let takes = share::plan(offers, &room, self.turn);
         self.turn = self.turn.wrapping_add(takes.len());
         takes
     }
@@ -265,8 +269,8 @@ impl Dispatcher {
         self.shop.store.claim(wish).await
     }
 
-    /// A lane that gave all is asked again from where it left off; one that gave less has
-    /// nothing more, unless it was asked with a hint: then it is asked once without.
+    /// A lane that gave all is deep: it is asked again, from where it left off. One that gave
+    /// less has nothing more, unless it was asked with that hint: then it is asked once without.
     fn learn(&mut self, takes: &[Take], catch: &Catch) {
         let full = |take: &Take| catch.taken.get(&take.lane).copied().unwrap_or(0) >= take.quota;
         let mut last_due: HashMap<LaneId, Timestamp> = HashMap::new();
@@ -276,16 +280,13 @@ impl Dispatcher {
         }
         for take in takes {
             let Some(at) = self.offers.iter().position(|o| o.lane == take.lane) else { continue };
-            match (full(take), take.since > Timestamp::MIN) {
-                (true, _) => {
-                    self.deep.insert(take.lane);
-                    self.offers[at].since = last_due.get(&take.lane).copied().unwrap_or(take.since);
-                }
-                (false, true) => self.offers[at].since = Timestamp::MIN,
-                (false, false) => {
-                    self.deep.remove(&take.lane);
-                    self.offers.swap_remove(at);
-                }
+            if full(take) {
+                self.deep.insert(take.lane);
+                self.offers[at].since = last_due.get(&take.lane).copied().unwrap_or(take.since);
+            } else if self.deep.remove(&take.lane) {
+                self.offers[at].since = Timestamp::MIN;
+            } else {
+                self.offers.swap_remove(at);
             }
         }
     }
