@@ -62,3 +62,27 @@ impl super::Store {
         Self { fault: Fault { at: Some(n), seen: 0, ..self.fault }, ..self.alone() }
     }
 }
+
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+impl super::Store {
+    /// From now on the file of this handle's database cannot grow, as on a full disk; or it can again.
+    /// (PostgreSQL's disk is not ours to fill.)
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn fill_disk(&self, full: bool) -> Result<()> {
+        if self.dialect() != super::dialect::Dialect::Sqlite {
+            return Ok(());
+        }
+        self.write(full, |tx, full| {
+            Box::pin(async move { tx.query(if *full { FULL } else { ROOMY }, &[]).await.map(drop) })
+        })
+        .await
+    }
+}
+
+/// Not less than there are, says SQLite, and takes the number of pages there are.
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+const FULL: &str = "pragma max_page_count = 1";
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+const ROOMY: &str = "pragma max_page_count = 1000000000";

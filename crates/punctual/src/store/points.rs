@@ -1,10 +1,9 @@
 //! Named points: where a crash or a pause tells most, marked in the code.
 //!
-//! With the feature `testing`, a process that is told so by its environment
-//! (`PUNCTUAL_TEST_POINT=claimed-before-commit:3:abort`) ends itself without a warning, or holds
-//! its breath (`…:3:pause-400`, in milliseconds), when it reaches the point for the third time.
-//! Without the feature a point is nothing. It is one thing of the process and not of a store,
-//! because so is a crash.
+//! With the feature `testing`, a process can be told ([`arm`]) to end itself without a warning
+//! (`claimed-before-commit:3:abort`), or to hold its breath (`…:3:pause-400`, in milliseconds), when
+//! it reaches a point for the third time. Without the feature a point is nothing. A trap is one
+//! thing of the process and not of a store, because so is a crash.
 
 /// Where a process may be told to end itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,19 +69,16 @@ impl Point {
 pub(crate) const fn reach(_: Point) {}
 
 #[cfg(feature = "testing")]
-pub(crate) use armed::reach;
+pub use armed::arm;
 #[cfg(feature = "testing")]
-pub use armed::{ENVIRONMENT, arm};
+pub(crate) use armed::reach;
 
 #[cfg(feature = "testing")]
 mod armed {
     use super::Point;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::{Mutex, Once, PoisonError};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
-
-    /// What tells a process where to end: `POINT:COUNT:abort` or `POINT:COUNT:pause-MILLISECONDS`.
-    pub const ENVIRONMENT: &str = "PUNCTUAL_TEST_POINT";
 
     struct Trap {
         point: Point,
@@ -93,15 +89,16 @@ mod armed {
 
     static TRAP: Mutex<Option<Trap>> = Mutex::new(None);
     /// Whether there is one: most processes have none, and ask often.
-    static ARMED: AtomicU64 = AtomicU64::new(0);
+    static ARMED: AtomicBool = AtomicBool::new(false);
 
-    /// Sets the trap that a text describes, or takes it away.
+    /// Sets the trap that a text describes (`POINT:COUNT:abort` or `POINT:COUNT:pause-MILLISECONDS`);
+    /// an empty text takes it away.
     ///
     /// # Errors
     /// A sentence about a text that describes none.
     pub fn arm(text: &str) -> Result<(), String> {
         let trap = if text.is_empty() { None } else { Some(read(text)?) };
-        ARMED.store(u64::from(trap.is_some()), Ordering::SeqCst);
+        ARMED.store(trap.is_some(), Ordering::SeqCst);
         *TRAP.lock().unwrap_or_else(PoisonError::into_inner) = trap;
         Ok(())
     }
@@ -122,13 +119,7 @@ mod armed {
     /// The process is at this point.
     #[inline]
     pub(crate) fn reach(point: Point) {
-        static ENVIRONMENT_READ: Once = Once::new();
-        ENVIRONMENT_READ.call_once(|| {
-            if let Ok(text) = std::env::var(ENVIRONMENT) {
-                arm(&text).ok();
-            }
-        });
-        if ARMED.load(Ordering::Relaxed) != 0 {
+        if ARMED.load(Ordering::Relaxed) {
             spring(point);
         }
     }

@@ -104,8 +104,8 @@ impl Postgres {
         let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
             .max_size(pool_size.max(2))
             .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(POOL_PATIENCE))
-            .create_timeout(Some(CONNECT_PATIENCE))
+            .wait_timeout(Some(hastened(POOL_PATIENCE)))
+            .create_timeout(Some(hastened(CONNECT_PATIENCE)))
             .build()
             .map_err(|e| Error::Config(format!("the connection pool cannot be made: {e}")))?;
         Ok(Self { pool, config: Arc::new(config), name: random::hex::<8>().into() })
