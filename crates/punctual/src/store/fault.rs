@@ -15,6 +15,8 @@ pub struct Fault {
     bug: Option<super::planted::Bug>,
     #[cfg(feature = "testing")]
     early: bool,
+    #[cfg(feature = "testing")]
+    panics: bool,
 }
 
 #[cfg(not(feature = "testing"))]
@@ -32,6 +34,7 @@ impl Fault {
     pub(super) fn check(&mut self) -> Result<()> {
         self.seen += 1;
         if self.at == Some(self.seen) {
+            assert!(!self.panics, "a planned panic");
             return Err(crate::base::error::Error::Unavailable("a planned fault".into()));
         }
         Ok(())
@@ -60,6 +63,12 @@ impl super::Store {
     #[must_use]
     pub fn failing_at(&self, n: usize) -> Self {
         Self { fault: Fault { at: Some(n), seen: 0, ..self.fault }, ..self.alone() }
+    }
+
+    /// The same database, where the `n`-th statement (from 1) of each transaction panics.
+    #[must_use]
+    pub fn panicking_at(&self, n: usize) -> Self {
+        Self { fault: Fault { at: Some(n), seen: 0, panics: true, ..self.fault }, ..self.alone() }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::base::error::{Error, Result};
 use rusqlite::types::{Value as Owned, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
@@ -87,7 +88,9 @@ impl<R, T> Asked<R, T> {
 
 impl<R: Send, T: Send> Request for Asked<R, T> {
     fn run(&mut self, tx: &mut Tx) -> bool {
-        let result = finish(self.call.steps(tx));
+        // A verb that panics must not take the thread, and with it every other caller, along.
+        let steps = AssertUnwindSafe(|| finish(self.call.steps(tx)));
+        let result = catch_unwind(steps).unwrap_or_else(|_| Err(Error::Database("a verb panicked".into())));
         let fine = result.is_ok();
         self.result = Some(result);
         if tx.fault().fires_early() {
