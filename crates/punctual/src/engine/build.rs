@@ -33,6 +33,8 @@ pub struct Builder {
     poll_max: Duration,
     retention: Duration,
     owner: Option<String>,
+    #[cfg(feature = "testing")]
+    bug: Option<crate::store::planted::Bug>,
 }
 
 impl Builder {
@@ -48,6 +50,8 @@ impl Builder {
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
             owner: None,
+            #[cfg(feature = "testing")]
+            bug: None,
         }
     }
 
@@ -125,6 +129,14 @@ impl Builder {
         self
     }
 
+    /// Plants a bug in this engine, to see whether a test catches it.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub const fn plant(mut self, bug: crate::store::planted::Bug) -> Self {
+        self.bug = Some(bug);
+        self
+    }
+
     /// Opens the database, brings its schema up to date, and puts the engine together.
     /// No loop runs yet.
     ///
@@ -133,6 +145,8 @@ impl Builder {
     pub async fn open(self) -> Result<Engine> {
         self.check()?;
         let store = Store::open(&self.database, self.pool_size)?;
+        #[cfg(feature = "testing")]
+        let store = self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug));
         if self.migrate {
             store.migrate().await?;
         } else {

@@ -7,6 +7,7 @@ use super::stop::{Phase, Stop};
 use crate::base::clock::monotonic;
 use crate::base::error::{Error, Result};
 use crate::base::limits::{TROUBLE_PAUSE, TROUBLE_PAUSE_MAX};
+use crate::base::rehearsal::hastened;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,7 @@ pub async fn drive(mut ticks: impl Ticks, pulse: Pulse, mut stop: Stop) {
             Err(error) => {
                 pulse.trouble(&error);
                 tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
+                    () = tokio::time::sleep(hastened(pause)) => {}
                     () = stop.reached(Phase::Finishing) => {}
                 }
                 pause = (pause * 2).min(TROUBLE_PAUSE_MAX);

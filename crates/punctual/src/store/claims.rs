@@ -13,6 +13,7 @@ mod at_once;
 
 use super::Store;
 use super::messages::{message_columns, read_message};
+use super::points::{Point, reach};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -129,6 +130,7 @@ impl Store {
         if self.may_claim_at_once(&wish)
             && let Some(catch) = self.claim_at_once(&wish).await?
         {
+            reach(Point::ClaimedBeforeAnswer);
             return Ok(catch);
         }
         self.claim_in_steps(wish).await
@@ -137,6 +139,7 @@ impl Store {
     async fn claim_in_steps(&self, wish: Wish) -> Result<Catch> {
         let lanes: Vec<LaneId> = wish.takes.iter().map(|t| t.lane).collect();
         let (mut catch, held) = self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await?;
+        reach(Point::ClaimedBeforeAnswer);
         // Decoding is the claimer's work, not the database thread's.
         catch.items = held.decode()?;
         self.keyed_lanes.learn(&lanes, &catch);
@@ -146,10 +149,13 @@ impl Store {
     /// Marks a claim as begun, before its item runs: after a crash it counts as a started
     /// attempt. Answers whether the claim still holds.
     pub async fn mark_started(&self, token: Token) -> Result<bool> {
-        self.write(token, |tx, token| {
-            Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
-        })
-        .await
+        let held = self
+            .write(token, |tx, token| {
+                Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
+            })
+            .await;
+        reach(Point::MarkedBeforeStart);
+        held
     }
 
     /// Moves the end of open claims' leases; answers which of them still hold.
@@ -182,7 +188,9 @@ async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<(Catch, Held)> {
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
     let until = now.plus(wish.lease);
     catch.lease_until = Some(until);
+    reach(Point::ClaimedBeforeCommit);
     let held = hold(tx, wish, taken, now, until).await?;
+    tx.fire_early();
     Ok((catch, held))
 }
 

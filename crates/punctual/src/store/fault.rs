@@ -1,15 +1,22 @@
 //! Planned faults: with the feature `testing`, the n-th statement of a handle's transactions
-//! fails, so that a test can show what an error leaves behind. Without it, nothing.
+//! fails, so that a test can show what an error leaves behind, and a handle may have one of the
+//! bugs of [`super::planted`]. Without it, nothing.
 
 use crate::base::error::Result;
 
-/// Which statement of a transaction fails, and how many have been.
+/// What is to go wrong: which statement of a transaction fails, and which bug is there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault {
     #[cfg(feature = "testing")]
     at: Option<usize>,
     #[cfg(feature = "testing")]
     seen: usize,
+    #[cfg(feature = "testing")]
+    bug: Option<super::planted::Bug>,
+    #[cfg(feature = "testing")]
+    early: bool,
+    #[cfg(feature = "testing")]
+    panics: bool,
 }
 
 #[cfg(not(feature = "testing"))]
@@ -27,9 +34,26 @@ impl Fault {
     pub(super) fn check(&mut self) -> Result<()> {
         self.seen += 1;
         if self.at == Some(self.seen) {
+            assert!(!self.panics, "a planned panic");
             return Err(crate::base::error::Error::Unavailable("a planned fault".into()));
         }
         Ok(())
+    }
+
+    pub(super) const fn has(&self, bug: super::planted::Bug) -> bool {
+        matches!(self.bug, Some(planted) if planted as u8 == bug as u8)
+    }
+
+    pub(super) const fn fire_early(&mut self) {
+        self.early = true;
+    }
+
+    pub(super) const fn fires_early(&self) -> bool {
+        self.early
+    }
+
+    pub(super) const fn with_bug(self, bug: super::planted::Bug) -> Self {
+        Self { bug: Some(bug), ..self }
     }
 }
 
@@ -38,6 +62,36 @@ impl super::Store {
     /// The same database, where the `n`-th statement (from 1) of each transaction fails.
     #[must_use]
     pub fn failing_at(&self, n: usize) -> Self {
-        Self { fault: Fault { at: Some(n), seen: 0 }, ..self.alone() }
+        Self { fault: Fault { at: Some(n), seen: 0, ..self.fault }, ..self.alone() }
+    }
+
+    /// The same database, where the `n`-th statement (from 1) of each transaction panics.
+    #[must_use]
+    pub fn panicking_at(&self, n: usize) -> Self {
+        Self { fault: Fault { at: Some(n), seen: 0, panics: true, ..self.fault }, ..self.alone() }
     }
 }
+
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+impl super::Store {
+    /// From now on the file of this handle's database cannot grow, as on a full disk; or it can again.
+    /// (PostgreSQL's disk is not ours to fill.)
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn fill_disk(&self, full: bool) -> Result<()> {
+        if self.dialect() != super::dialect::Dialect::Sqlite {
+            return Ok(());
+        }
+        self.write(full, |tx, full| {
+            Box::pin(async move { tx.query(if *full { FULL } else { ROOMY }, &[]).await.map(drop) })
+        })
+        .await
+    }
+}
+
+/// Not less than there are, says SQLite, and takes the number of pages there are.
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+const FULL: &str = "pragma max_page_count = 1";
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+const ROOMY: &str = "pragma max_page_count = 1000000000";

@@ -7,13 +7,16 @@
 //! connection costs time, never work.
 
 use super::fault::Fault;
+use super::planted::Bug;
 use super::tx::{Call, Tx};
 use super::value::{Row, Value};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::random;
+use crate::base::rehearsal::hastened;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
+use lent::Lent;
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +26,19 @@ use tokio_postgres::{Config, NoTls};
 
 #[cfg(feature = "testing")]
 pub mod direct;
+mod lent;
 pub mod listen;
 
 /// Connections of one process when the configuration does not say.
 pub const POOL_SIZE_DEFAULT: usize = 8;
 /// How long a caller waits for a free connection before it hears of it.
 const POOL_PATIENCE: Duration = Duration::from_secs(10);
-/// A connection attempt, and a statement on a dead link, end after this.
+/// A connection attempt ends after this.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// A statement that has no answer by then has lost its link, even if nobody says so (a pooler or a
+/// proxy in between may keep the connection and swallow what is said on it). No statement of ours
+/// takes nearly as long, but migrations, which wait for ever.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 /// How often a deadlocked transaction is tried as a whole.
 const TRIES_MAX: usize = 5;
 
@@ -51,7 +59,7 @@ impl std::fmt::Debug for Postgres {
 
 /// A transaction on a pooled connection.
 pub struct PostgresTx {
-    client: Object,
+    client: Lent,
     state: State,
     now: Option<Timestamp>,
     pub(super) fault: Fault,
@@ -59,7 +67,7 @@ pub struct PostgresTx {
 
 impl PostgresTx {
     fn new(client: Object, state: State) -> Self {
-        Self { client, state, now: None, fault: Fault::default() }
+        Self { client: Lent::new(client), state, now: None, fault: Fault::default() }
     }
 }
 
@@ -96,8 +104,8 @@ impl Postgres {
         let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
             .max_size(pool_size.max(2))
             .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(POOL_PATIENCE))
-            .create_timeout(Some(CONNECT_PATIENCE))
+            .wait_timeout(Some(hastened(POOL_PATIENCE)))
+            .create_timeout(Some(hastened(CONNECT_PATIENCE)))
             .build()
             .map_err(|e| Error::Config(format!("the connection pool cannot be made: {e}")))?;
         Ok(Self { pool, config: Arc::new(config), name: random::hex::<8>().into() })
@@ -121,21 +129,33 @@ impl Postgres {
         T: Send + 'static,
     {
         let db = self.clone();
-        let task = tokio::spawn(async move { db.read(call).await });
+        let task = tokio::spawn(async move { db.alone(call).await?.map_err(unless_refused) });
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
 
     /// Runs a verb that only reads, without a transaction around its statements.
     pub async fn read<R: Sync, T>(&self, call: Call<R, T>) -> Result<T> {
+        self.alone(call).await?
+    }
+
+    /// Runs a verb whose statements stand each for itself. The outer error is that of one that was
+    /// never begun.
+    async fn alone<R: Sync, T>(&self, call: Call<R, T>) -> Result<Result<T>> {
         let client = connection(&self.pool).await?;
         let mut tx = Tx::Postgres(PostgresTx::new(client, State::Alone));
-        call.steps(&mut tx).await
+        let result = call.steps(&mut tx).await;
+        #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
+        if let (Tx::Postgres(tx), Err(Error::Unavailable(_))) = (&mut tx, &result) {
+            // An answer may still be on its way, to nobody.
+            tx.client.unclean = true;
+        }
+        Ok(result)
     }
 
     /// Tells listeners of every process that there may be work.
     pub async fn notify(&self) -> Result<()> {
         let client = connection(&self.pool).await?;
-        client.batch_execute(&format!("notify punctual, '{}'", self.name)).await.map_err(trouble)
+        heard(client.batch_execute(&format!("notify punctual, '{}'", self.name))).await
     }
 }
 
@@ -159,6 +179,11 @@ async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
     #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
     let Tx::Postgres(tx) = tx else { return result };
     match result {
+        #[cfg(feature = "testing")]
+        Ok(value) if tx.fault.fires_early() => {
+            tokio::spawn(tx.commit_late());
+            Ok(value)
+        }
         Ok(value) => tx.commit().await.map(|()| value),
         Err(error) => {
             tx.roll_back().await;
@@ -168,11 +193,13 @@ async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
 }
 
 impl PostgresTx {
-    async fn commit(self) -> Result<()> {
+    async fn commit(mut self) -> Result<()> {
         if self.state != State::Begun {
             return Ok(());
         }
-        self.client.batch_execute("commit").await.map_err(commit_trouble)
+        heard(self.client.batch_execute("commit")).await.map_err(unless_refused)?;
+        self.client.unclean = false;
+        Ok(())
     }
 
     /// Sends statements and the commit together. If one of them fails, the server turns the
@@ -181,23 +208,38 @@ impl PostgresTx {
         self.begin().await?;
         let mut statements = Vec::with_capacity(all.len());
         for (sql, _) in all {
-            statements.push(self.client.prepare_cached(sql).await.map_err(trouble)?);
+            statements.push(heard(self.client.prepare_cached(sql)).await?);
         }
         let values: Vec<Vec<&(dyn ToSql + Sync)>> =
             all.iter().map(|(_, row)| row.iter().map(|v| v as _).collect()).collect();
         let asked = statements.iter().zip(&values).map(|(s, v)| self.client.query(s, v));
-        let (answers, committed) = tokio::join!(try_join_all(asked), self.client.batch_execute("commit"));
-        self.state = State::Committed;
-        let answers = answers.map_err(trouble)?;
-        committed.map_err(commit_trouble)?;
+        let last = if self.fault.has(Bug::TimerFiredBeforeCommit) { "select" } else { "commit" };
+        let (answers, committed) =
+            tokio::join!(heard(try_join_all(asked)), heard(self.client.batch_execute(last)));
+        if last == "commit" {
+            self.state = State::Committed;
+            self.client.unclean = committed.is_err();
+        }
+        let answers = answers.map_err(unless_refused)?;
+        committed.map_err(unless_refused)?;
         Ok(answers.into_iter().map(|rows| rows.into_iter().map(Row::Postgres).collect()).collect())
     }
 
+    /// A planted bug: the caller has been answered already.
+    #[cfg(feature = "testing")]
+    async fn commit_late(self) {
+        tokio::time::sleep(super::planted::LATE).await;
+        self.commit().await.ok();
+    }
+
     /// Rolls back; a connection that cannot even do that leaves the pool.
-    async fn roll_back(self) {
-        if self.state == State::Begun && self.client.batch_execute("rollback").await.is_err() {
-            drop(Object::take(self.client));
+    async fn roll_back(mut self) {
+        if self.state != State::Begun {
+            return;
         }
+        let patience = hastened(CONNECT_PATIENCE);
+        let done = tokio::time::timeout(patience, self.client.batch_execute("rollback")).await;
+        self.client.unclean = !matches!(done, Ok(Ok(())));
     }
 
     /// The server's time, once per transaction.
@@ -214,30 +256,28 @@ impl PostgresTx {
 
     /// Rows of a statement.
     pub async fn query(&mut self, sql: &str, params: &[Value<'_>]) -> Result<Vec<Row>> {
-        let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
+        let statement = heard(self.client.prepare_cached(sql)).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
+        let begins = self.begins();
         let asked = self.client.query(&statement, &values);
-        let rows = if self.state == State::Fresh {
-            self.state = State::Begun;
-            let (begun, rows) = tokio::join!(self.client.batch_execute("begin"), asked);
-            begun.and(rows)
+        let rows = if begins {
+            heard(after(self.client.batch_execute("begin"), asked)).await
         } else {
-            asked.await
+            heard(asked).await
         };
-        Ok(rows.map_err(trouble)?.into_iter().map(Row::Postgres).collect())
+        Ok(rows?.into_iter().map(Row::Postgres).collect())
     }
 
     /// Runs a statement.
     pub async fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64> {
-        let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
+        let statement = heard(self.client.prepare_cached(sql)).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
+        let begins = self.begins();
         let asked = self.client.execute(&statement, &values);
-        if self.state != State::Fresh {
-            return asked.await.map_err(trouble);
+        if !begins {
+            return heard(asked).await;
         }
-        self.state = State::Begun;
-        let (begun, count) = tokio::join!(self.client.batch_execute("begin"), asked);
-        begun.and(count).map_err(trouble)
+        heard(after(self.client.batch_execute("begin"), asked)).await
     }
 
     /// All statements are sent before the first answer is awaited.
@@ -246,7 +286,7 @@ impl PostgresTx {
             return Ok(Vec::new());
         }
         self.begin().await?;
-        let statement = self.client.prepare_cached(sql).await.map_err(trouble)?;
+        let statement = heard(self.client.prepare_cached(sql)).await?;
         let mut answers = Vec::with_capacity(rows.len());
         for flight in rows.chunks(FLIGHT_STATEMENTS) {
             answers.extend(self.fly(&statement, flight).await?);
@@ -262,16 +302,25 @@ impl PostgresTx {
         let values: Vec<Vec<&(dyn ToSql + Sync)>> =
             flight.iter().map(|row| row.iter().map(|v| v as _).collect()).collect();
         let asked = values.iter().map(|v| self.client.query(statement, v));
-        let answers = try_join_all(asked).await.map_err(trouble)?;
+        let answers = heard(try_join_all(asked)).await?;
         Ok(answers.into_iter().map(|rows| rows.into_iter().map(Row::Postgres).collect()).collect())
     }
 
     async fn begin(&mut self) -> Result<()> {
-        if self.state == State::Fresh {
-            self.state = State::Begun;
-            self.client.batch_execute("begin").await.map_err(trouble)?;
+        if self.begins() {
+            heard(self.client.batch_execute("begin")).await?;
         }
         Ok(())
+    }
+
+    /// Whether the transaction must be begun now. From then on its connection is not clean.
+    fn begins(&mut self) -> bool {
+        if self.state != State::Fresh {
+            return false;
+        }
+        self.state = State::Begun;
+        self.client.unclean = true;
+        true
     }
 
     /// Runs a script of several statements, for migrations.
@@ -291,9 +340,30 @@ fn clashed(e: &Error) -> bool {
     code == Some(&SqlState::T_R_DEADLOCK_DETECTED) || code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
 }
 
-/// A commit whose answer was lost may have happened.
-fn commit_trouble(e: tokio_postgres::Error) -> Error {
-    if e.as_db_error().is_none() { Error::Unknown(e.into()) } else { trouble(e) }
+/// A commit, or a statement that is its own, whose answer was lost may have happened. So it may when
+/// the server was shut down meanwhile: it can say so after it has committed.
+fn unless_refused(e: Error) -> Error {
+    let Error::Unavailable(source) = e else { return e };
+    let said = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    let refused = said.is_some_and(|code| !code.code().starts_with("08") && !code.code().starts_with("57P"));
+    if refused { Error::Unavailable(source) } else { Error::Unknown(source) }
+}
+
+/// Awaits an answer, but not for ever.
+async fn heard<T>(asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+    match tokio::time::timeout(hastened(ANSWER_PATIENCE), asked).await {
+        Ok(answer) => answer.map_err(trouble),
+        Err(_) => Err(Error::Unavailable("the server did not answer, so its connection was given up".into())),
+    }
+}
+
+/// Two questions in one flight; the second one's answer counts if the first went well.
+async fn after<T>(
+    first: impl Future<Output = Result<(), tokio_postgres::Error>>,
+    second: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, tokio_postgres::Error> {
+    let (first, second) = tokio::join!(first, second);
+    first.and(second)
 }
 
 pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {

@@ -11,6 +11,7 @@
 
 use super::dialect::for_sqlite;
 use super::fault::Fault;
+use super::planted::Bug;
 use super::tx::{Call, Steps, Tx};
 use super::value::{Cell, Row, Value};
 use crate::base::clock::{Timestamp, host_now, monotonic};
@@ -18,6 +19,7 @@ use crate::base::error::{Error, Result};
 use rusqlite::types::{Value as Owned, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
@@ -66,19 +68,34 @@ pub struct SqliteTx {
 trait Request: Send {
     fn run(&mut self, tx: &mut Tx) -> bool;
     fn answer(self: Box<Self>, trouble: Option<Error>);
+    fn has(&self, bug: Bug) -> bool;
 }
 
 struct Asked<R, T> {
     call: Call<R, T>,
     result: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
+    reply: Option<oneshot::Sender<Result<T>>>,
+}
+
+impl<R, T> Asked<R, T> {
+    /// A planted bug: nothing has committed yet.
+    fn answer_now(&mut self) {
+        if let (Some(reply), Some(result)) = (self.reply.take(), self.result.take()) {
+            let _ = reply.send(result);
+        }
+    }
 }
 
 impl<R: Send, T: Send> Request for Asked<R, T> {
     fn run(&mut self, tx: &mut Tx) -> bool {
-        let result = finish(self.call.steps(tx));
+        // A verb that panics must not take the thread, and with it every other caller, along.
+        let steps = AssertUnwindSafe(|| finish(self.call.steps(tx)));
+        let result = catch_unwind(steps).unwrap_or_else(|_| Err(Error::Database("a verb panicked".into())));
         let fine = result.is_ok();
         self.result = Some(result);
+        if tx.fault().fires_early() {
+            self.answer_now();
+        }
         fine
     }
 
@@ -89,7 +106,11 @@ impl<R: Send, T: Send> Request for Asked<R, T> {
             (None, None) => Err(Error::Unavailable("the request was not run".into())),
         };
         // A caller that went away does not want the answer; its write stands.
-        let _ = self.reply.send(result);
+        let _ = self.reply.map(|reply| reply.send(result));
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.call.has(bug)
     }
 }
 
@@ -151,7 +172,7 @@ where
 {
     let (reply, answer) = oneshot::channel();
     let gone = || Error::Unavailable("the database thread has stopped".into());
-    thread.send(Box::new(Asked { call, result: None, reply })).map_err(|_| gone())?;
+    thread.send(Box::new(Asked { call, result: None, reply: Some(reply) })).map_err(|_| gone())?;
     answer.await.map_err(|_| gone())?
 }
 
@@ -185,7 +206,8 @@ fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
         last_group = group.len();
         let Tx::Sqlite(inner) = &mut tx else { return };
         inner.now = None;
-        let begin = if mode == Mode::Write { "begin immediate" } else { "begin deferred" };
+        let deferred = group.iter().any(|request| request.has(Bug::DeferredBegin));
+        let begin = if mode == Mode::Write && !deferred { "begin immediate" } else { "begin deferred" };
         serve_group(&mut tx, group, begin);
     }
 }

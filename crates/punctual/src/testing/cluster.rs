@@ -21,7 +21,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -34,15 +34,21 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const PORT_TRIES: u32 = 5;
 
 /// Runs the server (`$2` and on) and stops it at once when standard input ends, then removes the
-/// folder `$1`. A server that ends by itself leaves its log, and the mark `ended`, until then.
+/// folder `$1`. A server that ends by itself leaves its log, and the mark `ended`, until then, or
+/// until somebody makes the file `again`: then it is run once more.
 const WATCHDOG: &str = r#"
 folder=$1; shift
 exec 3<&0
-"$@" </dev/null >"$folder/log" 2>&1 3<&- & server=$!
-( cat <&3 >/dev/null; kill -QUIT $server 2>/dev/null ) & guard=$!
-wait $server
-: >"$folder/ended"
-wait $guard
+( cat <&3 >/dev/null; : >"$folder/over"; kill -QUIT "$(cat "$folder/server")" 2>/dev/null ) &
+while [ ! -e "$folder/over" ]; do
+  rm -f "$folder/again" "$folder/ended"
+  "$@" </dev/null >>"$folder/log" 2>&1 3<&- & server=$!
+  echo $server >"$folder/server"
+  if [ -e "$folder/over" ]; then kill -QUIT $server; fi
+  wait $server
+  : >"$folder/ended"
+  until [ -e "$folder/again" ] || [ -e "$folder/over" ]; do sleep 0.02; done
+done
 rm -rf "$folder"
 "#;
 
@@ -102,6 +108,15 @@ impl Options {
         all.extend(self.settings.iter().cloned());
         all
     }
+}
+
+/// How a server is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Connections are ended, and everything is written down.
+    Fast,
+    /// At once, as in a crash: the next start repairs what was left.
+    Immediate,
 }
 
 /// A running server. Dropping it stops the server and removes its folder.
@@ -219,6 +234,48 @@ impl Cluster {
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Stops the server and starts it again; returns when it accepts connections. A connection that
+    /// was there before is gone.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub fn restart(&self, how: Shutdown) -> Result<(), ClusterError> {
+        self.stop(how)?;
+        self.start_again()
+    }
+
+    /// Stops the server, and leaves it so until [`Cluster::start_again`].
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn stop(&self, how: Shutdown) -> Result<(), ClusterError> {
+        let pid = fs::read_to_string(self.folder.join("server"))?;
+        let name = if how == Shutdown::Fast { "-INT" } else { "-QUIT" };
+        Command::new("kill").arg(name).arg(pid.trim()).status()?;
+        self.until("stop", || self.folder.join("ended").exists())
+    }
+
+    /// Starts the server that was stopped.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub fn start_again(&self) -> Result<(), ClusterError> {
+        fs::write(self.folder.join("again"), "")?;
+        self.until("start again", || !self.folder.join("ended").exists() && self.is_ready())
+    }
+
+    fn until(&self, what: &str, reached: impl Fn() -> bool) -> Result<(), ClusterError> {
+        let start = monotonic();
+        while !reached() {
+            if start.elapsed() > START_LIMIT {
+                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                return Err(ClusterError::Failed(format!("it did not {what}: {log}")));
+            }
+            nap();
+        }
+        Ok(())
     }
 
     /// Where its files are.

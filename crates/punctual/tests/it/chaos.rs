@@ -1,216 +1,167 @@
-//! PLT-3: workers are killed again and again, and nothing is lost.
+//! Chaos: real processes on a real database, and everything that can happen to them.
 //!
-//! Processes work through a backlog; every second one of them is killed without a warning
-//! and replaced. Now and then one is frozen instead, until its claims are lost, and then goes on
-//! with its stale tokens. Each handler notes its message in a file before it says that it is done.
-//! What must hold afterwards: every message was handled, none waits, is in flight or dead,
-//! each was settled by exactly one claim (PLT-2), and no claim changed its end.
+//! A *world* is a database, worker processes and a publisher, each behind a proxy of its own. A
+//! *round* publishes a burst of operations while things are done to the world (killed, frozen, cut
+//! off, restarted, filled up: `injector.rs`), then lets it come to rest, and then a checker holds
+//! what the processes wrote down (`history.rs`) against what the database itself wrote down by
+//! triggers (`world.rs`) and against what was promised (`checker.rs`).
 //!
-//! Doubles are allowed for, and counted: a worker that is killed or frozen between an effect and its
-//! settlement leaves an effect that nobody knows of. So a message may have as many effects
-//! beyond the first as claims of it were lost, and not one more.
+//! A checker that finds nothing proves something only if it would have: `planted.rs` gives the
+//! workers known bugs, and each must be found. A run to which nothing was done fails.
 //!
-//! `PUNCTUAL_CHAOS_MESSAGES` changes how many there are, `PUNCTUAL_SEED` repeats who is
-//! killed when (not what the machine makes of it).
+//! `PUNCTUAL_SEED` repeats what is published and what is done when (not what the machine makes of
+//! it). A round that fails prints the line that repeats it. `PUNCTUAL_CHAOS_ROUNDS` changes how many
+//! there are. See [ADR 13](../../../../docs/adr/0013-chaos.md).
 
-use crate::bench::{TENANT, message};
-use crate::engine::{DEAD_LETTERS, FOLLOWERS, Live, OPEN_CLAIMS, UNDONE, WORK, start};
-use crate::poison::{Notes, Worker, hired};
-use punctual::base::clock::monotonic;
-use punctual::rules::claim;
+mod checker;
+mod disk;
+mod history;
+mod injector;
+mod operation;
+mod planted;
+mod proxy;
+mod publisher;
+mod rolling;
+mod tally;
+mod worker;
+mod world;
+
+use injector::Injection;
 use punctual::testing::Backend;
-use punctual::{Engine, Work};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tally::Tally;
+use world::{Plan, Setup, World};
 
-/// What one run is like.
-struct Chaos {
-    backend: Backend,
-    messages: usize,
-    workers: usize,
-    /// How often at most a worker is killed.
-    kills_max: usize,
-    /// The least time between two of them.
-    pause: Duration,
-}
+/// Operations of a round on PostgreSQL, and on SQLite.
+const OPERATIONS: u64 = 580;
+const OPERATIONS_SQLITE: u64 = 250;
+/// Things that are done in a round.
+const INJECTIONS: usize = 3;
+/// Rounds of the full run, over all its worlds.
+const ROUNDS: u64 = 200;
+const ROUNDS_SQLITE: u64 = 20;
+const SIX_HOURS: i64 = 6 * 60 * 60;
 
-/// Messages of a worker that run at once, and how long each takes: together they decide how
-/// long the backlog lasts.
-const CONCURRENCY: usize = 16;
-const HANDLING: Duration = Duration::from_millis(15);
-/// A killed worker's messages come back after this long.
-const LEASE: Duration = Duration::from_secs(2);
-/// A frozen worker wakes up so long after, and finds that its claims are lost.
-const FREEZE: Duration = Duration::from_secs(4);
-const KILLS_PER_FREEZE: usize = 5;
-/// The whole run takes no longer.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The worlds of the full run, and how far off, in seconds, each worker's wall clock is.
+const WORLDS: [(&str, [i64; 3]); 4] = [
+    ("right", [0, 0, 0]),
+    ("ahead", [SIX_HOURS, SIX_HOURS, SIX_HOURS]),
+    ("behind", [-SIX_HOURS, -SIX_HOURS, -SIX_HOURS]),
+    ("apart", [SIX_HOURS, 0, -SIX_HOURS]),
+];
 
-/// The worker of these tests.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn worker_process() {
-    let Some((database, pen)) = hired() else { return };
-    let handler = move |work: Work| {
-        let pen = Arc::clone(&pen);
-        async move {
-            tokio::time::sleep(HANDLING).await;
-            pen.note(&work);
-            Ok(())
-        }
-    };
-    let builder = Engine::builder(database).pool_size(4).without_migrations().lease(LEASE);
-    let _engine = start(builder.handler_with("t", CONCURRENCY, handler)).await;
-    std::future::pending().await
-}
-
-/// A small generator of numbers that repeats itself from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % n
-    }
+/// A number that depends on nothing but these two.
+fn dice(seed: u64, n: u64) -> u64 {
+    let mut z = seed.wrapping_add(n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-impl Chaos {
-    async fn run(self) {
-        let seed = number("PUNCTUAL_SEED").unwrap_or_else(punctual::base::random::seed);
-        println!("{:?}: PUNCTUAL_SEED={seed}, {} messages", self.backend, self.messages);
-        let live = Live::on(self.backend).await;
-        let engine = live.builder().open().await.unwrap();
-        watch_claims(&live).await;
-        let mut ids = Vec::with_capacity(self.messages);
-        while ids.len() < self.messages {
-            let batch = vec![message("t"); (self.messages - ids.len()).min(5_000)];
-            let done = engine.enqueue(TENANT, batch).await.unwrap();
-            ids.extend(done.iter().map(|e| e.id().unwrap().0));
-        }
-        let notes = Notes::new();
-        let begun = monotonic();
-        let (kills, freezes) = self.trouble_until_drained(&live, &notes, Dice(seed)).await;
-        println!("drained after {:?}, {kills} kills and {freezes} freezes", begun.elapsed());
-        assert!(kills > 0 && freezes > 0, "nothing was killed or frozen, so nothing was shown");
-        check(&live, &ids, &notes.read()).await;
-    }
+fn seed() -> u64 {
+    let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| punctual::base::random::seed() >> 1);
+    println!("PUNCTUAL_SEED={seed}");
+    seed
+}
 
-    async fn trouble_until_drained(&self, live: &Live, notes: &Notes, mut dice: Dice) -> (usize, usize) {
-        let hire = || Worker::start("chaos::worker_process", live.url(), notes.folder());
-        let mut workers: Vec<Worker> = (0..self.workers).map(|_| hire()).collect();
-        let mut frozen: Option<(Worker, Instant)> = None;
-        let (mut kills, mut freezes, begun) = (0, 0, monotonic());
-        while frozen.is_some() || live.count(UNDONE).await > 0 {
-            assert!(begun.elapsed() < PATIENCE, "not drained after {PATIENCE:?} and {kills} kills");
-            // The time between two kills is what is wanted here, and not a wait for anything.
-            let jitter = u64::try_from(dice.below(200)).unwrap();
-            tokio::time::sleep(self.pause + Duration::from_millis(jitter)).await;
-            for worker in &mut workers {
-                assert!(!worker.has_ended(), "a worker ended by itself");
-            }
-            if let Some((mut worker, _)) = frozen.take_if(|(_, since)| since.elapsed() > FREEZE) {
-                worker.signal("CONT");
-                workers.push(worker);
-            }
-            if kills >= self.kills_max || live.count(WORK).await == 0 {
-                continue;
-            }
-            let mut victim = workers.swap_remove(dice.below(workers.len()));
-            if frozen.is_none() && kills / KILLS_PER_FREEZE > freezes {
-                victim.signal("STOP");
-                frozen = Some((victim, monotonic()));
-                freezes += 1;
-            } else {
-                victim.kill();
-                workers.push(hire());
-                kills += 1;
-            }
+/// What the `n`-th round of a world is like: the same for the same seed.
+fn plan(setup: &Setup, n: u64, seed: u64) -> Plan {
+    let seed = setup.name.bytes().fold(seed, |seed, byte| dice(seed, byte.into()));
+    let operations = if setup.backend == Backend::Postgres { OPERATIONS } else { OPERATIONS_SQLITE };
+    let injections = Injection::deal(setup.backend, seed, n, INJECTIONS);
+    Plan { n, seed: dice(seed, n), operations, only: None, injections, pace_ms: 0 }
+}
+
+/// Runs rounds in a world, until one is not as promised.
+async fn run(setup: Setup, rounds: impl Iterator<Item = u64>, seed: u64) -> Tally {
+    let name = setup.name;
+    let mut world = World::start(setup).await;
+    for n in rounds {
+        let plan = plan(&world.setup, n, seed);
+        let broken = world.round(&plan).await;
+        let replay = format!(
+            "PUNCTUAL_SEED={seed} PUNCTUAL_CHAOS_WORLD={name} PUNCTUAL_CHAOS_ROUND={n} \
+             cargo test -p punctual --test it -- --ignored --exact chaos::one_round --nocapture"
+        );
+        assert!(broken.is_empty(), "{}\n{plan:?}\n{replay}", checker::sentences(&broken));
+    }
+    world.tally()
+}
+
+fn postgres(name: &'static str, clocks: [i64; 3]) -> Setup {
+    Setup { small_disk: name == "right", ..Setup::new(name, Backend::Postgres, clocks.to_vec()) }
+}
+
+fn sqlite() -> Setup {
+    // On SQLite the host's clock is the database's: it cannot be off.
+    Setup::new("sqlite", Backend::Sqlite, vec![0, 0])
+}
+
+/// PLT-2, PLT-3, PLT-6, PLT-12, PLT-14: nothing is lost, doubled, early or out of order,
+/// whatever happens to processes, links and server, and however wrong the workers' clocks are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_3_two_hundred_rounds_on_postgres() {
+    let (seed, rounds) = (seed(), number("PUNCTUAL_CHAOS_ROUNDS").unwrap_or(ROUNDS));
+    let mut worlds = tokio::task::JoinSet::new();
+    for (name, clocks) in WORLDS {
+        worlds.spawn(run(postgres(name, clocks), 0..rounds / WORLDS.len() as u64, seed));
+    }
+    let mut all = Tally::default();
+    while let Some(ended) = worlds.join_next().await {
+        match ended {
+            Ok(tally) => all.add(&tally),
+            Err(broken) => std::panic::resume_unwind(broken.into_panic()),
         }
-        (kills, freezes)
+    }
+    all.report("PostgreSQL");
+    assert!(!all.injected.is_empty(), "nothing was done, so nothing was shown");
+    if rounds >= ROUNDS {
+        all.assert_all_done(Backend::Postgres);
+        assert!(all.done >= 100_000, "{} messages are fewer than promised", all.done);
     }
 }
 
-/// Has the database itself write down each change of a claim's end.
-async fn watch_claims(live: &Live) {
-    live.texts("create table claim_end (token text, was text, became text)").await;
-    let statements: &[&str] = match live.backend {
-        Backend::Sqlite => &["create trigger watch_claim after update on punctual.claim \
-            when old.ending is not null or new.ending is not null begin \
-            insert into claim_end values (new.token, old.ending, new.ending); end"],
-        Backend::Postgres => &[
-            "create function watch_claim() returns trigger language plpgsql as $f$ begin \
-             insert into claim_end values (new.token, old.ending, new.ending); return null; end $f$",
-            "create trigger watch_claim after update on punctual.claim for each row \
-             when (old.ending is not null or new.ending is not null) execute function watch_claim()",
-        ],
+/// PLT-2, PLT-3: the same by several processes on one file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_3_rounds_on_sqlite() {
+    let rounds = number("PUNCTUAL_CHAOS_ROUNDS").map_or(ROUNDS_SQLITE, |n| n / 10);
+    let tally = run(sqlite(), 0..rounds, seed()).await;
+    tally.report("SQLite");
+    assert!(!tally.injected.is_empty(), "nothing was done, so nothing was shown");
+    if rounds >= ROUNDS_SQLITE {
+        tally.assert_all_done(Backend::Sqlite);
+    }
+}
+
+/// PLT-3: a taste of it for the inner loop.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plt_3_a_round_on_each_database() {
+    let seed = seed();
+    for setup in [sqlite(), Setup { small_disk: false, ..postgres("apart", WORLDS[3].1) }] {
+        let mut world = World::start(setup).await;
+        let mut plan = plan(&world.setup, 0, seed);
+        plan.injections = vec![Injection::Kill, Injection::Freeze];
+        plan.operations = 200;
+        let broken = world.round(&plan).await;
+        assert!(broken.is_empty(), "{}\n{plan:?}", checker::sentences(&broken));
+        let tally = world.tally();
+        assert!(tally.injected["kill"] == 1 && tally.injected["freeze"] == 1, "{tally:?}");
+    }
+}
+
+/// One round again, as a failure names it; nothing without its environment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "only to repeat a round"]
+async fn one_round() {
+    let (Some(n), Ok(name)) = (number("PUNCTUAL_CHAOS_ROUND"), std::env::var("PUNCTUAL_CHAOS_WORLD")) else {
+        return;
     };
-    for statement in statements {
-        live.texts(statement).await;
-    }
-}
-
-async fn check(live: &Live, ids: &[i64], effects: &[i64]) {
-    for table in [WORK, FOLLOWERS, OPEN_CLAIMS, DEAD_LETTERS] {
-        assert_eq!(live.count(table).await, 0, "{table}");
-    }
-    let mut done: BTreeMap<i64, usize> = BTreeMap::new();
-    effects.iter().for_each(|id| *done.entry(*id).or_default() += 1);
-    let lost: Vec<_> = ids.iter().filter(|id| !done.contains_key(id)).collect();
-    assert!(lost.is_empty(), "{} messages were lost, such as {:?}", lost.len(), lost.first());
-    assert_eq!(done.len(), ids.len(), "and none was made up");
-
-    let settled = live.settled().await;
-    let once = ids.iter().filter(|id| settled.get(&punctual::MessageId(**id)) == Some(&1)).count();
-    assert_eq!(once, ids.len(), "each message is settled by exactly one claim");
-    let claims = live.count("select count(*) from punctual.claim").await;
-    let ends = live.count("select count(*) from claim_end").await;
-    let firsts = live.count("select count(distinct token) from claim_end where was is null").await;
-    assert_eq!((ends, firsts), (claims, claims), "each claim ends, once, and then never changes");
-
-    let losses = losses(live).await;
-    let doubles: Vec<_> = done.iter().filter(|(_, times)| **times > 1).collect();
-    for (id, times) in &doubles {
-        let lost = losses.get(id).copied().unwrap_or(0);
-        assert!(**times <= 1 + lost, "message {id} has {times} effects, but was lost only {lost} times");
-    }
-    println!(
-        "{claims} claims, {} losses of {} messages by lost claims; {} messages have more than one effect: \
-         their workers were killed or frozen between the effect and its settlement",
-        losses.values().sum::<usize>(),
-        losses.len(),
-        doubles.len()
-    );
-    assert!(!losses.is_empty(), "no kill met a message, so nothing was shown");
-}
-
-/// How often each message was in the hands of a worker that lost it.
-async fn losses(live: &Live) -> BTreeMap<i64, usize> {
-    let mut losses = BTreeMap::new();
-    for row in live.texts("select open from punctual.claim where ending = 'reaped'").await {
-        for item in claim::read(row[0].as_deref().unwrap()).unwrap() {
-            *losses.entry(item.message().0).or_default() += 1;
-        }
-    }
-    losses
-}
-
-/// PLT-2, PLT-3
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow"]
-async fn plt_3_killed_workers_lose_nothing_on_postgres() {
-    let messages = number("PUNCTUAL_CHAOS_MESSAGES").map_or(100_000, |n| usize::try_from(n).unwrap());
-    let pause = Duration::from_millis(900);
-    Chaos { backend: Backend::Postgres, messages, workers: 3, kills_max: 50, pause }.run().await;
-}
-
-/// PLT-2, PLT-3: the same in small, by two processes on one file.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow"]
-async fn plt_3_killed_workers_lose_nothing_on_sqlite() {
-    let pause = Duration::from_millis(400);
-    Chaos { backend: Backend::Sqlite, messages: 10_000, workers: 2, kills_max: 10, pause }.run().await;
+    let world = WORLDS.iter().find(|(world, _)| *world == name);
+    let setup = world.map_or_else(sqlite, |(name, clocks)| postgres(name, *clocks));
+    run(setup, n..=n, seed()).await.report(&name);
 }

@@ -140,7 +140,6 @@ impl Live {
 }
 
 pub const WORK: &str = "select count(*) from punctual.work";
-pub const FOLLOWERS: &str = "select count(*) from punctual.follower";
 pub const OPEN_CLAIMS: &str = "select count(*) from punctual.claim where finished_at is null";
 /// Zero when all is done or dead: one statement, or an item could slip from table to table.
 pub const UNDONE: &str = "select (select count(*) from (select 1 from punctual.work limit 1) w) \

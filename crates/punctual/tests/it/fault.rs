@@ -21,6 +21,7 @@ cases![
     an_error_in_pruning_leaves_nothing,
     an_error_in_tenants_keys_answers_and_clock_leaves_nothing,
     an_error_beside_others_leaves_them_alone,
+    a_panic_in_a_verb_leaves_nothing_open,
 ];
 
 /// Runs a verb again and again, with the first, the second, … statement failing, until it
@@ -162,4 +163,40 @@ async fn an_error_beside_others_leaves_them_alone(t: &Bench) {
     assert!(fine < 60, "some of the others fail");
     let kept = t.count("select count(*) from punctual.message").await;
     assert_eq!(usize::try_from(kept).unwrap(), fine, "what succeeded is there, and nothing else");
+}
+
+/// A verb that panics in the middle of its transaction: the next one neither works inside that
+/// transaction nor waits for its locks.
+async fn a_panic_in_a_verb_leaves_nothing_open(t: &Bench) {
+    let lane = t.lane("orders").await;
+    t.put_keyed("orders", &["k", "k", "l"]).await;
+    let before = t.dump().await;
+    for n in 2..=4 {
+        let store = t.store().panicking_at(n);
+        let claimed = store.claim(wish(&[(lane, 10)])).await;
+        assert!(claimed.is_err(), "statement {n} of the claim panics");
+    }
+    before.assert_equals(&t.dump().await, "claims that panicked");
+    assert_eq!(t.claim(lane, 10).await.len(), 2, "the heads are free");
+    t.assert_sound().await;
+}
+
+/// A statement that is its own transaction, and whose connection is ended meanwhile, may have
+/// happened: its caller is told that nobody knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_is_unknown_on_postgres() {
+    let t = Bench::postgres().await;
+    t.lane("orders").await;
+    let lock = "lock table punctual.message in exclusive mode".to_owned();
+    t.place.sql(&["begin".into(), lock]).await.unwrap();
+    let store = t.store().clone();
+    let asked = tokio::spawn(async move { store.enqueue(TENANT, vec![message("orders"); 2]).await });
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity \
+        where datname = current_database() and wait_event_type = 'Lock'";
+    while t.place.sql(&[end.into()]).await.unwrap()[0].is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    t.place.sql(&["rollback".into()]).await.unwrap();
+    let told = asked.await.unwrap();
+    assert!(matches!(told, Err(punctual::Error::Unknown(_))), "{told:?}");
 }

@@ -9,6 +9,7 @@ use punctual::base::clock::monotonic;
 use punctual::testing::Backend;
 use punctual::{Engine, Handled, Work};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -32,16 +33,27 @@ pub const EFFECTS: &str = "PUNCTUAL_TEST_WORKER_EFFECTS";
 impl Worker {
     /// Starts this test program again, as the worker that `test` is if asked.
     pub fn start(test: &str, database: &str, effects: &Path) -> Self {
+        Self::spawn(test, &[(DATABASE, database.into()), (EFFECTS, effects.into())])
+    }
+
+    /// The same with an environment of its own.
+    pub fn spawn(test: &str, environment: &[(&str, OsString)]) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
-            .env(DATABASE, database)
-            .env(EFFECTS, effects)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("a worker process can be started");
         Self { child }
+    }
+
+    /// Says a line on its standard input; one that has ended does not hear it.
+    pub fn tell(&mut self, line: &str) {
+        if let Some(input) = &mut self.child.stdin {
+            input.write_all(format!("{line}\n").as_bytes()).ok();
+        }
     }
 
     /// Whether it has ended by itself.

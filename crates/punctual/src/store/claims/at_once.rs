@@ -14,6 +14,7 @@ use crate::rules::claim::Item;
 use crate::store::Store;
 use crate::store::dialect::Dialect;
 use crate::store::messages::{message_columns, read_message};
+use crate::store::planted::Bug;
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
 use std::collections::HashSet;
@@ -36,6 +37,7 @@ impl Store {
         self.dialect() == Dialect::Postgres
             && items <= limits::CLAIM_ITEMS_MAX
             && lanes.len() == wish.takes.len()
+            && !self.has(Bug::TimerFiredBeforeCommit)
             && !self.keyed_lanes.has_any(&wish.takes)
     }
 

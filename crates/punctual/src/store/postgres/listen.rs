@@ -6,6 +6,7 @@
 
 use super::{CONNECT_PATIENCE, Postgres, trouble};
 use crate::base::error::{Error, Result};
+use crate::base::rehearsal::hastened;
 use std::future::poll_fn;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -25,7 +26,7 @@ impl Listener {
     /// Connects and subscribes.
     pub async fn connect(postgres: &Postgres) -> Result<Self> {
         let connecting = postgres.config.connect(NoTls);
-        let connected = tokio::time::timeout(CONNECT_PATIENCE, connecting).await;
+        let connected = tokio::time::timeout(hastened(CONNECT_PATIENCE), connecting).await;
         let (client, mut connection) =
             connected.map_err(|e| Error::Unavailable(e.into()))?.map_err(trouble)?;
         // One slot: a wake-up that is not yet heard stands for all that follow it.
@@ -40,7 +41,9 @@ impl Listener {
                 }
             }
         });
-        client.batch_execute("listen punctual").await.map_err(trouble)?;
+        let listening = client.batch_execute("listen punctual");
+        let listening = tokio::time::timeout(hastened(CONNECT_PATIENCE), listening).await;
+        listening.map_err(|e| Error::Unavailable(e.into()))?.map_err(trouble)?;
         Ok(Self { client, notified })
     }
 

@@ -3,7 +3,6 @@
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
-use std::process::Command;
 
 use super::*;
 
@@ -24,6 +23,20 @@ fn starts_and_leaves_nothing_when_dropped() -> Result {
     let cluster = Cluster::start(&Options::fast())?;
     let (folder, port) = (cluster.folder().to_owned(), cluster.port);
     assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+    drop(cluster);
+    assert!(!folder.exists());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+    Ok(())
+}
+
+#[test]
+fn comes_back_after_a_restart_and_leaves_nothing_then() -> Result {
+    let cluster = Cluster::start(&Options::fast())?;
+    let (folder, port) = (cluster.folder().to_owned(), cluster.port);
+    for how in [Shutdown::Fast, Shutdown::Immediate] {
+        cluster.restart(how)?;
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
     drop(cluster);
     assert!(!folder.exists());
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());

@@ -1,0 +1,153 @@
+//! What is done to a world.
+
+use super::dice;
+use super::proxy::Link;
+use super::world::World;
+use punctual::store::points::Point;
+use punctual::testing::Backend;
+use punctual::testing::cluster::Shutdown;
+use std::time::Duration;
+
+/// One thing that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Injection {
+    /// A worker ends without a warning.
+    Kill,
+    /// So does the publisher.
+    KillPublisher,
+    /// A process ends exactly here.
+    Point(Point),
+    /// A worker stands still until its claims are lost, and goes on with them.
+    Freeze,
+    /// The server is stopped and started.
+    RestartFast,
+    /// The server crashes and recovers.
+    RestartImmediate,
+    /// A process's connections are reset.
+    Reset,
+    /// A process's connections are half open: it says what it says to nobody.
+    Swallow,
+    /// The server's answers to a process take long.
+    Slow,
+    /// A process can reach nobody for a while.
+    Refuse,
+    /// The server commits, and its answer is lost.
+    LoseCommit,
+    /// There is no room for a while.
+    FullDisk,
+}
+
+/// A frozen worker wakes up so long after: its lease, and time for others to notice.
+const FREEZE: Duration = Duration::from_millis(1_500);
+/// How long a link is slow, refused or half open for newcomers, and a disk full.
+const OUTAGE: Duration = Duration::from_millis(500);
+/// Each answer over a slow link.
+const SLOW: Duration = Duration::from_millis(40);
+
+impl Injection {
+    pub fn name(self) -> String {
+        match self {
+            Self::Point(point) => point.name().to_owned(),
+            other => {
+                let mut name = String::new();
+                for letter in format!("{other:?}").chars() {
+                    if letter.is_uppercase() && !name.is_empty() {
+                        name.push('-');
+                    }
+                    name.extend(letter.to_lowercase());
+                }
+                name
+            }
+        }
+    }
+
+    /// All that can be done to a world.
+    pub fn deck(backend: Backend) -> Vec<Self> {
+        let mut deck = vec![Self::Kill, Self::KillPublisher, Self::Freeze, Self::FullDisk];
+        deck.extend(Point::ALL.iter().copied().map(Self::Point));
+        if backend == Backend::Postgres {
+            deck.extend([Self::RestartFast, Self::RestartImmediate, Self::Reset, Self::Swallow]);
+            deck.extend([Self::Slow, Self::Refuse, Self::LoseCommit]);
+        }
+        deck
+    }
+
+    /// What is done in the `n`-th round: decks are shuffled and dealt, so that all have their turn.
+    pub fn deal(backend: Backend, seed: u64, n: u64, count: usize) -> Vec<Self> {
+        let deck = Self::deck(backend);
+        let size = deck.len() as u64;
+        let card = |at: u64| {
+            let mut shuffled = deck.clone();
+            shuffled.sort_by_key(|card| dice(seed ^ (at / size), name_number(*card)));
+            shuffled[usize::try_from(at % size).unwrap()]
+        };
+        let count = count as u64;
+        (n * count..(n + 1) * count).map(card).collect()
+    }
+}
+
+fn name_number(card: Injection) -> u64 {
+    card.name().bytes().fold(7, |n, byte| dice(n, byte.into()))
+}
+
+impl World {
+    /// Does one thing, and what it takes to end it. What a process does at a named point is
+    /// counted when it has.
+    pub async fn inject(&mut self, injection: Injection, seed: u64) {
+        let worker = usize::try_from(dice(seed, 1)).unwrap_or(0) % self.workers();
+        let anybody = usize::try_from(dice(seed, 2) >> 1).unwrap_or(0) % (self.workers() + 1);
+        match injection {
+            Injection::Kill => self.kill(worker),
+            Injection::KillPublisher => self.kill(self.publisher()),
+            Injection::Point(point) => {
+                let publishes = matches!(point, Point::EnqueuedBeforeCommit | Point::EnqueuedBeforeAnswer);
+                let victim = if publishes { self.publisher() } else { worker };
+                return self.arm(victim, point, 1 + dice(seed, 3) % 3);
+            }
+            Injection::Freeze => {
+                self.signal(worker, "STOP");
+                tokio::time::sleep(FREEZE).await;
+                self.signal(worker, "CONT");
+            }
+            Injection::RestartFast => self.restart_server(Shutdown::Fast),
+            Injection::RestartImmediate => self.restart_server(Shutdown::Immediate),
+            Injection::Reset => self.link(anybody).reset(),
+            Injection::Swallow => self.with_link(anybody, Link::Swallow).await,
+            Injection::Slow => self.with_link(anybody, Link::Slow(SLOW)).await,
+            Injection::Refuse => self.with_link(anybody, Link::Refuse).await,
+            Injection::LoseCommit => {
+                let before = self.link(anybody).lost_commits();
+                self.with_link(anybody, Link::LoseCommit).await;
+                if self.link(anybody).lost_commits() == before {
+                    return;
+                }
+            }
+            Injection::FullDisk => {
+                if !self.fill_disk(true) {
+                    return;
+                }
+                tokio::time::sleep(OUTAGE).await;
+                self.fill_disk(false);
+            }
+        }
+        self.count(injection);
+    }
+
+    async fn with_link(&self, slot: usize, link: Link) {
+        self.link(slot).set(link);
+        tokio::time::sleep(OUTAGE).await;
+        self.link(slot).set(Link::Open);
+    }
+}
+
+#[test]
+fn every_card_is_dealt_once_from_each_deck() {
+    for backend in [Backend::Sqlite, Backend::Postgres] {
+        let deck = Injection::deck(backend);
+        let rounds = deck.len() as u64;
+        let dealt: Vec<_> = (0..rounds).flat_map(|n| Injection::deal(backend, 5, n, 3)).collect();
+        for card in deck {
+            assert_eq!(dealt.iter().filter(|c| **c == card).count(), 3, "{card:?}");
+        }
+    }
+}

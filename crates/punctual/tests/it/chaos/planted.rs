@@ -1,0 +1,107 @@
+//! Each planted bug is caught, by the promise it breaks; the same without it is clean.
+//!
+//! (`CronPlannedByHostClock` belongs to the jobs.)
+
+use super::checker::{self, Promise};
+use super::injector::Injection;
+use super::operation::Operation;
+use super::world::{Plan, Setup, World};
+use punctual::store::planted::Bug;
+use punctual::store::points::Point;
+use punctual::testing::Backend;
+use std::time::Duration;
+
+/// What is done to a world that may have a bug.
+struct Script {
+    bug: Bug,
+    backend: Backend,
+    broken: Promise,
+    only: Option<Operation>,
+    injections: Vec<Injection>,
+    /// Where workers hold their breath, and for how long.
+    pause: Option<(Point, u64)>,
+    calm_max: Duration,
+}
+
+/// A bug must be found within so many rounds.
+const ROUNDS: u64 = 5;
+
+impl Script {
+    fn new(bug: Bug, broken: Promise, injections: Vec<Injection>) -> Self {
+        let calm_max = Duration::from_secs(45);
+        Self { bug, backend: Backend::Postgres, broken, only: None, injections, pause: None, calm_max }
+    }
+
+    /// Without the bug nothing is found; with it, its promise is among what is.
+    async fn play(self) {
+        let seed = super::seed();
+        let clean = self.rounds(None, seed).await;
+        assert!(clean.is_empty(), "without the bug: {}", checker::sentences(&clean));
+        let broken = self.rounds(Some(self.bug), seed).await;
+        let found = checker::promises(&broken);
+        println!("{:?}: found {found:?}, such as\n{}", self.bug, checker::sentences(&broken));
+        assert!(found.contains(&self.broken), "{:?} was not caught by {:?}", self.bug, self.broken);
+    }
+
+    /// What is found in a few rounds; the first that finds something is the last.
+    async fn rounds(&self, bug: Option<Bug>, seed: u64) -> Vec<checker::Broken> {
+        let clocks = if self.backend == Backend::Postgres { vec![0, 0, 0] } else { vec![0, 0] };
+        let setup = Setup::new("planted", self.backend, clocks);
+        let mut world = World::start(Setup { bug, calm_max: self.calm_max, ..setup }).await;
+        let rounds = if bug.is_some() { ROUNDS } else { 2 };
+        for n in 0..rounds {
+            let (only, injections) = (self.only, self.injections.clone());
+            let seed = super::dice(seed, n);
+            let plan = Plan { n, seed, operations: 250, only, injections, pace_ms: 0 };
+            if let Some((point, milliseconds)) = self.pause {
+                world.pause_all_at(point, milliseconds);
+            }
+            let broken = world.round(&plan).await;
+            if !broken.is_empty() {
+                return broken;
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// PLT-2
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_2_a_missing_fence_is_caught() {
+    let freezes = vec![Injection::Freeze, Injection::Freeze];
+    Script::new(Bug::NoFence, Promise::NoStaleToken, freezes).play().await;
+}
+
+/// PLT-3: some workers are a little slower than their lease, and reapers slow to close.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_3_reaping_by_id_alone_is_caught() {
+    let script = Script::new(Bug::ReapByIdOnly, Promise::NoStaleToken, vec![Injection::Freeze]);
+    Script { pause: Some((Point::ReapingChosen, 300)), ..script }.play().await;
+}
+
+/// PLT-1: two writers on one file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_1_a_deferred_begin_is_caught() {
+    let script = Script::new(Bug::DeferredBegin, Promise::NeverBusy, vec![Injection::Kill]);
+    Script { backend: Backend::Sqlite, ..script }.play().await;
+}
+
+/// PLT-6
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_6_a_timer_that_fires_before_its_commit_is_caught() {
+    let kills = vec![Injection::Kill; 6];
+    Script::new(Bug::TimerFiredBeforeCommit, Promise::ClaimedFirst, kills).play().await;
+}
+
+/// PLT-7: messages of hosts that tell nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_7_a_lost_wake_up_without_polling_is_caught() {
+    let script = Script::new(Bug::LostWakeUpWithoutPolling, Promise::EndsInTime, Vec::new());
+    let calm_max = Duration::from_secs(8);
+    Script { only: Some(Operation::Host), calm_max, ..script }.play().await;
+}

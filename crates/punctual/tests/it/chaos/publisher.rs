@@ -1,0 +1,192 @@
+//! The publisher: does a round's operations, and writes down what it asked and what it was told.
+//!
+//! What was asked before a crash is not asked again, except messages with an id, which are asked
+//! until they are acknowledged: that is what the id is for.
+
+use super::history::{Event, Reader};
+use super::operation::{Operation, PUBLISHERS};
+use super::worker::Hired;
+use crate::bench::TENANT;
+use punctual::store::messages::Enqueued;
+use punctual::{Engine, Error, NewMessage};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// After trouble a publisher pauses, or a whole round would be refused in one outage.
+const PAUSE: Duration = Duration::from_millis(60);
+/// A host's own transaction takes no longer.
+const HOST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A round's operations.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    pub first: u64,
+    pub count: u64,
+    pub seed: u64,
+    /// Only these, if not all kinds.
+    pub only: Option<Operation>,
+    /// The least pause between two operations of one publisher, in milliseconds.
+    pub pace_ms: u64,
+}
+
+impl Order {
+    pub fn text(&self) -> String {
+        let only = self.only.map_or_else(|| "-".into(), Operation::name);
+        format!("{} {} {} {only} {}", self.first, self.count, self.seed, self.pace_ms)
+    }
+
+    pub fn read(text: &str) -> Self {
+        let parts: Vec<&str> = text.split(' ').collect();
+        let number = |n: usize| parts[n].parse().unwrap();
+        let only = Operation::named(parts[3]);
+        Self { first: number(0), count: number(1), seed: number(2), only, pace_ms: number(4) }
+    }
+}
+
+pub async fn publish(hired: Arc<Hired>, engine: Engine, order: Order) {
+    let before = Reader::default().news(&hired.folder);
+    let asked = before.iter().filter_map(|e| if let Event::Asked { op, .. } = e { Some(*op) } else { None });
+    let answered =
+        before.iter().filter_map(|e| if let Event::Answered { op, .. } = e { Some(*op) } else { None });
+    let past = Arc::new((asked.collect::<HashSet<u64>>(), answered.collect::<HashSet<u64>>()));
+    let mut publishers = tokio::task::JoinSet::new();
+    for n in 0..PUBLISHERS {
+        let publisher = Publisher { hired: Arc::clone(&hired), engine: engine.clone(), order, host: None };
+        publishers.spawn(publisher.work(n, Arc::clone(&past)));
+    }
+    publishers.join_all().await;
+    hired.pen.note(&Event::Published { first: order.first });
+}
+
+struct Publisher {
+    hired: Arc<Hired>,
+    engine: Engine,
+    order: Order,
+    host: Option<tokio_postgres::Client>,
+}
+
+impl Publisher {
+    async fn work(mut self, n: u64, past: Arc<(HashSet<u64>, HashSet<u64>)>) {
+        let (asked, answered) = &*past;
+        for op in (self.order.first..self.order.first + self.order.count).filter(|op| op % PUBLISHERS == n) {
+            let what = self.order.only.unwrap_or_else(|| Operation::of(op, self.order.seed));
+            let again = what == Operation::Named && !answered.contains(&op);
+            if asked.contains(&op) && !again {
+                continue;
+            }
+            self.hired.pen.note(&Event::Asked { op, what });
+            while !self.once(op, what).await && what == Operation::Named {}
+            if self.order.pace_ms > 0 {
+                tokio::time::sleep(Duration::from_millis(self.order.pace_ms)).await;
+            }
+        }
+    }
+
+    /// Does one operation; answers whether it was acknowledged.
+    async fn once(&mut self, op: u64, what: Operation) -> bool {
+        let result = match what {
+            Operation::Host | Operation::RolledBack => self.in_own_transaction(op, what).await,
+            _ => self.through_engine(op, what).await,
+        };
+        let event = match result {
+            Ok(Some(message)) => Event::Answered { op, message },
+            Ok(None) => Event::Refused { op, why: "rolled back".into() },
+            Err(Error::Unknown(_)) => Event::Unsure { op },
+            Err(error) => Event::Refused { op, why: error.to_string() },
+        };
+        let fine = matches!(event, Event::Answered { .. }) || what == Operation::RolledBack;
+        self.hired.pen.note(&event);
+        if !fine {
+            tokio::time::sleep(PAUSE).await;
+        }
+        fine
+    }
+
+    async fn through_engine(&self, op: u64, what: Operation) -> punctual::Result<Option<i64>> {
+        let mut message = new(op, what);
+        if what == Operation::Later {
+            let away = Duration::from_millis(100 + super::dice(self.order.seed, op) % 900);
+            message.due_at = Some(self.engine.store().now().await?.plus(away));
+        }
+        let done = self.engine.enqueue(TENANT, vec![message]).await?;
+        Ok(done[0].id().map(|id| id.0))
+    }
+
+    /// As a host would: its own connection, its own transaction, and no word to the engine.
+    async fn in_own_transaction(&mut self, op: u64, what: Operation) -> punctual::Result<Option<i64>> {
+        let commit = what == Operation::Host;
+        if let Some(path) = self.hired.database.strip_prefix("sqlite:") {
+            let path = path.to_owned();
+            return tokio::task::spawn_blocking(move || on_sqlite(&path, op, what, commit)).await.unwrap();
+        }
+        match tokio::time::timeout(HOST_PATIENCE, self.on_postgres(op, what, commit)).await {
+            Ok(Ok(done)) => Ok(done),
+            // Nothing was said to the server yet: that is known.
+            Ok(Err(Trouble::Before(why))) => Err(Error::Unavailable(why.into())),
+            Ok(Err(Trouble::Amid(why))) => self.unsure(why),
+            Err(_) => self.unsure("no answer in time".into()),
+        }
+    }
+
+    fn unsure(&mut self, why: String) -> punctual::Result<Option<i64>> {
+        self.host = None;
+        Err(Error::Unknown(why.into()))
+    }
+
+    async fn on_postgres(&mut self, op: u64, what: Operation, commit: bool) -> Result<Option<i64>, Trouble> {
+        let mut client = match self.host.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => {
+                let connecting = tokio_postgres::connect(&self.hired.database, tokio_postgres::NoTls);
+                let (client, connection) = connecting.await.map_err(|e| Trouble::Before(e.to_string()))?;
+                tokio::spawn(connection);
+                client
+            }
+        };
+        let transaction = client.transaction().await.map_err(|e| Trouble::Before(e.to_string()))?;
+        let done = punctual::outbox::tokio_postgres::enqueue(&transaction, TENANT, &[new(op, what)]).await;
+        // Without a commit there is nothing, whatever went wrong.
+        let done = done.map_err(|e| Trouble::Before(e.to_string()))?;
+        let ended = if commit { transaction.commit().await } else { transaction.rollback().await };
+        match ended {
+            Ok(()) => {}
+            Err(e) if commit => return Err(Trouble::Amid(e.to_string())),
+            Err(e) => return Err(Trouble::Before(e.to_string())),
+        }
+        self.host = Some(client);
+        Ok(if commit { done[0].id().map(|id| id.0) } else { None })
+    }
+}
+
+/// What went wrong in a host's transaction.
+enum Trouble {
+    /// Before the commit.
+    Before(String),
+    /// During it: nobody knows.
+    Amid(String),
+}
+
+fn on_sqlite(path: &str, op: u64, what: Operation, commit: bool) -> punctual::Result<Option<i64>> {
+    let refused = |e: rusqlite::Error| Error::Unavailable(e.into());
+    let mut connection = rusqlite::Connection::open(path).map_err(refused)?;
+    connection.busy_timeout(Duration::from_secs(10)).map_err(refused)?;
+    let begin = rusqlite::TransactionBehavior::Immediate;
+    let transaction = connection.transaction_with_behavior(begin).map_err(refused)?;
+    let done: Vec<Enqueued> = punctual::outbox::rusqlite::enqueue(&transaction, TENANT, &[new(op, what)])?;
+    if !commit {
+        transaction.rollback().map_err(refused)?;
+        return Ok(None);
+    }
+    transaction.commit().map_err(refused)?;
+    Ok(done[0].id().map(|id| id.0))
+}
+
+fn new(op: u64, what: Operation) -> NewMessage {
+    let mut message = NewMessage::new(what.topic(), "happened", op.to_string());
+    message.key = what.key(op);
+    if what == Operation::Named {
+        message = message.id("chaos", op.to_string());
+    }
+    message
+}

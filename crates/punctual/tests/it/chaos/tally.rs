@@ -1,0 +1,78 @@
+//! What was done to a world, and what it did.
+
+use super::injector::Injection;
+use punctual::testing::Backend;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub rounds: usize,
+    /// Operations that publishers asked for.
+    pub asked: usize,
+    /// Messages that were settled well.
+    pub done: usize,
+    /// Messages that died, as they should.
+    pub dead: usize,
+    /// Items whose claim was lost.
+    pub lost: usize,
+    /// Settlements by hand that were told so.
+    pub told_lost: usize,
+    /// Operations whose outcome their publisher never heard, or heard to be unknown.
+    pub unsure: usize,
+    /// Errors because of a full disk.
+    pub full: usize,
+    /// How often each thing was done.
+    pub injected: BTreeMap<String, usize>,
+    /// What cannot be done here, and why.
+    pub not_run: BTreeMap<String, String>,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: &Self) {
+        self.rounds += other.rounds;
+        self.asked += other.asked;
+        self.done += other.done;
+        self.dead += other.dead;
+        self.lost += other.lost;
+        self.told_lost += other.told_lost;
+        self.unsure += other.unsure;
+        self.full += other.full;
+        for (name, count) in &other.injected {
+            *self.injected.entry(name.clone()).or_default() += count;
+        }
+        self.not_run.extend(other.not_run.clone());
+    }
+
+    pub fn injected(&mut self, injection: Injection) {
+        *self.injected.entry(injection.name()).or_default() += 1;
+    }
+
+    pub fn report(&self, of: &str) {
+        println!(
+            "{of}: {} rounds, {} operations asked, {} messages done, {} dead, {} items lost with a claim, \
+             {} settlements told so, {} answers unknown, {} errors of a full disk",
+            self.rounds, self.asked, self.done, self.dead, self.lost, self.told_lost, self.unsure, self.full
+        );
+        for (name, count) in &self.injected {
+            println!("  {name}: {count}");
+        }
+        for (name, why) in &self.not_run {
+            println!("  {name}: NOT RUN, {why}");
+        }
+    }
+
+    /// A run to which something was not done shows nothing about it.
+    pub fn assert_all_done(&self, backend: Backend) {
+        for injection in Injection::deck(backend) {
+            let name = injection.name();
+            if !self.not_run.contains_key(&name) {
+                let count = self.injected.get(&name).copied().unwrap_or(0);
+                assert!(count > 0, "nothing was shown about `{name}`: it never happened");
+            }
+        }
+        assert!(self.lost > 0, "no message was in lost hands, so nothing was shown");
+        if !self.not_run.contains_key(&Injection::FullDisk.name()) {
+            assert!(self.full > 0, "nobody felt the full disk, so nothing was shown about it");
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! A world: a database, workers and a publisher on it, and the database's own history.
+
+use super::checker::{self, Broken, Ledger, Promise};
+use super::disk::SmallDisk;
+use super::history::{Event, Reader};
+use super::injector::Injection;
+use super::operation::{DOOMED_ATTEMPTS, Operation, ROUND};
+use super::proxy::{Link, Proxy};
+use super::publisher::Order;
+use super::tally::Tally;
+use super::{dice, worker};
+use crate::bench::TENANT;
+use crate::engine::UNDONE;
+use crate::poison::{Notes, Worker};
+use punctual::Engine;
+use punctual::base::clock::monotonic;
+use punctual::base::rehearsal;
+use punctual::store::planted::Bug;
+use punctual::store::points::Point;
+use punctual::store::postgres::direct::Direct;
+use punctual::testing::Backend;
+use punctual::testing::cluster::{Cluster, Options, Shutdown};
+use punctual::testing::place::{Place, Rows};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// What a world is like.
+#[derive(Debug)]
+pub struct Setup {
+    pub name: &'static str,
+    pub backend: Backend,
+    /// How far off each worker's wall clock is, in seconds.
+    pub clocks: Vec<i64>,
+    pub bug: Option<Bug>,
+    /// Whether the database is on a disk that can be filled up, if there can be one.
+    pub small_disk: bool,
+    /// After a round everything has ended by then.
+    pub calm_max: Duration,
+}
+
+impl Setup {
+    pub const fn new(name: &'static str, backend: Backend, clocks: Vec<i64>) -> Self {
+        let calm_max = Duration::from_secs(45);
+        Self { name, backend, clocks, bug: None, small_disk: false, calm_max }
+    }
+}
+
+/// What a round is like.
+#[derive(Debug)]
+pub struct Plan {
+    pub n: u64,
+    pub seed: u64,
+    pub operations: u64,
+    pub only: Option<Operation>,
+    pub injections: Vec<Injection>,
+    /// The least pause between two operations of one publisher.
+    pub pace_ms: u64,
+}
+
+/// Pauses after trouble, and the patience with silent links, are shorter by this.
+const HASTE: u32 = 20;
+/// How often a resting world is looked at.
+const LOOK: Duration = Duration::from_millis(25);
+/// Between two things that are done.
+const BETWEEN_MIN_MS: u64 = 30;
+const BETWEEN_MS: u64 = 250;
+
+/// One process with its proxy.
+struct Slot {
+    process: Worker,
+    proxy: Option<Proxy>,
+    clock: i64,
+    /// The point at which it was told to end.
+    armed: Option<Point>,
+}
+
+/// Where the database is.
+enum Home {
+    File(Place),
+    Server { cluster: Cluster, url: String, disk: Option<SmallDisk> },
+}
+
+pub struct World {
+    pub setup: Setup,
+    slots: Vec<Slot>,
+    home: Home,
+    notes: Notes,
+    reader: Reader,
+    direct: tokio::sync::Mutex<Option<Direct>>,
+    ledger: Ledger,
+    order: Option<Order>,
+    sync: u64,
+    tally: Tally,
+}
+
+impl World {
+    pub async fn start(setup: Setup) -> Self {
+        let mut tally = Tally::default();
+        let home = match setup.backend {
+            Backend::Sqlite => Home::File(Place::empty(Backend::Sqlite).await.unwrap()),
+            Backend::Postgres => server(setup.small_disk, &mut tally).await,
+        };
+        let mut world = Self {
+            setup,
+            slots: Vec::new(),
+            home,
+            notes: Notes::new(),
+            reader: Reader::default(),
+            direct: tokio::sync::Mutex::new(None),
+            ledger: Ledger::default(),
+            order: None,
+            sync: 0,
+            tally,
+        };
+        world.prepare().await;
+        let mut clocks = world.setup.clocks.clone();
+        clocks.push(0);
+        for clock in clocks {
+            let proxy = match &world.home {
+                Home::Server { url, .. } => Some(Proxy::to(port_of(url)).await),
+                Home::File(_) => None,
+            };
+            let publishes = world.slots.len() == world.setup.clocks.len();
+            let process = world.hire(publishes, clock, proxy.as_ref());
+            world.slots.push(Slot { process, proxy, clock, armed: None });
+        }
+        world
+    }
+
+    fn url(&self) -> &str {
+        match &self.home {
+            Home::File(place) => place.url(),
+            Home::Server { url, .. } => url,
+        }
+    }
+
+    /// The schema, the queues, and triggers that write down each step of each claim.
+    async fn prepare(&self) {
+        let engine = Engine::builder(self.url()).pool_size(2).open().await.unwrap();
+        for topic in ["plain", "keyed", "shaky", "doomed", "raw"] {
+            let attempts = if topic == "doomed" { DOOMED_ATTEMPTS } else { 1_000 };
+            let backoff = serde_json::json!({"from": "10ms", "to": "40ms"});
+            let settings = serde_json::json!({"maxAttempts": attempts, "backoff": backoff});
+            let change = settings.as_object().unwrap().clone();
+            engine.store().set_queue(TENANT, topic, change).await.unwrap();
+        }
+        let statements = match self.setup.backend {
+            Backend::Sqlite => SQLITE_HISTORY,
+            Backend::Postgres => POSTGRES_HISTORY,
+        };
+        for statement in statements {
+            self.sql(statement).await.unwrap();
+        }
+    }
+
+    fn hire(&self, publishes: bool, clock: i64, proxy: Option<&Proxy>) -> Worker {
+        let database = match proxy {
+            Some(proxy) => self.url().replace(&port_of(self.url()).to_string(), &proxy.port.to_string()),
+            None => self.url().to_owned(),
+        };
+        let role = if publishes { "publisher" } else { "worker" };
+        let mut environment: Vec<(&str, OsString)> = vec![
+            (worker::DATABASE, database.into()),
+            (worker::HISTORY, self.notes.folder().into()),
+            (worker::ROLE, role.into()),
+            (rehearsal::CLOCK_OFFSET_S, clock.to_string().into()),
+            (rehearsal::HASTE_NAME, HASTE.to_string().into()),
+        ];
+        if let Some(bug) = self.setup.bug {
+            environment.push((worker::BUG, bug.name().into()));
+        }
+        Worker::spawn("chaos::worker::process", &environment)
+    }
+
+    pub fn workers(&self) -> usize {
+        self.setup.clocks.len()
+    }
+
+    pub fn publisher(&self) -> usize {
+        self.setup.clocks.len()
+    }
+
+    pub fn tally(self) -> Tally {
+        self.tally
+    }
+
+    pub fn count(&mut self, injection: Injection) {
+        self.tally.injected(injection);
+    }
+
+    pub fn link(&self, slot: usize) -> &Proxy {
+        self.slots[slot].proxy.as_ref().expect("only processes on PostgreSQL have a link")
+    }
+
+    pub fn signal(&mut self, slot: usize, name: &str) {
+        self.slots[slot].process.signal(name);
+    }
+
+    /// Ends a process without a warning, and starts it again.
+    pub fn kill(&mut self, slot: usize) {
+        self.slots[slot].process.kill();
+        self.start_again(slot);
+    }
+
+    /// Starts a process that has ended, and tells it what it should know.
+    pub fn start_again(&mut self, slot: usize) {
+        let publishes = slot == self.publisher();
+        let was = &self.slots[slot];
+        let mut process = self.hire(publishes, was.clock, was.proxy.as_ref());
+        if let Some(order) = self.order.filter(|_| publishes) {
+            process.tell(&format!("publish {}", order.text()));
+        }
+        process.tell(&format!("sync {}", self.sync));
+        self.slots[slot].process = process;
+        self.slots[slot].armed = None;
+    }
+
+    /// Tells a process to end when it is at a point for the `count`-th time.
+    pub fn arm(&mut self, slot: usize, point: Point, count: u64) {
+        self.slots[slot].process.tell(&format!("point {}:{count}:abort", point.name()));
+        self.slots[slot].armed = Some(point);
+    }
+
+    /// Tells every worker to hold its breath at a point.
+    pub fn pause_all_at(&mut self, point: Point, milliseconds: u64) {
+        for slot in 0..self.workers() {
+            self.slots[slot].process.tell(&format!("point {}:1:pause-{milliseconds}", point.name()));
+        }
+    }
+
+    /// Asks a process to stop, and awaits its end.
+    pub async fn stop(&mut self, slot: usize) {
+        self.signal(slot, "TERM");
+        while !self.slots[slot].process.has_ended() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    pub fn restart_server(&self, how: Shutdown) {
+        let Home::Server { cluster, .. } = &self.home else { panic!("there is no server") };
+        tokio::task::block_in_place(|| cluster.restart(how)).unwrap();
+    }
+
+    /// Leaves no room, or makes some; false where that cannot be done.
+    pub fn fill_disk(&mut self, full: bool) -> bool {
+        match &self.home {
+            Home::Server { disk: Some(disk), .. } if full => disk.fill(),
+            Home::Server { disk: Some(disk), .. } => disk.free(),
+            Home::Server { .. } => return false,
+            Home::File(_) => {
+                let word = if full { "disk full" } else { "disk roomy" };
+                self.slots.iter_mut().for_each(|slot| slot.process.tell(word));
+            }
+        }
+        true
+    }
+
+    /// Starts again whoever ended at a named point. Nobody else may have ended.
+    fn tend(&mut self) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].process.has_ended() {
+                let point = self.slots[slot].armed;
+                let point = point.unwrap_or_else(|| panic!("process {slot} ended by itself"));
+                self.tally.injected(Injection::Point(point));
+                self.start_again(slot);
+            }
+        }
+    }
+
+    /// Publishes, does what is planned, lets the world come to rest, and checks.
+    pub async fn round(&mut self, plan: &Plan) -> Vec<Broken> {
+        self.begin(plan);
+        for (n, injection) in (0..).zip(&plan.injections) {
+            let seed = dice(plan.seed, n);
+            tokio::time::sleep(Duration::from_millis(BETWEEN_MIN_MS + seed % BETWEEN_MS)).await;
+            self.inject(*injection, seed).await;
+            self.tend();
+        }
+        self.end().await
+    }
+
+    /// Tells the publisher what to do.
+    pub fn begin(&mut self, plan: &Plan) {
+        let first = plan.n * ROUND;
+        let (seed, only) = (plan.seed, plan.only);
+        let order = Order { first, count: plan.operations, seed, only, pace_ms: plan.pace_ms };
+        self.order = Some(order);
+        self.ledger.begin(first);
+        let publisher = self.publisher();
+        self.slots[publisher].process.tell(&format!("publish {}", order.text()));
+    }
+
+    /// Mends everything, awaits the end of all work, and checks.
+    pub async fn end(&mut self) -> Vec<Broken> {
+        for slot in &mut self.slots {
+            slot.process.tell("point ");
+            if let Some(proxy) = &slot.proxy {
+                proxy.set(Link::Open);
+            }
+        }
+        let late = self.rest().await;
+        self.order = None;
+        let mut broken = match self.look().await {
+            Ok(()) => self.ledger.judge(self.setup.backend),
+            Err(why) => vec![Broken::new(Promise::EndsInTime, format!("the database is away: {why}"))],
+        };
+        broken.extend(late);
+        self.ledger.count(&mut self.tally);
+        broken
+    }
+
+    /// Waits until all is published, everybody hears, and nothing is left to do.
+    async fn rest(&mut self) -> Option<Broken> {
+        self.sync += 1;
+        for slot in &mut self.slots {
+            slot.process.tell(&format!("sync {}", self.sync));
+        }
+        let begun = monotonic();
+        let (mut published, mut synced) = (false, 0);
+        loop {
+            self.tend();
+            for event in self.reader.news(self.notes.folder()) {
+                published |= event == Event::Published { first: self.order.unwrap().first };
+                synced += usize::from(event == Event::Synced { n: self.sync });
+                self.ledger.hear(event);
+            }
+            let heard = published && synced >= self.slots.len();
+            let undone = if heard { self.sql(UNDONE).await.ok() } else { None };
+            let undone = undone.map(|rows| rows[0][0].clone().unwrap());
+            if undone.as_deref() == Some("0") {
+                self.slots.iter_mut().for_each(|slot| slot.armed = None);
+                return None;
+            }
+            if begun.elapsed() > self.setup.calm_max {
+                let said = format!(
+                    "{:?} after the last trouble: published {published}, {synced} of {} hear, undone {undone:?}",
+                    begun.elapsed(),
+                    self.slots.len()
+                );
+                return Some(Broken::new(Promise::EndsInTime, said));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Reads what the database has written down.
+    async fn look(&mut self) -> Result<(), String> {
+        for event in self.reader.news(self.notes.folder()) {
+            self.ledger.hear(event);
+        }
+        let (message, seq) = (self.ledger.last_message, self.ledger.last_seq);
+        let messages = format!("{} where id > {message} order by id", checker::MESSAGES);
+        let log = format!("{} where seq > {seq} order by seq", checker::LOG);
+        let attempts = format!("{} where message_id > {message}", checker::ATTEMPTS);
+        let dead = format!("{} where message_id > {message}", checker::DEAD);
+        let (messages, log) = (self.sql(&messages).await?, self.sql(&log).await?);
+        let (attempts, dead) = (self.sql(&attempts).await?, self.sql(&dead).await?);
+        self.ledger.read(&messages, &log, &attempts, &dead);
+        Ok(())
+    }
+
+    /// How late each message of this round was claimed first, by the database's clock, in
+    /// microseconds.
+    pub fn lateness(&self) -> Vec<i64> {
+        self.ledger.lateness()
+    }
+
+    /// Rows of a statement in PostgreSQL's words, past all proxies.
+    pub async fn sql(&self, text: &str) -> Result<Rows, String> {
+        let url = match &self.home {
+            Home::File(place) => {
+                let words = [punctual::store::dialect::for_sqlite(text)];
+                return place.sql(&words).await.map(|mut all| all.remove(0)).map_err(|e| e.to_string());
+            }
+            Home::Server { url, .. } => url,
+        };
+        let mut direct = self.direct.lock().await;
+        for _ in 0..2 {
+            if direct.is_none() {
+                *direct = Some(Direct::connect(url).await.map_err(|e| e.to_string())?);
+            }
+            if let Some(there) = direct.as_ref()
+                && let Ok(mut all) = there.run(&[text.to_owned()]).await
+            {
+                return Ok(all.remove(0));
+            }
+            // The server was restarted since.
+            *direct = None;
+        }
+        Err(format!("twice no answer to {text}"))
+    }
+}
+
+/// A server of one's own, whose answered commits survive its crash (not the machine's).
+async fn server(small_disk: bool, tally: &mut Tally) -> Home {
+    let mut options = Options::fast();
+    for (name, value) in [("synchronous_commit", "on"), ("shared_buffers", "32MB")] {
+        options.settings.push((name.into(), value.into()));
+    }
+    let cluster = tokio::task::block_in_place(|| Cluster::start(&options)).unwrap();
+    let mut disk = None;
+    if small_disk {
+        match SmallDisk::new() {
+            Ok(made) => disk = Some(made),
+            Err(why) => _ = tally.not_run.insert(Injection::FullDisk.name(), why),
+        }
+    }
+    let postgres = Direct::connect(&cluster.url("postgres")).await.unwrap();
+    let mut statements = Vec::new();
+    let mut place = "";
+    if let Some(disk) = &disk {
+        // The server's account must own it.
+        let like = format!("--reference={}", cluster.folder().display());
+        let given = std::process::Command::new("chown").arg(like).arg(disk.folder()).status();
+        assert!(given.unwrap().success(), "a disk can be given to the server");
+        statements.push(format!("create tablespace small location '{}'", disk.folder().display()));
+        place = " tablespace small";
+    }
+    statements.push(format!("create database chaos{place}"));
+    postgres.run(&statements).await.unwrap();
+    let url = cluster.url("chaos");
+    Home::Server { cluster, url, disk }
+}
+
+/// The port in `postgres://postgres@127.0.0.1:PORT/database`.
+fn port_of(url: &str) -> u16 {
+    url.rsplit(':').next().and_then(|rest| rest.split('/').next()).unwrap().parse().unwrap()
+}
+
+const POSTGRES_HISTORY: &[&str] = &[
+    "create table chaos_log (seq bigint generated always as identity, at bigint, token text, \
+     fresh integer, was text, became text, items text, open text)",
+    "create function chaos_note() returns trigger language plpgsql as $f$ begin \
+     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
+        (extract(epoch from clock_timestamp()) * 1000000)::bigint, new.token, \
+        (tg_op = 'INSERT')::int, case when tg_op = 'UPDATE' then old.ending end, new.ending, \
+        case when tg_op = 'INSERT' then new.items end, new.open); \
+     return null; end $f$",
+    "create trigger chaos_new after insert on punctual.claim for each row execute function chaos_note()",
+    "create trigger chaos_change after update on punctual.claim for each row \
+     when (old.ending is distinct from new.ending or old.open is distinct from new.open) \
+     execute function chaos_note()",
+];
+
+const SQLITE_HISTORY: &[&str] = &[
+    "create table chaos_log (seq integer primary key autoincrement, at integer, token text, \
+     fresh integer, was text, became text, items text, open text)",
+    "create trigger chaos_new after insert on punctual.claim begin \
+     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
+        cast(unixepoch('subsec') * 1000000 as integer), new.token, 1, null, new.ending, new.items, new.open); \
+     end",
+    "create trigger chaos_change after update on punctual.claim \
+     when old.ending is not new.ending or old.open is not new.open begin \
+     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
+        cast(unixepoch('subsec') * 1000000 as integer), new.token, 0, old.ending, new.ending, null, new.open); \
+     end",
+];
