@@ -33,6 +33,8 @@ pub struct Builder {
     poll_max: Duration,
     retention: Duration,
     owner: Option<String>,
+    #[cfg(feature = "testing")]
+    store: Option<Store>,
 }
 
 impl Builder {
@@ -48,6 +50,8 @@ impl Builder {
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
             owner: None,
+            #[cfg(feature = "testing")]
+            store: None,
         }
     }
 
@@ -125,6 +129,14 @@ impl Builder {
         self
     }
 
+    /// Works on a store that is open already, in the place of the database that was named.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn on_store(mut self, store: Store) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// Opens the database, brings its schema up to date, and puts the engine together.
     /// No loop runs yet.
     ///
@@ -132,6 +144,9 @@ impl Builder {
     /// [`Error::Config`], [`Error::Schema`] or [`Error::Invalid`] with one clear sentence.
     pub async fn open(self) -> Result<Engine> {
         self.check()?;
+        #[cfg(feature = "testing")]
+        let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
+        #[cfg(not(feature = "testing"))]
         let store = Store::open(&self.database, self.pool_size)?;
         if self.migrate {
             store.migrate().await?;

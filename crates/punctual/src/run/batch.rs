@@ -9,7 +9,7 @@ use super::dispatch::{Shop, Station};
 use super::gauge;
 use super::handler::{self, Handled, Handler, HandlerError, Work};
 use super::stop::{Phase, Stop};
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
@@ -47,7 +47,7 @@ pub struct Batch {
     exceptions: bool,
     settled_in_part: bool,
     whole_claim: bool,
-    claimed_at: (Timestamp, Instant),
+    claimed_at: (Timestamp, Moment),
 }
 
 /// What became of a batch.
@@ -303,7 +303,7 @@ impl Batch {
     }
 
     /// Renews the lease when it is time and settles what is finished; false: claim lost.
-    async fn keep_up(&mut self, renewed: &mut Instant, tally: &mut Tally) -> Result<bool> {
+    async fn keep_up(&mut self, renewed: &mut Moment, tally: &mut Tally) -> Result<bool> {
         if renewed.elapsed() >= self.shop.lease / RENEW_SHARE {
             if !self.renew().await? {
                 return Ok(false);

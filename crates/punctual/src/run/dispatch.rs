@@ -9,7 +9,7 @@
 use super::batch::Batch;
 use super::handler::Handler;
 use super::wake::Wake;
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MAX, POLL_MIN};
@@ -20,7 +20,7 @@ use crate::store::claims::{Catch, Wish};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
 /// Under load, the tables are looked at this often for lanes that have become due.
@@ -119,7 +119,7 @@ pub struct Dispatcher {
     turn: usize,
     /// The first due time beyond the offers, seen from [`Dispatcher::scouted`].
     next_due: Option<Duration>,
-    scouted: Option<Instant>,
+    scouted: Option<Moment>,
     scout_cost: Duration,
     poll: Duration,
 }
@@ -259,6 +259,7 @@ impl Dispatcher {
             Rest::None => {}
             Rest::Full => {
                 tokio::select! {
+                    biased;
                     () = shop.room.notified() => {}
                     () = shop.wake.heard() => self.look_again(),
                     () = tokio::time::sleep(POLL_MIN) => self.look_again(),
@@ -267,6 +268,7 @@ impl Dispatcher {
             Rest::Idle(due) => {
                 let pause = due.unwrap_or(self.poll).min(self.poll);
                 tokio::select! {
+                    biased;
                     () = shop.wake.heard() => self.look_again(),
                     () = tokio::time::sleep(pause) => self.slower(),
                 }

@@ -23,6 +23,12 @@ impl Fault {
 
 #[cfg(feature = "testing")]
 impl Fault {
+    /// The `n`-th statement fails.
+    #[cfg(feature = "sqlite")]
+    pub(super) const fn at(n: usize) -> Self {
+        Self { at: Some(n), seen: 0 }
+    }
+
     /// A statement is about to run.
     pub(super) fn check(&mut self) -> Result<()> {
         self.seen += 1;

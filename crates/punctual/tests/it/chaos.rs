@@ -16,13 +16,13 @@
 use crate::bench::{TENANT, message};
 use crate::engine::{DEAD_LETTERS, FOLLOWERS, Live, OPEN_CLAIMS, UNDONE, WORK, start};
 use crate::poison::{Notes, Worker, hired};
-use punctual::base::clock::monotonic;
+use punctual::base::clock::{Moment, monotonic};
 use punctual::rules::claim;
 use punctual::testing::Backend;
 use punctual::{Engine, Work};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What one run is like.
 struct Chaos {
@@ -102,7 +102,7 @@ impl Chaos {
     async fn trouble_until_drained(&self, live: &Live, notes: &Notes, mut dice: Dice) -> (usize, usize) {
         let hire = || Worker::start("chaos::worker_process", live.url(), notes.folder());
         let mut workers: Vec<Worker> = (0..self.workers).map(|_| hire()).collect();
-        let mut frozen: Option<(Worker, Instant)> = None;
+        let mut frozen: Option<(Worker, Moment)> = None;
         let (mut kills, mut freezes, begun) = (0, 0, monotonic());
         while frozen.is_some() || live.count(UNDONE).await > 0 {
             assert!(begun.elapsed() < PATIENCE, "not drained after {PATIENCE:?} and {kills} kills");
