@@ -38,6 +38,8 @@ pub struct Request {
 /// What became of a transaction at the database.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
+    /// How it had been asked for.
+    pub request: Request,
     /// Whether it was committed.
     pub committed: bool,
     /// Whether rows were touched.
@@ -153,7 +155,7 @@ impl Simulated {
         }
         let now = self.link.now();
         let (result, wrote) = self.database.run(&call, now);
-        self.link.answer(call.verb, Answer { committed: result.is_ok(), wrote, now }).await?;
+        self.link.answer(call.verb, Answer { request, committed: result.is_ok(), wrote, now }).await?;
         result
     }
 }
