@@ -7,4 +7,5 @@ pub mod error;
 pub mod id;
 pub mod limits;
 pub mod random;
+pub mod rehearsal;
 pub mod tenant;

@@ -15,6 +15,8 @@ pub mod fault;
 pub mod keys;
 pub mod messages;
 pub mod migrate;
+pub mod planted;
+pub mod points;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod prune;

@@ -95,7 +95,8 @@ pub fn host_now() -> Timestamp {
         return (clocks.wall)();
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::MIN.max(Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)))
+    let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+    Timestamp(micros.saturating_add(super::rehearsal::clock_offset_us()))
 }
 
 /// The monotonic clock, for durations inside this process.

@@ -35,6 +35,8 @@ pub struct Builder {
     owner: Option<String>,
     #[cfg(feature = "testing")]
     store: Option<Store>,
+    #[cfg(feature = "testing")]
+    bug: Option<crate::store::planted::Bug>,
 }
 
 impl Builder {
@@ -52,6 +54,8 @@ impl Builder {
             owner: None,
             #[cfg(feature = "testing")]
             store: None,
+            #[cfg(feature = "testing")]
+            bug: None,
         }
     }
 
@@ -137,6 +141,14 @@ impl Builder {
         self
     }
 
+    /// Plants a bug in this engine, to see whether a test catches it.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub const fn plant(mut self, bug: crate::store::planted::Bug) -> Self {
+        self.bug = Some(bug);
+        self
+    }
+
     /// Opens the database, brings its schema up to date, and puts the engine together.
     /// No loop runs yet.
     ///
@@ -148,6 +160,8 @@ impl Builder {
         let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
         #[cfg(not(feature = "testing"))]
         let store = Store::open(&self.database, self.pool_size)?;
+        #[cfg(feature = "testing")]
+        let store = self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug));
         if self.migrate {
             store.migrate().await?;
         } else {

@@ -15,6 +15,7 @@ use crate::base::id::{MessageId, Token};
 use crate::base::random;
 use crate::rules::attempt::Retry;
 use crate::store::claims::{Catch, Claimed};
+use crate::store::points::{Point, reach};
 use crate::store::settle::{Outcome, Settlement, Word};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -328,6 +329,7 @@ impl Batch {
         if words.is_empty() {
             return Ok(());
         }
+        reach(Point::HandledBeforeSettle);
         let plain = self.left == 0 && self.whole_claim && !self.exceptions && !self.keyed;
         if plain && !self.settled_in_part {
             let held = self.shop.store.ack_whole(vec![self.token.clone()]).await?;

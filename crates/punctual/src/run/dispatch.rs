@@ -17,6 +17,7 @@ use crate::rules::pace::Pace;
 use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
 use crate::store::claims::{Catch, Wish};
+use crate::store::planted::Bug;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +32,9 @@ const SCOUT_SHARE: u32 = 10;
 const SCOUT_LANES: usize = 512;
 /// A claim that brought at least so much says that there is more where it came from.
 const DEEP: usize = CLAIM_ITEMS_MAX / 4;
+
+/// What a planted bug waits for: longer than any process lives.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// A topic with its handler, and how much of it is going on.
 pub struct Station {
@@ -266,7 +270,9 @@ impl Dispatcher {
                 }
             }
             Rest::Idle(due) => {
-                let pause = due.unwrap_or(self.poll).min(self.poll);
+                let polled = !shop.store.has(Bug::LostWakeUpWithoutPolling);
+                let pause =
+                    if polled { due.unwrap_or(self.poll).min(self.poll) } else { due.unwrap_or(NEVER) };
                 tokio::select! {
                     biased;
                     () = shop.wake.heard() => self.look_again(),

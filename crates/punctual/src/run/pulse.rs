@@ -7,6 +7,7 @@ use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::limits::{TROUBLE_PAUSE, TROUBLE_PAUSE_MAX};
+use crate::base::rehearsal::hastened;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ pub async fn drive(mut ticks: impl Ticks, pulse: Pulse, mut stop: Stop) {
                 tokio::select! {
                     biased;
                     () = stop.reached(Phase::Finishing) => {}
-                    () = tokio::time::sleep(pause) => {}
+                    () = tokio::time::sleep(hastened(pause)) => {}
                 }
                 pause = (pause * 2).min(TROUBLE_PAUSE_MAX);
             }

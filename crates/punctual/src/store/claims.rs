@@ -10,6 +10,7 @@
 
 use super::Store;
 use super::messages::{message_columns, read_message};
+use super::points::{Point, reach};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -94,6 +95,7 @@ impl Store {
             return Ok(Catch::default());
         }
         let (mut catch, held) = self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await?;
+        reach(Point::ClaimedBeforeAnswer);
         // Decoding is the claimer's work, not the database thread's.
         catch.items = held.decode()?;
         Ok(catch)
@@ -102,10 +104,13 @@ impl Store {
     /// Marks a claim as begun, before its item runs: after a crash it counts as a started
     /// attempt. Answers whether the claim still holds.
     pub async fn mark_started(&self, token: Token) -> Result<bool> {
-        self.write(token, |tx, token| {
-            Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
-        })
-        .await
+        let held = self
+            .write(token, |tx, token| {
+                Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
+            })
+            .await;
+        reach(Point::MarkedBeforeStart);
+        held
     }
 
     /// Moves the end of open claims' leases; answers which of them still hold.
@@ -140,7 +145,9 @@ async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<(Catch, Held)> {
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
     let until = now.plus(wish.lease);
     catch.lease_until = Some(until);
+    reach(Point::ClaimedBeforeCommit);
     let held = hold(tx, wish, taken, now, until).await?;
+    tx.fire_early();
     Ok((catch, held))
 }
 

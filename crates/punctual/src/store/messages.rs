@@ -6,6 +6,7 @@
 //! admitted once per (tenant, source, id).
 
 use super::Store;
+use super::points::{Point, reach};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -71,7 +72,9 @@ impl Store {
             }
             return self.enqueue_plain(tenant, messages).await;
         }
-        self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await
+        let enqueued = self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;
+        reach(Point::EnqueuedBeforeAnswer);
+        enqueued
     }
 
     /// One message of a tenant.
@@ -115,7 +118,10 @@ impl Store {
         tenant: Tenant,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<Enqueued>> {
-        self.write_alone(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await
+        let enqueued =
+            self.write_alone(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await;
+        reach(Point::EnqueuedBeforeAnswer);
+        enqueued
     }
 }
 
@@ -153,6 +159,7 @@ async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
     for (n, id) in fresh.iter().zip(insert(tx, batch.tenant, &written).await?) {
         outcome[*n] = Some(Enqueued::New(id));
     }
+    reach(Point::EnqueuedBeforeCommit);
     let all = batch.messages.iter().zip(outcome.clone());
     Ok(all.map(|(m, known)| known.unwrap_or_else(|| same_batch(m, batch, &first, &outcome))).collect())
 }

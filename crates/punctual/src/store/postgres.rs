@@ -7,6 +7,7 @@
 //! connection costs time, never work.
 
 use super::fault::Fault;
+use super::planted::Bug;
 use super::tx::{Call, Tx};
 use super::value::{Row, Value};
 use crate::base::clock::Timestamp;
@@ -159,6 +160,11 @@ async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
     #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
     let Tx::Postgres(tx) = tx else { return result };
     match result {
+        #[cfg(feature = "testing")]
+        Ok(value) if tx.fault.fires_early() => {
+            tokio::spawn(tx.commit_late());
+            Ok(value)
+        }
         Ok(value) => tx.commit().await.map(|()| value),
         Err(error) => {
             tx.roll_back().await;
@@ -186,11 +192,21 @@ impl PostgresTx {
         let values: Vec<Vec<&(dyn ToSql + Sync)>> =
             all.iter().map(|(_, row)| row.iter().map(|v| v as _).collect()).collect();
         let asked = statements.iter().zip(&values).map(|(s, v)| self.client.query(s, v));
-        let (answers, committed) = tokio::join!(try_join_all(asked), self.client.batch_execute("commit"));
-        self.state = State::Committed;
+        let last = if self.fault.has(Bug::TimerFiredBeforeCommit) { "select" } else { "commit" };
+        let (answers, committed) = tokio::join!(try_join_all(asked), self.client.batch_execute(last));
+        if last == "commit" {
+            self.state = State::Committed;
+        }
         let answers = answers.map_err(trouble)?;
         committed.map_err(commit_trouble)?;
         Ok(answers.into_iter().map(|rows| rows.into_iter().map(Row::Postgres).collect()).collect())
+    }
+
+    /// A planted bug: the caller has been answered already.
+    #[cfg(feature = "testing")]
+    async fn commit_late(self) {
+        tokio::time::sleep(super::planted::LATE).await;
+        self.commit().await.ok();
     }
 
     /// Rolls back; a connection that cannot even do that leaves the pool.

@@ -6,10 +6,12 @@
 //! separate, higher limit, and from then on are claimed alone.
 
 use super::Store;
+use super::planted::Bug;
+use super::points::{Point, reach};
 use super::queues;
 use super::settle::{Aftermath, read_items};
 use super::tx::Tx;
-use super::value::params;
+use super::value::{Row, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
@@ -57,14 +59,30 @@ impl Store {
 
     /// Closes claims whose lease ran out, a bounded number at a time.
     pub async fn reap(&self, seed: u64) -> Result<Reaped> {
+        if self.has(Bug::ReapByIdOnly) {
+            let found = self.read((), |tx, ()| Box::pin(expired(tx, EXPIRED_BY_ID))).await?;
+            reach(Point::ReapingChosen);
+            return self.write((found, seed), |tx, (found, seed)| Box::pin(close(tx, found, *seed))).await;
+        }
         self.write(seed, |tx, seed| Box::pin(reap(tx, *seed))).await
     }
 }
 
 async fn reap(tx: &mut Tx, seed: u64) -> Result<Reaped> {
+    let found = expired(tx, EXPIRED).await?;
+    reach(Point::ReapingChosen);
+    close(tx, &found, seed).await
+}
+
+async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
+    let now = tx.now().await?;
+    tx.query(sql, params![now, REAP_CLAIMS]).await
+}
+
+async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
     let now = tx.now().await?;
     let mut reaped = Reaped::default();
-    for row in tx.query(EXPIRED, params![now, REAP_CLAIMS]).await? {
+    for row in expired {
         let items = match row.maybe_text(3)? {
             Some(open) => read_items(&open)?,
             None => read_items(&row.text(2)?)?,
@@ -77,6 +95,7 @@ async fn reap(tx: &mut Tx, seed: u64) -> Result<Reaped> {
     }
     let next = tx.first(NEXT_END, &[]).await?;
     reaped.next = next.map_or(Ok(None), |row| row.maybe_time(0))?;
+    reach(Point::ReapedBeforeCommit);
     Ok(reaped)
 }
 
@@ -110,6 +129,9 @@ impl Lost {
 
 const EXPIRED: &str = "select token, owner, items, open, started from punctual.claim \
     where finished_at is null and lease_until <= $1 order by lease_until limit $2 for update skip locked";
+/// A planted bug: nothing is locked, so what is closed may have been settled meanwhile.
+const EXPIRED_BY_ID: &str = "select token, owner, items, open, started from punctual.claim \
+    where finished_at is null and lease_until <= $1 order by lease_until limit $2";
 const CLOSE: &str =
     "update punctual.claim set finished_at = $2, ending = 'reaped', open = $3 where token = $1";
 const NEXT_END: &str = "select min(lease_until) from punctual.claim where finished_at is null";

@@ -10,6 +10,8 @@
 //! was done while the database was away is not done again if nobody else took it.
 
 use super::Store;
+use super::planted::Bug;
+use super::points::{Point, reach};
 use super::queues::{self, Lane};
 use super::tx::Tx;
 use super::value::{Value, params};
@@ -76,7 +78,9 @@ struct Request {
 impl Store {
     /// Settles claims whose items all went well and have no key; answers those that held.
     pub async fn ack_whole(&self, tokens: Vec<Token>) -> Result<HashSet<Token>> {
-        self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await
+        let held = self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await;
+        reach(Point::SettledBeforeAnswer);
+        held
     }
 
     /// Settles items of claims; answers in the order given. With `within`, items of other
@@ -93,7 +97,9 @@ impl Store {
             return Err(Error::invalid("items", said));
         }
         let request = Request { settlements, within, seed };
-        self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await
+        let outcomes = self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await;
+        reach(Point::SettledBeforeAnswer);
+        outcomes
     }
 }
 
@@ -150,7 +156,10 @@ async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
         super::dialect::Dialect::Postgres => Value::Null,
         super::dialect::Dialect::Sqlite => tx.now().await?.into(),
     };
-    let sql = tx.dialect().pick(ACK_WHOLE_AT_SERVER_TIME, ACK_WHOLE);
+    let mut sql = tx.dialect().pick(ACK_WHOLE_AT_SERVER_TIME, ACK_WHOLE);
+    if tx.has(Bug::NoFence) {
+        sql = ACK_WHOLE_UNFENCED;
+    }
     let rows = tx.query(sql, &[now, Value::Texts(&texts)]).await?;
     rows.iter().map(|row| row.text(0).map(Token::from)).collect()
 }
@@ -161,6 +170,11 @@ const ACK_WHOLE_AT_SERVER_TIME: &str = "update punctual.claim \
     set finished_at = coalesce($1::bigint, punctual.now_us()), ending = 'settled', open = '[]' \
     where token = any($2::text[]) and finished_at is null returning token";
 
+/// A planted bug.
+const ACK_WHOLE_UNFENCED: &str = "update punctual.claim \
+    set finished_at = coalesce($1::bigint, lease_until), ending = 'settled', open = '[]' \
+    where token = any($2::text[]) returning token";
+
 async fn settle_all(tx: &mut Tx, request: &Request) -> Result<Vec<Vec<Outcome>>> {
     let mut order: Vec<usize> = (0..request.settlements.len()).collect();
     // Claims are locked in one order, whoever settles them.
@@ -169,6 +183,7 @@ async fn settle_all(tx: &mut Tx, request: &Request) -> Result<Vec<Vec<Outcome>>>
     for n in order {
         outcomes[n] = settle_one(tx, &request.settlements[n], request).await?;
     }
+    reach(Point::SettledBeforeCommit);
     Ok(outcomes)
 }
 
@@ -233,7 +248,7 @@ async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
     let Some(row) = tx.first(TAKE_CLAIM, params![token.text()]).await? else { return Ok(None) };
     let items = read_items(&row.text(1)?)?;
     let open = row.maybe_text(2)?.map(|text| read_items(&text)).transpose()?;
-    let ending = row.maybe_text(3)?;
+    let ending = row.maybe_text(3)?.filter(|ending| ending != "reaped" || !tx.has(Bug::NoFence));
     Ok(Some(Held {
         owner: row.text(0)?,
         open: open.unwrap_or_else(|| items.clone()),

@@ -11,6 +11,7 @@
 
 use super::dialect::for_sqlite;
 use super::fault::Fault;
+use super::planted::Bug;
 use super::tx::{Call, Steps, Tx};
 use super::value::{Cell, Row, Value};
 use crate::base::clock::{Timestamp, host_now, monotonic};
@@ -68,12 +69,22 @@ pub struct SqliteTx {
 trait Request: Send {
     fn run(&mut self, tx: &mut Tx) -> bool;
     fn answer(self: Box<Self>, trouble: Option<Error>);
+    fn has(&self, bug: Bug) -> bool;
 }
 
 struct Asked<R, T> {
     call: Call<R, T>,
     result: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
+    reply: Option<oneshot::Sender<Result<T>>>,
+}
+
+impl<R, T> Asked<R, T> {
+    /// A planted bug: nothing has committed yet.
+    fn answer_now(&mut self) {
+        if let (Some(reply), Some(result)) = (self.reply.take(), self.result.take()) {
+            let _ = reply.send(result);
+        }
+    }
 }
 
 impl<R: Send, T: Send> Request for Asked<R, T> {
@@ -81,6 +92,9 @@ impl<R: Send, T: Send> Request for Asked<R, T> {
         let result = finish(self.call.steps(tx));
         let fine = result.is_ok();
         self.result = Some(result);
+        if tx.fault().fires_early() {
+            self.answer_now();
+        }
         fine
     }
 
@@ -91,7 +105,11 @@ impl<R: Send, T: Send> Request for Asked<R, T> {
             (None, None) => Err(Error::Unavailable("the request was not run".into())),
         };
         // A caller that went away does not want the answer; its write stands.
-        let _ = self.reply.send(result);
+        let _ = self.reply.map(|reply| reply.send(result));
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.call.has(bug)
     }
 }
 
@@ -153,7 +171,7 @@ where
 {
     let (reply, answer) = oneshot::channel();
     let gone = || Error::Unavailable("the database thread has stopped".into());
-    thread.send(Box::new(Asked { call, result: None, reply })).map_err(|_| gone())?;
+    thread.send(Box::new(Asked { call, result: None, reply: Some(reply) })).map_err(|_| gone())?;
     answer.await.map_err(|_| gone())?
 }
 
@@ -187,7 +205,8 @@ fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
         last_group = group.len();
         let Tx::Sqlite(inner) = &mut tx else { return };
         inner.now = None;
-        let begin = if mode == Mode::Write { "begin immediate" } else { "begin deferred" };
+        let deferred = group.iter().any(|request| request.has(Bug::DeferredBegin));
+        let begin = if mode == Mode::Write && !deferred { "begin immediate" } else { "begin deferred" };
         serve_group(&mut tx, group, begin);
     }
 }

@@ -70,7 +70,7 @@ impl Tx {
         }
     }
 
-    const fn fault(&mut self) -> &mut Fault {
+    pub(super) const fn fault(&mut self) -> &mut Fault {
         on_each!(self, tx => &mut tx.fault, &mut tx.fault)
     }
 

@@ -13,7 +13,6 @@ use super::{Tx, connect, finish, say, trouble};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::store::Store;
-use crate::store::fault::Fault;
 use crate::store::tx::Call;
 use rusqlite::Connection;
 use std::fmt;
@@ -151,7 +150,7 @@ impl Simulated {
     pub(in crate::store) async fn run<R, T>(&self, mut call: Call<R, T>) -> Result<T> {
         let request = self.link.request(call.verb).await?;
         if let Some(n) = request.fails_at {
-            call.fault = Fault::at(n);
+            call.fault = call.fault.failing_at(n);
         }
         let now = self.link.now();
         let (result, wrote) = self.database.run(&call, now);

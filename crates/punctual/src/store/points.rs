@@ -1,0 +1,152 @@
+//! Named points: where a crash or a pause tells most, marked in the code.
+//!
+//! With the feature `testing`, a process that is told so by its environment
+//! (`PUNCTUAL_TEST_POINT=claimed-before-commit:3:abort`) ends itself without a warning, or holds
+//! its breath (`…:3:pause-400`, in milliseconds), when it reaches the point for the third time.
+//! Without the feature a point is nothing. It is one thing of the process and not of a store,
+//! because so is a crash.
+
+/// Where a process may be told to end itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// A message with an id is written, its transaction still open.
+    EnqueuedBeforeCommit,
+    /// Messages are committed, and their publisher does not know it yet.
+    EnqueuedBeforeAnswer,
+    /// Work is taken out of its table, and no claim holds it yet.
+    ClaimedBeforeCommit,
+    /// A claim is committed, and its claimer does not know it yet.
+    ClaimedBeforeAnswer,
+    /// A suspect is marked as started, and has not.
+    MarkedBeforeStart,
+    /// Handlers are through with a batch, and nobody else knows.
+    HandledBeforeSettle,
+    /// A settlement is written, its transaction still open.
+    SettledBeforeCommit,
+    /// A settlement is committed, and the settler does not know it yet.
+    SettledBeforeAnswer,
+    /// Claims whose lease ran out are chosen, and nothing is written yet.
+    ReapingChosen,
+    /// Lost claims are closed and their items back, the transaction still open.
+    ReapedBeforeCommit,
+}
+
+impl Point {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::EnqueuedBeforeCommit,
+        Self::EnqueuedBeforeAnswer,
+        Self::ClaimedBeforeCommit,
+        Self::ClaimedBeforeAnswer,
+        Self::MarkedBeforeStart,
+        Self::HandledBeforeSettle,
+        Self::SettledBeforeCommit,
+        Self::SettledBeforeAnswer,
+        Self::ReapingChosen,
+        Self::ReapedBeforeCommit,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EnqueuedBeforeCommit => "enqueued-before-commit",
+            Self::EnqueuedBeforeAnswer => "enqueued-before-answer",
+            Self::ClaimedBeforeCommit => "claimed-before-commit",
+            Self::ClaimedBeforeAnswer => "claimed-before-answer",
+            Self::MarkedBeforeStart => "marked-before-start",
+            Self::HandledBeforeSettle => "handled-before-settle",
+            Self::SettledBeforeCommit => "settled-before-commit",
+            Self::SettledBeforeAnswer => "settled-before-answer",
+            Self::ReapingChosen => "reaping-chosen",
+            Self::ReapedBeforeCommit => "reaped-before-commit",
+        }
+    }
+}
+
+/// The process is at this point.
+#[cfg(not(feature = "testing"))]
+#[inline]
+pub(crate) const fn reach(_: Point) {}
+
+#[cfg(feature = "testing")]
+pub(crate) use armed::reach;
+#[cfg(feature = "testing")]
+pub use armed::{ENVIRONMENT, arm};
+
+#[cfg(feature = "testing")]
+mod armed {
+    use super::Point;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Mutex, Once, PoisonError};
+    use std::time::Duration;
+
+    /// What tells a process where to end: `POINT:COUNT:abort` or `POINT:COUNT:pause-MILLISECONDS`.
+    pub const ENVIRONMENT: &str = "PUNCTUAL_TEST_POINT";
+
+    struct Trap {
+        point: Point,
+        /// Zero: it ends. Else it holds its breath for so many milliseconds, each time from then on.
+        pause_ms: u64,
+        left: u64,
+    }
+
+    static TRAP: Mutex<Option<Trap>> = Mutex::new(None);
+    /// Whether there is one: most processes have none, and ask often.
+    static ARMED: AtomicU64 = AtomicU64::new(0);
+
+    /// Sets the trap that a text describes, or takes it away.
+    ///
+    /// # Errors
+    /// A sentence about a text that describes none.
+    pub fn arm(text: &str) -> Result<(), String> {
+        let trap = if text.is_empty() { None } else { Some(read(text)?) };
+        ARMED.store(u64::from(trap.is_some()), Ordering::SeqCst);
+        *TRAP.lock().unwrap_or_else(PoisonError::into_inner) = trap;
+        Ok(())
+    }
+
+    fn read(text: &str) -> Result<Trap, String> {
+        let wrong = || format!("`{text}` is not POINT:COUNT:abort or POINT:COUNT:pause-MILLISECONDS");
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let point = Point::ALL.iter().copied().find(|p| p.name() == name).ok_or_else(wrong)?;
+        let left = parts.next().and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+        let pause_ms = match parts.next().ok_or_else(wrong)? {
+            "abort" => 0,
+            pause => pause.strip_prefix("pause-").and_then(|n| n.parse().ok()).ok_or_else(wrong)?,
+        };
+        Ok(Trap { point, pause_ms, left })
+    }
+
+    /// The process is at this point.
+    #[inline]
+    pub(crate) fn reach(point: Point) {
+        static ENVIRONMENT_READ: Once = Once::new();
+        ENVIRONMENT_READ.call_once(|| {
+            if let Ok(text) = std::env::var(ENVIRONMENT) {
+                arm(&text).ok();
+            }
+        });
+        if ARMED.load(Ordering::Relaxed) != 0 {
+            spring(point);
+        }
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "holding everything up is what a pause is for")]
+    fn spring(point: Point) {
+        let pause = {
+            let mut trap = TRAP.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(trap) = trap.as_mut().filter(|trap| trap.point == point) else { return };
+            trap.left = trap.left.saturating_sub(1);
+            if trap.left > 0 {
+                return;
+            }
+            trap.pause_ms
+        };
+        if pause == 0 {
+            std::process::abort();
+        }
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+}
