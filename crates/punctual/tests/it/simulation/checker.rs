@@ -290,46 +290,65 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Out of a claim.
+    /// Out of a claim: reaped by anybody once its lease is over, or settled by its owner.
     fn landed(&self, truth: &mut Truth, was: &Item, is: Option<&Item>) -> Verdict {
-        let Place::Flying { token, owner, until, attempt, .. } = &was.place else { return Ok(()) };
-        let max_attempts = self.tables.lane(was)?.max_attempts;
-        let (mine, over) = (owner == self.hand.actor, *until <= self.hand.now);
-        if !mine && !over {
-            return Err(format!("the lease of {owner} holds until {until}"));
+        let Place::Flying { token, owner, until, attempt, unstarted } = &was.place else { return Ok(()) };
+        let reaped = self.tables.endings.get(token).is_some_and(|ending| ending == "reaped");
+        if reaped && *until > self.hand.now {
+            return Err(format!("it was reaped, but the lease of {owner} holds until {until}"));
         }
+        if !reaped && owner != self.hand.actor {
+            return Err(format!("it is {owner}'s, and was settled by somebody else"));
+        }
+        let max_attempts = self.tables.lane(was)?.max_attempts;
         let entry = truth.entry_mut(self.n);
         let flight = entry.flight(token)?;
-        let end = match is.map(|i| &i.place) {
-            None if mine && flight.effect => End::Acked,
+        let place = is.map(|i| &i.place);
+        let end = match place {
+            _ if reaped => after_reaping(place, *attempt, *unstarted, max_attempts)?,
+            None if flight.effect => End::Acked,
             None => return Err("it is gone without having been handled under this claim".into()),
-            Some(Place::Waiting { attempts, .. }) if attempts + 1 == *attempt => {
-                if flight.begun || !mine {
-                    return Err("it was handed back as never begun, but it was".into());
-                }
+            Some(Place::Waiting { attempts, .. }) if attempts + 1 == *attempt && !flight.begun => {
                 End::GivenBack
             }
             Some(Place::Waiting { due, attempts, .. }) if attempts == attempt => match flight.failed {
-                Some(wait) if mine && self.hand.now.plus(wait) > *due && !over => {
+                Some(wait) if self.hand.now.plus(wait) <= *due => End::GivenBack,
+                Some(wait) => {
                     return Err(format!("its handler asked for {wait:?}, and it is due before that"));
                 }
-                Some(_) if mine => End::GivenBack,
-                _ if over => End::Reaped,
-                _ => return Err("it was given back though its handler had not failed".into()),
+                None => return Err("it was given back though its handler had not failed".into()),
             },
-            Some(Place::Dead { .. }) if over || flight.failed.is_some() => End::Dead,
+            Some(Place::Dead { .. }) if flight.failed.is_some() => End::Dead,
             _ => return Err("no claim ends like this".into()),
         };
         flight.end = Some(end);
         let generation = flight.generation;
         entry.done |= end == End::Acked;
-        let tries =
-            |f: &&Flight| f.generation == generation && f.failed.is_some() && f.end != Some(End::Reaped);
-        let failures = entry.flights.iter().filter(tries).count();
+        let tried =
+            |f: &&Flight| f.generation == generation && matches!(f.end, Some(End::GivenBack | End::Dead));
+        let failures = entry.flights.iter().filter(tried).filter(|f| f.failed.is_some()).count();
         if failures > usize::try_from(max_attempts).unwrap() {
             return Err(format!("it failed {failures} times, and {max_attempts} is the limit"));
         }
         Ok(())
+    }
+}
+
+/// A reaped item comes back with its attempt counted; one that is not known to have begun has a
+/// limit of its own.
+fn after_reaping(place: Option<&Place>, attempt: u32, lost: u32, max_attempts: u32) -> Verdict<End> {
+    match place {
+        Some(Place::Waiting { attempts, unstarted, .. }) if *attempts == attempt => {
+            let most = max_attempts * limits::UNSTARTED_FACTOR;
+            if attempt - unstarted < max_attempts && *unstarted < most {
+                Ok(End::Reaped)
+            } else {
+                Err(format!("it came back after {attempt} attempts, {unstarted} of them not begun"))
+            }
+        }
+        Some(Place::Dead { .. }) if attempt - lost >= max_attempts => Ok(End::Reaped),
+        Some(Place::Dead { .. }) if lost + 1 >= max_attempts * limits::UNSTARTED_FACTOR => Ok(End::Reaped),
+        _ => Err("no reaping ends like this".into()),
     }
 }
 
