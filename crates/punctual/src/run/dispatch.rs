@@ -163,12 +163,13 @@ impl Dispatcher {
         if takes.is_empty() {
             return Ok((Vec::new(), self.rest()));
         }
+        let asked = monotonic();
         let catch = self.claim(&takes).await?;
         self.learn(&takes, &catch);
         if catch.items.len() >= DEEP {
             self.shop.help.notify_one();
         }
-        Ok((Batch::new(&self.shop, &self.topics, catch), Rest::None))
+        Ok((Batch::new(&self.shop, &self.topics, catch, asked), Rest::None))
     }
 
     fn must_scout(&self) -> bool {

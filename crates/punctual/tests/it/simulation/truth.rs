@@ -43,6 +43,8 @@ pub struct Entry {
     asked: usize,
     /// A publisher was told that it is there.
     accepted: bool,
+    /// One of them was told that it is new.
+    new: bool,
     /// A publisher was told that nobody knows.
     doubt: bool,
     /// Its row, once it was seen, and its place in the order of its key.
@@ -104,6 +106,7 @@ impl Truth {
             due,
             asked: 0,
             accepted: false,
+            new: false,
             doubt: false,
             row: None,
             generation: 1,
@@ -177,6 +180,9 @@ impl Truth {
             return Err(format!("{actor} began attempt {attempt} of message {n} twice, or without a claim"));
         };
         let flight = &mut entry.flights[at];
+        if let Some(end) = flight.end {
+            return Err(format!("{actor} began message {n} under a claim that had ended: {end:?}"));
+        }
         (flight.begun, flight.going) = (true, true);
         Ok((n, at))
     }
@@ -260,7 +266,9 @@ impl Entry {
 
     fn told(&mut self, answer: &Enqueued) -> Verdict {
         let n = self.n;
-        let first = !std::mem::replace(&mut self.accepted, true);
+        self.accepted = true;
+        let first = !self.new;
+        self.new |= matches!(answer, Enqueued::New(_));
         let named = self.message.id.is_some();
         match (answer, self.row) {
             (_, None) => Err(format!("message {n} was accepted, and is not there")),

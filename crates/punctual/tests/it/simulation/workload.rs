@@ -11,7 +11,7 @@ use punctual::base::id::LaneId;
 use punctual::rules::attempt::Retry;
 use punctual::rules::share::Take;
 use punctual::store::claims::{Claimed, Wish};
-use punctual::store::settle::{Settlement, Word};
+use punctual::store::settle::{Outcome, Settlement, Word};
 use punctual::store::tenants::NewTenant;
 use punctual::{Engine, Handled, HandlerError, MessageId, NewMessage, Store, Tenant, Timestamp, Work};
 use std::sync::Arc;
@@ -418,8 +418,9 @@ pub async fn worker(scene: Arc<Scene>, index: usize) {
         };
         wire.rest(pause).await;
         let takes = vec![Take { lane, since: Timestamp::MIN, quota }];
+        let asked = tokio::time::Instant::now();
         let Ok(catch) = store.claim(Wish { owner: wire.name.clone(), lease, takes }).await else { continue };
-        work_off(&wire, &store, (lane, lease), &catch.items).await;
+        work_off(&wire, &store, (lane, lease, asked), &catch.items).await;
     }
 }
 
@@ -432,7 +433,9 @@ enum Manner {
     Vanishing,
 }
 
-async fn work_off(wire: &Wire, store: &Store, (lane, lease): (LaneId, Duration), items: &[Claimed]) {
+type Held = (LaneId, Duration, tokio::time::Instant);
+
+async fn work_off(wire: &Wire, store: &Store, (lane, lease, mut asked): Held, items: &[Claimed]) {
     if items.is_empty() {
         return;
     }
@@ -441,8 +444,16 @@ async fn work_off(wire: &Wire, store: &Store, (lane, lease): (LaneId, Duration),
     let mut words = Vec::new();
     for claimed in items {
         if manner == Manner::Extending {
+            let now = tokio::time::Instant::now();
             let held = vec![(claimed.token.clone(), claimed.message.id)];
-            store.extend_within(held, lease, lane).await.ok();
+            let extended = store.extend_within(held, lease, lane).await;
+            if extended.is_ok_and(|all| all == [Outcome::Done]) {
+                asked = now;
+            }
+        }
+        // Unreliable, but not foolish: it begins nothing whose lease may be over.
+        if asked.elapsed() >= lease {
+            break;
         }
         let word = match handle_remotely(wire, claimed).await {
             Ok(()) => Word::Ack,
