@@ -9,6 +9,7 @@
 mod checker;
 mod dice;
 mod faults;
+mod found;
 mod play;
 mod truth;
 mod workload;
