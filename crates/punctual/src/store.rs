@@ -53,6 +53,8 @@ enum Backend {
     Sqlite(sqlite::Sqlite),
     #[cfg(feature = "postgres")]
     Postgres(postgres::Postgres),
+    #[cfg(all(feature = "testing", feature = "sqlite"))]
+    Simulated(sqlite::simulated::Simulated),
 }
 
 impl Store {
@@ -71,12 +73,16 @@ impl Store {
             }
             _ => return Err(unknown_url(url)),
         };
-        Ok(Self {
-            backend,
-            fault: fault::Fault::default(),
-            company: Arc::default(),
-            keyed_lanes: Arc::default(),
-        })
+        Ok(Self::on(backend))
+    }
+
+    fn on(backend: Backend) -> Self {
+        Self { backend, fault: fault::Fault::default(), company: Arc::default(), keyed_lanes: Arc::default() }
+    }
+
+    #[cfg(all(feature = "testing", feature = "sqlite"))]
+    pub(crate) fn simulated(user: sqlite::simulated::Simulated) -> Self {
+        Self::on(Backend::Simulated(user))
     }
 
     /// The same database, with nobody else waiting at its door.
@@ -92,55 +98,92 @@ impl Store {
             Backend::Sqlite(_) => Dialect::Sqlite,
             #[cfg(feature = "postgres")]
             Backend::Postgres(_) => Dialect::Postgres,
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// A verb on its way into a transaction.
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn call<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Call<R, T> {
+        Call {
+            request,
+            run,
+            fault: self.fault,
+            #[cfg(feature = "testing")]
+            verb: std::panic::Location::caller(),
         }
     }
 
     /// Runs a verb in one writing transaction.
-    async fn write<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Result<T>
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn write<R, T>(
+        &self,
+        request: R,
+        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    ) -> impl Future<Output = Result<T>> + Send
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run, fault: self.fault };
-        match &self.backend {
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(db) => db.write(call).await,
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.write(call).await,
+        let call = self.call(request, run);
+        async move {
+            match &self.backend {
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(db) => db.write(call).await,
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => db.write(call).await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => db.run(call).await,
+            }
         }
     }
 
     /// Runs a verb that, on Postgres, is one statement.
-    async fn write_alone<R, T>(
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn write_alone<R, T>(
         &self,
         request: R,
         run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    ) -> Result<T>
+    ) -> impl Future<Output = Result<T>> + Send
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run, fault: self.fault };
-        match &self.backend {
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(db) => db.write(call).await,
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.write_alone(call).await,
+        let call = self.call(request, run);
+        async move {
+            match &self.backend {
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(db) => db.write(call).await,
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => db.write_alone(call).await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => db.run(call).await,
+            }
         }
     }
 
     /// Runs a verb that only reads.
-    async fn read<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Result<T>
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn read<R, T>(
+        &self,
+        request: R,
+        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    ) -> impl Future<Output = Result<T>> + Send
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run, fault: self.fault };
-        match &self.backend {
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(db) => db.read(call).await,
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.read(call).await,
+        let call = self.call(request, run);
+        async move {
+            match &self.backend {
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(db) => db.read(call).await,
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => db.read(call).await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => db.run(call).await,
+            }
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Builder {
     retention: Duration,
     owner: Option<String>,
     #[cfg(feature = "testing")]
+    store: Option<Store>,
+    #[cfg(feature = "testing")]
     bug: Option<crate::store::planted::Bug>,
 }
 
@@ -50,6 +52,8 @@ impl Builder {
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
             owner: None,
+            #[cfg(feature = "testing")]
+            store: None,
             #[cfg(feature = "testing")]
             bug: None,
         }
@@ -129,6 +133,14 @@ impl Builder {
         self
     }
 
+    /// Works on a store that is open already, in the place of the database that was named.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn on_store(mut self, store: Store) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// Plants a bug in this engine, to see whether a test catches it.
     #[cfg(feature = "testing")]
     #[must_use]
@@ -144,6 +156,9 @@ impl Builder {
     /// [`Error::Config`], [`Error::Schema`] or [`Error::Invalid`] with one clear sentence.
     pub async fn open(self) -> Result<Engine> {
         self.check()?;
+        #[cfg(feature = "testing")]
+        let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
+        #[cfg(not(feature = "testing"))]
         let store = Store::open(&self.database, self.pool_size)?;
         #[cfg(feature = "testing")]
         let store = self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug));

@@ -3,13 +3,14 @@
 //! Items run with their topic's bounded concurrency. What is finished is settled when the
 //! whole claim is through, or every `FLUSH` while a slow item holds it up; the lease is
 //! renewed meanwhile. A claim that turns out to be lost stops its items and writes
-//! nothing. Items that were in a crash before run alone and are marked first.
+//! nothing. No item begins under a lease that may be over: a lease is counted from before it
+//! was asked for, because nobody knows how long the answer took. Items that were in a crash before run alone and are marked first.
 
 use super::dispatch::{Shop, Station};
 use super::gauge;
 use super::handler::{self, Handled, Handler, HandlerError, Work};
 use super::stop::{Phase, Stop};
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
@@ -21,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
@@ -48,7 +49,9 @@ pub struct Batch {
     exceptions: bool,
     settled_in_part: bool,
     whole_claim: bool,
-    claimed_at: (Timestamp, Instant),
+    claimed_at: (Timestamp, Moment),
+    /// When the lease was asked for that it has now.
+    leased: Moment,
 }
 
 /// What became of a batch.
@@ -70,7 +73,12 @@ struct Finished {
 
 impl Batch {
     /// Splits a catch into batches by claim and topic.
-    pub(super) fn new(shop: &Arc<Shop>, topics: &HashMap<String, usize>, catch: Catch) -> Vec<Self> {
+    pub(super) fn new(
+        shop: &Arc<Shop>,
+        topics: &HashMap<String, usize>,
+        catch: Catch,
+        asked: Moment,
+    ) -> Vec<Self> {
         let mut groups: Vec<(Token, usize, Vec<Claimed>)> = Vec::new();
         for claimed in catch.items {
             let Some(station) = topics.get(&claimed.message.topic) else { continue };
@@ -99,6 +107,7 @@ impl Batch {
                 exceptions: false,
                 settled_in_part: false,
                 claimed_at,
+                leased: asked,
             }
         };
         groups.into_iter().map(build).collect()
@@ -160,8 +169,11 @@ impl Batch {
         let mut tally = Tally::default();
         let mut flush = tokio::time::interval(FLUSH);
         flush.reset();
-        let mut renewed = monotonic();
         while self.left > 0 {
+            if !self.hold_on().await? {
+                tally.lost += self.left;
+                return Ok(tally);
+            }
             let awaited = if stop.is_asked() { Phase::Over } else { Phase::Finishing };
             match awaited {
                 Phase::Over => self.hand_back(),
@@ -184,12 +196,7 @@ impl Batch {
                     }
                 }
                 Ok(permit) = slots.acquire_owned(), if more => self.begin(permit, &mut running),
-                _ = flush.tick() => {
-                    if !self.keep_up(&mut renewed, &mut tally).await? {
-                        tally.lost += self.left;
-                        return Ok(tally);
-                    }
-                }
+                _ = flush.tick() => self.settle_in_part(&mut tally).await?,
             }
         }
         self.settle(&mut tally).await?;
@@ -303,25 +310,29 @@ impl Batch {
         self.words.extend(rest.into_iter().map(|id| (id, Word::Release)));
     }
 
-    /// Renews the lease when it is time and settles what is finished; false: claim lost.
-    async fn keep_up(&mut self, renewed: &mut Instant, tally: &mut Tally) -> Result<bool> {
-        if renewed.elapsed() >= self.shop.lease / RENEW_SHARE {
-            if !self.renew().await? {
-                return Ok(false);
-            }
-            *renewed = monotonic();
+    /// Renews the lease when it is time; false: claim lost.
+    async fn hold_on(&mut self) -> Result<bool> {
+        if self.leased.elapsed() < self.shop.lease / RENEW_SHARE {
+            return Ok(true);
         }
+        self.renew().await
+    }
+
+    /// Moves the lease's end; false: claim lost, or the answer took so long that it may be.
+    async fn renew(&mut self) -> Result<bool> {
+        let asked = monotonic();
+        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
+        self.leased = asked;
+        Ok(!held.is_empty() && asked.elapsed() < self.shop.lease)
+    }
+
+    /// Settles what is finished while the rest goes on.
+    async fn settle_in_part(&mut self, tally: &mut Tally) -> Result<()> {
         if !self.words.is_empty() {
             self.settle(tally).await?;
             self.settled_in_part = true;
         }
-        Ok(true)
-    }
-
-    /// Moves the lease's end; false: claim lost.
-    async fn renew(&self) -> Result<bool> {
-        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
-        Ok(!held.is_empty())
+        Ok(())
     }
 
     async fn settle(&mut self, tally: &mut Tally) -> Result<()> {

@@ -10,7 +10,7 @@
 use super::batch::Batch;
 use super::handler::Handler;
 use super::wake::Wake;
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MAX, POLL_MIN};
@@ -22,7 +22,7 @@ use crate::store::planted::Bug;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
 /// Under load, the tables are looked at this often for lanes that have become due …
@@ -129,8 +129,8 @@ pub struct Dispatcher {
     turn: usize,
     /// The first due time beyond the offers, seen from [`Dispatcher::scouted`].
     next_due: Option<Duration>,
-    scouted: Option<Instant>,
-    scouted_whole: Option<Instant>,
+    scouted: Option<Moment>,
+    scouted_whole: Option<Moment>,
     scout_cost: Duration,
     /// Lanes that gave all they were asked for since the last whole look.
     deep: HashSet<LaneId>,
@@ -175,12 +175,13 @@ impl Dispatcher {
         if takes.is_empty() {
             return Ok((Vec::new(), self.rest()));
         }
+        let asked = monotonic();
         let catch = self.claim(&takes).await?;
         self.learn(&takes, &catch);
         if catch.items.len() >= DEEP {
             self.shop.help.notify_one();
         }
-        Ok((Batch::new(&self.shop, &self.topics, catch), Rest::None))
+        Ok((Batch::new(&self.shop, &self.topics, catch, asked), Rest::None))
     }
 
     fn must_scout(&self) -> bool {
@@ -310,6 +311,7 @@ impl Dispatcher {
             Rest::None => {}
             Rest::Full => {
                 tokio::select! {
+                    biased;
                     () = shop.room.notified() => {}
                     () = shop.wake.heard() => self.look_again(),
                     () = tokio::time::sleep(POLL_MIN) => self.look_again(),
@@ -320,6 +322,7 @@ impl Dispatcher {
                 let pause =
                     if polled { due.unwrap_or(self.poll).min(self.poll) } else { due.unwrap_or(NEVER) };
                 tokio::select! {
+                    biased;
                     () = shop.wake.heard() => self.look_again(),
                     () = tokio::time::sleep(pause) => self.slower(),
                 }

@@ -65,6 +65,9 @@ impl Store {
             Backend::Postgres(_) => {
                 let _ = manual;
             }
+            // Its link knows.
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(_) => {}
         }
     }
 

@@ -30,6 +30,11 @@ impl Fault {
 
 #[cfg(feature = "testing")]
 impl Fault {
+    /// The `n`-th statement fails, too.
+    pub(super) const fn failing_at(self, n: usize) -> Self {
+        Self { at: Some(n), seen: 0, ..self }
+    }
+
     /// A statement is about to run.
     pub(super) fn check(&mut self) -> Result<()> {
         self.seen += 1;
@@ -62,7 +67,7 @@ impl super::Store {
     /// The same database, where the `n`-th statement (from 1) of each transaction fails.
     #[must_use]
     pub fn failing_at(&self, n: usize) -> Self {
-        Self { fault: Fault { at: Some(n), seen: 0, ..self.fault }, ..self.alone() }
+        Self { fault: self.fault.failing_at(n), ..self.alone() }
     }
 
     /// The same database, where the `n`-th statement (from 1) of each transaction panics.

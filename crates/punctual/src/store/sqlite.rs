@@ -31,6 +31,8 @@ use tokio::sync::oneshot;
 
 #[cfg(feature = "testing")]
 pub mod direct;
+#[cfg(feature = "testing")]
+pub mod simulated;
 
 /// How long another connection's lock is waited for before a caller hears of it.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);

@@ -51,5 +51,6 @@ mod queue;
 mod reap;
 mod sequence;
 mod settle;
+mod simulation;
 mod stale;
 mod tenant;

@@ -123,7 +123,7 @@ async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, hangup: &Hangup) -> An
         let mut woken = pin!(app.engine.woken());
         tokio::select! { biased; () = &mut woken => {}, () = std::future::ready(()) => {} }
         let catch = claim_now(app, lane.id, ask).await?;
-        let left = end.saturating_duration_since(monotonic());
+        let left = end.since(monotonic());
         if !catch.items.is_empty() || left.is_zero() {
             return Ok(catch);
         }
