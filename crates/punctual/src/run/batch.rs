@@ -4,7 +4,8 @@
 //! whole claim is through, or every `FLUSH` while a slow item holds it up; the lease is
 //! renewed meanwhile. A claim that turns out to be lost stops its items and writes
 //! nothing. No item begins under a lease that may be over: a lease is counted from before it
-//! was asked for, because nobody knows how long the answer took. Items that were in a crash before run alone and are marked first.
+//! was asked for, because nobody knows how long the answer took. Items that were in a crash
+//! before run alone and are marked first.
 
 use super::dispatch::{Shop, Station};
 use super::gauge;

@@ -18,6 +18,8 @@ mod world;
 use faults::{Counts, Kind};
 use play::{Report, play};
 use punctual::store::planted::Bug;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of the inner loop, and of the whole suite.
 const QUICK_SEEDS: u64 = 100;
@@ -56,20 +58,52 @@ fn play_twice(seed: u64) -> Report {
     report
 }
 
-/// Plays many seeds, and tells what was injected.
+/// What many seeds add up to.
+#[derive(Default)]
+struct Sum {
+    counts: Counts,
+    messages: usize,
+    effects: usize,
+    hours: f64,
+}
+
+impl Sum {
+    fn add(&mut self, report: &Report) {
+        self.counts.merge(&report.counts);
+        self.messages += report.messages;
+        self.effects += report.effects;
+        self.hours += report.lasted.as_secs_f64() / 3_600.0;
+    }
+}
+
+/// Plays many seeds, and tells what was injected. Each thread is a world of its own.
 fn play_many(seeds: u64) -> Counts {
     let first = first_seed().unwrap_or(1);
-    let (mut counts, mut messages, mut effects, mut lasted) = (Counts::default(), 0, 0, 0.0);
-    for seed in first..first + seeds {
-        let report = play_twice(seed);
-        counts.merge(&report.counts);
-        messages += report.messages;
-        effects += report.effects;
-        lasted += report.lasted.as_secs_f64() / 3_600.0;
-    }
+    let next = AtomicU64::new(first);
+    let sum = Mutex::new(Sum::default());
+    let play_on = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + seeds {
+                return;
+            }
+            let report = play_twice(seed);
+            sum.lock().unwrap().add(&report);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(play_on)).collect();
+        for thread in all {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+    let Sum { counts, messages, effects, hours } = sum.into_inner().unwrap();
     println!(
         "{seeds} seeds from {first}, each twice: {messages} messages, {effects} effects, {} calls of the \
-         store, {} faults, {lasted:.0} virtual hours",
+         store, {} faults, {hours:.0} virtual hours",
         counts.calls.values().sum::<usize>(),
         counts.total()
     );

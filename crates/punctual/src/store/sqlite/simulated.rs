@@ -59,8 +59,8 @@ pub trait Link: fmt::Debug + Send + Sync {
     /// When it never reaches the database.
     fn request(&self, verb: Verb) -> Later<'_, Result<Request>>;
 
-    /// The transaction has ended, and its answer goes back. Until this is first polled,
-    /// nobody else has seen the database.
+    /// The transaction has ended, and its answer goes back. This is called before anybody else
+    /// can touch the database.
     ///
     /// # Errors
     /// When the answer is lost.
