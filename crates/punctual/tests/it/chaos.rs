@@ -29,6 +29,7 @@ mod world;
 use injector::Injection;
 use punctual::testing::Backend;
 use tally::Tally;
+use tokio::sync::RwLock;
 use world::{Plan, Setup, World};
 
 /// Operations of a round on PostgreSQL, and on SQLite.
@@ -48,6 +49,9 @@ const WORLDS: [(&str, [i64; 3]); 4] = [
     ("behind", [-SIX_HOURS, -SIX_HOURS, -SIX_HOURS]),
     ("apart", [SIX_HOURS, 0, -SIX_HOURS]),
 ];
+
+/// Held for writing by who measures: others break things meanwhile, and make the machine busy.
+static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// A number that depends on nothing but these two.
 fn dice(seed: u64, n: u64) -> u64 {
@@ -78,6 +82,7 @@ fn plan(setup: &Setup, n: u64, seed: u64) -> Plan {
 /// Runs rounds in a world, until one is not as promised.
 async fn run(setup: Setup, rounds: impl Iterator<Item = u64>, seed: u64) -> Tally {
     let name = setup.name;
+    let _others = MACHINE.read().await;
     let mut world = World::start(setup).await;
     for n in rounds {
         let plan = plan(&world.setup, n, seed);

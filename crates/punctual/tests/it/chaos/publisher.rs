@@ -7,6 +7,7 @@ use super::history::{Event, Reader};
 use super::operation::{Operation, PUBLISHERS};
 use super::worker::Hired;
 use crate::bench::TENANT;
+use punctual::outbox::Enqueue;
 use punctual::store::messages::Enqueued;
 use punctual::{Engine, Error, NewMessage};
 use std::collections::HashSet;
@@ -145,7 +146,8 @@ impl Publisher {
             }
         };
         let transaction = client.transaction().await.map_err(|e| Trouble::Before(e.to_string()))?;
-        let done = punctual::outbox::tokio_postgres::enqueue(&transaction, TENANT, &[new(op, what)]).await;
+        let batch = Enqueue::new(TENANT, &[new(op, what)]).unwrap().quiet();
+        let done = punctual::outbox::tokio_postgres::run(&transaction, &batch).await;
         // Without a commit there is nothing, whatever went wrong.
         let done = done.map_err(|e| Trouble::Before(e.to_string()))?;
         let ended = if commit { transaction.commit().await } else { transaction.rollback().await };

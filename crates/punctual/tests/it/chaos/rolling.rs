@@ -14,6 +14,7 @@ const BETWEEN: Duration = Duration::from_millis(1_500);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_26_a_rolling_restart_makes_no_message_wait() {
+    let _alone = super::MACHINE.write().await;
     let mut world = World::start(Setup::new("rolling", Backend::Postgres, vec![0, 0, 0])).await;
     // Everybody is there before the load begins.
     let warm = Plan { n: 0, seed: 1, operations: 50, only: None, injections: Vec::new(), pace_ms: 0 };
