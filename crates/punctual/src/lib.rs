@@ -20,11 +20,13 @@ pub mod run;
 
 pub use base::clock::Timestamp;
 pub use base::error::{Error, Problem, Problems, Result};
-pub use base::id::{DeadLetterId, KeyId, LaneId, MessageId, Token};
+pub use base::id::{DeadLetterId, FencingToken, InboxId, KeyId, LaneId, MessageId, Token};
 pub use base::tenant::Tenant;
 pub use engine::Engine;
+pub use rules::inbox::Delivery;
 pub use rules::message::{Entity, Message, NewMessage};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
+pub use run::lease::LeaseGuard;
 pub use store::Store;
 pub use store::clock::ClockMode;
 pub use store::messages::Enqueued;

@@ -12,7 +12,9 @@ mod company;
 pub mod dead_letters;
 pub mod dialect;
 pub mod fault;
+pub mod inbox;
 pub mod keys;
+pub mod leases;
 pub mod messages;
 pub mod migrate;
 #[cfg(feature = "postgres")]
@@ -41,6 +43,7 @@ use tx::{Call, Steps, Tx};
 pub struct Store {
     backend: Backend,
     fault: fault::Fault,
+    cut: fault::Cut,
     company: Arc<company::Company>,
 }
 
@@ -68,7 +71,8 @@ impl Store {
             }
             _ => return Err(unknown_url(url)),
         };
-        Ok(Self { backend, fault: fault::Fault::default(), company: Arc::default() })
+        let (fault, cut) = Default::default();
+        Ok(Self { backend, fault, cut, company: Arc::default() })
     }
 
     /// The same database, with nobody else waiting at its door.
@@ -94,12 +98,15 @@ impl Store {
         T: Send + 'static,
     {
         let call = Call { request, run, fault: self.fault };
-        match &self.backend {
+        self.cut.there().await?;
+        let answer = match &self.backend {
             #[cfg(feature = "sqlite")]
             Backend::Sqlite(db) => db.write(call).await,
             #[cfg(feature = "postgres")]
             Backend::Postgres(db) => db.write(call).await,
-        }
+        };
+        self.cut.back().await;
+        answer
     }
 
     /// Runs a verb that, on Postgres, is one statement.
@@ -113,12 +120,15 @@ impl Store {
         T: Send + 'static,
     {
         let call = Call { request, run, fault: self.fault };
-        match &self.backend {
+        self.cut.there().await?;
+        let answer = match &self.backend {
             #[cfg(feature = "sqlite")]
             Backend::Sqlite(db) => db.write(call).await,
             #[cfg(feature = "postgres")]
             Backend::Postgres(db) => db.write_alone(call).await,
-        }
+        };
+        self.cut.back().await;
+        answer
     }
 
     /// Runs a verb that only reads.
@@ -128,12 +138,15 @@ impl Store {
         T: Send + 'static,
     {
         let call = Call { request, run, fault: self.fault };
-        match &self.backend {
+        self.cut.there().await?;
+        let answer = match &self.backend {
             #[cfg(feature = "sqlite")]
             Backend::Sqlite(db) => db.read(call).await,
             #[cfg(feature = "postgres")]
             Backend::Postgres(db) => db.read(call).await,
-        }
+        };
+        self.cut.back().await;
+        answer
     }
 }
 
