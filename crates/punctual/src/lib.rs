@@ -2,10 +2,11 @@
 //! provably.
 //!
 //! Start with [`Engine`]. To enqueue inside a transaction of your own, see [`outbox`]. The
-//! raw work-queue verbs are those of [`store::Store`].
+//! raw work-queue verbs are those of [`store::Store`]. One holder at a time: [`run::lease`]. A received
+//! message processed once: [`inbox`].
 //!
 //! Rooms, top to bottom, each using only what stands above it: [`base`], [`rules`] (which
-//! decide), [`store`] (which remembers), [`outbox`], [`run`] (which repeats), [`engine`].
+//! decide), [`store`] (which remembers), [`outbox`], [`inbox`], [`run`] (which repeats), [`engine`].
 
 pub mod base;
 pub mod rules;
@@ -13,6 +14,7 @@ pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub mod inbox;
 pub mod outbox;
 
 pub mod engine;

@@ -230,24 +230,34 @@ fn check(which: &InboxFilter) -> Result<()> {
     }
 }
 
+/// Looks first, then inserts or takes. On PostgreSQL an insert would wait for a transaction that
+/// is updating the row it meets, which may be a host's own and long; a look does not.
 async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) -> Result<Begun> {
     let now = tx.now().await?;
-    let lease_until = now.plus(delivery.lease);
-    let most = i64::from(delivery.max_attempts);
-    let process = |attempts| Begun::Process { ticket: Ticket::of(delivery, token), attempts, lease_until };
-    if insert(tx, tenant, delivery, token, now).await? {
-        return Ok(process(1));
-    }
-    let (source, message_id) = (delivery.source.as_str(), delivery.message_id.as_str());
-    let Some(row) = tx.first(LOCK, params![tenant.id(), source, message_id]).await? else {
-        return begin_beside(tx, tenant, delivery).await;
+    let key = params![tenant.id(), &delivery.source, &delivery.message_id];
+    let process = |attempts| Begun::Process {
+        ticket: Ticket::of(delivery, token),
+        attempts,
+        lease_until: now.plus(delivery.lease),
+    };
+    let Some(seen) = tx.first(PEEK, key).await? else {
+        let new = insert(tx, tenant, delivery, token, now).await?;
+        // If not, another delivery was faster by a moment.
+        return Ok(if new { process(1) } else { Begun::InProgress { attempts: 1 } });
+    };
+    let Some(row) = tx.first(LOCK, key).await? else {
+        // It is being begun or marked at this very moment. Nobody waits for that; what was
+        // true before is told.
+        let seen = known(&seen)?;
+        return Ok(told(seen.verdict(delivery, now), seen.attempts));
     };
     let (id, known) = (row.int(0)?, known(&row)?);
     let attempts = known.attempts;
     let verdict = match known.verdict(delivery, now) {
         Verdict::Process => {
+            let (most, until) = (i64::from(delivery.max_attempts), now.plus(delivery.lease));
             let hash = delivery.hash.as_deref();
-            tx.execute(TAKE, params![id, token.text(), most, lease_until, now, hash]).await?;
+            tx.execute(TAKE, params![id, token.text(), most, until, now, hash]).await?;
             return Ok(process(attempts + 1));
         }
         Verdict::Dies => {
@@ -279,18 +289,6 @@ async fn insert(
         now
     ];
     Ok(tx.execute(INSERT, row).await? == 1)
-}
-
-/// The row is locked: it is being begun or marked at this very moment, maybe in a long
-/// transaction of a host. Nobody waits for that; what was true before is told.
-async fn begin_beside(tx: &mut Tx, tenant: Tenant, delivery: &Delivery) -> Result<Begun> {
-    let now = tx.now().await?;
-    let row = tx.first(PEEK, params![tenant.id(), &delivery.source, &delivery.message_id]).await?;
-    // None: it was forgotten in between, and the next delivery is the first again.
-    row.map_or(Ok(Begun::InProgress { attempts: 1 }), |row| {
-        let known = known(&row)?;
-        Ok(told(known.verdict(delivery, now), known.attempts))
-    })
 }
 
 /// What is told to those who are not told to process. To process it, or to let it die, takes
