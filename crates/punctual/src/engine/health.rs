@@ -73,9 +73,7 @@ impl Engine {
         let (database, inbox) = match tokio::time::timeout(Duration::from_secs(5), asked).await {
             Ok(Ok((census, inbox))) => (Ok(census), inbox),
             Ok(Err::<_, Error>(error)) => (Err(error.to_string()), InboxCounts::default()),
-            Err(_) => {
-                (Err("the database did not answer within 5 seconds".into()), InboxCounts::default())
-            }
+            Err(_) => (Err("the database did not answer within 5 seconds".into()), InboxCounts::default()),
         };
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
         Health { database, inbox, loops: loops.pulses.iter().map(Pulse::beat).collect() }

@@ -107,7 +107,12 @@ impl super::Store {
 pub(super) struct Cut;
 
 #[cfg(not(feature = "testing"))]
-#[allow(clippy::unused_async, clippy::unused_self, clippy::unnecessary_wraps, reason = "as with planned faults")]
+#[allow(
+    clippy::unused_async,
+    clippy::unused_self,
+    clippy::unnecessary_wraps,
+    reason = "as with planned faults"
+)]
 impl Cut {
     pub(super) async fn there(&self) -> Result<()> {
         Ok(())

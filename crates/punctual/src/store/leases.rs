@@ -232,8 +232,7 @@ const RENEW: &str = concat!(
 const RELEASE: &str = "update punctual.lease set released_at = $5 \
     where tenant_id = $1 and name = $2 and owner = $3 and token = $4 \
         and released_at is null and lease_until > $5";
-const FIND: &str =
-    concat!("select ", columns!(), " from punctual.lease where tenant_id = $1 and name = $2");
+const FIND: &str = concat!("select ", columns!(), " from punctual.lease where tenant_id = $1 and name = $2");
 const LIST: &str = concat!(
     "select ",
     columns!(),

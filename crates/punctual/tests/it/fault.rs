@@ -156,7 +156,8 @@ async fn an_error_in_a_verb_on_the_inbox_leaves_nothing(t: &Bench) {
         let again = t.store().inbox_begin(TENANT, delivery()).await.unwrap();
         let Begun::Process { ticket, .. } = again else { panic!("{again:?}") };
         let error = String::from("no");
-        let mark = [Mark::Failed { error: error.clone() }, Mark::Dead { error }, Mark::Processed][what].clone();
+        let mark =
+            [Mark::Failed { error: error.clone() }, Mark::Dead { error }, Mark::Processed][what].clone();
         shake!(t, "inbox_mark", |s| s.inbox_mark(TENANT, ticket.clone(), mark.clone()));
         shake!(t, "inbox_replay", |s| s.inbox_replay(TENANT, Default::default(), false));
     }

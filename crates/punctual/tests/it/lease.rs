@@ -227,8 +227,10 @@ async fn plt_10_of_many_at_once_one_acquires(t: &Bench) {
             tasks.spawn(async move { acquire(&store, "report", &format!("o{n}")).await });
         }
         let said = tasks.join_all().await;
-        let winners: Vec<&Lease> =
-            said.iter().filter_map(|a| if let Acquisition::Acquired(l) = a { Some(l) } else { None }).collect();
+        let winners: Vec<&Lease> = said
+            .iter()
+            .filter_map(|a| if let Acquisition::Acquired(l) = a { Some(l) } else { None })
+            .collect();
         assert_eq!(winners.len(), 1, "round {round}: {said:?}");
         assert_eq!(winners[0].token, FencingToken(round));
         for told in &said {

@@ -13,8 +13,8 @@ use punctual::rules::message::check_name;
 use punctual::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
 use punctual::{DeadLetterId, Problems, Tenant, Timestamp};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A dead letter as it is shown.
 #[derive(Debug, Serialize)]

@@ -1,6 +1,7 @@
 //! PLT-17: completing inside the host's own transaction, the same cases for every driver.
 
 use crate::outbox::hosts::{Host, ORDERS, sqlx_sqlite_connection, tokio_postgres_client};
+use ::tokio_postgres::types::ToSql;
 use punctual::inbox::{self, Completion};
 use punctual::outbox::{Param, Statement};
 use punctual::rules::inbox::Status;
@@ -11,7 +12,6 @@ use punctual::testing::{Backend, TemporaryStore};
 use punctual::{Delivery, Error, Result, Tenant};
 use sqlx::Connection;
 use std::time::Duration;
-use ::tokio_postgres::types::ToSql;
 
 /// Every case on every host: `inbox::hosts::rusqlite::…`, `inbox::hosts::sqlx_postgres::…`.
 macro_rules! on_every_host {

@@ -117,8 +117,7 @@ async fn plt_18_a_pass_forgets_any_number_in_small_steps(t: &Bench) {
     )
     .await;
     assert_eq!(t.store().prune_inbox(seconds(1)).await.unwrap(), 1_000, "a bounded number at once");
-    let mut keeper =
-        punctual::run::inbox::InboxKeeper::new(t.store().clone(), InboxSettings::default());
+    let mut keeper = punctual::run::inbox::InboxKeeper::new(t.store().clone(), InboxSettings::default());
     assert_eq!(keeper.pass().await.unwrap(), 1_500);
     assert_eq!(all(t).await, []);
 }
