@@ -16,7 +16,7 @@ const RETRY_PART: u32 = 20;
 /// The margin at the end of a lease: one part in so many.
 const MARGIN_PART: u32 = 10;
 /// A renewal comes earlier by up to this part of its time, so that many holders spread out.
-const JITTER_PART: u64 = 10;
+const JITTER_PART: u32 = 10;
 /// The least time that one try to renew is given.
 const TRY_MIN: Duration = Duration::from_millis(50);
 
@@ -60,8 +60,8 @@ impl Rhythm {
     #[must_use]
     pub fn renew_after(self, seed: u64) -> Duration {
         let whole = self.duration * u32::from(self.renew_percent) / 100;
-        let steps = u32::try_from(seed % 1_001).unwrap_or(0);
-        whole - whole / u32::try_from(JITTER_PART).unwrap_or(u32::MAX) * steps / 1_000
+        let thousandths = u32::try_from(seed % 1_001).unwrap_or(0);
+        whole - whole / JITTER_PART * thousandths / 1_000
     }
 
     /// How long the holder may believe in the lease, counted from the last request that was

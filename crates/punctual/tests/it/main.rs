@@ -39,6 +39,7 @@ mod engine;
 mod enqueue;
 mod fairness;
 mod fault;
+mod guard_model;
 mod inbox;
 mod inbox_crowd;
 mod interleave;
