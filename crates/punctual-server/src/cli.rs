@@ -15,7 +15,9 @@ mod dead_letters;
 mod demo;
 mod doctor;
 mod emit;
+mod inbox;
 mod keys;
+mod leases;
 mod logs;
 mod migrate;
 mod queues;
@@ -65,6 +67,12 @@ enum Command {
     /// Pause, resume and set queues
     #[command(subcommand)]
     Queues(queues::Queues),
+    /// Look at leases, hold one, or run a command under one
+    #[command(subcommand)]
+    Lease(leases::Leases),
+    /// Look at received messages; make dead ones welcome again
+    #[command(subcommand)]
+    Inbox(inbox::Inbox),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -102,6 +110,8 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Emit(command) => command.run(&everywhere).await?,
         Command::DeadLetters(command) => command.run(&everywhere).await?,
         Command::Queues(command) => command.run(&everywhere).await?,
+        Command::Lease(command) => return command.run(&everywhere).await,
+        Command::Inbox(command) => command.run(&everywhere).await?,
         Command::Keys(command) => command.run(&everywhere).await?,
         Command::Tenants(command) => command.run(&everywhere).await?,
         Command::Doctor => return doctor::run(&everywhere).await,

@@ -18,7 +18,7 @@ pub mod pages;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
-use api::{dead_letters, events, keys, queues, tenants, work};
+use api::{dead_letters, events, inbox, keys, leases, queues, tenants, work};
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -59,6 +59,19 @@ pub fn table() -> Vec<Route> {
         route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),
         route("POST /api/dead-letters/replay",                   Key(Support), dead_letters::replay),
         route("POST /api/dead-letters/purge",                    Key(Support), dead_letters::purge),
+
+        route("GET /api/leases",                                 Key(Viewer),  leases::list),
+        route("GET /api/leases/{name}",                          Key(Viewer),  leases::show),
+        route("POST /api/leases/{name}/acquire",                 Key(Support), leases::acquire),
+        route("POST /api/leases/{name}/renew",                   Key(Support), leases::renew),
+        route("POST /api/leases/{name}/release",                 Key(Support), leases::release),
+
+        route("GET /api/inbox",                                  Key(Viewer),  inbox::list),
+        route("POST /api/inbox/begin",                           Key(Support), inbox::begin),
+        route("POST /api/inbox/complete",                        Key(Support), inbox::complete),
+        route("POST /api/inbox/fail",                            Key(Support), inbox::fail),
+        route("POST /api/inbox/dead",                            Key(Support), inbox::dead),
+        route("POST /api/inbox/replay",                          Key(Support), inbox::replay),
 
         route("POST /api/tenants",                               Key(Ops),     tenants::create),
         route("GET /api/tenants",                                Key(Ops),     tenants::list),

@@ -105,6 +105,31 @@ CREATE TABLE punctual_follower (
     primary key (lane_id, key, due_at, message_id)
 ) without rowid;
 
+CREATE TABLE punctual_inbox (
+    id           integer primary key autoincrement,
+    tenant_id    integer not null,
+    source       text    not null,
+    message_id   text    not null,
+    hash         text,
+    status       text    not null check (status in ('processing', 'processed', 'failed', 'dead')),
+    token        text    not null,
+    attempts     integer not null check (attempts >= 0),
+    max_attempts integer not null check (max_attempts > 0),
+    lease_until  integer not null,
+    first_seen   integer not null,
+    last_seen    integer not null,
+    finished_at  integer,
+    error        text,
+    unique (tenant_id, source, message_id),
+    check ((finished_at is null) = (status = 'processing'))
+);
+
+CREATE INDEX punctual_inbox_by_end on punctual_inbox (finished_at) where status = 'processed';
+
+CREATE INDEX punctual_inbox_by_lease on punctual_inbox (lease_until) where status = 'processing';
+
+CREATE INDEX punctual_inbox_by_status on punctual_inbox (status, tenant_id, id);
+
 CREATE TABLE punctual_lane (
     id           integer primary key autoincrement,
     tenant_id    integer    not null references punctual_tenant,
@@ -120,6 +145,18 @@ CREATE TABLE punctual_lane (
     unique (tenant_id, topic, subscription),
     check (id > 0)
 );
+
+CREATE TABLE punctual_lease (
+    tenant_id   integer not null,
+    name        text    not null,
+    owner       text    not null,
+    token       integer not null check (token > 0),
+    acquired_at integer not null,
+    renewed_at  integer not null,
+    lease_until integer not null,
+    released_at integer,
+    primary key (tenant_id, name)
+) without rowid;
 
 CREATE TABLE punctual_message (
     id             integer primary key autoincrement,

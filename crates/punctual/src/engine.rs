@@ -18,6 +18,8 @@ use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::dispatch::{Dispatcher, Rest, Shop};
+use crate::run::inbox::{InboxKeeper, InboxSettings};
+use crate::run::lease::Candidate;
 use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
@@ -63,6 +65,7 @@ struct Inner {
     shop: Arc<Shop>,
     clock: ClockMode,
     retention: Duration,
+    inbox: InboxSettings,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
     /// Topics known to have a lane; only ever saves a question.
@@ -158,6 +161,13 @@ impl Engine {
         })
     }
 
+    /// A candidate for the lease of this name: one holder at a time, across processes. Needs
+    /// no loops.
+    #[must_use]
+    pub fn lease(&self, tenant: Tenant, name: impl Into<String>) -> Candidate {
+        Candidate::new(self.store().clone(), tenant, name, self.inner.shop.owner.as_str())
+    }
+
     /// Tells the engine that work was written by other means, such as a transaction of the
     /// host's own. Without it the work is found by the next look, which is only later.
     pub fn wake(&self) {
@@ -189,7 +199,8 @@ impl Engine {
         let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
         let stop = loops.begin(&store, &wake);
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
-        loops.run("prune", Pruner::new(store, self.inner.retention), &stop);
+        loops.run("prune", Pruner::new(store.clone(), self.inner.retention), &stop);
+        loops.run("inbox", InboxKeeper::new(store, self.inner.inbox), &stop);
         if !self.inner.shop.stations.is_empty() {
             loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop, false), &stop);
             loops.run("help", DispatchLoop::new(&self.inner.shop, &stop, true), &stop);

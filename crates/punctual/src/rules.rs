@@ -8,6 +8,8 @@ pub mod backoff;
 pub mod claim;
 pub mod digest;
 pub mod duration;
+pub mod inbox;
+pub mod lease;
 pub mod message;
 pub mod pace;
 pub mod queue;

@@ -12,7 +12,9 @@ mod company;
 pub mod dead_letters;
 pub mod dialect;
 pub mod fault;
+pub mod inbox;
 pub mod keys;
+pub mod leases;
 pub mod messages;
 pub mod migrate;
 pub mod planted;
@@ -43,6 +45,7 @@ use tx::{Call, Steps, Tx};
 pub struct Store {
     backend: Backend,
     fault: fault::Fault,
+    cut: fault::Cut,
     company: Arc<company::Company>,
     keyed_lanes: Arc<claims::KeyedLanes>,
 }
@@ -77,7 +80,8 @@ impl Store {
     }
 
     fn on(backend: Backend) -> Self {
-        Self { backend, fault: fault::Fault::default(), company: Arc::default(), keyed_lanes: Arc::default() }
+        let (fault, cut) = Default::default();
+        Self { backend, fault, cut, company: Arc::default(), keyed_lanes: Arc::default() }
     }
 
     #[cfg(all(feature = "testing", feature = "sqlite"))]
@@ -128,14 +132,17 @@ impl Store {
     {
         let call = self.call(request, run);
         async move {
-            match &self.backend {
+            self.cut.there().await?;
+            let answer = match &self.backend {
                 #[cfg(feature = "sqlite")]
                 Backend::Sqlite(db) => db.write(call).await,
                 #[cfg(feature = "postgres")]
                 Backend::Postgres(db) => db.write(call).await,
                 #[cfg(all(feature = "testing", feature = "sqlite"))]
                 Backend::Simulated(db) => db.run(call).await,
-            }
+            };
+            self.cut.back().await;
+            answer
         }
     }
 
@@ -152,14 +159,17 @@ impl Store {
     {
         let call = self.call(request, run);
         async move {
-            match &self.backend {
+            self.cut.there().await?;
+            let answer = match &self.backend {
                 #[cfg(feature = "sqlite")]
                 Backend::Sqlite(db) => db.write(call).await,
                 #[cfg(feature = "postgres")]
                 Backend::Postgres(db) => db.write_alone(call).await,
                 #[cfg(all(feature = "testing", feature = "sqlite"))]
                 Backend::Simulated(db) => db.run(call).await,
-            }
+            };
+            self.cut.back().await;
+            answer
         }
     }
 
@@ -176,14 +186,17 @@ impl Store {
     {
         let call = self.call(request, run);
         async move {
-            match &self.backend {
+            self.cut.there().await?;
+            let answer = match &self.backend {
                 #[cfg(feature = "sqlite")]
                 Backend::Sqlite(db) => db.read(call).await,
                 #[cfg(feature = "postgres")]
                 Backend::Postgres(db) => db.read(call).await,
                 #[cfg(all(feature = "testing", feature = "sqlite"))]
                 Backend::Simulated(db) => db.run(call).await,
-            }
+            };
+            self.cut.back().await;
+            answer
         }
     }
 }

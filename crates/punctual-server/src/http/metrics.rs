@@ -6,6 +6,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use punctual::engine::Health;
 use punctual::store::census::Census;
+use punctual::store::inbox::InboxCounts;
 use punctual::store::queues::QueueState;
 use std::fmt::Write;
 
@@ -63,6 +64,7 @@ impl Gauges<'_> {
         self.one("punctual_ready", "Whether the database answers and its schema is whole.", ready);
         if let Ok(census) = &health.database {
             self.of_census(census);
+            self.of_inbox(health.inbox);
         }
         let name = "punctual_loop_seconds_since_success";
         self.head(name, "Seconds since a loop last did its work.");
@@ -86,6 +88,12 @@ impl Gauges<'_> {
         self.one("punctual_dead_letters", "Dead letters of all tenants.", c.dead_letters);
         self.one("punctual_lag_seconds", "How late the oldest due item is.", lag);
         self.one("punctual_host_skew_seconds", "How far this host is ahead of the database.", skew);
+    }
+
+    fn of_inbox(&mut self, inbox: InboxCounts) {
+        self.one("punctual_inbox_processing", "Received messages in progress.", inbox.processing);
+        self.one("punctual_inbox_stuck", "Received messages long past their lease.", inbox.stuck);
+        self.one("punctual_inbox_dead", "Received messages that are dead.", inbox.dead);
     }
 
     fn of_queues(&mut self, queues: &[(String, QueueState)]) {

@@ -149,7 +149,7 @@ fn path_names(path: &str) -> impl Iterator<Item = &str> {
 fn path_parameter(name: &str) -> Value {
     let schema = match name {
         "topic" => reference("schemas", "Topic"),
-        "subscription" => reference("schemas", "Name"),
+        "subscription" | "name" => reference("schemas", "Name"),
         _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})

@@ -41,7 +41,13 @@ impl Dice {
     }
 }
 
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 43] = [
+    "seconds",
+    "fencingToken",
+    "messageId",
+    "hash",
+    "status",
+    "every",
     "topic",
     "kind",
     "payload",
@@ -110,12 +116,12 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
         for route in table() {
             let (method, path) = route.method_and_path();
             let mut path = path.to_owned();
-            for name in ["{topic}", "{subscription}", "{id}"] {
+            for name in ["{topic}", "{subscription}", "{id}", "{name}"] {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
-                let (name, value) =
-                    (dice.pick(&["limit", "cursor", "topic", "subscription"]), dice.pick(&PATHS));
+                let names = ["limit", "cursor", "topic", "subscription", "source", "status"];
+                let (name, value) = (dice.pick(&names), dice.pick(&PATHS));
                 path = format!("{path}?{name}={value}");
             }
             let body = match dice.roll(5) {

@@ -36,6 +36,14 @@ number_id! {
     /// An API key's row (not the secret).
     KeyId
 }
+number_id! {
+    /// A message in the inbox.
+    InboxId
+}
+number_id! {
+    /// The number of one acquisition of a lease: each is greater than the one before it.
+    FencingToken
+}
 
 impl LaneId {
     /// Work whose topic has no lane yet; the router moves it (see `store::routes`).

@@ -22,6 +22,12 @@ pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
 /// The longest lease: a crashed worker holds its items for this long.
 pub const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// The part of a lease's length after which its guard renews it, in percent.
+pub const LEASE_RENEW_PERCENT: u8 = 60;
+/// The least and the most of it: earlier is only load, later leaves no time for a second try.
+pub const LEASE_RENEW_PERCENT_RANGE: std::ops::RangeInclusive<u8> = 10..=80;
+/// Somebody who waits for a lease looks at least this often whether it was released.
+pub const LEASE_LOOK: Duration = Duration::from_millis(500);
 /// Started attempts before an item is dead-lettered, unless the queue says otherwise.
 pub const ATTEMPTS_DEFAULT: u32 = 10;
 /// The most attempts a queue may ask for.
@@ -37,6 +43,12 @@ pub const SLUG_CHARS_MAX: usize = 63;
 pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.
 pub const ADMITTED_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
+/// How long a processed message is remembered in the inbox.
+pub const INBOX_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How often the inbox is cleaned and looked through.
+pub const INBOX_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+/// A message in progress this long past its lease is stuck: nobody delivers it again.
+pub const INBOX_STUCK_AFTER: Duration = Duration::from_secs(60 * 60);
 /// How long the answer to an Idempotency-Key is kept.
 pub const ANSWER_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rows that one prune statement removes, so that it never holds up the workers.

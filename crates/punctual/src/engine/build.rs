@@ -7,6 +7,7 @@ use crate::base::random;
 use crate::rules::message::check_topic;
 use crate::run::dispatch::{Shop, Station};
 use crate::run::handler::Handler;
+use crate::run::inbox::InboxSettings;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
@@ -32,6 +33,7 @@ pub struct Builder {
     lease: Duration,
     poll_max: Duration,
     retention: Duration,
+    inbox: InboxSettings,
     owner: Option<String>,
     #[cfg(feature = "testing")]
     store: Option<Store>,
@@ -40,7 +42,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub(super) const fn new(database: String) -> Self {
+    pub(super) fn new(database: String) -> Self {
         Self {
             database,
             pool_size: POOL_SIZE_DEFAULT,
@@ -51,6 +53,7 @@ impl Builder {
             lease: limits::LEASE_DEFAULT,
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
+            inbox: InboxSettings::default(),
             owner: None,
             #[cfg(feature = "testing")]
             store: None,
@@ -126,6 +129,14 @@ impl Builder {
         self
     }
 
+    /// How the inbox is kept: how long processed messages are remembered, what is stuck, and
+    /// how often it is looked through.
+    #[must_use]
+    pub const fn inbox(mut self, settings: InboxSettings) -> Self {
+        self.inbox = settings;
+        self
+    }
+
     /// The name under which this process claims, for people who look at stuck work.
     #[must_use]
     pub fn owner(mut self, name: impl Into<String>) -> Self {
@@ -184,6 +195,7 @@ impl Builder {
             shop,
             clock: self.clock,
             retention: self.retention,
+            inbox: self.inbox,
             loops: Mutex::new(Loops::default()),
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
@@ -208,6 +220,11 @@ impl Builder {
         }
         if self.retention.is_zero() {
             problems.push("retention", "must be longer than zero");
+        }
+        for (name, length) in [("retention", self.inbox.retention), ("every", self.inbox.every)] {
+            if length.is_zero() {
+                problems.push(format!("inbox.{name}"), "must be longer than zero");
+            }
         }
         if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
     }

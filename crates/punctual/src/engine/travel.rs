@@ -7,6 +7,7 @@ use super::{Engine, run_all};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::run::dispatch::{Dispatcher, Rest};
+use crate::run::inbox::InboxKeeper;
 use crate::run::prune::Pruner;
 use crate::run::reap::Reaper;
 use crate::store::clock::ClockMode;
@@ -102,6 +103,7 @@ impl Engine {
         add(self.step_now().await?);
         // Housekeeping once per jump, not once per virtual moment.
         Pruner::new(self.store().clone(), self.inner.retention).pass().await?;
+        InboxKeeper::new(self.store().clone(), self.inner.inbox).pass().await?;
         Ok(total)
     }
 }

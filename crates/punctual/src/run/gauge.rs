@@ -33,3 +33,13 @@ pub(super) fn reaped(reaped: &Reaped) {
     counter!("punctual_items_reaped_total").increment(reaped.returned as u64);
     counter!("punctual_items_dead_by_reaping_total").increment(reaped.dead as u64);
 }
+
+/// A guard's lease is lost or may be.
+pub(super) fn lease_lost() {
+    counter!("punctual_leases_lost_total").increment(1);
+}
+
+/// Processed messages left the inbox.
+pub(super) fn inbox_forgotten(n: u64) {
+    counter!("punctual_inbox_forgotten_total").increment(n);
+}

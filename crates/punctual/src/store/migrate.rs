@@ -18,12 +18,18 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration {
         version: 1,
         name: "start",
         postgres: include_str!("../../migrations/postgres/0001_start.sql"),
         sqlite: include_str!("../../migrations/sqlite/0001_start.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "leases and inbox",
+        postgres: include_str!("../../migrations/postgres/0002_leases_and_inbox.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0002_leases_and_inbox.sql"),
     },
     Migration {
         version: 5,

@@ -68,6 +68,11 @@ pub enum Outcome {
     NotFound,
 }
 
+/// An error text as it is kept.
+pub(super) fn kept_error(error: &str) -> String {
+    error.chars().filter(|c| *c != '\0').take(limits::ERROR_CHARS_MAX).collect()
+}
+
 struct Request {
     settlements: Vec<Settlement>,
     /// Only items of this lane may be touched.
@@ -349,7 +354,7 @@ impl<'a> Aftermath<'a> {
         error: &str,
         verdict: Verdict,
     ) {
-        let error: String = error.chars().filter(|c| *c != '\0').take(limits::ERROR_CHARS_MAX).collect();
+        let error = kept_error(error);
         let next_due = match verdict {
             Verdict::Again(wait) => Some(self.now.plus(wait)),
             Verdict::Dead => None,

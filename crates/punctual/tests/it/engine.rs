@@ -26,6 +26,7 @@ macro_rules! live {
     };
 }
 
+mod guarding;
 mod handling;
 mod sharing;
 mod stopping;

@@ -110,7 +110,8 @@ fn read_ask(input: &Input) -> Answer<Ask> {
     Ok(Ask { owner, lease, limit, wait: Duration::from_secs(wait) })
 }
 
-fn lease(read: &mut Fields<'_, '_>) -> Duration {
+/// The lease that a body asks for.
+pub(super) fn lease(read: &mut Fields<'_, '_>) -> Duration {
     let range = limits::LEASE_MIN.as_secs()..=limits::LEASE_MAX.as_secs();
     read.whole("leaseSeconds", range).map_or(limits::LEASE_DEFAULT, Duration::from_secs)
 }

@@ -79,6 +79,26 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/dead-letters/replay", "Put dead letters back to work", (200, "Moved")).takes("Which"),
     op("POST /api/dead-letters/purge", "Delete dead letters for good", (200, "Moved")).takes("Which"),
 
+    op("GET /api/leases", "All leases by name, held or not", (200, "Lease[]")).query(LIST),
+    op("GET /api/leases/{name}", "One lease", (200, "Lease")),
+    op("POST /api/leases/{name}/acquire", "Hold a lease, if nobody does", (200, "LeaseAcquired"))
+        .takes("LeaseAcquire"),
+    op("POST /api/leases/{name}/renew", "Hold a lease for longer; 409 with a stale token", (200, "Lease"))
+        .takes("LeaseRenew"),
+    op("POST /api/leases/{name}/release", "Give a lease back; 409 with a stale token", (200, "LeaseReleased"))
+        .takes("LeaseRelease"),
+
+    op("GET /api/inbox", "Received messages, in the order they came", (200, "InboxMessage[]"))
+        .query(&["Source", "InboxStatus", "Limit", "Cursor"]),
+    op("POST /api/inbox/begin", "Ask what to do with a received message", (200, "InboxTold"))
+        .takes("InboxDelivery"),
+    op("POST /api/inbox/complete", "It is processed; 409 with a stale token", (200, "InboxMarked"))
+        .takes("InboxMark"),
+    op("POST /api/inbox/fail", "It failed; the next delivery tries again", (200, "InboxMarked"))
+        .takes("InboxMark"),
+    op("POST /api/inbox/dead", "It will never work out", (200, "InboxMarked")).takes("InboxMark"),
+    op("POST /api/inbox/replay", "Make dead messages welcome again", (200, "Moved")).takes("InboxWhich"),
+
     op("POST /api/tenants", "Make a tenant", (201, "Tenant")).takes("NewTenant"),
     op("GET /api/tenants", "All tenants", (200, "Tenant[]")).query(LIST),
     op("POST /api/keys", "Make a key; its secret is shown once", (201, "NewKeyShown")).takes("NewKey"),
