@@ -6,10 +6,12 @@
 
 mod build;
 mod health;
+mod timers;
 mod travel;
 
 pub use build::Builder;
 pub use health::Health;
+pub use timers::{Changed, Move};
 pub use travel::Stepped;
 
 use crate::base::error::{Error, Result};
@@ -152,10 +154,7 @@ impl Engine {
     /// As [`Engine::enqueue`].
     pub async fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> Result<MessageId> {
         let enqueued = self.enqueue(tenant, vec![message]).await?;
-        let id = enqueued.first().and_then(Enqueued::id);
-        id.ok_or_else(|| {
-            Error::Conflict("this id was admitted before, and its message is gone by now".into())
-        })
+        enqueued.first().and_then(Enqueued::id).ok_or_else(gone)
     }
 
     /// Tells the engine that work was written by other means, such as a transaction of the
@@ -274,6 +273,10 @@ impl Ticks for DispatchLoop {
             self.dispatcher.wait(self.rest).await;
         }
     }
+}
+
+fn gone() -> Error {
+    Error::Conflict("this id was admitted before, and its message is gone by now".into())
 }
 
 /// Runs batches to their end, side by side; answers what became of them.

@@ -24,6 +24,7 @@ pub use base::id::{DeadLetterId, KeyId, LaneId, MessageId, Token};
 pub use base::tenant::Tenant;
 pub use engine::Engine;
 pub use rules::message::{Entity, Message, NewMessage};
+pub use rules::timer::{NewTimer, Scheduled, When};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
 pub use store::Store;
 pub use store::clock::ClockMode;

@@ -12,3 +12,4 @@ pub mod message;
 pub mod pace;
 pub mod queue;
 pub mod share;
+pub mod timer;

@@ -27,6 +27,7 @@ pub mod settle;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod tenants;
+pub mod timers;
 pub mod tx;
 pub mod value;
 pub mod wake;

@@ -53,3 +53,4 @@ mod sequence;
 mod settle;
 mod stale;
 mod tenant;
+mod timer;
