@@ -21,6 +21,7 @@ mod migrate;
 mod queues;
 mod status;
 mod tenants;
+mod timers;
 
 use clap::{Parser, Subcommand};
 use failure::{Failure, Outcome};
@@ -65,6 +66,9 @@ enum Command {
     /// Pause, resume and set queues
     #[command(subcommand)]
     Queues(queues::Queues),
+    /// Schedule, list, cancel and move timers
+    #[command(subcommand)]
+    Timer(timers::Timers),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -102,6 +106,7 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Emit(command) => command.run(&everywhere).await?,
         Command::DeadLetters(command) => command.run(&everywhere).await?,
         Command::Queues(command) => command.run(&everywhere).await?,
+        Command::Timer(command) => command.run(&everywhere).await?,
         Command::Keys(command) => command.run(&everywhere).await?,
         Command::Tenants(command) => command.run(&everywhere).await?,
         Command::Doctor => return doctor::run(&everywhere).await,

@@ -5,6 +5,7 @@ pub mod events;
 pub mod keys;
 pub mod queues;
 pub mod tenants;
+pub mod timers;
 pub mod work;
 
 use super::error::{Answer, Failure};

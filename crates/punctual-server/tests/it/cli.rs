@@ -5,3 +5,4 @@
 mod commands;
 mod process;
 mod serving;
+mod timers;

@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 40] = [
     "topic",
     "kind",
     "payload",
@@ -79,6 +79,9 @@ const FIELDS: [&str; 37] = [
     "slug",
     "name",
     "role",
+    "delay",
+    "spread",
+    "dueFrom",
 ];
 const WORDS: [&str; 16] = [
     "",
@@ -114,8 +117,8 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
-                let (name, value) =
-                    (dice.pick(&["limit", "cursor", "topic", "subscription"]), dice.pick(&PATHS));
+                let names = ["limit", "cursor", "topic", "subscription", "status", "dueFrom", "key"];
+                let (name, value) = (dice.pick(&names), dice.pick(&PATHS));
                 path = format!("{path}?{name}={value}");
             }
             let body = match dice.roll(5) {
