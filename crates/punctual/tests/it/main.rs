@@ -51,6 +51,7 @@ mod queue;
 mod reap;
 mod sequence;
 mod settle;
+mod sql_function;
 mod stale;
 mod tenant;
 mod timer;

@@ -17,7 +17,8 @@ fn plt_19_timers_are_scheduled_listed_cancelled_and_moved() {
     }
     let [first, second, third] = ids[..] else { panic!("three were made") };
     let list = place.json(&["timer", "list", "--topic", "orders", "--status", "waiting"]);
-    let listed: Vec<i64> = list["items"].as_array().unwrap().iter().map(|t| t["id"].as_i64().unwrap()).collect();
+    let listed: Vec<i64> =
+        list["items"].as_array().unwrap().iter().map(|t| t["id"].as_i64().unwrap()).collect();
     assert_eq!(listed, ids);
     let dry = place.json(&["timer", "cancel", "--key", "b", "--dry-run"]);
     assert_eq!(dry, json!({"cancelled": 2, "ids": [second, third], "more": false, "dryRun": true}));
@@ -26,7 +27,11 @@ fn plt_19_timers_are_scheduled_listed_cancelled_and_moved() {
     assert_eq!(place.json(&["timer", "show", &second.to_string()])["dueAt"], json!("2031-01-01T00:00:00Z"));
     assert_eq!(place.run(&["timer", "cancel", "--key", "b"]).code, 2, "nobody is here to answer");
     assert_eq!(place.json(&["timer", "cancel", "--key", "b", "--yes"])["cancelled"], json!(2));
-    assert_eq!(place.json(&["timer", "cancel", &third.to_string()])["cancelled"], json!(0), "it was too late");
+    assert_eq!(
+        place.json(&["timer", "cancel", &third.to_string()])["cancelled"],
+        json!(0),
+        "it was too late"
+    );
     let words = place.run(&["timer", "list"]).out;
     assert!(words.contains("Waiting") && words.contains("Cancelled"), "{words}");
     assert_eq!(place.json(&["timer", "cancel", &first.to_string()])["cancelled"], json!(1));
