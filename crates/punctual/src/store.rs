@@ -12,6 +12,7 @@ mod company;
 pub mod dead_letters;
 pub mod dialect;
 pub mod fault;
+pub mod journal;
 pub mod keys;
 pub mod messages;
 pub mod migrate;
