@@ -42,6 +42,7 @@ pub(super) async fn measure(name: &str, place: &Place, n: usize, report: &mut Re
 async fn transactions(place: &Place) -> Result<Option<f64>> {
     let Place::Postgres(database) = place else { return Ok(None) };
     let client = database.connect().await?;
-    let sql = "select (xact_commit + xact_rollback)::float8 from pg_stat_database where datname = current_database()";
+    let sql = "select (xact_commit + xact_rollback)::float8 from pg_stat_database \
+        where datname = current_database()";
     Ok(Some(client.query_one(sql, &[]).await?.try_get(0)?))
 }

@@ -64,7 +64,8 @@ async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result
 
 const DROP_ATTEMPTS: &str = "delete from punctual.attempt where message_id = any($1::bigint[])";
 const DROP_CHANGES: &str = "delete from punctual.timer_change where (tenant_id, message_id) in ( \
-    select m.tenant_id, m.id from punctual.message m where m.id = any($1::bigint[]) and m.due_at is not null)";
+    select m.tenant_id, m.id from punctual.message m \
+    where m.id = any($1::bigint[]) and m.due_at is not null)";
 const DROP_MESSAGES: &str = "delete from punctual.message where id = any($1::bigint[])";
 
 fn micros(d: Duration) -> i64 {

@@ -145,13 +145,11 @@ impl Stage {
 
     /// Begins a sentence about what was enqueued to a topic of the default tenant, handled or
     /// not: `assert_enqueued("mails").with_key("ada").count(1).await`.
-    #[must_use]
     pub fn assert_enqueued(&self, topic: &str) -> Expected {
         self.assert_enqueued_by(Tenant::DEFAULT, topic)
     }
 
     /// The same for another tenant.
-    #[must_use]
     pub fn assert_enqueued_by(&self, tenant: Tenant, topic: &str) -> Expected {
         Expected::new(self.engine.store().clone(), tenant, topic)
     }

@@ -22,7 +22,7 @@ cases![
 async fn plt_19_a_timer_is_either_cancelled_or_fired_never_both(t: &Bench) {
     let lane = t.lane("orders").await;
     let due = t.now().await;
-    let keys = |n: usize| if n % 3 == 0 { Some(format!("k{}", n % 7)) } else { None };
+    let keys = |n: usize| if n.is_multiple_of(3) { Some(format!("k{}", n % 7)) } else { None };
     let new = (0..600).map(|n| punctual::NewMessage { key: keys(n), ..message("orders").due_at(due) });
     let all = t.enqueue(new.collect()).await;
     let mut claimers = JoinSet::new();
