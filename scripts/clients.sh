@@ -20,7 +20,7 @@ psycopg() {
   [ "$("$python/bin/python" -c 'import psycopg; print(psycopg.__version__)' 2>/dev/null)" = "$PSYCOPG_VERSION" ] && return
   say "Installing psycopg $PSYCOPG_VERSION"
   # Debian has the venv module in a package of its own.
-  python3 -c 'import ensurepip' 2>/dev/null || install python3-venv
+  python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
   python3 -m venv --clear "$python" &&
     "$python/bin/python" -m pip install --quiet --disable-pip-version-check "psycopg[binary]==$PSYCOPG_VERSION"
 }

@@ -2,8 +2,8 @@
 
 say() { if [ -t 2 ]; then printf '\033[1m%s\033[0m\n' "$*" >&2; else printf '%s\n' "$*" >&2; fi; }
 
-# install 'DEBIAN-PACKAGES': installs them if we may.
-install() {
+# apt_install 'DEBIAN-PACKAGES': installs them if we may.
+apt_install() {
   local as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo -n)
   if command -v apt-get >/dev/null && "${as_root[@]}" true 2>/dev/null; then
@@ -18,7 +18,7 @@ install() {
 # need COMMAND 'DEBIAN-PACKAGES': installs the packages if the command is missing and we may.
 need() {
   command -v "$1" >/dev/null && return
-  install "$2"
+  apt_install "$2"
   command -v "$1" >/dev/null && return
   say "Missing: $1. Please install it (Debian and Ubuntu: sudo apt-get install $2) and run this again."
   exit 1

@@ -112,12 +112,17 @@ impl Engine {
         self.route(tenant, &messages).await?;
         let enqueued = self.store().enqueue_checked(tenant, messages).await?;
         crate::run::gauge::enqueued(enqueued.len());
-        self.inner.shop.wake.all();
+        self.tell().await;
+        Ok(enqueued)
+    }
+
+    /// Wakes everybody who may have something to do now.
+    async fn tell(&self) {
+        self.wake();
         if self.is_silent() {
             // A lost word delays the work and loses none.
             self.store().notify().await.ok();
         }
-        Ok(enqueued)
     }
 
     /// Whether no loop is there to tell other processes of new work.

@@ -83,7 +83,7 @@ impl Engine {
     /// When the database does not answer.
     pub async fn cancel_timer(&self, tenant: Tenant, id: MessageId) -> Result<bool> {
         let done = self.store().cancel_timers(tenant, vec![id]).await?;
-        self.wake();
+        self.tell().await;
         Ok(!done.is_empty())
     }
 
@@ -97,7 +97,7 @@ impl Engine {
         to.check()?;
         let due = when.from(self.store().now().await?);
         let done = self.store().move_timers(tenant, vec![(id, due)]).await?;
-        self.wake();
+        self.tell().await;
         Ok((!done.is_empty()).then_some(due))
     }
 
@@ -148,7 +148,9 @@ impl Engine {
             };
             changed.ids.extend(done);
         }
-        self.wake();
+        if !dry_run {
+            self.tell().await;
+        }
         Ok(changed)
     }
 }

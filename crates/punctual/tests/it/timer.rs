@@ -6,9 +6,9 @@ use punctual::rules::timer::{Progress, Status};
 use punctual::store::settle::Word;
 use punctual::store::tenants::NewTenant;
 use punctual::store::timers::{Timer, Which};
-use punctual::{ClockMode, Engine, NewTimer, Timestamp, When, Work};
+use punctual::testing::{Recorder, Stage};
+use punctual::{ClockMode, Engine, NewTimer, Timestamp, When};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 cases![
@@ -414,25 +414,22 @@ async fn plt_19_the_same_id_schedules_once(t: &Bench) {
 
 /// PLT-19, PRD-17
 async fn plt_19_travel_fires_timers_in_order_each_at_its_time(t: &Bench) {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let list = Arc::clone(&seen);
-    let handler = move |work: Work| {
-        list.lock().unwrap().push((work.message.id, work.due_at));
-        async { Ok(()) }
-    };
-    let builder = Engine::builder(t.place.url()).clock(ClockMode::Manual).handler("orders", handler);
-    let engine = builder.open().await.unwrap();
+    let seen = Recorder::new();
+    let stage = Stage::on(t.backend).handler("orders", seen.clone()).open().await.unwrap();
+    let engine = stage.engine();
     let mut made = Vec::new();
     for n in [3, 1, 4, 2] {
         made.push(engine.schedule_one(TENANT, NewTimer::after(DAY * n, "orders", "{}")).await.unwrap());
     }
     assert!(engine.cancel_timer(TENANT, made[2].id).await.unwrap());
     let moved = engine.move_timer(TENANT, made[1].id, When::In(DAY * 9)).await.unwrap();
-    assert_eq!(moved, Some(t.now().await.plus(DAY * 9)));
-    engine.travel(t.now().await.plus(DAY * 30), true).await.unwrap();
+    assert_eq!(moved, Some(stage.now().await.unwrap().plus(DAY * 9)));
+    stage.advance(DAY * 30).await.unwrap();
     let expected = [(made[3].id, made[3].due_at), (made[0].id, made[0].due_at), (made[1].id, moved.unwrap())];
-    assert_eq!(*seen.lock().unwrap(), expected);
+    let fired: Vec<_> = seen.works().into_iter().map(|work| (work.message.id, work.due_at)).collect();
+    assert_eq!(fired, expected);
     assert!(!engine.cancel_timer(TENANT, made[0].id).await.unwrap(), "it has fired");
+    stage.assert_enqueued("orders").with_kind("timer").count(4).await;
 }
 
 async fn plt_19_a_fault_in_a_change_leaves_nothing_behind(t: &Bench) {
