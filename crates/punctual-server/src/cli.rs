@@ -23,6 +23,7 @@ mod migrate;
 mod queues;
 mod status;
 mod tenants;
+mod timers;
 
 use clap::{Parser, Subcommand};
 use failure::{Failure, Outcome};
@@ -73,6 +74,9 @@ enum Command {
     /// Look at received messages; make dead ones welcome again
     #[command(subcommand)]
     Inbox(inbox::Inbox),
+    /// Schedule, list, cancel and move timers
+    #[command(subcommand)]
+    Timer(timers::Timers),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -112,6 +116,7 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Queues(command) => command.run(&everywhere).await?,
         Command::Lease(command) => return command.run(&everywhere).await,
         Command::Inbox(command) => command.run(&everywhere).await?,
+        Command::Timer(command) => command.run(&everywhere).await?,
         Command::Keys(command) => command.run(&everywhere).await?,
         Command::Tenants(command) => command.run(&everywhere).await?,
         Command::Doctor => return doctor::run(&everywhere).await,

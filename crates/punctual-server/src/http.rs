@@ -18,7 +18,7 @@ pub mod pages;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
-use api::{dead_letters, events, inbox, keys, leases, queues, tenants, work};
+use api::{dead_letters, events, inbox, keys, leases, queues, tenants, timers, work};
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -59,6 +59,14 @@ pub fn table() -> Vec<Route> {
         route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),
         route("POST /api/dead-letters/replay",                   Key(Support), dead_letters::replay),
         route("POST /api/dead-letters/purge",                    Key(Support), dead_letters::purge),
+
+        route("POST /api/timers",                                Key(Support), timers::schedule),
+        route("GET /api/timers",                                 Key(Viewer),  timers::list),
+        route("GET /api/timers/{id}",                            Key(Viewer),  timers::show),
+        route("DELETE /api/timers/{id}",                         Key(Support), timers::cancel),
+        route("POST /api/timers/{id}/move",                      Key(Support), timers::put_off),
+        route("POST /api/timers/cancel",                         Key(Support), timers::cancel_all),
+        route("POST /api/timers/move",                           Key(Support), timers::put_off_all),
 
         route("GET /api/leases",                                 Key(Viewer),  leases::list),
         route("GET /api/leases/{name}",                          Key(Viewer),  leases::show),

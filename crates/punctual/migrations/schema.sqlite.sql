@@ -183,6 +183,12 @@ CREATE INDEX punctual_message_by_external_id on punctual_message (tenant_id, sou
 CREATE TRIGGER punctual_message_is_never_updated before update on punctual_message
 begin select raise(abort, 'rows of message are inserted and deleted, never updated'); end;
 
+CREATE INDEX punctual_message_timer on punctual_message (tenant_id, due_at, id, topic)
+    where due_at is not null;
+
+CREATE INDEX punctual_message_timer_by_correlation on punctual_message (tenant_id, correlation_id)
+    where due_at is not null and correlation_id is not null;
+
 CREATE TABLE punctual_migration (
     version integer primary key, name text not null, checksum text not null, applied_at integer not null
 );
@@ -209,6 +215,19 @@ CREATE TABLE punctual_tenant (
     default_locale text   not null default 'en',
     created_at     integer not null
 );
+
+CREATE TABLE punctual_timer_change (
+    id         integer primary key autoincrement,
+    tenant_id  integer not null,
+    message_id integer not null,
+    at         integer not null,
+    due_at     integer not null,
+    cancelled  integer not null check (cancelled in (0, 1))
+);
+
+CREATE INDEX punctual_timer_change_by_due on punctual_timer_change (tenant_id, due_at, message_id);
+
+CREATE INDEX punctual_timer_change_by_message on punctual_timer_change (tenant_id, message_id, id);
 
 CREATE TABLE punctual_work (
     message_id integer   not null,

@@ -6,10 +6,12 @@
 
 mod build;
 mod health;
+mod timers;
 mod travel;
 
 pub use build::Builder;
 pub use health::Health;
+pub use timers::{Changed, Move};
 pub use travel::Stepped;
 
 use crate::base::error::{Error, Result};
@@ -113,12 +115,17 @@ impl Engine {
         self.route(tenant, &messages).await?;
         let enqueued = self.store().enqueue_checked(tenant, messages).await?;
         crate::run::gauge::enqueued(enqueued.len());
-        self.inner.shop.wake.all();
+        self.tell().await;
+        Ok(enqueued)
+    }
+
+    /// Wakes everybody who may have something to do now.
+    async fn tell(&self) {
+        self.wake();
         if self.is_silent() {
             // A lost word delays the work and loses none.
             self.store().notify().await.ok();
         }
-        Ok(enqueued)
     }
 
     /// Whether no loop is there to tell other processes of new work.
@@ -155,10 +162,7 @@ impl Engine {
     /// As [`Engine::enqueue`].
     pub async fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> Result<MessageId> {
         let enqueued = self.enqueue(tenant, vec![message]).await?;
-        let id = enqueued.first().and_then(Enqueued::id);
-        id.ok_or_else(|| {
-            Error::Conflict("this id was admitted before, and its message is gone by now".into())
-        })
+        enqueued.first().and_then(Enqueued::id).ok_or_else(gone)
     }
 
     /// A candidate for the lease of this name: one holder at a time, across processes. Needs
@@ -285,6 +289,10 @@ impl Ticks for DispatchLoop {
             self.dispatcher.wait(self.rest).await;
         }
     }
+}
+
+fn gone() -> Error {
+    Error::Conflict("this id was admitted before, and its message is gone by now".into())
 }
 
 /// Runs batches to their end, side by side; answers what became of them.

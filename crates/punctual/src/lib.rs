@@ -27,6 +27,7 @@ pub use base::tenant::Tenant;
 pub use engine::Engine;
 pub use rules::inbox::Delivery;
 pub use rules::message::{Entity, Message, NewMessage};
+pub use rules::timer::{NewTimer, Scheduled, When};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
 pub use run::lease::LeaseGuard;
 pub use store::Store;

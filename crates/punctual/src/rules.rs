@@ -14,3 +14,4 @@ pub mod message;
 pub mod pace;
 pub mod queue;
 pub mod share;
+pub mod timer;

@@ -13,6 +13,7 @@ pub mod dead_letters;
 pub mod dialect;
 pub mod fault;
 pub mod inbox;
+pub mod journal;
 pub mod keys;
 pub mod leases;
 pub mod messages;
@@ -31,6 +32,7 @@ pub mod settle;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod tenants;
+pub mod timers;
 pub mod tx;
 pub mod value;
 pub mod wake;

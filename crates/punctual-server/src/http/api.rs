@@ -8,6 +8,7 @@ pub mod keys;
 pub mod leases;
 pub mod queues;
 pub mod tenants;
+pub mod timers;
 pub mod work;
 
 use super::error::{Answer, Failure};

@@ -6,3 +6,4 @@ mod commands;
 mod guards;
 mod process;
 mod serving;
+mod timers;

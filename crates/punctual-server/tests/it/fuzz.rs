@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-const FIELDS: [&str; 43] = [
+const FIELDS: [&str; 46] = [
     "seconds",
     "fencingToken",
     "messageId",
@@ -85,6 +85,9 @@ const FIELDS: [&str; 43] = [
     "slug",
     "name",
     "role",
+    "delay",
+    "spread",
+    "dueFrom",
 ];
 const WORDS: [&str; 16] = [
     "",
@@ -120,7 +123,8 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
-                let names = ["limit", "cursor", "topic", "subscription", "source", "status"];
+                let names =
+                    ["limit", "cursor", "topic", "subscription", "source", "status", "dueFrom", "key"];
                 let (name, value) = (dice.pick(&names), dice.pick(&PATHS));
                 path = format!("{path}?{name}={value}");
             }

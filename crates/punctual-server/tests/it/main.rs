@@ -37,5 +37,6 @@ mod openapi;
 mod operations;
 mod roles;
 mod tenants;
+mod timers;
 mod trouble;
 mod work;

@@ -19,6 +19,8 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// The earliest moment, before every other.
     pub const MIN: Self = Self(i64::MIN);
+    /// The year 1900: earlier due times are mistakes, not history.
+    pub const EARLIEST: Self = Self(-2_208_988_800_000_000);
     /// The latest moment that RFC 3339 can write: the end of the year 9999.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 

@@ -10,6 +10,12 @@ pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
 /// Items in one batch of anything.
 pub const BATCH_ITEMS_MAX: usize = 10_000;
+/// The longest delay of a timer: a longer one is a slip in its unit.
+pub const TIMER_DELAY_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
+/// The longest window over which equal due times are spread.
+pub const SPREAD_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+/// Timers that one cancelling or moving by a filter touches; what is left is told.
+pub const TIMERS_CHANGED_MAX: usize = 1_000_000;
 /// Items under one claim row: more would make a partial settlement rewrite too much.
 pub const CLAIM_ITEMS_MAX: usize = 1_000;
 /// Items that one claim over HTTP takes when it does not say.

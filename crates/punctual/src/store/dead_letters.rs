@@ -3,6 +3,7 @@
 
 use super::Store;
 use super::messages::{message_columns, read_message};
+use super::timers::own_due;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -208,5 +209,8 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
 }
 
 /// Attempts begin anew; the history stays.
-const WORK_ANEW: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \
-    select m.id, $2, coalesce(m.due_at, m.created_at), $3 from punctual.message m where m.id = $1";
+const WORK_ANEW: &str = concat!(
+    "insert into punctual.work (message_id, lane_id, due_at, key) select m.id, $2, ",
+    own_due!(),
+    ", $3 from punctual.message m where m.id = $1"
+);

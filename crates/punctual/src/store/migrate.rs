@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration {
         version: 1,
         name: "start",
@@ -30,6 +30,12 @@ const MIGRATIONS: [Migration; 3] = [
         name: "leases and inbox",
         postgres: include_str!("../../migrations/postgres/0002_leases_and_inbox.sql"),
         sqlite: include_str!("../../migrations/sqlite/0002_leases_and_inbox.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "timers",
+        postgres: include_str!("../../migrations/postgres/0003_timers.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0003_timers.sql"),
     },
     Migration {
         version: 5,

@@ -13,6 +13,7 @@ use super::Store;
 use super::planted::Bug;
 use super::points::{Point, reach};
 use super::queues::{self, Lane};
+use super::timers::own_due;
 use super::tx::Tx;
 use super::value::{Value, params};
 use crate::base::clock::Timestamp;
@@ -433,12 +434,13 @@ fn dead_row<'a>(item: &'a Item, tenant: i64, error: &'a str, now: Timestamp) -> 
 }
 
 /// A work row stands at the time its last attempt named, or at the message's own.
-const WORK_UNTOUCHED: &str = "insert into punctual.work \
-        (message_id, lane_id, due_at, attempts, unstarted, key) \
+const WORK_UNTOUCHED: &str = concat!(
+    "insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted, key) \
     select m.id, $2, coalesce((select a.next_due from punctual.attempt a \
-            where a.message_id = $1 and a.lane_id = $2 order by a.id desc limit 1), \
-        m.due_at, m.created_at), $3, $4, $5 \
-    from punctual.message m where m.id = $1";
+            where a.message_id = $1 and a.lane_id = $2 order by a.id desc limit 1), ",
+    own_due!(),
+    "), $3, $4, $5 from punctual.message m where m.id = $1"
+);
 const ADD_ATTEMPT: &str = "insert into punctual.attempt \
         (message_id, lane_id, number, at, owner, outcome, error, next_due) \
     values ($1, $2, $3, $4, $5, $6, $7, $8)";

@@ -162,7 +162,8 @@ const TABLES: &str = "select 'create table punctual.' || c.relname || E' (\\n   
 const INDEXES: &str = "select indexdef || ';' from pg_indexes where schemaname = 'punctual' \
     and indexname not in (select conname from pg_constraint) order by indexname";
 const FUNCTIONS: &str = "select trim(trailing E'\\n' from pg_get_functiondef(oid)) || ';' from pg_proc \
-    where pronamespace = 'punctual'::regnamespace order by proname";
+    where pronamespace = 'punctual'::regnamespace \
+    order by proname, pg_get_function_identity_arguments(oid)";
 const TRIGGERS: &str = "select pg_get_triggerdef(t.oid) || ';' from pg_trigger t \
     join pg_class c on c.oid = t.tgrelid \
     where c.relnamespace = 'punctual'::regnamespace and not t.tgisinternal order by t.tgname";

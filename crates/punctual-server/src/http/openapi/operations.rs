@@ -79,6 +79,17 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/dead-letters/replay", "Put dead letters back to work", (200, "Moved")).takes("Which"),
     op("POST /api/dead-letters/purge", "Delete dead letters for good", (200, "Moved")).takes("Which"),
 
+    op("POST /api/timers", "Schedule one timer, or a list of them", (201, "ScheduledTimers"))
+        .takes("NewTimers").query(&["Spread"]),
+    op("GET /api/timers", "Timers, by the time they are due", (200, "Timer[]"))
+        .query(&["Topic", "Key", "CorrelationId", "TimerStatus", "DueFrom", "DueBefore", "Limit", "Cursor"]),
+    op("GET /api/timers/{id}", "One timer, and where it stands", (200, "Timer")),
+    op("DELETE /api/timers/{id}", "Cancel a timer; says whether it was in time", (200, "TimerCancelled")),
+    op("POST /api/timers/{id}/move", "Move a timer; says whether it was in time", (200, "TimerMoved"))
+        .takes("TimerMove"),
+    op("POST /api/timers/cancel", "Cancel many timers", (200, "TimersChanged")).takes("TimersCancel"),
+    op("POST /api/timers/move", "Move many timers", (200, "TimersChanged")).takes("TimersMove"),
+
     op("GET /api/leases", "All leases by name, held or not", (200, "Lease[]")).query(LIST),
     op("GET /api/leases/{name}", "One lease", (200, "Lease")),
     op("POST /api/leases/{name}/acquire", "Hold a lease, if nobody does", (200, "LeaseAcquired"))
