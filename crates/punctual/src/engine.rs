@@ -6,6 +6,7 @@
 
 mod build;
 mod health;
+mod jobs;
 mod travel;
 
 pub use build::Builder;
@@ -18,6 +19,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::dispatch::{Dispatcher, Rest, Shop};
+use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
@@ -188,6 +190,7 @@ impl Engine {
         }
         let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
         let stop = loops.begin(&store, &wake);
+        loops.run("plan", Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max), &stop);
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
         loops.run("prune", Pruner::new(store, self.inner.retention), &stop);
         if !self.inner.shop.stations.is_empty() {

@@ -20,9 +20,10 @@ pub mod run;
 
 pub use base::clock::Timestamp;
 pub use base::error::{Error, Problem, Problems, Result};
-pub use base::id::{DeadLetterId, KeyId, LaneId, MessageId, Token};
+pub use base::id::{DeadLetterId, JobId, KeyId, LaneId, MessageId, RunId, Token};
 pub use base::tenant::Tenant;
 pub use engine::Engine;
+pub use rules::job::{Misfire, NewJob, Overlap};
 pub use rules::message::{Entity, Message, NewMessage};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
 pub use store::Store;

@@ -6,9 +6,13 @@
 pub mod attempt;
 pub mod backoff;
 pub mod claim;
+pub mod cron;
 pub mod digest;
 pub mod duration;
+pub mod job;
 pub mod message;
 pub mod pace;
 pub mod queue;
 pub mod share;
+pub mod timetable;
+pub mod zone;

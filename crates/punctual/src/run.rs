@@ -3,6 +3,7 @@
 //! | loop | file | does |
 //! |---|---|---|
 //! | dispatch | [`dispatch`] | looks, claims, hands batches to [`batch`] |
+//! | plan | [`plan`] | makes runs of jobs that are due |
 //! | reap | [`reap`] | brings back what crashed |
 //! | prune | [`prune`] | lets history go |
 //! | listen | [`wake`] | hears wake-ups of other processes |
@@ -14,6 +15,7 @@ pub mod batch;
 pub mod dispatch;
 pub(crate) mod gauge;
 pub mod handler;
+pub mod plan;
 pub mod prune;
 pub mod pulse;
 pub mod reap;

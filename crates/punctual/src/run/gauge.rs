@@ -3,6 +3,7 @@
 //! Lateness comes first: how long after its due time an item was begun.
 
 use crate::run::batch::Tally;
+use crate::store::plan::Planned;
 use crate::store::reap::Reaped;
 use metrics::{Histogram, counter, histogram};
 
@@ -32,4 +33,13 @@ pub(crate) fn enqueued(n: usize) {
 pub(super) fn reaped(reaped: &Reaped) {
     counter!("punctual_items_reaped_total").increment(reaped.returned as u64);
     counter!("punctual_items_dead_by_reaping_total").increment(reaped.dead as u64);
+}
+
+/// Jobs were planned: how late each occurrence was, and what became of it.
+pub(super) fn planned(planned: &Planned) {
+    let lateness = histogram!("punctual_job_lateness_seconds");
+    planned.lateness.iter().for_each(|late| lateness.record(late.as_secs_f64()));
+    for (how, n) in [("started", planned.started), ("queued", planned.queued), ("skipped", planned.skipped)] {
+        counter!("punctual_job_runs_planned_total", "how" => how).increment(n as u64);
+    }
 }

@@ -18,12 +18,20 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "start",
-    postgres: include_str!("../../migrations/postgres/0001_start.sql"),
-    sqlite: include_str!("../../migrations/sqlite/0001_start.sql"),
-}];
+const MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "start",
+        postgres: include_str!("../../migrations/postgres/0001_start.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0001_start.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "jobs",
+        postgres: include_str!("../../migrations/postgres/0004_jobs.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0004_jobs.sql"),
+    },
+];
 
 /// The schema version that this binary works with.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -33,6 +33,7 @@ mod bench;
 mod chaos;
 mod claim;
 mod clock;
+mod cron;
 mod dead_letter;
 mod dump;
 mod engine;
