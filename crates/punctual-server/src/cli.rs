@@ -15,6 +15,7 @@ mod dead_letters;
 mod demo;
 mod doctor;
 mod emit;
+mod jobs;
 mod keys;
 mod logs;
 mod migrate;
@@ -65,6 +66,9 @@ enum Command {
     /// Pause, resume and set queues
     #[command(subcommand)]
     Queues(queues::Queues),
+    /// Put, look at, trigger and delete jobs; preview a cron pattern
+    #[command(subcommand)]
+    Job(jobs::Jobs),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -102,6 +106,7 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Emit(command) => command.run(&everywhere).await?,
         Command::DeadLetters(command) => command.run(&everywhere).await?,
         Command::Queues(command) => command.run(&everywhere).await?,
+        Command::Job(command) => command.run(&everywhere).await?,
         Command::Keys(command) => command.run(&everywhere).await?,
         Command::Tenants(command) => command.run(&everywhere).await?,
         Command::Doctor => return doctor::run(&everywhere).await,

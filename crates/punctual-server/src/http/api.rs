@@ -2,6 +2,7 @@
 
 pub mod dead_letters;
 pub mod events;
+pub mod jobs;
 pub mod keys;
 pub mod queues;
 pub mod tenants;

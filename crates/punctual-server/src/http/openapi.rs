@@ -150,6 +150,7 @@ fn path_parameter(name: &str) -> Value {
     let schema = match name {
         "topic" => reference("schemas", "Topic"),
         "subscription" => reference("schemas", "Name"),
+        "name" => reference("schemas", "JobName"),
         _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})

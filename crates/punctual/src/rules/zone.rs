@@ -55,6 +55,14 @@ impl Zone {
         &self.name
     }
 
+    /// A moment as the clocks on the wall show it, with the offset.
+    #[must_use]
+    pub fn show(&self, moment: Timestamp) -> String {
+        let Ok(at) = jiff::Timestamp::from_microsecond(moment.as_micros()) else { return moment.to_string() };
+        let offset = self.zone.to_offset(at);
+        format!("{}{offset} {}", offset.to_datetime(at), self.name)
+    }
+
     /// The moment that a local time stands for. `None` only beyond the calendar's ends.
     #[must_use]
     pub fn moment(&self, local: DateTime) -> Option<Timestamp> {

@@ -228,7 +228,7 @@ async fn put(tx: &mut Tx, definition: &Definition) -> Result<(Put, Job)> {
     let enabled = definition.new.enabled.unwrap_or(true);
     let next = definition.timetable.next_after(now).filter(|_| enabled);
     let mut row = definition.columns(enabled, next, now);
-    row.extend([definition.tenant.id().into(), definition.name.as_str().into()]);
+    row.extend_from_slice(params![definition.tenant.id(), definition.name.as_str()]);
     let made = tx.query(INSERT, &row).await?;
     let Some(job) = take(tx, definition.tenant, &definition.name).await? else {
         return Err(Error::Database("a job that was just written is not there".into()));

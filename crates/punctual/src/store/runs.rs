@@ -248,11 +248,11 @@ pub(super) async fn note(
                 again.push(row);
             }
             What::Done(output) => {
-                row.extend([now.into(), output.as_deref().into()]);
+                row.extend_from_slice(params![now, output.as_deref()]);
                 done.push(row);
             }
             What::Dead(error) => {
-                row.extend([now.into(), error.as_str().into()]);
+                row.extend_from_slice(params![now, error.as_str()]);
                 dead.push(row);
             }
         }

@@ -54,3 +54,4 @@ mod sequence;
 mod settle;
 mod stale;
 mod tenant;
+mod zone;
