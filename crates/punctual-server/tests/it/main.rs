@@ -30,6 +30,7 @@ mod dead_letters;
 mod events;
 mod fuzz;
 mod idempotency;
+mod jobs;
 mod keys;
 mod openapi;
 mod operations;

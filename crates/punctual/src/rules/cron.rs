@@ -114,9 +114,9 @@ impl Cron {
         if from >= end {
             return None;
         }
-        let today = self.next_date(from.date(), from.date()).and_then(|date| {
-            self.next_time(from.time()).map(|time| date.to_datetime(time))
-        });
+        let today = self
+            .next_date(from.date(), from.date())
+            .and_then(|date| self.next_time(from.time()).map(|time| date.to_datetime(time)));
         let found = today.or_else(|| {
             let tomorrow = from.date().tomorrow().ok()?;
             let date = self.next_date(tomorrow, end.date())?;

@@ -241,7 +241,8 @@ async fn change(tx: &mut Tx, definition: &Definition, old: Job, now: Timestamp) 
     let new = &definition.new;
     let enabled = new.enabled.unwrap_or(old.enabled);
     let timetable = &definition.timetable;
-    let replanned = (timetable.cron.text(), timetable.zone.name()) != (old.cron.as_str(), old.time_zone.as_str())
+    let replanned = (timetable.cron.text(), timetable.zone.name())
+        != (old.cron.as_str(), old.time_zone.as_str())
         || enabled != old.enabled;
     let same = !replanned
         && (&new.topic, &new.payload) == (&old.topic, &old.payload)

@@ -11,16 +11,16 @@
 
 mod history;
 
-pub use history::{Run, RunStatus};
 pub(super) use history::last_of;
+pub use history::{Run, RunCensus, RunStatus};
 
+#[cfg(doc)]
+use super::Store;
 use super::jobs::{DeletedJob, Job, job_columns, read_job};
 use super::messages;
 use super::routes::{lanes_of, own_lane};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
-#[cfg(doc)]
-use super::Store;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{JobId, MessageId, RunId};
@@ -105,11 +105,7 @@ pub(super) async fn trigger(tx: &mut Tx, job: &Job, now: Timestamp) -> Result<Ru
 }
 
 /// Writes runs, and the messages of those that go; `None` for an occurrence that has a run.
-pub(super) async fn start(
-    tx: &mut Tx,
-    starts: &[Start<'_>],
-    now: Timestamp,
-) -> Result<Vec<Option<RunId>>> {
+pub(super) async fn start(tx: &mut Tx, starts: &[Start<'_>], now: Timestamp) -> Result<Vec<Option<RunId>>> {
     let rows: Vec<Vec<Value<'_>>> = starts.iter().map(|start| start.row(now)).collect();
     let made = tx.each(INSERT, &rows).await?;
     let mut ids = Vec::with_capacity(made.len());
@@ -173,8 +169,7 @@ async fn send(tx: &mut Tx, runs: &[(&Job, RunId, Timestamp)]) -> Result<()> {
     Ok(())
 }
 
-const SENT: &str =
-    "update punctual.run set message_id = $2, open = $3, status = 'pending' where id = $1";
+const SENT: &str = "update punctual.run set message_id = $2, open = $3, status = 'pending' where id = $1";
 
 fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
     let headers = [("job", job.name.clone()), ("scheduledTime", scheduled_at.to_string())];
@@ -221,12 +216,7 @@ pub(super) struct Holder<'a> {
 }
 
 /// Writes what came of items that may be runs. What has ended makes way for what waits.
-pub(super) async fn note(
-    tx: &mut Tx,
-    holder: Holder<'_>,
-    endings: &[Ending],
-    now: Timestamp,
-) -> Result<()> {
+pub(super) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], now: Timestamp) -> Result<()> {
     let messages: Vec<i64> = endings.iter().map(|e| e.message.0).collect();
     let rows = tx.query(JOBS_OF, &[Value::Ints(&messages)]).await?;
     if rows.is_empty() {

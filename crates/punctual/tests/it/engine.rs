@@ -27,6 +27,7 @@ macro_rules! live {
 }
 
 mod handling;
+mod planning;
 mod sharing;
 mod stopping;
 mod turns;

@@ -27,6 +27,26 @@ macro_rules! cases {
     };
 }
 
+/// Runs a verb again and again, with the first, the second, … statement failing, until it
+/// succeeds: every error is transient, and changes nothing.
+macro_rules! shake {
+    ($t:expr, $what:literal, |$store:ident| $verb:expr) => {{
+        let before = $t.dump().await;
+        let mut n = 1;
+        loop {
+            assert!(n < 100, "{} should succeed in the end", $what);
+            let $store: punctual::store::Store = $t.store().failing_at(n);
+            match $verb.await {
+                Ok(_) => break,
+                Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),
+            }
+            before.assert_equals(&$t.dump().await, &format!("{} whose statement {n} failed", $what));
+            n += 1;
+        }
+        assert!(n > 1, "{} should have a statement that can fail", $what);
+    }};
+}
+
 mod answer;
 mod bad_input;
 mod bench;
@@ -41,6 +61,7 @@ mod enqueue;
 mod fairness;
 mod fault;
 mod interleave;
+mod job;
 mod key;
 mod migrate;
 mod model;

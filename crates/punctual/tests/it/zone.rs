@@ -59,7 +59,8 @@ fn changes(zone: &TimeZone) -> Vec<Change> {
 fn check(name: &str, zone: &Zone, change: &Change) {
     let (low, high) = (change.before.min(change.after), change.before.max(change.after));
     let middle = low.date();
-    let half = low.checked_add(jiff::SignedDuration::from_secs(low.duration_until(high).as_secs() / 2)).unwrap();
+    let half =
+        low.checked_add(jiff::SignedDuration::from_secs(low.duration_until(high).as_secs() / 2)).unwrap();
     for local in [low, half, high.checked_sub(jiff::SignedDuration::from_secs(1)).unwrap()] {
         let table = daily(local.time(), name);
         let around = |days: i64| -> Date { middle.checked_add(jiff::Span::new().days(days)).unwrap() };
@@ -89,7 +90,9 @@ fn check_zone(name: &str) -> usize {
 /// of oddity: half hours, midnight gaps, skipped days.
 #[test]
 fn plt_21_odd_zones_run_a_daily_job_once() {
-    for name in ["Australia/Lord_Howe", "Asia/Amman", "Pacific/Apia", "Pacific/Kwajalein", "Africa/Casablanca"] {
+    for name in
+        ["Australia/Lord_Howe", "Asia/Amman", "Pacific/Apia", "Pacific/Kwajalein", "Africa/Casablanca"]
+    {
         assert!(check_zone(name) > 0, "{name} has changes");
     }
 }

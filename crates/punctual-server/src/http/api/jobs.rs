@@ -177,7 +177,8 @@ pub async fn runs(
 pub async fn next(State(app): State<App>, caller: Caller, name: Name, page: Page) -> Answer<Json<Value>> {
     let count = page.filter("count").map_or(Some(PREVIEW_ITEMS_DEFAULT), |text| text.parse().ok());
     let count = count.filter(|n| (1..=PREVIEW_ITEMS_MAX).contains(n));
-    let wrong = || punctual::Error::invalid("count", format!("must be a number from 1 to {PREVIEW_ITEMS_MAX}"));
+    let wrong =
+        || punctual::Error::invalid("count", format!("must be a number from 1 to {PREVIEW_ITEMS_MAX}"));
     let items = app.engine.next_fires(caller.tenant, &name.0, count.ok_or_else(wrong)?).await?;
     Ok(Json(json!({ "items": items })))
 }

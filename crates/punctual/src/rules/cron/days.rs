@@ -17,7 +17,10 @@ enum OfMonth {
     Every,
     These(u64),
     /// So many days before the last.
-    Last { before: u32, weekday: bool },
+    Last {
+        before: u32,
+        weekday: bool,
+    },
     /// The weekday nearest to this day.
     Nearest(u32),
 }

@@ -86,9 +86,10 @@ impl Field {
         let number = number(text).filter(|n| (min..=max).contains(n));
         number.ok_or_else(|| match self.names {
             [] => self.wrong(text, &format!("must be a number from {min} to {max}")),
-            [first, .., last] => {
-                self.wrong(text, &format!("must be a number from {min} to {max} or a name from {first} to {last}"))
-            }
+            [first, .., last] => self.wrong(
+                text,
+                &format!("must be a number from {min} to {max} or a name from {first} to {last}"),
+            ),
             [_] => self.wrong(text, "is not known"),
         })
     }

@@ -6,10 +6,12 @@ use crate::base::id::{JobId, MessageId, RunId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::store::Store;
+use crate::store::queues::COUNT_MAX;
 use crate::store::settle::read_items;
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value, params};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// How a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +43,21 @@ impl RunStatus {
             Self::Skipped => "Skipped",
         }
     }
+}
+
+/// How many runs there are of each status, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunCensus {
+    /// Not ended, and not waiting for an earlier one.
+    pub open: i64,
+    /// Waiting for an earlier one.
+    pub queued: i64,
+    /// Succeeded within the last hour.
+    pub succeeded: i64,
+    /// Failed within the last hour.
+    pub failed: i64,
+    /// Skipped within the last hour.
+    pub skipped: i64,
 }
 
 /// One run of a job.
@@ -91,6 +108,20 @@ impl Store {
         .await
     }
 
+    /// Counts runs of all tenants by status; counting stops at [`COUNT_MAX`].
+    pub async fn run_census(&self) -> Result<RunCensus> {
+        self.read((), |tx, ()| {
+            Box::pin(async move {
+                let since = tx.now().await?.minus(CENSUS_SPAN);
+                let row = tx.first(CENSUS, params![since, COUNT_MAX]).await?;
+                let int = |n| row.as_ref().map_or(Ok(0), |row| row.int(n));
+                let (open, queued, succeeded) = (int(0)?, int(1)?, int(2)?);
+                Ok(RunCensus { open, queued, succeeded, failed: int(3)?, skipped: int(4)? })
+            })
+        })
+        .await
+    }
+
     /// Lets runs go that ended long ago, a bounded number at a time; answers how many.
     pub async fn prune_runs(&self) -> Result<u64> {
         self.write((), |tx, ()| {
@@ -124,6 +155,15 @@ const LAST: &str = concat!(
         where x.job_id = j.id and x.message_id is not null order by x.id desc limit 1) \
       where j.id = any($1::bigint[])"
 );
+/// Ended runs are counted this far back.
+const CENSUS_SPAN: Duration = Duration::from_secs(60 * 60);
+const CENSUS: &str = "with ended as materialized ( \
+        select status from punctual.run where ended_at is not null and ended_at > $1 limit $2) \
+    select (select count(*) from (select 1 from punctual.run where open > 0 limit $2) x), \
+        (select count(*) from (select 1 from punctual.run where status = 'queued' limit $2) x), \
+        (select count(*) from ended where status = 'succeeded'), \
+        (select count(*) from ended where status = 'failed'), \
+        (select count(*) from ended where status = 'skipped')";
 const PRUNE: &str = "delete from punctual.run where id in (select id from punctual.run \
     where ended_at is not null and ended_at < $1 and open = 0 order by ended_at limit $2)";
 
