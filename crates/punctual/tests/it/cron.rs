@@ -195,8 +195,8 @@ proptest! {
     #[test]
     fn plt_21_a_timetable_only_rises(
         second in field(60), minute in field(60), hour in field(24),
-        day in prop_oneof![Just("*".to_owned()), Just("L".to_owned()), (1..31_u32).prop_map(|n| n.to_string())],
-        weekday in prop_oneof![Just("*".to_owned()), Just("MON-FRI".to_owned()), Just("2#2".to_owned())],
+        day in prop::sample::select(vec!["*", "L", "1", "15", "30", "LW"]),
+        weekday in prop::sample::select(vec!["*", "MON-FRI", "2#2"]),
         zone in prop::sample::select(vec!["UTC", "America/New_York", "Pacific/Apia", "Australia/Lord_Howe"]),
         start in 0_i64..2_000_000_000,
     ) {

@@ -87,7 +87,8 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/jobs/{name}/disable", "Plan a job no more", (200, "Job")),
     op("POST /api/jobs/{name}/trigger", "Start a run now, beside the timetable", (202, "Triggered")),
     op("GET /api/jobs/{name}/runs", "Runs of a job, the latest first", (200, "Run[]")).query(LIST),
-    op("GET /api/jobs/{name}/next", "When a job is due next, as a preview", (200, "Moments")).query(&["Count"]),
+    op("GET /api/jobs/{name}/next", "When a job is due next, as a preview", (200, "Moments"))
+        .query(&["Count"]),
 
     op("POST /api/tenants", "Make a tenant", (201, "Tenant")).takes("NewTenant"),
     op("GET /api/tenants", "All tenants", (200, "Tenant[]")).query(LIST),

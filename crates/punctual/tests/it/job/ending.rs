@@ -139,8 +139,9 @@ async fn plt_23_a_stale_worker_ends_no_run(t: &Bench) {
 /// PLT-23: a run whose message goes to two lanes.
 async fn plt_23_a_run_of_several_lanes_ends_with_the_last(t: &Bench) {
     let own = t.lane("reports").await;
-    t.texts("insert into punctual.lane (tenant_id, topic, subscription, created_at) values (1, 'reports', 'mail', 0)")
-        .await;
+    let lane = "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
+        values (1, 'reports', 'mail', 0)";
+    t.texts(lane).await;
     let mail = t.store().lane(Tenant::DEFAULT, "reports", "mail").await.unwrap().unwrap().id;
     t.texts(&format!(
         "insert into punctual.route (tenant_id, topic, lane_id) values (1, 'reports', {})",

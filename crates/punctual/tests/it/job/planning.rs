@@ -18,6 +18,7 @@ cases![
     plt_22_run_all_is_bounded_and_says_so,
     plt_23_runs_overlap_as_the_policy_says,
     plt_23_a_queue_of_runs_has_an_end,
+    plt_23_queued_runs_never_overlap_whoever_comes_together,
     an_error_in_a_verb_of_jobs_leaves_nothing,
 ];
 
@@ -185,7 +186,8 @@ async fn plt_23_runs_overlap_as_the_policy_says(t: &Bench) {
             t.say(std::slice::from_ref(item), punctual::store::settle::Word::Ack).await;
         }
         // What was queued comes one by one, in its order.
-        for run in t.runs(name).await.iter().filter(|run| run.status == Queued) {
+        let waited = if policy == Overlap::Queue { t.runs(name).await.split_off(1) } else { Vec::new() };
+        for run in &waited {
             let item = t.claim_one(lane).await;
             assert_eq!(item.message.occurred_at, run.scheduled_at, "{name}");
             assert!(t.claim(lane, 1).await.is_empty(), "one at a time");
@@ -216,6 +218,52 @@ async fn plt_23_a_queue_of_runs_has_an_end(t: &Bench) {
     assert_eq!(queued, 1_000);
     let last = t.runs("often").await.pop().unwrap();
     assert!(last.last_error.unwrap().contains("1000 runs wait already"), "{:?}", last.status);
+}
+
+/// PLT-23: triggers, ends and a planner beside each other; the runs still come one at a time.
+async fn plt_23_queued_runs_never_overlap_whoever_comes_together(t: &Bench) {
+    let job = hourly().overlap(Overlap::Queue).misfire(Misfire::RunAll);
+    t.job("alone", job).await;
+    t.at("2026-05-14T15:00:00Z").await;
+    let lane = t.lane("reports").await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let store = t.another().await;
+        tasks.spawn(async move {
+            for _ in 0..5 {
+                store.trigger_job(TENANT, "alone").await.unwrap();
+                plan_with(&store).await;
+            }
+        });
+    }
+    for _ in 0..3 {
+        let store = t.another().await;
+        tasks.spawn(async move {
+            for _ in 0..40 {
+                for item in crate::bench::claim_from(&store, lane, 5).await {
+                    let words = vec![(item.message.id, punctual::store::settle::Word::Ack)];
+                    crate::bench::settle_with(&store, item.token, words).await;
+                }
+            }
+        });
+    }
+    let watch = t.another().await;
+    let looking = async {
+        for _ in 0..50 {
+            let runs = watch.runs(TENANT, "alone", None, 100).await.unwrap().unwrap();
+            let going = |s: &&punctual::store::runs::Run| matches!(s.status, Pending | RunStatus::Running);
+            assert!(runs.iter().filter(going).count() <= 1, "two runs are going: {runs:?}");
+        }
+    };
+    tokio::join!(looking, tasks.join_all());
+    let total = 15 + 10;
+    for _ in 0..total {
+        for item in t.claim(lane, 5).await {
+            t.ack(&item).await;
+        }
+    }
+    let ended = t.statuses("alone").await;
+    assert_eq!(ended, vec![RunStatus::Succeeded; total], "each of them had its turn");
 }
 
 /// The n-th statement of each verb fails: nothing of it is left.
