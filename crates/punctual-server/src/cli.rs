@@ -16,6 +16,7 @@ mod demo;
 mod doctor;
 mod emit;
 mod inbox;
+mod jobs;
 mod keys;
 mod leases;
 mod logs;
@@ -77,6 +78,9 @@ enum Command {
     /// Schedule, list, cancel and move timers
     #[command(subcommand)]
     Timer(timers::Timers),
+    /// Put, look at, trigger and delete jobs; preview a cron pattern
+    #[command(subcommand)]
+    Job(jobs::Jobs),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -117,6 +121,7 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Lease(command) => return command.run(&everywhere).await,
         Command::Inbox(command) => command.run(&everywhere).await?,
         Command::Timer(command) => command.run(&everywhere).await?,
+        Command::Job(command) => command.run(&everywhere).await?,
         Command::Keys(command) => command.run(&everywhere).await?,
         Command::Tenants(command) => command.run(&everywhere).await?,
         Command::Doctor => return doctor::run(&everywhere).await,

@@ -18,7 +18,7 @@ pub mod pages;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
-use api::{dead_letters, events, inbox, keys, leases, queues, tenants, timers, work};
+use api::{dead_letters, events, inbox, jobs, keys, leases, queues, tenants, timers, work};
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -59,6 +59,16 @@ pub fn table() -> Vec<Route> {
         route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),
         route("POST /api/dead-letters/replay",                   Key(Support), dead_letters::replay),
         route("POST /api/dead-letters/purge",                    Key(Support), dead_letters::purge),
+
+        route("GET /api/jobs",                                   Key(Viewer),  jobs::list),
+        route("GET /api/jobs/{name}",                            Key(Viewer),  jobs::show),
+        route("PUT /api/jobs/{name}",                            Key(Author),  jobs::put),
+        route("DELETE /api/jobs/{name}",                         Key(Author),  jobs::delete),
+        route("POST /api/jobs/{name}/enable",                    Key(Author),  jobs::enable),
+        route("POST /api/jobs/{name}/disable",                   Key(Author),  jobs::disable),
+        route("POST /api/jobs/{name}/trigger",                   Key(Support), jobs::trigger),
+        route("GET /api/jobs/{name}/runs",                       Key(Viewer),  jobs::runs),
+        route("GET /api/jobs/{name}/next",                       Key(Viewer),  jobs::next),
 
         route("POST /api/timers",                                Key(Support), timers::schedule),
         route("GET /api/timers",                                 Key(Viewer),  timers::list),

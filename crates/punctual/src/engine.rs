@@ -6,6 +6,7 @@
 
 mod build;
 mod health;
+mod jobs;
 mod timers;
 mod travel;
 
@@ -22,6 +23,7 @@ use crate::run::batch::Batch;
 use crate::run::dispatch::{Dispatcher, Rest, Shop};
 use crate::run::inbox::{InboxKeeper, InboxSettings};
 use crate::run::lease::Candidate;
+use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
@@ -202,6 +204,7 @@ impl Engine {
         }
         let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
         let stop = loops.begin(&store, &wake);
+        loops.run("plan", Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max), &stop);
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
         loops.run("prune", Pruner::new(store.clone(), self.inner.retention), &stop);
         loops.run("inbox", InboxKeeper::new(store, self.inner.inbox), &stop);

@@ -3,6 +3,7 @@
 //! | loop | file | does |
 //! |---|---|---|
 //! | dispatch | [`dispatch`] | looks, claims, hands batches to [`batch`] |
+//! | plan | [`plan`] | makes runs of jobs that are due |
 //! | reap | [`reap`] | brings back what crashed |
 //! | prune | [`prune`] | lets history go |
 //! | inbox | [`inbox`] | forgets what was processed long ago, says what is stuck |
@@ -18,6 +19,7 @@ pub(crate) mod gauge;
 pub mod handler;
 pub mod inbox;
 pub mod lease;
+pub mod plan;
 pub mod prune;
 pub mod pulse;
 pub mod reap;

@@ -233,6 +233,7 @@ mod tests {
             stuck_claims: 0,
             dead_letters: 0,
             oldest_due: None,
+            next_job: None,
         }
     }
 

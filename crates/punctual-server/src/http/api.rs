@@ -4,6 +4,7 @@ mod choice;
 pub mod dead_letters;
 pub mod events;
 pub mod inbox;
+pub mod jobs;
 pub mod keys;
 pub mod leases;
 pub mod queues;

@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-const FIELDS: [&str; 46] = [
+const FIELDS: [&str; 50] = [
     "seconds",
     "fencingToken",
     "messageId",
@@ -88,8 +88,12 @@ const FIELDS: [&str; 46] = [
     "delay",
     "spread",
     "dueFrom",
+    "cron",
+    "timeZone",
+    "misfire",
+    "overlap",
 ];
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 18] = [
     "",
     "orders",
     "a/b",
@@ -105,6 +109,8 @@ const WORDS: [&str; 16] = [
     "viewer",
     "acme",
     "Europe/Berlin",
+    "0 0 * * *",
+    "* * 31 2 FRI#5",
     "😀 ' \" \\ ; --",
 ];
 const PATHS: [&str; 9] =
@@ -123,8 +129,17 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
-                let names =
-                    ["limit", "cursor", "topic", "subscription", "source", "status", "dueFrom", "key"];
+                let names = [
+                    "limit",
+                    "cursor",
+                    "topic",
+                    "subscription",
+                    "source",
+                    "status",
+                    "dueFrom",
+                    "key",
+                    "count",
+                ];
                 let (name, value) = (dice.pick(&names), dice.pick(&PATHS));
                 path = format!("{path}?{name}={value}");
             }

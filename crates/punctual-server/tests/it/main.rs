@@ -31,6 +31,7 @@ mod events;
 mod fuzz;
 mod idempotency;
 mod inbox;
+mod jobs;
 mod keys;
 mod leases;
 mod openapi;

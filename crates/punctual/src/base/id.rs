@@ -45,6 +45,15 @@ number_id! {
     FencingToken
 }
 
+number_id! {
+    /// A job.
+    JobId
+}
+number_id! {
+    /// One run of a job.
+    RunId
+}
+
 impl LaneId {
     /// Work whose topic has no lane yet; the router moves it (see `store::routes`).
     pub const UNROUTED: Self = Self(0);

@@ -71,3 +71,17 @@ pub const POLL_MAX: Duration = Duration::from_secs(30);
 pub const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 /// … up to this.
 pub const TROUBLE_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A job's name, in characters.
+pub const JOB_NAME_CHARS_MAX: usize = 100;
+/// A single occurrence of a job that is planned later than this after its time was missed.
+pub const MISFIRE_GRACE: Duration = Duration::from_secs(60);
+/// Missed occurrences that the policy `runAll` runs after a downtime, the latest ones.
+pub const MISFIRE_RUNS_MAX: usize = 1_000;
+/// What a run hands in as its output, in bytes of JSON text.
+pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// How long runs of jobs are kept after they ended.
+pub const RUN_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Moments that one preview of a job tells.
+pub const PREVIEW_ITEMS_MAX: usize = 1_000;
+/// Runs of one job that may wait for an earlier one (overlap policy `queue`).
+pub const QUEUED_RUNS_MAX: i64 = 1_000;

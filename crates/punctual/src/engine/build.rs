@@ -4,6 +4,8 @@ use super::{Engine, Inner, Loops};
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::random;
+use crate::base::tenant::Tenant;
+use crate::rules::job::NewJob;
 use crate::rules::message::check_topic;
 use crate::run::dispatch::{Shop, Station};
 use crate::run::handler::Handler;
@@ -35,6 +37,7 @@ pub struct Builder {
     retention: Duration,
     inbox: InboxSettings,
     owner: Option<String>,
+    jobs: Vec<(String, NewJob)>,
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
@@ -55,6 +58,7 @@ impl Builder {
             retention: limits::MESSAGE_RETENTION,
             inbox: InboxSettings::default(),
             owner: None,
+            jobs: Vec::new(),
             #[cfg(feature = "testing")]
             store: None,
             #[cfg(feature = "testing")]
@@ -77,6 +81,14 @@ impl Builder {
         handler: impl Handler,
     ) -> Self {
         self.stations.push(Station::new(topic.into(), Arc::new(handler), concurrency));
+        self
+    }
+
+    /// Declares a job of the default tenant: it is put when the engine opens. Its runs go to the
+    /// topic's handler, here or in another process.
+    #[must_use]
+    pub fn job(mut self, name: impl Into<String>, job: NewJob) -> Self {
+        self.jobs.push((name.into(), job));
         self
     }
 
@@ -200,7 +212,11 @@ impl Builder {
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
         };
-        Ok(Engine { inner: Arc::new(inner) })
+        let engine = Engine { inner: Arc::new(inner) };
+        for (name, job) in self.jobs {
+            engine.put_job(Tenant::DEFAULT, &name, job).await?;
+        }
+        Ok(engine)
     }
 
     fn check(&self) -> Result<()> {
@@ -209,6 +225,13 @@ impl Builder {
             check_topic(&station.topic, &format!("handlers[{n}].topic"), &mut problems);
             if self.stations[..n].iter().any(|s| s.topic == station.topic) {
                 problems.push(format!("handlers[{n}].topic"), "has a handler already");
+            }
+        }
+        for (name, job) in &self.jobs {
+            let mut found = Problems::default();
+            job.check(name, &mut found);
+            for problem in found.0 {
+                problems.push(format!("jobs.{name}.{}", problem.path), problem.message);
             }
         }
         if self.lease < limits::LEASE_MIN || self.lease > limits::LEASE_MAX {

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// A loop that has not done its work for this long is not well.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
+/// A job that is due for longer than this has no planner.
+const JOB_LATE_MAX: Duration = Duration::from_secs(60);
+
 /// The state of the engine.
 #[derive(Debug)]
 pub struct Health {
@@ -42,6 +45,9 @@ impl Health {
                         "{} claims are past their lease and nobody reaps them: is a worker running?",
                         census.stuck_claims
                     ));
+                }
+                if let Some(due) = census.next_job.filter(|due| census.now.since(*due) > JOB_LATE_MAX) {
+                    all.push(format!("jobs are due since {due} and nobody plans them: is a worker running?"));
                 }
             }
         }

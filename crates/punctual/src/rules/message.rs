@@ -184,7 +184,7 @@ pub fn check_name(name: &str, path: &str, problems: &mut Problems) {
     }
 }
 
-fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mut Problems) {
+pub(super) fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mut Problems) {
     if text.len() > bytes_max {
         problems.push(path, format!("has {} bytes, at most {bytes_max} are allowed", text.len()));
     } else if let Err(e) = serde_json::from_str::<serde::de::IgnoredAny>(text) {

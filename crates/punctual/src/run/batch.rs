@@ -18,6 +18,7 @@ use crate::base::random;
 use crate::rules::attempt::Retry;
 use crate::store::claims::{Catch, Claimed};
 use crate::store::points::{Point, reach};
+use crate::store::runs;
 use crate::store::settle::{Outcome, Settlement, Word};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -44,6 +45,7 @@ pub struct Batch {
     token: Token,
     suspect: bool,
     keyed: bool,
+    runs: bool,
     waiting: std::vec::IntoIter<Claimed>,
     left: usize,
     words: Vec<(MessageId, Word)>,
@@ -69,6 +71,7 @@ pub struct Tally {
 struct Finished {
     message: MessageId,
     handled: Handled,
+    output: Option<String>,
     took: Duration,
 }
 
@@ -100,6 +103,7 @@ impl Batch {
                 station,
                 suspect: items.iter().any(|c| c.item.is_suspect()),
                 keyed: items.iter().any(|c| c.item.key().is_some()),
+                runs: items.iter().any(is_run),
                 whole_claim: tokens.iter().filter(|t| **t == token).count() == 1,
                 token,
                 left: items.len(),
@@ -287,7 +291,7 @@ impl Batch {
         let word = match finished.handled {
             Ok(()) => {
                 tally.done += 1;
-                Word::Ack
+                finished.output.map_or(Word::Ack, |output| Word::Done { output })
             }
             Err(HandlerError::Retry { error, not_before }) => {
                 let retry = not_before.map_or(Retry::Policy, Retry::NotBefore);
@@ -295,7 +299,7 @@ impl Batch {
             }
             Err(HandlerError::Fail { error }) => Word::Fail { error },
         };
-        if word != Word::Ack {
+        if !matches!(word, Word::Ack | Word::Done { .. }) {
             self.exceptions = true;
             tally.failed += 1;
         }
@@ -342,7 +346,9 @@ impl Batch {
             return Ok(());
         }
         reach(Point::HandledBeforeSettle);
-        let plain = self.left == 0 && self.whole_claim && !self.exceptions && !self.keyed;
+        // What follows in a sequence, or waits for the end of a run, is for `settle` to release.
+        let followed = self.keyed || self.runs;
+        let plain = self.left == 0 && self.whole_claim && !self.exceptions && !followed;
         if plain && !self.settled_in_part {
             let held = self.shop.store.ack_whole(vec![self.token.clone()]).await?;
             if held.is_empty() {
@@ -354,7 +360,7 @@ impl Batch {
         let settlement = Settlement { token: self.token.clone(), words };
         let outcomes = self.shop.store.settle(vec![settlement], None, random::seed()).await?;
         tally.lost += outcomes.iter().flatten().filter(|o| **o == Outcome::LostClaim).count();
-        if self.exceptions || self.keyed {
+        if self.exceptions || followed {
             self.shop.wake.here();
         }
         Ok(())
@@ -364,10 +370,22 @@ impl Batch {
 /// One item through its handler.
 async fn handle(handler: Arc<dyn Handler>, claimed: Claimed, permit: OwnedSemaphorePermit) -> Finished {
     let (start, message) = (monotonic(), claimed.message.id);
-    let work = Work { attempt: claimed.item.attempt(), due_at: claimed.due_at, message: claimed.message };
+    let output = is_run(&claimed).then(handler::Output::default);
+    let work = Work {
+        attempt: claimed.item.attempt(),
+        due_at: claimed.due_at,
+        message: claimed.message,
+        output: output.clone(),
+    };
     let handled = handler::run(&*handler, work).await;
     drop(permit);
-    Finished { message, handled, took: start.elapsed() }
+    let output = output.and_then(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    Finished { message, handled, output, took: start.elapsed() }
+}
+
+/// Whether an item says that it is the run of a job. If that is not true, `settle` finds nothing.
+fn is_run(claimed: &Claimed) -> bool {
+    claimed.message.entity.as_ref().is_some_and(|entity| entity.kind == runs::ENTITY)
 }
 
 impl Drop for Batch {

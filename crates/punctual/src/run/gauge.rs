@@ -3,6 +3,7 @@
 //! Lateness comes first: how long after its due time an item was begun.
 
 use crate::run::batch::Tally;
+use crate::store::plan::Planned;
 use crate::store::reap::Reaped;
 use metrics::{Histogram, counter, histogram};
 
@@ -42,4 +43,13 @@ pub(super) fn lease_lost() {
 /// Processed messages left the inbox.
 pub(super) fn inbox_forgotten(n: u64) {
     counter!("punctual_inbox_forgotten_total").increment(n);
+}
+
+/// Jobs were planned: how late each occurrence was, and what became of it.
+pub(super) fn planned(planned: &Planned) {
+    let lateness = histogram!("punctual_job_lateness_seconds");
+    planned.lateness.iter().for_each(|late| lateness.record(late.as_secs_f64()));
+    for (how, n) in [("started", planned.started), ("queued", planned.queued), ("skipped", planned.skipped)] {
+        counter!("punctual_job_runs_planned_total", "how" => how).increment(n as u64);
+    }
 }

@@ -27,6 +27,7 @@ pub struct Wake {
     elsewhere: Arc<Notify>,
     /// Whether one came since the last look at the tables.
     fresh: Arc<AtomicBool>,
+    jobs: Arc<Notify>,
 }
 
 impl Wake {
@@ -52,6 +53,23 @@ impl Wake {
     /// A look at the tables begins: it sees what earlier wake-ups told of.
     pub fn forget(&self) {
         self.fresh.store(false, Ordering::Relaxed);
+    }
+
+    /// A job has changed: tells the planner of this process at once and others soon.
+    pub fn jobs(&self) {
+        self.jobs.notify_one();
+        self.all();
+    }
+
+    /// Another process has written something, whatever it was.
+    fn from_elsewhere(&self) {
+        self.here();
+        self.jobs.notify_one();
+    }
+
+    /// Waits until a job may have changed.
+    pub async fn job_changed(&self) {
+        self.jobs.notified().await;
     }
 
     /// Waits for the next wake-up; one that came since the last wait counts.
@@ -101,7 +119,7 @@ impl Ticks for Hearer {
         if self.ear.is_none() {
             self.ear = Some(self.store.listen().await?);
             // Subscribed first, looked afterwards: this makes the loops look.
-            self.wake.here();
+            self.wake.from_elsewhere();
         }
         Ok(())
     }
@@ -112,7 +130,7 @@ impl Ticks for Hearer {
             tokio::time::sleep(CHANGE_POLL).await;
         }
         match ear.heard().await {
-            Ok(true) => self.wake.here(),
+            Ok(true) => self.wake.from_elsewhere(),
             Ok(false) => {}
             Err(error) => {
                 tracing::info!(target: "punctual", %error, "listening again after a lost connection");

@@ -200,6 +200,7 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
             .map(|(lane, key, m)| vec![m.0.into(), lane.0.into(), key.as_deref().into()])
             .collect();
         tx.each(WORK_ANEW, &work).await?;
+        super::runs::reopen(tx, &letters.iter().map(|letter| letter.2).collect::<Vec<_>>()).await?;
     } else {
         let done: Vec<(LaneId, &str, MessageId)> =
             letters.iter().filter_map(|(lane, key, m)| Some((*lane, key.as_deref()?, *m))).collect();

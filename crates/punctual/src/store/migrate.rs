@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 1,
         name: "start",
@@ -36,6 +36,12 @@ const MIGRATIONS: [Migration; 4] = [
         name: "timers",
         postgres: include_str!("../../migrations/postgres/0003_timers.sql"),
         sqlite: include_str!("../../migrations/sqlite/0003_timers.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "jobs",
+        postgres: include_str!("../../migrations/postgres/0004_jobs.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0004_jobs.sql"),
     },
     Migration {
         version: 5,

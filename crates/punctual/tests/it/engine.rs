@@ -28,6 +28,7 @@ macro_rules! live {
 
 mod guarding;
 mod handling;
+mod planning;
 mod sharing;
 mod stopping;
 mod turns;

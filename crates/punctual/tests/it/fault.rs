@@ -3,7 +3,6 @@
 use crate::bench::{Bench, LEASE, SEED, TENANT, abandon, fail, message, seconds, wish};
 use punctual::Delivery;
 use punctual::base::id::{FencingToken, Token};
-use punctual::store::Store;
 use punctual::store::clock::ClockMode;
 use punctual::store::inbox::{Begun, Mark};
 use punctual::store::keys::Role;
@@ -28,26 +27,6 @@ cases![
     an_error_beside_others_leaves_them_alone,
     a_panic_in_a_verb_leaves_nothing_open,
 ];
-
-/// Runs a verb again and again, with the first, the second, … statement failing, until it
-/// succeeds: every error is transient, and changes nothing.
-macro_rules! shake {
-    ($t:expr, $what:literal, |$store:ident| $verb:expr) => {{
-        let before = $t.dump().await;
-        let mut n = 1;
-        loop {
-            assert!(n < 100, "{} should succeed in the end", $what);
-            let $store: Store = $t.store().failing_at(n);
-            match $verb.await {
-                Ok(_) => break,
-                Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),
-            }
-            before.assert_equals(&$t.dump().await, &format!("{} whose statement {n} failed", $what));
-            n += 1;
-        }
-        assert!(n > 1, "{} should have a statement that can fail", $what);
-    }};
-}
 
 async fn an_error_in_an_enqueue_leaves_nothing(t: &Bench) {
     t.lane("orders").await;

@@ -27,12 +27,33 @@ macro_rules! cases {
     };
 }
 
+/// Runs a verb again and again, with the first, the second, … statement failing, until it
+/// succeeds: every error is transient, and changes nothing.
+macro_rules! shake {
+    ($t:expr, $what:literal, |$store:ident| $verb:expr) => {{
+        let before = $t.dump().await;
+        let mut n = 1;
+        loop {
+            assert!(n < 100, "{} should succeed in the end", $what);
+            let $store: punctual::store::Store = $t.store().failing_at(n);
+            match $verb.await {
+                Ok(_) => break,
+                Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),
+            }
+            before.assert_equals(&$t.dump().await, &format!("{} whose statement {n} failed", $what));
+            n += 1;
+        }
+        assert!(n > 1, "{} should have a statement that can fail", $what);
+    }};
+}
+
 mod answer;
 mod bad_input;
 mod bench;
 mod chaos;
 mod claim;
 mod clock;
+mod cron;
 mod dead_letter;
 mod dump;
 mod engine;
@@ -43,6 +64,7 @@ mod guard_model;
 mod inbox;
 mod inbox_crowd;
 mod interleave;
+mod job;
 mod key;
 mod kit;
 mod lease;
@@ -62,3 +84,4 @@ mod stale;
 mod tenant;
 mod timer;
 mod timer_firing;
+mod zone;

@@ -12,6 +12,7 @@ use axum::extract::State;
 use punctual::base::clock::monotonic;
 use punctual::base::{limits, random};
 use punctual::rules::attempt::Retry;
+use punctual::rules::job::check_output;
 use punctual::rules::share::Take;
 use punctual::store::claims::{Catch, Claimed, Wish};
 use punctual::store::queues::Lane;
@@ -193,7 +194,14 @@ struct Named {
 /// # Errors
 /// 404 for an unknown queue, 422 with every problem.
 pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
-    settle(&app, &who, &place, &input, |_| Word::Ack).await
+    settle(&app, &who, &place, &input, |item| match item.value("output").map(ToString::to_string) {
+        None => Word::Ack,
+        Some(output) => {
+            item.fine("output", check_output(&output));
+            Word::Done { output }
+        }
+    })
+    .await
 }
 
 /// `POST /api/queues/{topic}/abandon`

@@ -79,6 +79,17 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/dead-letters/replay", "Put dead letters back to work", (200, "Moved")).takes("Which"),
     op("POST /api/dead-letters/purge", "Delete dead letters for good", (200, "Moved")).takes("Which"),
 
+    op("GET /api/jobs", "All jobs, by name", (200, "Job[]")).query(LIST),
+    op("GET /api/jobs/{name}", "One job", (200, "Job")),
+    op("PUT /api/jobs/{name}", "Make a job, or change it into this", (200, "Job")).takes("NewJob"),
+    op("DELETE /api/jobs/{name}", "Delete a job with its runs that wait", (200, "DeletedJob")),
+    op("POST /api/jobs/{name}/enable", "Plan a job from now on", (200, "Job")),
+    op("POST /api/jobs/{name}/disable", "Plan a job no more", (200, "Job")),
+    op("POST /api/jobs/{name}/trigger", "Start a run now, beside the timetable", (202, "Triggered")),
+    op("GET /api/jobs/{name}/runs", "Runs of a job, the latest first", (200, "Run[]")).query(LIST),
+    op("GET /api/jobs/{name}/next", "When a job is due next, as a preview", (200, "Moments"))
+        .query(&["Count"]),
+
     op("POST /api/timers", "Schedule one timer, or a list of them", (201, "ScheduledTimers"))
         .takes("NewTimers").query(&["Spread"]),
     op("GET /api/timers", "Timers, by the time they are due", (200, "Timer[]"))
