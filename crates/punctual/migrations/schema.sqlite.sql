@@ -129,6 +129,7 @@ CREATE INDEX punctual_inbox_by_end on punctual_inbox (finished_at) where status 
 CREATE INDEX punctual_inbox_by_lease on punctual_inbox (lease_until) where status = 'processing';
 
 CREATE INDEX punctual_inbox_by_status on punctual_inbox (status, tenant_id, id);
+
 CREATE TABLE punctual_job (
     id         integer primary key autoincrement,
     tenant_id  integer not null references punctual_tenant,
