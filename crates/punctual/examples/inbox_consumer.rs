@@ -48,7 +48,7 @@ fn book(
     file: &str,
     payment: u32,
     complete: impl Fn(&Connection) -> Result<(), punctual::Error>,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut connection = Connection::open(file)?;
     connection.busy_timeout(Duration::from_secs(10))?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
