@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 cases![
     plt_24_ten_at_once_migrate_once,
+    plt_24_many_may_open_a_new_database_at_once,
     plt_24_migrating_again_changes_nothing,
     plt_24_a_newer_schema_is_refused,
     plt_24_other_texts_are_refused,
@@ -39,6 +40,21 @@ async fn plt_24_ten_at_once_migrate_once(t: &Bench) {
     answers.sort_unstable();
     assert_eq!(answers[0], (0, SCHEMA_VERSION));
     assert!(answers[1..].iter().all(|a| *a == (SCHEMA_VERSION, SCHEMA_VERSION)), "{answers:?}");
+}
+
+/// PLT-24: each on a thread of its own, as processes would be.
+async fn plt_24_many_may_open_a_new_database_at_once(t: &Bench) {
+    for _ in 0..10 {
+        let place = Place::empty(t.backend).await.unwrap();
+        let open = || {
+            let url = place.url().to_owned();
+            std::thread::spawn(move || Store::open(&url, 2).map(drop))
+        };
+        let all: Vec<_> = (0..8).map(|_| open()).collect();
+        for opened in all {
+            opened.join().unwrap().expect("each can open it");
+        }
+    }
 }
 
 /// PLT-24

@@ -184,8 +184,8 @@ fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let choice = Choice::read(&body, "a message in the inbox", &mut problems);
-    let mut which = InboxFilter::default();
-    which.ids = choice.ids.map(|ids| ids.into_iter().map(InboxId).collect());
+    let ids = choice.ids.map(|ids| ids.into_iter().map(InboxId).collect());
+    let mut which = InboxFilter { ids, ..InboxFilter::default() };
     if let Some(filter) = choice.filter {
         let mut read = Fields::new(filter, "filter", &mut problems);
         read.only(&["source"]);
