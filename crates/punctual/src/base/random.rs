@@ -36,13 +36,17 @@ pub fn seed() -> u64 {
     u64::from_le_bytes(bytes::<8>())
 }
 
+/// What fills bytes in the place of the operating system.
+#[cfg(feature = "testing")]
+pub type Source = fn(&mut [u8]);
+
 #[cfg(feature = "testing")]
 thread_local! {
-    static PRETENDED: std::cell::Cell<Option<fn(&mut [u8])>> = const { std::cell::Cell::new(None) };
+    static PRETENDED: std::cell::Cell<Option<Source>> = const { std::cell::Cell::new(None) };
 }
 
 /// From now on this thread draws from this source; `None` is the operating system's again.
 #[cfg(feature = "testing")]
-pub fn pretend(source: Option<fn(&mut [u8])>) {
+pub fn pretend(source: Option<Source>) {
     PRETENDED.set(source);
 }
