@@ -398,9 +398,11 @@ impl Ledger {
         tally.full += self.troubles.iter().filter(full).count();
     }
 
+    /// How long messages waited for handlers; workers by hand take their time.
     pub fn lateness(&self) -> Vec<i64> {
         let first = |m: &Message| m.steps.iter().find(|s| s.kind == Kind::Claimed).map(|s| s.at - m.due);
-        self.messages.values().filter_map(first).collect()
+        let by_hand = |m: &&Message| self.asked.get(&m.op).is_some_and(|a| a.what == Operation::Raw);
+        self.messages.values().filter(|m| !by_hand(m)).filter_map(first).collect()
     }
 }
 

@@ -82,6 +82,17 @@ impl Event {
     }
 }
 
+/// What an error says, with all that caused it.
+pub fn whole(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    said
+}
+
 /// One process's own history: a line is there as soon as it is written, whatever becomes of
 /// the process.
 pub struct Pen(File);

@@ -43,6 +43,11 @@ const FREEZE: Duration = Duration::from_millis(1_500);
 const OUTAGE: Duration = Duration::from_millis(500);
 /// Each answer over a slow link.
 const SLOW: Duration = Duration::from_millis(40);
+/// Points that are reached only when a lease has run out.
+const AFTER_A_LOSS: [Point; 3] = [Point::MarkedBeforeStart, Point::ReapingChosen, Point::ReapedBeforeCommit];
+/// How long a process is given to reach a point.
+const SPRUNG_SOON: Duration = Duration::from_millis(600);
+const SPRUNG_AFTER_A_LOSS: Duration = Duration::from_millis(2_000);
 
 impl Injection {
     pub fn name(self) -> String {
@@ -101,8 +106,18 @@ impl World {
             Injection::KillPublisher => self.kill(self.publisher()),
             Injection::Point(point) => {
                 let publishes = matches!(point, Point::EnqueuedBeforeCommit | Point::EnqueuedBeforeAnswer);
-                let victim = if publishes { self.publisher() } else { worker };
-                return self.arm(victim, point, 1 + dice(seed, 3) % 3);
+                if publishes {
+                    self.arm(self.publisher(), point, 1 + dice(seed, 3) % 3);
+                    return self.until_sprung(point, SPRUNG_SOON).await;
+                }
+                if AFTER_A_LOSS.contains(&point) {
+                    // Somebody must lose something first, and any of the others may find it.
+                    (0..self.workers()).filter(|n| *n != worker).for_each(|n| self.arm(n, point, 1));
+                    self.kill(worker);
+                    return self.until_sprung(point, SPRUNG_AFTER_A_LOSS).await;
+                }
+                self.arm(worker, point, 1 + dice(seed, 3) % 3);
+                return self.until_sprung(point, SPRUNG_SOON).await;
             }
             Injection::Freeze => {
                 self.signal(worker, "STOP");

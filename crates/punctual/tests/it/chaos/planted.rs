@@ -24,7 +24,7 @@ struct Script {
 }
 
 /// A bug must be found within so many rounds.
-const ROUNDS: u64 = 5;
+const ROUNDS: u64 = 8;
 
 impl Script {
     fn new(bug: Bug, broken: Promise, injections: Vec<Injection>) -> Self {
@@ -53,7 +53,7 @@ impl Script {
         for n in 0..rounds {
             let (only, injections) = (self.only, self.injections.clone());
             let seed = super::dice(seed, n);
-            let plan = Plan { n, seed, operations: 250, only, injections, pace_ms: 0 };
+            let plan = Plan { n, seed, operations: 300, only, injections, pace_ms: 20 };
             if let Some((point, milliseconds)) = self.pause {
                 world.pause_all_at(point, milliseconds);
             }

@@ -3,7 +3,7 @@
 //! What was asked before a crash is not asked again, except messages with an id, which are asked
 //! until they are acknowledged: that is what the id is for.
 
-use super::history::{Event, Reader};
+use super::history::{Event, Reader, whole};
 use super::operation::{Operation, PUBLISHERS};
 use super::worker::Hired;
 use crate::bench::TENANT;
@@ -94,7 +94,7 @@ impl Publisher {
             Ok(Some(message)) => Event::Answered { op, message },
             Ok(None) => Event::Refused { op, why: "rolled back".into() },
             Err(Error::Unknown(_)) => Event::Unsure { op },
-            Err(error) => Event::Refused { op, why: error.to_string() },
+            Err(error) => Event::Refused { op, why: whole(&error) },
         };
         let fine = matches!(event, Event::Answered { .. }) || what == Operation::RolledBack;
         self.hired.pen.note(&event);
@@ -140,21 +140,21 @@ impl Publisher {
             Some(client) => client,
             None => {
                 let connecting = tokio_postgres::connect(&self.hired.database, tokio_postgres::NoTls);
-                let (client, connection) = connecting.await.map_err(|e| Trouble::Before(e.to_string()))?;
+                let (client, connection) = connecting.await.map_err(|e| Trouble::Before(whole(&e)))?;
                 tokio::spawn(connection);
                 client
             }
         };
-        let transaction = client.transaction().await.map_err(|e| Trouble::Before(e.to_string()))?;
+        let transaction = client.transaction().await.map_err(|e| Trouble::Before(whole(&e)))?;
         let batch = Enqueue::new(TENANT, &[new(op, what)]).unwrap().quiet();
         let done = punctual::outbox::tokio_postgres::run(&transaction, &batch).await;
         // Without a commit there is nothing, whatever went wrong.
-        let done = done.map_err(|e| Trouble::Before(e.to_string()))?;
+        let done = done.map_err(|e| Trouble::Before(whole(&e)))?;
         let ended = if commit { transaction.commit().await } else { transaction.rollback().await };
         match ended {
             Ok(()) => {}
             Err(e) if commit => return Err(Trouble::Amid(e.to_string())),
-            Err(e) => return Err(Trouble::Before(e.to_string())),
+            Err(e) => return Err(Trouble::Before(whole(&e))),
         }
         self.host = Some(client);
         Ok(if commit { done[0].id().map(|id| id.0) } else { None })

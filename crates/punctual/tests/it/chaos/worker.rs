@@ -4,7 +4,7 @@
 //! know tokens and answers. Both write their history. What is said on its standard input is done
 //! at once; when that ends, so does the process.
 
-use super::history::{Event, Pen};
+use super::history::{Event, Pen, whole};
 use super::operation::Operation;
 use super::publisher;
 use crate::bench::TENANT;
@@ -124,7 +124,7 @@ async fn by_hand(hired: Arc<Hired>, store: Store) {
             Ok(true) => {}
             Ok(false) => tokio::time::sleep(AGAIN / 2).await,
             Err(why) => {
-                hired.pen.note(&Event::Trouble { why: why.to_string() });
+                hired.pen.note(&Event::Trouble { why: whole(&why) });
                 tokio::time::sleep(AGAIN).await;
             }
         }

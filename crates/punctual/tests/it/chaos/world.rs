@@ -267,6 +267,16 @@ impl World {
         }
     }
 
+    /// Waits until somebody has ended at a point, but not longer than `limit`.
+    pub async fn until_sprung(&mut self, point: Point, limit: Duration) {
+        let (begun, name) = (monotonic(), point.name());
+        let before = self.tally.injected.get(name).copied();
+        while self.tally.injected.get(name).copied() == before && begun.elapsed() < limit {
+            tokio::time::sleep(LOOK).await;
+            self.tend();
+        }
+    }
+
     /// Publishes, does what is planned, lets the world come to rest, and checks.
     pub async fn round(&mut self, plan: &Plan) -> Vec<Broken> {
         self.begin(plan);
