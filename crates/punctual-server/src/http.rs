@@ -31,10 +31,15 @@ use punctual::store::keys::Role;
 
 /// Every route but the pages.
 #[must_use]
-#[rustfmt::skip]
 pub fn table() -> Vec<Route> {
-    use Need::{Key, Nothing, Private};
-    use Role::{Admin, Author, Ops, Support, Viewer};
+    [of_work(), of_time(), of_the_house()].into_iter().flatten().collect()
+}
+
+/// Messages, queues and what they leave behind.
+#[rustfmt::skip]
+fn of_work() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Author, Support, Viewer};
     vec![
         route("POST /api/events",                                Key(Support), events::publish),
         route("GET /api/events/{id}",                            Key(Viewer),  events::show),
@@ -59,7 +64,15 @@ pub fn table() -> Vec<Route> {
         route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),
         route("POST /api/dead-letters/replay",                   Key(Support), dead_letters::replay),
         route("POST /api/dead-letters/purge",                    Key(Support), dead_letters::purge),
+    ]
+}
 
+/// Jobs, timers, leases and the inbox.
+#[rustfmt::skip]
+fn of_time() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Author, Support, Viewer};
+    vec![
         route("GET /api/jobs",                                   Key(Viewer),  jobs::list),
         route("GET /api/jobs/{name}",                            Key(Viewer),  jobs::show),
         route("PUT /api/jobs/{name}",                            Key(Author),  jobs::put),
@@ -90,7 +103,15 @@ pub fn table() -> Vec<Route> {
         route("POST /api/inbox/fail",                            Key(Support), inbox::fail),
         route("POST /api/inbox/dead",                            Key(Support), inbox::dead),
         route("POST /api/inbox/replay",                          Key(Support), inbox::replay),
+    ]
+}
 
+/// Tenants, keys, the clock, and what operators and programs look at.
+#[rustfmt::skip]
+fn of_the_house() -> Vec<Route> {
+    use Need::{Key, Nothing, Private};
+    use Role::{Admin, Ops, Viewer};
+    vec![
         route("POST /api/tenants",                               Key(Ops),     tenants::create),
         route("GET /api/tenants",                                Key(Ops),     tenants::list),
         route("POST /api/keys",                                  Key(Admin),   keys::create),

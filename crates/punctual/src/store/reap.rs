@@ -141,7 +141,8 @@ macro_rules! expired {
         concat!(
             "select token, owner, items, open, started, claimed_at, ",
             crate::store::runs::has_run!(),
-            " from punctual.claim c where finished_at is null and lease_until <= $1 order by lease_until limit $2"
+            " from punctual.claim c where finished_at is null and lease_until <= $1 \
+              order by lease_until limit $2"
         )
     };
 }

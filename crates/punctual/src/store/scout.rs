@@ -109,7 +109,8 @@ fn no_time() -> Error {
 /// What is told of each lane in a list called `s`.
 macro_rules! sighting {
     () => {
-        "select s.lane_id, (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at, \
+        "select s.lane_id, \
+            (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at, \
             l.tenant_id, l.topic, l.subscription, l.paused \
         from s left join punctual.lane l on l.id = s.lane_id order by s.lane_id"
     };
@@ -140,7 +141,8 @@ const SCOUT_AND_TIME: &str = concat!(
 const SCOUT_BETWEEN: &str = concat!(
     "select lane.*, t.now from (select punctual.now_us() as now) t left join ( \
     with recursive seen (lane_id, below) as ( \
-        select (select min(w.lane_id) from punctual.work w where w.lane_id > g.above and w.lane_id < g.below), \
+        select (select min(w.lane_id) from punctual.work w \
+                where w.lane_id > g.above and w.lane_id < g.below), \
             g.below from unnest($1::int[], $2::int[]) g (above, below) \
         union all \
         select (select min(w.lane_id) from punctual.work w \
