@@ -7,7 +7,7 @@ use punctual::run::lease::Attempt;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
 use punctual::{Engine, FencingToken, Tenant};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the lease protects: it refuses whoever comes with a token smaller than the greatest.
@@ -43,7 +43,10 @@ async fn instance(
     let work = async {
         for n in 1..=3 {
             let line = format!("{name} writes line {n}");
-            assert!(ledger.lock().unwrap().write(guard.token(), line), "the holder is heard");
+            assert!(
+                ledger.lock().unwrap_or_else(PoisonError::into_inner).write(guard.token(), line),
+                "the holder is heard"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -68,7 +71,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     tokens.sort_unstable();
     assert_eq!(tokens, [1, 2, 3].map(FencingToken), "one after the other");
-    let mut ledger = ledger.lock().unwrap();
+    let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
     for run in ledger.lines.chunks(3) {
         assert!(run.iter().all(|line| line[..1] == run[0][..1]), "nobody writes in between: {run:?}");
     }
