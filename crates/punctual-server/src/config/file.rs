@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
-                   migrate=false\nstop_limit=''\nretention=''\npool_size=2\nlog_format='json'\nroot_key='x'";
+                   migrate=false\nstop_limit=''\nretention=''\ninbox_retention=''\ninbox_stuck_after=''\n\
+                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

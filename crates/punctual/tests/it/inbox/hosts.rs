@@ -56,8 +56,8 @@ enum Crash {
 /// Writes an order and completes the message, in one transaction that is rolled back when
 /// the ticket is refused, as `?` would have it.
 async fn effect(host: Host, url: &str, ticket: &Ticket, crash: Crash) -> Result<()> {
-    let result = match host {
-        Host::Rusqlite | Host::AnySqlite => return effect_on_rusqlite(host, url, ticket, crash),
+    match host {
+        Host::Rusqlite | Host::AnySqlite => effect_on_rusqlite(host, url, ticket, crash),
         Host::SqlxSqlite => {
             let mut connection = sqlx_sqlite_connection(url).await;
             let mut tx = connection.begin_with("begin immediate").await.unwrap();
@@ -92,8 +92,7 @@ async fn effect(host: Host, url: &str, ticket: &Ticket, crash: Crash) -> Result<
             }
             result
         }
-    };
-    result
+    }
 }
 
 fn effect_on_rusqlite(host: Host, url: &str, ticket: &Ticket, crash: Crash) -> Result<()> {
