@@ -47,7 +47,7 @@ impl Wake {
     }
 
     /// Another process has written something, whatever it was.
-    fn from_elsewhere(&self) {
+    fn heard_elsewhere(&self) {
         self.here();
         self.jobs.notify_one();
     }
@@ -104,7 +104,7 @@ impl Ticks for Hearer {
         if self.ear.is_none() {
             self.ear = Some(self.store.listen().await?);
             // Subscribed first, looked afterwards: this makes the loops look.
-            self.wake.from_elsewhere();
+            self.wake.heard_elsewhere();
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Ticks for Hearer {
             tokio::time::sleep(CHANGE_POLL).await;
         }
         match ear.heard().await {
-            Ok(true) => self.wake.from_elsewhere(),
+            Ok(true) => self.wake.heard_elsewhere(),
             Ok(false) => {}
             Err(error) => {
                 tracing::info!(target: "punctual", %error, "listening again after a lost connection");

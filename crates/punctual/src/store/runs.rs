@@ -28,6 +28,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::job::Overlap;
 use crate::rules::message::NewMessage;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 /// The entity type of a run's message.
@@ -147,10 +148,10 @@ async fn send(tx: &mut Tx, runs: &[(&Job, RunId, Timestamp)]) -> Result<()> {
     let mut by_tenant: BTreeMap<Tenant, Vec<(RunId, &str, NewMessage)>> = BTreeMap::new();
     for (job, run, scheduled_at) in runs {
         let topic = job.topic.as_str();
-        if !lanes.contains_key(&(job.tenant, topic)) {
+        if let Entry::Vacant(unknown) = lanes.entry((job.tenant, topic)) {
             own_lane(tx, job.tenant, topic).await?;
             let count = lanes_of(tx, job.tenant, topic).await?.len();
-            lanes.insert((job.tenant, topic), i64::try_from(count).unwrap_or(i64::MAX));
+            unknown.insert(i64::try_from(count).unwrap_or(i64::MAX));
         }
         let message = message_of(job, *run, *scheduled_at);
         by_tenant.entry(job.tenant).or_default().push((*run, topic, message));
