@@ -62,7 +62,7 @@ impl Wake {
     }
 
     /// Another process has written something, whatever it was.
-    fn hear_elsewhere(&self) {
+    fn heard_elsewhere(&self) {
         self.here();
         self.jobs.notify_one();
     }
@@ -119,7 +119,7 @@ impl Ticks for Hearer {
         if self.ear.is_none() {
             self.ear = Some(self.store.listen().await?);
             // Subscribed first, looked afterwards: this makes the loops look.
-            self.wake.hear_elsewhere();
+            self.wake.heard_elsewhere();
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Ticks for Hearer {
             tokio::time::sleep(CHANGE_POLL).await;
         }
         match ear.heard().await {
-            Ok(true) => self.wake.hear_elsewhere(),
+            Ok(true) => self.wake.heard_elsewhere(),
             Ok(false) => {}
             Err(error) => {
                 tracing::info!(target: "punctual", %error, "listening again after a lost connection");
