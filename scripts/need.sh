@@ -2,18 +2,23 @@
 
 say() { if [ -t 2 ]; then printf '\033[1m%s\033[0m\n' "$*" >&2; else printf '%s\n' "$*" >&2; fi; }
 
-# need COMMAND 'DEBIAN-PACKAGES': installs the packages if the command is missing and we may.
-need() {
-  command -v "$1" >/dev/null && return
+# apt_install 'DEBIAN-PACKAGES': installs them if we may.
+apt_install() {
   local as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo -n)
   if command -v apt-get >/dev/null && "${as_root[@]}" true 2>/dev/null; then
-    say "Installing $2"
+    say "Installing $1"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c \
-      "apt-get update -qq && apt-get install -y -qq --no-install-recommends $2" >/dev/null || true
+      "apt-get update -qq && apt-get install -y -qq --no-install-recommends $1" >/dev/null || true
     hash -r
     postgres_path
   fi
+}
+
+# need COMMAND 'DEBIAN-PACKAGES': installs the packages if the command is missing and we may.
+need() {
+  command -v "$1" >/dev/null && return
+  apt_install "$2"
   command -v "$1" >/dev/null && return
   say "Missing: $1. Please install it (Debian and Ubuntu: sudo apt-get install $2) and run this again."
   exit 1

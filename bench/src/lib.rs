@@ -6,8 +6,8 @@
 //! another day or another machine says nothing.
 //!
 //! Measured: the queue (enqueue, drain, WAL, growth, repeated drains), latency, fairness, the cost of
-//! being idle. Not measured: networks (server and client share a machine), disks that flush slowly
-//! (whatever disk the temporary folder is on), handlers that do something.
+//! being idle; how late timers are. Not measured: networks (server and client share a machine), disks
+//! that flush slowly (whatever disk the temporary folder is on), handlers that do something.
 //!
 //! `cluster` starts a database server, `database` makes databases in it; a [`contender`] is what has
 //! turns in [`rounds`]; [`queue`] puts everything together into a [`report`].
@@ -32,3 +32,4 @@ pub mod raw_sqlite;
 pub mod report;
 pub mod rounds;
 pub mod series;
+pub mod timers;

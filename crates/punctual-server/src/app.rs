@@ -2,9 +2,8 @@
 //! `cli::serve`.
 
 use punctual::Engine;
-use punctual::base::clock::monotonic;
+use punctual::base::clock::{Moment, monotonic};
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::sync::watch;
 
 /// The server's state, cheap to clone.
@@ -64,7 +63,7 @@ impl Role {
 
 /// The moment at which a process began.
 #[derive(Clone, Copy, Debug)]
-pub struct Started(pub Instant);
+pub struct Started(pub Moment);
 
 impl Default for Started {
     fn default() -> Self {

@@ -11,13 +11,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use punctual::base::clock::monotonic;
+use punctual::base::clock::{Moment, monotonic};
 use punctual::rules::digest;
 use punctual::store::keys::{ApiKey, Role};
 use punctual::{ClockMode, Tenant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The header that names a tenant, for keys that may choose.
 pub const TENANT: &str = "punctual-tenant";
@@ -172,7 +172,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
 /// What was learnt a moment ago, by name.
 #[derive(Debug)]
-struct Memory<T>(Mutex<HashMap<String, (Instant, T)>>);
+struct Memory<T>(Mutex<HashMap<String, (Moment, T)>>);
 
 impl<T> Default for Memory<T> {
     fn default() -> Self {

@@ -15,12 +15,16 @@ mod dead_letters;
 mod demo;
 mod doctor;
 mod emit;
+mod inbox;
+mod jobs;
 mod keys;
+mod leases;
 mod logs;
 mod migrate;
 mod queues;
 mod status;
 mod tenants;
+mod timers;
 
 use clap::{Parser, Subcommand};
 use failure::{Failure, Outcome};
@@ -65,6 +69,18 @@ enum Command {
     /// Pause, resume and set queues
     #[command(subcommand)]
     Queues(queues::Queues),
+    /// Look at leases, hold one, or run a command under one
+    #[command(subcommand)]
+    Lease(leases::Leases),
+    /// Look at received messages; make dead ones welcome again
+    #[command(subcommand)]
+    Inbox(inbox::Inbox),
+    /// Schedule, list, cancel and move timers
+    #[command(subcommand)]
+    Timer(timers::Timers),
+    /// Put, look at, trigger and delete jobs; preview a cron pattern
+    #[command(subcommand)]
+    Job(jobs::Jobs),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -102,6 +118,10 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Emit(command) => command.run(&everywhere).await?,
         Command::DeadLetters(command) => command.run(&everywhere).await?,
         Command::Queues(command) => command.run(&everywhere).await?,
+        Command::Lease(command) => return command.run(&everywhere).await,
+        Command::Inbox(command) => command.run(&everywhere).await?,
+        Command::Timer(command) => command.run(&everywhere).await?,
+        Command::Job(command) => command.run(&everywhere).await?,
         Command::Keys(command) => command.run(&everywhere).await?,
         Command::Tenants(command) => command.run(&everywhere).await?,
         Command::Doctor => return doctor::run(&everywhere).await,

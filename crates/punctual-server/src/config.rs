@@ -15,6 +15,7 @@ use crate::cli::failure::{Failure, Outcome};
 use clap::ValueEnum;
 use punctual::ClockMode;
 use punctual::rules::duration;
+use punctual::run::inbox::InboxSettings;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,6 +56,15 @@ pub struct Flags {
     /// How long finished messages are kept [default: 30d]
     #[arg(long, env = "PUNCTUAL_RETENTION", value_name = "DURATION")]
     pub retention: Option<String>,
+    /// How long processed messages are remembered in the inbox [default: 30d]
+    #[arg(long, env = "PUNCTUAL_INBOX_RETENTION", value_name = "DURATION")]
+    pub inbox_retention: Option<String>,
+    /// How far past its lease a received message is stuck [default: 1h]
+    #[arg(long, env = "PUNCTUAL_INBOX_STUCK_AFTER", value_name = "DURATION")]
+    pub inbox_stuck_after: Option<String>,
+    /// How often the inbox is cleaned and looked through [default: 6h]
+    #[arg(long, env = "PUNCTUAL_INBOX_EVERY", value_name = "DURATION")]
+    pub inbox_every: Option<String>,
     /// Connections to PostgreSQL [default: 8]
     #[arg(long, env = "PUNCTUAL_POOL_SIZE", value_name = "N")]
     pub pool_size: Option<usize>,
@@ -103,6 +113,8 @@ pub struct Config {
     pub stop_limit: Duration,
     /// How long finished messages are kept; the engine's default if `None`.
     pub retention: Option<Duration>,
+    /// How the inbox is kept.
+    pub inbox: InboxSettings,
     /// Connections to PostgreSQL.
     pub pool_size: usize,
     /// How log lines are written.
@@ -124,6 +136,14 @@ impl Config {
         if !(2..=1_000).contains(&pool_size) {
             return Err(Failure::usage(format!("pool_size is {pool_size}, but must be between 2 and 1000")));
         }
+        let usual = InboxSettings::default();
+        let inbox = InboxSettings {
+            retention: length("inbox_retention", flags.inbox_retention.or(file.inbox_retention))?
+                .unwrap_or(usual.retention),
+            stuck_after: length("inbox_stuck_after", flags.inbox_stuck_after.or(file.inbox_stuck_after))?
+                .unwrap_or(usual.stuck_after),
+            every: length("inbox_every", flags.inbox_every.or(file.inbox_every))?.unwrap_or(usual.every),
+        };
         let clock = flags.clock.or(file.clock);
         Ok(Self {
             database: database.or(file.database).unwrap_or_else(|| DATABASE_DEFAULT.into()),
@@ -134,6 +154,7 @@ impl Config {
             migrate: flags.migrate.or(file.migrate).unwrap_or(true),
             stop_limit: length("stop_limit", stop_limit)?.unwrap_or(STOP_LIMIT_DEFAULT),
             retention: length("retention", retention)?,
+            inbox,
             pool_size,
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
             root_key: root_key::decide(file.root_key)?,

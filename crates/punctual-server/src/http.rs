@@ -18,7 +18,7 @@ pub mod pages;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
-use api::{dead_letters, events, keys, queues, tenants, work};
+use api::{dead_letters, events, inbox, jobs, keys, leases, queues, tenants, timers, work};
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -31,10 +31,15 @@ use punctual::store::keys::Role;
 
 /// Every route but the pages.
 #[must_use]
-#[rustfmt::skip]
 pub fn table() -> Vec<Route> {
-    use Need::{Key, Nothing, Private};
-    use Role::{Admin, Author, Ops, Support, Viewer};
+    [of_work(), of_time(), of_the_house()].into_iter().flatten().collect()
+}
+
+/// Messages, queues and what they leave behind.
+#[rustfmt::skip]
+fn of_work() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Author, Support, Viewer};
     vec![
         route("POST /api/events",                                Key(Support), events::publish),
         route("GET /api/events/{id}",                            Key(Viewer),  events::show),
@@ -59,7 +64,54 @@ pub fn table() -> Vec<Route> {
         route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),
         route("POST /api/dead-letters/replay",                   Key(Support), dead_letters::replay),
         route("POST /api/dead-letters/purge",                    Key(Support), dead_letters::purge),
+    ]
+}
 
+/// Jobs, timers, leases and the inbox.
+#[rustfmt::skip]
+fn of_time() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Author, Support, Viewer};
+    vec![
+        route("GET /api/jobs",                                   Key(Viewer),  jobs::list),
+        route("GET /api/jobs/{name}",                            Key(Viewer),  jobs::show),
+        route("PUT /api/jobs/{name}",                            Key(Author),  jobs::put),
+        route("DELETE /api/jobs/{name}",                         Key(Author),  jobs::delete),
+        route("POST /api/jobs/{name}/enable",                    Key(Author),  jobs::enable),
+        route("POST /api/jobs/{name}/disable",                   Key(Author),  jobs::disable),
+        route("POST /api/jobs/{name}/trigger",                   Key(Support), jobs::trigger),
+        route("GET /api/jobs/{name}/runs",                       Key(Viewer),  jobs::runs),
+        route("GET /api/jobs/{name}/next",                       Key(Viewer),  jobs::next),
+
+        route("POST /api/timers",                                Key(Support), timers::schedule),
+        route("GET /api/timers",                                 Key(Viewer),  timers::list),
+        route("GET /api/timers/{id}",                            Key(Viewer),  timers::show),
+        route("DELETE /api/timers/{id}",                         Key(Support), timers::cancel),
+        route("POST /api/timers/{id}/move",                      Key(Support), timers::put_off),
+        route("POST /api/timers/cancel",                         Key(Support), timers::cancel_all),
+        route("POST /api/timers/move",                           Key(Support), timers::put_off_all),
+
+        route("GET /api/leases",                                 Key(Viewer),  leases::list),
+        route("GET /api/leases/{name}",                          Key(Viewer),  leases::show),
+        route("POST /api/leases/{name}/acquire",                 Key(Support), leases::acquire),
+        route("POST /api/leases/{name}/renew",                   Key(Support), leases::renew),
+        route("POST /api/leases/{name}/release",                 Key(Support), leases::release),
+
+        route("GET /api/inbox",                                  Key(Viewer),  inbox::list),
+        route("POST /api/inbox/begin",                           Key(Support), inbox::begin),
+        route("POST /api/inbox/complete",                        Key(Support), inbox::complete),
+        route("POST /api/inbox/fail",                            Key(Support), inbox::fail),
+        route("POST /api/inbox/dead",                            Key(Support), inbox::dead),
+        route("POST /api/inbox/replay",                          Key(Support), inbox::replay),
+    ]
+}
+
+/// Tenants, keys, the clock, and what operators and programs look at.
+#[rustfmt::skip]
+fn of_the_house() -> Vec<Route> {
+    use Need::{Key, Nothing, Private};
+    use Role::{Admin, Ops, Viewer};
+    vec![
         route("POST /api/tenants",                               Key(Ops),     tenants::create),
         route("GET /api/tenants",                                Key(Ops),     tenants::list),
         route("POST /api/keys",                                  Key(Admin),   keys::create),

@@ -105,6 +105,51 @@ CREATE TABLE punctual_follower (
     primary key (lane_id, key, due_at, message_id)
 ) without rowid;
 
+CREATE TABLE punctual_inbox (
+    id           integer primary key autoincrement,
+    tenant_id    integer not null,
+    source       text    not null,
+    message_id   text    not null,
+    hash         text,
+    status       text    not null check (status in ('processing', 'processed', 'failed', 'dead')),
+    token        text    not null,
+    attempts     integer not null check (attempts >= 0),
+    max_attempts integer not null check (max_attempts > 0),
+    lease_until  integer not null,
+    first_seen   integer not null,
+    last_seen    integer not null,
+    finished_at  integer,
+    error        text,
+    unique (tenant_id, source, message_id),
+    check ((finished_at is null) = (status = 'processing'))
+);
+
+CREATE INDEX punctual_inbox_by_end on punctual_inbox (finished_at) where status = 'processed';
+
+CREATE INDEX punctual_inbox_by_lease on punctual_inbox (lease_until) where status = 'processing';
+
+CREATE INDEX punctual_inbox_by_status on punctual_inbox (status, tenant_id, id);
+
+CREATE TABLE punctual_job (
+    id         integer primary key autoincrement,
+    tenant_id  integer not null references punctual_tenant,
+    name       text   not null,
+    topic      text   not null,
+    cron       text   not null,
+    time_zone  text   not null,
+    payload    text   not null,
+    enabled    integer not null check (enabled in (0, 1)),
+    misfire    text   not null check (misfire in ('runOnce', 'runAll', 'skip')),
+    overlap    text   not null check (overlap in ('allow', 'skip', 'queue')),
+    next_due   integer,
+    version    integer not null default 1,
+    created_at integer not null,
+    updated_at integer not null,
+    unique (tenant_id, name)
+);
+
+CREATE INDEX punctual_job_by_due on punctual_job (next_due) where next_due is not null;
+
 CREATE TABLE punctual_lane (
     id           integer primary key autoincrement,
     tenant_id    integer    not null references punctual_tenant,
@@ -120,6 +165,18 @@ CREATE TABLE punctual_lane (
     unique (tenant_id, topic, subscription),
     check (id > 0)
 );
+
+CREATE TABLE punctual_lease (
+    tenant_id   integer not null,
+    name        text    not null,
+    owner       text    not null,
+    token       integer not null check (token > 0),
+    acquired_at integer not null,
+    renewed_at  integer not null,
+    lease_until integer not null,
+    released_at integer,
+    primary key (tenant_id, name)
+) without rowid;
 
 CREATE TABLE punctual_message (
     id             integer primary key autoincrement,
@@ -146,6 +203,12 @@ CREATE INDEX punctual_message_by_external_id on punctual_message (tenant_id, sou
 CREATE TRIGGER punctual_message_is_never_updated before update on punctual_message
 begin select raise(abort, 'rows of message are inserted and deleted, never updated'); end;
 
+CREATE INDEX punctual_message_timer on punctual_message (tenant_id, due_at, id, topic)
+    where due_at is not null;
+
+CREATE INDEX punctual_message_timer_by_correlation on punctual_message (tenant_id, correlation_id)
+    where due_at is not null and correlation_id is not null;
+
 CREATE TABLE punctual_migration (
     version integer primary key, name text not null, checksum text not null, applied_at integer not null
 );
@@ -156,6 +219,37 @@ CREATE TABLE punctual_route (
     lane_id   integer  not null references punctual_lane,
     primary key (tenant_id, topic, lane_id)
 );
+
+CREATE TABLE punctual_run (
+    id           integer primary key autoincrement,
+    tenant_id    integer not null,
+    job_id       integer not null,
+    planned      integer not null check (planned in (0, 1)),
+    scheduled_at integer not null,
+    status       text   not null check (status in ('pending', 'queued', 'succeeded', 'failed', 'skipped')),
+    message_id   integer,
+    open         integer not null default 0 check (open >= 0),
+    started_at   integer,
+    ended_at     integer,
+    attempts     integer not null default 0,
+    claimed_by   text,
+    output       text,
+    last_error   text
+);
+
+CREATE INDEX punctual_run_by_end on punctual_run (ended_at) where ended_at is not null;
+
+CREATE INDEX punctual_run_by_job on punctual_run (job_id, id);
+
+CREATE UNIQUE INDEX punctual_run_by_occurrence on punctual_run (job_id, scheduled_at) where planned = 1;
+
+CREATE INDEX punctual_run_failed on punctual_run (message_id) where status = 'failed';
+
+CREATE INDEX punctual_run_going on punctual_run (job_id) where open > 0;
+
+CREATE INDEX punctual_run_open on punctual_run (message_id) where open > 0;
+
+CREATE INDEX punctual_run_queued on punctual_run (job_id, id) where status = 'queued';
 
 CREATE TABLE punctual_sequence (
     lane_id integer    not null,
@@ -172,6 +266,19 @@ CREATE TABLE punctual_tenant (
     default_locale text   not null default 'en',
     created_at     integer not null
 );
+
+CREATE TABLE punctual_timer_change (
+    id         integer primary key autoincrement,
+    tenant_id  integer not null,
+    message_id integer not null,
+    at         integer not null,
+    due_at     integer not null,
+    cancelled  integer not null check (cancelled in (0, 1))
+);
+
+CREATE INDEX punctual_timer_change_by_due on punctual_timer_change (tenant_id, due_at, message_id);
+
+CREATE INDEX punctual_timer_change_by_message on punctual_timer_change (tenant_id, message_id, id);
 
 CREATE TABLE punctual_work (
     message_id integer   not null,

@@ -6,10 +6,13 @@
 
 mod build;
 mod health;
+mod jobs;
+mod timers;
 mod travel;
 
 pub use build::Builder;
 pub use health::Health;
+pub use timers::{Changed, Move};
 pub use travel::Stepped;
 
 use crate::base::error::{Error, Result};
@@ -18,6 +21,9 @@ use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::dispatch::{Dispatcher, Rest, Shop};
+use crate::run::inbox::{InboxKeeper, InboxSettings};
+use crate::run::lease::Candidate;
+use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
@@ -63,6 +69,7 @@ struct Inner {
     shop: Arc<Shop>,
     clock: ClockMode,
     retention: Duration,
+    inbox: InboxSettings,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
     /// Topics known to have a lane; only ever saves a question.
@@ -110,12 +117,17 @@ impl Engine {
         self.route(tenant, &messages).await?;
         let enqueued = self.store().enqueue_checked(tenant, messages).await?;
         crate::run::gauge::enqueued(enqueued.len());
-        self.inner.shop.wake.all();
+        self.tell().await;
+        Ok(enqueued)
+    }
+
+    /// Wakes everybody who may have something to do now.
+    async fn tell(&self) {
+        self.wake();
         if self.is_silent() {
             // A lost word delays the work and loses none.
             self.store().notify().await.ok();
         }
-        Ok(enqueued)
     }
 
     /// Whether no loop is there to tell other processes of new work.
@@ -152,10 +164,14 @@ impl Engine {
     /// As [`Engine::enqueue`].
     pub async fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> Result<MessageId> {
         let enqueued = self.enqueue(tenant, vec![message]).await?;
-        let id = enqueued.first().and_then(Enqueued::id);
-        id.ok_or_else(|| {
-            Error::Conflict("this id was admitted before, and its message is gone by now".into())
-        })
+        enqueued.first().and_then(Enqueued::id).ok_or_else(gone)
+    }
+
+    /// A candidate for the lease of this name: one holder at a time, across processes. Needs
+    /// no loops.
+    #[must_use]
+    pub fn lease(&self, tenant: Tenant, name: impl Into<String>) -> Candidate {
+        Candidate::new(self.store().clone(), tenant, name, self.inner.shop.owner.as_str())
     }
 
     /// Tells the engine that work was written by other means, such as a transaction of the
@@ -188,8 +204,10 @@ impl Engine {
         }
         let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
         let stop = loops.begin(&store, &wake);
+        loops.run("plan", Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max), &stop);
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
-        loops.run("prune", Pruner::new(store, self.inner.retention), &stop);
+        loops.run("prune", Pruner::new(store.clone(), self.inner.retention), &stop);
+        loops.run("inbox", InboxKeeper::new(store, self.inner.inbox), &stop);
         if !self.inner.shop.stations.is_empty() {
             loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop, false), &stop);
             loops.run("help", DispatchLoop::new(&self.inner.shop, &stop, true), &stop);
@@ -274,6 +292,10 @@ impl Ticks for DispatchLoop {
             self.dispatcher.wait(self.rest).await;
         }
     }
+}
+
+fn gone() -> Error {
+    Error::Conflict("this id was admitted before, and its message is gone by now".into())
 }
 
 /// Runs batches to their end, side by side; answers what became of them.

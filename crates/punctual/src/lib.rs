@@ -2,10 +2,11 @@
 //! provably.
 //!
 //! Start with [`Engine`]. To enqueue inside a transaction of your own, see [`outbox`]. The
-//! raw work-queue verbs are those of [`store::Store`].
+//! raw work-queue verbs are those of [`store::Store`]. One holder at a time: [`run::lease`]. A received
+//! message processed once: [`inbox`].
 //!
 //! Rooms, top to bottom, each using only what stands above it: [`base`], [`rules`] (which
-//! decide), [`store`] (which remembers), [`outbox`], [`run`] (which repeats), [`engine`].
+//! decide), [`store`] (which remembers), [`outbox`], [`inbox`], [`run`] (which repeats), [`engine`].
 
 pub mod base;
 pub mod rules;
@@ -13,6 +14,7 @@ pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub mod inbox;
 pub mod outbox;
 
 pub mod engine;
@@ -20,11 +22,15 @@ pub mod run;
 
 pub use base::clock::Timestamp;
 pub use base::error::{Error, Problem, Problems, Result};
-pub use base::id::{DeadLetterId, KeyId, LaneId, MessageId, Token};
+pub use base::id::{DeadLetterId, FencingToken, InboxId, JobId, KeyId, LaneId, MessageId, RunId, Token};
 pub use base::tenant::Tenant;
 pub use engine::Engine;
+pub use rules::inbox::Delivery;
+pub use rules::job::{Misfire, NewJob, Overlap};
 pub use rules::message::{Entity, Message, NewMessage};
+pub use rules::timer::{NewTimer, Scheduled, When};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
+pub use run::lease::LeaseGuard;
 pub use store::Store;
 pub use store::clock::ClockMode;
 pub use store::messages::Enqueued;

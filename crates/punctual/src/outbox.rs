@@ -17,6 +17,8 @@
 mod outcome;
 #[cfg(feature = "sqlite")]
 pub mod rusqlite;
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+mod sqlx;
 #[cfg(feature = "sqlx-postgres")]
 pub mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]

@@ -6,9 +6,16 @@
 pub mod attempt;
 pub mod backoff;
 pub mod claim;
+pub mod cron;
 pub mod digest;
 pub mod duration;
+pub mod inbox;
+pub mod job;
+pub mod lease;
 pub mod message;
 pub mod pace;
 pub mod queue;
 pub mod share;
+pub mod timer;
+pub mod timetable;
+pub mod zone;

@@ -3,17 +3,23 @@
 //! | loop | file | does |
 //! |---|---|---|
 //! | dispatch | [`dispatch`] | looks, claims, hands batches to [`batch`] |
+//! | plan | [`plan`] | makes runs of jobs that are due |
 //! | reap | [`reap`] | brings back what crashed |
 //! | prune | [`prune`] | lets history go |
+//! | inbox | [`inbox`] | forgets what was processed long ago, says what is stuck |
 //! | listen | [`wake`] | hears wake-ups of other processes |
 //!
 //! A loop knows verbs of the store, never SQL. Wake-ups make it fast; its own polling only
 //! makes it safe. A tick that fails pauses its loop, says so in health, and goes on.
+//! A [`lease`] guard has a task of its own, whether loops run or not.
 
 pub mod batch;
 pub mod dispatch;
 pub(crate) mod gauge;
 pub mod handler;
+pub mod inbox;
+pub mod lease;
+pub mod plan;
 pub mod prune;
 pub mod pulse;
 pub mod reap;

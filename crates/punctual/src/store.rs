@@ -12,9 +12,14 @@ mod company;
 pub mod dead_letters;
 pub mod dialect;
 pub mod fault;
+pub mod inbox;
+pub mod jobs;
+pub mod journal;
 pub mod keys;
+pub mod leases;
 pub mod messages;
 pub mod migrate;
+pub mod plan;
 pub mod planted;
 pub mod points;
 #[cfg(feature = "postgres")]
@@ -23,12 +28,14 @@ pub mod prune;
 pub mod queues;
 pub mod reap;
 pub mod routes;
+pub mod runs;
 pub mod scout;
 pub mod sequences;
 pub mod settle;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod tenants;
+pub mod timers;
 pub mod tx;
 pub mod value;
 pub mod wake;
@@ -43,7 +50,9 @@ use tx::{Call, Steps, Tx};
 pub struct Store {
     backend: Backend,
     fault: fault::Fault,
+    cut: fault::Cut,
     company: Arc<company::Company>,
+    keyed_lanes: Arc<claims::KeyedLanes>,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +61,8 @@ enum Backend {
     Sqlite(sqlite::Sqlite),
     #[cfg(feature = "postgres")]
     Postgres(postgres::Postgres),
+    #[cfg(all(feature = "testing", feature = "sqlite"))]
+    Simulated(sqlite::simulated::Simulated),
 }
 
 impl Store {
@@ -70,7 +81,17 @@ impl Store {
             }
             _ => return Err(unknown_url(url)),
         };
-        Ok(Self { backend, fault: fault::Fault::default(), company: Arc::default() })
+        Ok(Self::on(backend))
+    }
+
+    fn on(backend: Backend) -> Self {
+        let (fault, cut) = Default::default();
+        Self { backend, fault, cut, company: Arc::default(), keyed_lanes: Arc::default() }
+    }
+
+    #[cfg(all(feature = "testing", feature = "sqlite"))]
+    pub(crate) fn simulated(user: sqlite::simulated::Simulated) -> Self {
+        Self::on(Backend::Simulated(user))
     }
 
     /// The same database, with nobody else waiting at its door.
@@ -86,55 +107,101 @@ impl Store {
             Backend::Sqlite(_) => Dialect::Sqlite,
             #[cfg(feature = "postgres")]
             Backend::Postgres(_) => Dialect::Postgres,
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// A verb on its way into a transaction.
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn call<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Call<R, T> {
+        Call {
+            request,
+            run,
+            fault: self.fault,
+            #[cfg(feature = "testing")]
+            verb: std::panic::Location::caller(),
         }
     }
 
     /// Runs a verb in one writing transaction.
-    async fn write<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Result<T>
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn write<R, T>(
+        &self,
+        request: R,
+        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    ) -> impl Future<Output = Result<T>> + Send
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run, fault: self.fault };
-        match &self.backend {
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(db) => db.write(call).await,
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.write(call).await,
+        let call = self.call(request, run);
+        async move {
+            self.cut.there().await?;
+            let answer = match &self.backend {
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(db) => db.write(call).await,
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => db.write(call).await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => db.run(call).await,
+            };
+            self.cut.back().await;
+            answer
         }
     }
 
     /// Runs a verb that, on Postgres, is one statement.
-    async fn write_alone<R, T>(
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn write_alone<R, T>(
         &self,
         request: R,
         run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    ) -> Result<T>
+    ) -> impl Future<Output = Result<T>> + Send
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run, fault: self.fault };
-        match &self.backend {
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(db) => db.write(call).await,
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.write_alone(call).await,
+        let call = self.call(request, run);
+        async move {
+            self.cut.there().await?;
+            let answer = match &self.backend {
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(db) => db.write(call).await,
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => db.write_alone(call).await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => db.run(call).await,
+            };
+            self.cut.back().await;
+            answer
         }
     }
 
     /// Runs a verb that only reads.
-    async fn read<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Result<T>
+    #[cfg_attr(feature = "testing", track_caller)]
+    fn read<R, T>(
+        &self,
+        request: R,
+        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    ) -> impl Future<Output = Result<T>> + Send
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = Call { request, run, fault: self.fault };
-        match &self.backend {
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(db) => db.read(call).await,
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.read(call).await,
+        let call = self.call(request, run);
+        async move {
+            self.cut.there().await?;
+            let answer = match &self.backend {
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(db) => db.read(call).await,
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => db.read(call).await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => db.run(call).await,
+            };
+            self.cut.back().await;
+            answer
         }
     }
 }

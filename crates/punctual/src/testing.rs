@@ -1,10 +1,27 @@
-//! For tests: a ready store in a temporary place, on a clock that the test moves.
+//! The test kit: for those who build on Punctual, and for our own tests.
 //!
-//! Behind the feature `testing`. Nothing here is for production: the clock stands still, and
-//! the PostgreSQL server neither flushes to disk nor asks for a password.
+//! Behind the feature `testing`. Start with a [`Stage`]: an engine on a temporary database
+//! (a SQLite file, or a PostgreSQL server of its own) on a clock that the test moves. A
+//! [`Recorder`] is a handler that keeps what it was given and fails when told to. Sentences
+//! about what was enqueued begin with [`Stage::assert_enqueued`]. For less than an engine
+//! there is [`TemporaryStore`].
+//!
+//! Nothing here is for production: the clock stands still, and the PostgreSQL server neither
+//! flushes to disk nor asks for a password.
 
 #[cfg(feature = "postgres")]
 pub mod cluster;
+mod expect;
 pub mod place;
+mod recorder;
+mod stage;
 
+pub use expect::Expected;
 pub use place::{Backend, TemporaryStore};
+pub use recorder::Recorder;
+pub use stage::{Stage, StageBuilder};
+
+/// The guide's example is a test.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../docs/guide/testing.md")]
+struct Guide;

@@ -1,14 +1,15 @@
-//! SQL stands only in the store and the outbox adapters.
+//! SQL stands only in the store and in what works inside a host's transaction: outbox and inbox.
 
 use super::Finding;
 use crate::repo::{Repo, in_folder};
 
 /// Where SQL is at home.
-const HOMES: [&str; 5] = [
+const HOMES: [&str; 6] = [
     "crates/punctual/src/store.rs",
     "crates/punctual/src/store/",
     "crates/punctual/src/outbox.rs",
     "crates/punctual/src/outbox/",
+    "crates/punctual/src/inbox.rs",
     "bench/",
 ];
 

@@ -5,6 +5,7 @@ use super::{Everywhere, print_line};
 use punctual::rules::duration;
 use punctual_bench::punctual::Punctual;
 use punctual_bench::queue::{Databases, QueueOptions, queue};
+use punctual_bench::timers::{TimerOptions, timers};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub(super) enum Bench {
     /// The queue, beside hand-written SQL and its peers, on databases made for the run
     Queue(Box<Queue>),
+    /// Timers: how late they are, alone and all at once, and what cancelling many costs
+    Timers(Timers),
 }
 
 /// Which databases are measured.
@@ -55,12 +58,44 @@ pub(super) struct Queue {
     backlog: usize,
 }
 
+/// How many timers.
+#[derive(Debug, clap::Args)]
+pub(super) struct Timers {
+    /// Which databases
+    #[arg(long, default_value = "both")]
+    database_kind: Kind,
+    /// Single timers on an idle system; 0 leaves them out
+    #[arg(long, default_value_t = 300, value_name = "N")]
+    single: usize,
+    /// Timers due at one moment; 0 leaves them out
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    burst: usize,
+    /// Timers that wait while some are cancelled; 0 leaves it out
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    waiting: usize,
+    /// How many of them are cancelled
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    cancelled: usize,
+}
+
+impl From<Kind> for Databases {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Postgres => Self::Postgres,
+            Kind::Sqlite => Self::Sqlite,
+            Kind::Both => Self::Both,
+        }
+    }
+}
+
 impl Bench {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let Self::Queue(wanted) = self;
-        let options = wanted.options()?;
         let trouble = |e: String| Failure::failed(format!("the measurement broke off: {e}"));
-        let report = queue(Some(Arc::new(Punctual)), options).await.map_err(|e| trouble(format!("{e:#}")))?;
+        let report = match self {
+            Self::Queue(wanted) => queue(Some(Arc::new(Punctual)), wanted.options()?).await,
+            Self::Timers(wanted) => timers(wanted.options()?).await,
+        };
+        let report = report.map_err(|e| trouble(format!("{e:#}")))?;
         if everywhere.json {
             print_line(&report.json().map_err(|e| trouble(e.to_string()))?);
         } else {
@@ -82,11 +117,7 @@ impl Queue {
         let latency =
             duration::parse(&self.latency).map_err(|e| Failure::usage(format!("--latency: {e}")))?;
         Ok(QueueOptions {
-            databases: match self.database_kind {
-                Kind::Postgres => Databases::Postgres,
-                Kind::Sqlite => Databases::Sqlite,
-                Kind::Both => Databases::Both,
-            },
+            databases: self.database_kind.into(),
             messages: self.messages,
             rounds: self.rounds,
             connections: self.connections,
@@ -97,6 +128,22 @@ impl Queue {
             backlog: self.backlog,
             punctual: std::env::current_exe().ok(),
             ..QueueOptions::default()
+        })
+    }
+}
+
+impl Timers {
+    fn options(&self) -> Outcome<TimerOptions> {
+        if self.cancelled > self.waiting {
+            return Err(Failure::usage("--cancelled must not be more than --waiting"));
+        }
+        Ok(TimerOptions {
+            databases: self.database_kind.into(),
+            single: self.single,
+            burst: self.burst,
+            waiting: self.waiting,
+            cancelled: self.cancelled,
+            folder: None,
         })
     }
 }

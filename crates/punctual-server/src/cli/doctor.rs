@@ -2,8 +2,10 @@
 
 use super::failure::{Kind, Outcome};
 use super::{Everywhere, print_json, print_line, words};
+use punctual::base::limits;
 use punctual::store::census::Census;
 use punctual::store::dialect::Dialect;
+use punctual::store::inbox::InboxCounts;
 use punctual::store::migrate::SCHEMA_VERSION;
 use punctual::{Error, Store};
 use serde_json::json;
@@ -116,6 +118,8 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
     add(Mark::Ok, "schema", version);
     let census = store.census().await?;
     findings.extend(judge(&census));
+    let (mark, said) = inbox(store.inbox_counts(limits::INBOX_STUCK_AFTER).await?);
+    findings.push(Finding { mark, what: "inbox", said });
     let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
     Ok(bad.then_some(Kind::Failed))
 }
@@ -175,6 +179,18 @@ fn dead_letters(census: &Census) -> Verdict {
     }
 }
 
+fn inbox(counts: InboxCounts) -> Verdict {
+    if counts.stuck > 0 {
+        let what = words::many(counts.stuck, "received message");
+        let said = format!("{what} long past its lease: has the sender given up? See `punctual inbox list`");
+        return (Mark::Warn, said);
+    }
+    match counts.dead {
+        0 => (Mark::Ok, format!("{} in progress", words::many(counts.processing, "received message"))),
+        n => (Mark::Warn, format!("{n} dead; see `punctual inbox list --status dead`, then replay them")),
+    }
+}
+
 fn due_work(census: &Census) -> Verdict {
     match census.oldest_due {
         Some(due) if census.now.since(due) > LATE_AFTER => {
@@ -217,6 +233,7 @@ mod tests {
             stuck_claims: 0,
             dead_letters: 0,
             oldest_due: None,
+            next_job: None,
         }
     }
 

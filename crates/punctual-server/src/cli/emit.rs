@@ -91,7 +91,7 @@ impl Emit {
     }
 }
 
-fn read_payload(text: &str) -> Outcome<String> {
+pub(super) fn read_payload(text: &str) -> Outcome<String> {
     let cannot =
         |place: &str, e: std::io::Error| Failure::usage(format!("--payload: {place} cannot be read: {e}"));
     if text == "-" {

@@ -165,7 +165,8 @@ fn builder(config: &Config) -> Builder {
     let mut builder = Engine::builder(&config.database)
         .pool_size(config.pool_size)
         .clock(config.clock)
-        .leave_manual_clock(config.leave_manual_clock);
+        .leave_manual_clock(config.leave_manual_clock)
+        .inbox(config.inbox);
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 11] = [
+pub const KEYS: [&str; 14] = [
     "database",
     "listen",
     "role",
@@ -17,6 +17,9 @@ pub const KEYS: [&str; 11] = [
     "migrate",
     "stop_limit",
     "retention",
+    "inbox_retention",
+    "inbox_stuck_after",
+    "inbox_every",
     "pool_size",
     "log_format",
     "root_key",
@@ -45,6 +48,12 @@ pub struct File {
     pub stop_limit: Option<String>,
     /// How long finished messages are kept.
     pub retention: Option<String>,
+    /// How long processed messages are remembered in the inbox.
+    pub inbox_retention: Option<String>,
+    /// How far past its lease a received message is stuck.
+    pub inbox_stuck_after: Option<String>,
+    /// How often the inbox is cleaned and looked through.
+    pub inbox_every: Option<String>,
     /// Connections to PostgreSQL.
     pub pool_size: Option<usize>,
     /// How log lines are written.
@@ -140,7 +149,8 @@ mod tests {
     #[test]
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
-                   migrate=false\nstop_limit=''\nretention=''\npool_size=2\nlog_format='json'\nroot_key='x'";
+                   migrate=false\nstop_limit=''\nretention=''\ninbox_retention=''\ninbox_stuck_after=''\n\
+                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

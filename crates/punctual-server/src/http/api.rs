@@ -1,10 +1,15 @@
 //! The API: one file per noun. A handler parses, calls one verb of the engine, renders.
 
+mod choice;
 pub mod dead_letters;
 pub mod events;
+pub mod inbox;
+pub mod jobs;
 pub mod keys;
+pub mod leases;
 pub mod queues;
 pub mod tenants;
+pub mod timers;
 pub mod work;
 
 use super::error::{Answer, Failure};

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use punctual::engine::Health;
 use punctual::run::pulse::Beat;
 use punctual::store::census::Census;
+use punctual::store::inbox::InboxCounts;
 use punctual::{ClockMode, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ pub struct Details {
     ready: bool,
     complaints: Vec<String>,
     database: Database,
+    inbox: Inbox,
     loops: Vec<Loop>,
 }
 
@@ -40,6 +42,14 @@ struct Database {
     stuck_claims: Option<i64>,
     dead_letters: Option<i64>,
     oldest_due: Option<Timestamp>,
+}
+
+/// What the inbox says.
+#[derive(Debug, Serialize)]
+struct Inbox {
+    processing: i64,
+    stuck: i64,
+    dead: i64,
 }
 
 /// One loop of this process.
@@ -70,6 +80,7 @@ pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
         ready,
         complaints,
         database: database(&app, &health),
+        inbox: inbox(health.inbox),
         loops: health.loops.into_iter().map(show_loop).collect(),
     };
     (code(live && ready), Json(details))
@@ -109,6 +120,10 @@ fn database(app: &App, health: &Health) -> Database {
         dead_letters: census.map(|c| c.dead_letters),
         oldest_due: census.and_then(|c| c.oldest_due),
     }
+}
+
+const fn inbox(counts: InboxCounts) -> Inbox {
+    Inbox { processing: counts.processing, stuck: counts.stuck, dead: counts.dead }
 }
 
 fn show_loop(beat: Beat) -> Loop {

@@ -137,6 +137,13 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.problems.push(path, message);
     }
 
+    /// Notes what a check of a field found.
+    pub fn fine(&mut self, name: &str, checked: punctual::Result<()>) {
+        if let Err(punctual::Error::Invalid(found)) = checked {
+            found.0.into_iter().for_each(|problem| self.wrong(name, problem.message));
+        }
+    }
+
     /// The value of a field, if it is there.
     pub fn value(&self, name: &str) -> Option<&'a Value> {
         self.map.get(name).filter(|v| !v.is_null())

@@ -6,7 +6,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use punctual::engine::Health;
 use punctual::store::census::Census;
+use punctual::store::inbox::InboxCounts;
 use punctual::store::queues::QueueState;
+use punctual::store::runs::RunCensus;
 use std::fmt::Write;
 
 /// Tenants whose queues are shown, the oldest ones: a scrape must stay short.
@@ -22,6 +24,9 @@ pub async fn render(State(app): State<App>) -> impl IntoResponse {
     gauges.of_health(&health, app.engine.is_live());
     if health.database.is_ok() {
         gauges.of_queues(&queues(&app).await);
+        if let Ok(runs) = app.engine.store().run_census().await {
+            gauges.of_runs(&runs);
+        }
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out)
 }
@@ -63,6 +68,7 @@ impl Gauges<'_> {
         self.one("punctual_ready", "Whether the database answers and its schema is whole.", ready);
         if let Ok(census) = &health.database {
             self.of_census(census);
+            self.of_inbox(health.inbox);
         }
         let name = "punctual_loop_seconds_since_success";
         self.head(name, "Seconds since a loop last did its work.");
@@ -85,7 +91,29 @@ impl Gauges<'_> {
         self.one("punctual_stuck_claims", "Claims long past their lease.", c.stuck_claims);
         self.one("punctual_dead_letters", "Dead letters of all tenants.", c.dead_letters);
         self.one("punctual_lag_seconds", "How late the oldest due item is.", lag);
+        let late = c.next_job.map_or(0.0, |due| c.now.since(due).as_secs_f64());
+        self.one("punctual_job_lag_seconds", "How late the first due job is that nobody planned.", late);
         self.one("punctual_host_skew_seconds", "How far this host is ahead of the database.", skew);
+    }
+
+    fn of_inbox(&mut self, inbox: InboxCounts) {
+        self.one("punctual_inbox_processing", "Received messages in progress.", inbox.processing);
+        self.one("punctual_inbox_stuck", "Received messages long past their lease.", inbox.stuck);
+        self.one("punctual_inbox_dead", "Received messages that are dead.", inbox.dead);
+    }
+
+    fn of_runs(&mut self, runs: &RunCensus) {
+        let name = "punctual_job_runs";
+        self.head(name, "Runs of jobs by status; those that ended, within the last hour.");
+        for (status, count) in [
+            ("open", runs.open),
+            ("queued", runs.queued),
+            ("succeeded", runs.succeeded),
+            ("failed", runs.failed),
+            ("skipped", runs.skipped),
+        ] {
+            self.row(name, &[("status", status)], count);
+        }
     }
 
     fn of_queues(&mut self, queues: &[(String, QueueState)]) {

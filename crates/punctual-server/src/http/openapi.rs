@@ -52,7 +52,7 @@ pub fn document(routes: &[Route]) -> Value {
 
 fn describe(route: &Route, operation: &Operation) -> Value {
     let (method, path) = route.method_and_path();
-    let mut parameters: Vec<Value> = path_names(path).map(path_parameter).collect();
+    let mut parameters: Vec<Value> = path_names(path).map(|name| path_parameter(path, name)).collect();
     parameters.extend(operation.query.iter().map(|name| reference("parameters", name)));
     if let Need::Key(_) = route.need {
         parameters.push(reference("parameters", "Tenant"));
@@ -146,10 +146,11 @@ fn path_names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-fn path_parameter(name: &str) -> Value {
+fn path_parameter(path: &str, name: &str) -> Value {
     let schema = match name {
         "topic" => reference("schemas", "Topic"),
-        "subscription" => reference("schemas", "Name"),
+        "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
+        "subscription" | "name" => reference("schemas", "Name"),
         _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})

@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
 mod commands;
+mod guards;
 mod process;
 mod serving;
+mod timers;

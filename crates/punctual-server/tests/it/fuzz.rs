@@ -41,7 +41,13 @@ impl Dice {
     }
 }
 
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 50] = [
+    "seconds",
+    "fencingToken",
+    "messageId",
+    "hash",
+    "status",
+    "every",
     "topic",
     "kind",
     "payload",
@@ -79,8 +85,15 @@ const FIELDS: [&str; 37] = [
     "slug",
     "name",
     "role",
+    "delay",
+    "spread",
+    "dueFrom",
+    "cron",
+    "timeZone",
+    "misfire",
+    "overlap",
 ];
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 18] = [
     "",
     "orders",
     "a/b",
@@ -96,6 +109,8 @@ const WORDS: [&str; 16] = [
     "viewer",
     "acme",
     "Europe/Berlin",
+    "0 0 * * *",
+    "* * 31 2 FRI#5",
     "😀 ' \" \\ ; --",
 ];
 const PATHS: [&str; 9] =
@@ -110,12 +125,22 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
         for route in table() {
             let (method, path) = route.method_and_path();
             let mut path = path.to_owned();
-            for name in ["{topic}", "{subscription}", "{id}"] {
+            for name in ["{topic}", "{subscription}", "{id}", "{name}"] {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
-                let (name, value) =
-                    (dice.pick(&["limit", "cursor", "topic", "subscription"]), dice.pick(&PATHS));
+                let names = [
+                    "limit",
+                    "cursor",
+                    "topic",
+                    "subscription",
+                    "source",
+                    "status",
+                    "dueFrom",
+                    "key",
+                    "count",
+                ];
+                let (name, value) = (dice.pick(&names), dice.pick(&PATHS));
                 path = format!("{path}?{name}={value}");
             }
             let body = match dice.roll(5) {

@@ -33,6 +33,9 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
         "punctual_dead_letters 0",
         "punctual_stuck_claims 0",
         "punctual_loop_in_trouble{loop=\"reap\"} 0",
+        "punctual_loop_in_trouble{loop=\"plan\"} 0",
+        "punctual_job_lag_seconds 0",
+        "punctual_job_runs{status=\"open\"} 0",
         "punctual_queue_waiting{tenant=\"default\",topic=\"orders\",subscription=\"\"} 1",
     ] {
         assert!(metrics.text.lines().any(|l| l == line), "{line} in {}", metrics.text);

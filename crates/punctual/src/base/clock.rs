@@ -3,9 +3,11 @@
 //! What is *due* and whether a lease *holds* is decided by the database's clock (the host
 //! clock only where SQLite makes this host the database). Durations inside a process,
 //! such as pauses and lease renewals, use [`monotonic`]. Neither is ever mixed up with
-//! the other.
+//! the other. With the feature `testing`, a simulation may put clocks of its own in the
+//! place of this thread's ([`pretend`]).
 
 use std::fmt;
+use std::ops::{Add, Sub};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment in UTC, in whole microseconds since 1970.
@@ -17,6 +19,8 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// The earliest moment, before every other.
     pub const MIN: Self = Self(i64::MIN);
+    /// The year 1900: earlier due times are mistakes, not history.
+    pub const EARLIEST: Self = Self(-2_208_988_800_000_000);
     /// The latest moment that RFC 3339 can write: the end of the year 9999.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 
@@ -88,6 +92,10 @@ impl<'de> serde::Deserialize<'de> for Timestamp {
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
 pub fn host_now() -> Timestamp {
+    #[cfg(feature = "testing")]
+    if let Some(clocks) = PRETENDED.get() {
+        return (clocks.wall)();
+    }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
     Timestamp(micros.saturating_add(super::rehearsal::clock_offset_us()))
@@ -96,8 +104,68 @@ pub fn host_now() -> Timestamp {
 /// The monotonic clock, for durations inside this process.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
-pub fn monotonic() -> Instant {
-    Instant::now()
+pub fn monotonic() -> Moment {
+    #[cfg(feature = "testing")]
+    if let Some(clocks) = PRETENDED.get() {
+        return Moment((clocks.monotonic)());
+    }
+    Moment(Instant::now())
+}
+
+/// A reading of the monotonic clock. A type of our own, because an [`Instant`] measures what
+/// has passed by asking the real clock, also where time is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(Instant);
+
+impl Moment {
+    /// How much time has passed since.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        monotonic().since(self)
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, d: Duration) -> Self {
+        Self(self.0 + d)
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}
+
+/// Clocks in the place of the host's.
+#[cfg(feature = "testing")]
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    /// What [`host_now`] reads.
+    pub wall: fn() -> Timestamp,
+    /// What [`monotonic`] reads.
+    pub monotonic: fn() -> Instant,
+}
+
+#[cfg(feature = "testing")]
+thread_local! {
+    static PRETENDED: std::cell::Cell<Option<Clocks>> = const { std::cell::Cell::new(None) };
+}
+
+/// From now on this thread reads these clocks; `None` is the host's again.
+#[cfg(feature = "testing")]
+pub fn pretend(clocks: Option<Clocks>) {
+    PRETENDED.set(clocks);
 }
 
 #[cfg(test)]

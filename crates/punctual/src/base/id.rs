@@ -36,6 +36,23 @@ number_id! {
     /// An API key's row (not the secret).
     KeyId
 }
+number_id! {
+    /// A message in the inbox.
+    InboxId
+}
+number_id! {
+    /// The number of one acquisition of a lease: each is greater than the one before it.
+    FencingToken
+}
+
+number_id! {
+    /// A job.
+    JobId
+}
+number_id! {
+    /// One run of a job.
+    RunId
+}
 
 impl LaneId {
     /// Work whose topic has no lane yet; the router moves it (see `store::routes`).

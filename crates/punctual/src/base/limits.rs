@@ -10,6 +10,12 @@ pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
 /// Items in one batch of anything.
 pub const BATCH_ITEMS_MAX: usize = 10_000;
+/// The longest delay of a timer: a longer one is a slip in its unit.
+pub const TIMER_DELAY_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
+/// The longest window over which equal due times are spread.
+pub const SPREAD_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+/// Timers that one cancelling or moving by a filter touches; what is left is told.
+pub const TIMERS_CHANGED_MAX: usize = 1_000_000;
 /// Items under one claim row: more would make a partial settlement rewrite too much.
 pub const CLAIM_ITEMS_MAX: usize = 1_000;
 /// Items that one claim over HTTP takes when it does not say.
@@ -22,6 +28,12 @@ pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
 /// The longest lease: a crashed worker holds its items for this long.
 pub const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// The part of a lease's length after which its guard renews it, in percent.
+pub const LEASE_RENEW_PERCENT: u8 = 60;
+/// The least and the most of it: earlier is only load, later leaves no time for a second try.
+pub const LEASE_RENEW_PERCENT_RANGE: std::ops::RangeInclusive<u8> = 10..=80;
+/// Somebody who waits for a lease looks at least this often whether it was released.
+pub const LEASE_LOOK: Duration = Duration::from_millis(500);
 /// Started attempts before an item is dead-lettered, unless the queue says otherwise.
 pub const ATTEMPTS_DEFAULT: u32 = 10;
 /// The most attempts a queue may ask for.
@@ -37,6 +49,12 @@ pub const SLUG_CHARS_MAX: usize = 63;
 pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.
 pub const ADMITTED_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
+/// How long a processed message is remembered in the inbox.
+pub const INBOX_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How often the inbox is cleaned and looked through.
+pub const INBOX_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+/// A message in progress this long past its lease is stuck: nobody delivers it again.
+pub const INBOX_STUCK_AFTER: Duration = Duration::from_secs(60 * 60);
 /// How long the answer to an Idempotency-Key is kept.
 pub const ANSWER_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rows that one prune statement removes, so that it never holds up the workers.
@@ -53,3 +71,17 @@ pub const POLL_MAX: Duration = Duration::from_secs(30);
 pub const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 /// … up to this.
 pub const TROUBLE_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A job's name, in characters.
+pub const JOB_NAME_CHARS_MAX: usize = 100;
+/// A single occurrence of a job that is planned later than this after its time was missed.
+pub const MISFIRE_GRACE: Duration = Duration::from_secs(60);
+/// Missed occurrences that the policy `runAll` runs after a downtime, the latest ones.
+pub const MISFIRE_RUNS_MAX: usize = 1_000;
+/// What a run hands in as its output, in bytes of JSON text.
+pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// How long runs of jobs are kept after they ended.
+pub const RUN_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Moments that one preview of a job tells.
+pub const PREVIEW_ITEMS_MAX: usize = 1_000;
+/// Runs of one job that may wait for an earlier one (overlap policy `queue`).
+pub const QUEUED_RUNS_MAX: i64 = 1_000;

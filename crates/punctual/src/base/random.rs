@@ -1,4 +1,5 @@
-//! The only source of randomness: the operating system's.
+//! The only source of randomness: the operating system's. With the feature `testing`, a
+//! simulation may put a source of its own in its place ([`pretend`]).
 
 use std::fmt::Write;
 
@@ -9,6 +10,11 @@ use std::fmt::Write;
 #[must_use]
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
+    #[cfg(feature = "testing")]
+    if let Some(fill) = PRETENDED.get() {
+        fill(&mut out);
+        return out;
+    }
     // invariant: the platform's random source works, else no token would be safe.
     #[allow(clippy::expect_used, reason = "see the function's documentation")]
     getrandom::fill(&mut out).expect("the operating system gives random bytes");
@@ -28,4 +34,19 @@ pub fn hex<const N: usize>() -> String {
 #[must_use]
 pub fn seed() -> u64 {
     u64::from_le_bytes(bytes::<8>())
+}
+
+/// What fills bytes in the place of the operating system.
+#[cfg(feature = "testing")]
+pub type Source = fn(&mut [u8]);
+
+#[cfg(feature = "testing")]
+thread_local! {
+    static PRETENDED: std::cell::Cell<Option<Source>> = const { std::cell::Cell::new(None) };
+}
+
+/// From now on this thread draws from this source; `None` is the operating system's again.
+#[cfg(feature = "testing")]
+pub fn pretend(source: Option<Source>) {
+    PRETENDED.set(source);
 }

@@ -4,9 +4,12 @@ use super::{Engine, Inner, Loops};
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::random;
+use crate::base::tenant::Tenant;
+use crate::rules::job::NewJob;
 use crate::rules::message::check_topic;
 use crate::run::dispatch::{Shop, Station};
 use crate::run::handler::Handler;
+use crate::run::inbox::InboxSettings;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
@@ -32,13 +35,17 @@ pub struct Builder {
     lease: Duration,
     poll_max: Duration,
     retention: Duration,
+    inbox: InboxSettings,
     owner: Option<String>,
+    jobs: Vec<(String, NewJob)>,
+    #[cfg(feature = "testing")]
+    store: Option<Store>,
     #[cfg(feature = "testing")]
     bug: Option<crate::store::planted::Bug>,
 }
 
 impl Builder {
-    pub(super) const fn new(database: String) -> Self {
+    pub(super) fn new(database: String) -> Self {
         Self {
             database,
             pool_size: POOL_SIZE_DEFAULT,
@@ -49,7 +56,11 @@ impl Builder {
             lease: limits::LEASE_DEFAULT,
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
+            inbox: InboxSettings::default(),
             owner: None,
+            jobs: Vec::new(),
+            #[cfg(feature = "testing")]
+            store: None,
             #[cfg(feature = "testing")]
             bug: None,
         }
@@ -70,6 +81,14 @@ impl Builder {
         handler: impl Handler,
     ) -> Self {
         self.stations.push(Station::new(topic.into(), Arc::new(handler), concurrency));
+        self
+    }
+
+    /// Declares a job of the default tenant: it is put when the engine opens. Its runs go to the
+    /// topic's handler, here or in another process.
+    #[must_use]
+    pub fn job(mut self, name: impl Into<String>, job: NewJob) -> Self {
+        self.jobs.push((name.into(), job));
         self
     }
 
@@ -122,10 +141,26 @@ impl Builder {
         self
     }
 
+    /// How the inbox is kept: how long processed messages are remembered, what is stuck, and
+    /// how often it is looked through.
+    #[must_use]
+    pub const fn inbox(mut self, settings: InboxSettings) -> Self {
+        self.inbox = settings;
+        self
+    }
+
     /// The name under which this process claims, for people who look at stuck work.
     #[must_use]
     pub fn owner(mut self, name: impl Into<String>) -> Self {
         self.owner = Some(name.into());
+        self
+    }
+
+    /// Works on a store that is open already, in the place of the database that was named.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn on_store(mut self, store: Store) -> Self {
+        self.store = Some(store);
         self
     }
 
@@ -144,6 +179,9 @@ impl Builder {
     /// [`Error::Config`], [`Error::Schema`] or [`Error::Invalid`] with one clear sentence.
     pub async fn open(self) -> Result<Engine> {
         self.check()?;
+        #[cfg(feature = "testing")]
+        let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
+        #[cfg(not(feature = "testing"))]
         let store = Store::open(&self.database, self.pool_size)?;
         #[cfg(feature = "testing")]
         let store = self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug));
@@ -169,11 +207,16 @@ impl Builder {
             shop,
             clock: self.clock,
             retention: self.retention,
+            inbox: self.inbox,
             loops: Mutex::new(Loops::default()),
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
         };
-        Ok(Engine { inner: Arc::new(inner) })
+        let engine = Engine { inner: Arc::new(inner) };
+        for (name, job) in self.jobs {
+            engine.put_job(Tenant::DEFAULT, &name, job).await?;
+        }
+        Ok(engine)
     }
 
     fn check(&self) -> Result<()> {
@@ -182,6 +225,13 @@ impl Builder {
             check_topic(&station.topic, &format!("handlers[{n}].topic"), &mut problems);
             if self.stations[..n].iter().any(|s| s.topic == station.topic) {
                 problems.push(format!("handlers[{n}].topic"), "has a handler already");
+            }
+        }
+        for (name, job) in &self.jobs {
+            let mut found = Problems::default();
+            job.check(name, &mut found);
+            for problem in found.0 {
+                problems.push(format!("jobs.{name}.{}", problem.path), problem.message);
             }
         }
         if self.lease < limits::LEASE_MIN || self.lease > limits::LEASE_MAX {
@@ -193,6 +243,11 @@ impl Builder {
         }
         if self.retention.is_zero() {
             problems.push("retention", "must be longer than zero");
+        }
+        for (name, length) in [("retention", self.inbox.retention), ("every", self.inbox.every)] {
+            if length.is_zero() {
+                problems.push(format!("inbox.{name}"), "must be longer than zero");
+            }
         }
         if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
     }

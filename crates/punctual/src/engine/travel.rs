@@ -7,6 +7,8 @@ use super::{Engine, run_all};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::run::dispatch::{Dispatcher, Rest};
+use crate::run::inbox::InboxKeeper;
+use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::reap::Reaper;
 use crate::store::clock::ClockMode;
@@ -40,8 +42,11 @@ impl Engine {
     async fn step_now(&self) -> Result<Stepped> {
         let mut total = Stepped::default();
         let mut dispatcher = Dispatcher::new(Arc::clone(&self.inner.shop));
-        let mut reaper = Reaper::new(self.store().clone(), self.inner.shop.wake.clone());
+        let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
+        let mut planner = Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max);
+        let mut reaper = Reaper::new(store, wake);
         loop {
+            planner.plan_all().await?;
             total.reaped += reaper.reap_all().await?.returned;
             dispatcher.look_again();
             let (batches, rest) = dispatcher.tick().await?;
@@ -102,6 +107,7 @@ impl Engine {
         add(self.step_now().await?);
         // Housekeeping once per jump, not once per virtual moment.
         Pruner::new(self.store().clone(), self.inner.retention).pass().await?;
+        InboxKeeper::new(self.store().clone(), self.inner.inbox).pass().await?;
         Ok(total)
     }
 }

@@ -64,6 +64,11 @@ fn rows<T>(
     rows.collect::<rusqlite::Result<_>>().map_err(trouble)
 }
 
+/// Runs a statement; answers how many rows it returned.
+pub(crate) fn count(connection: &Connection, statement: &Statement) -> Result<usize> {
+    Ok(rows(connection, statement, |_| Ok(()))?.len())
+}
+
 fn value(param: &Param) -> &dyn ToSql {
     match param {
         Param::Int(v) => v,

@@ -1,5 +1,6 @@
 //! Enqueueing inside a sqlx transaction on PostgreSQL.
 
+use super::sqlx::statements_of;
 use super::{Enqueue, Known, Param, Statement, Written};
 use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
@@ -41,34 +42,7 @@ pub async fn run(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<E
     batch.outcome(&written, &known)
 }
 
-async fn rows<T>(
-    connection: &mut PgConnection,
-    statement: Statement,
-    read: fn(&PgRow) -> Result<T, SqlxError>,
-) -> Result<Vec<T>> {
-    let mut query = sqlx::query(statement.sql);
-    for param in statement.params {
-        query = match param {
-            Param::Int(v) => query.bind(v),
-            Param::Text(v) => query.bind(v),
-        };
-    }
-    let rows = query.fetch_all(connection).await.map_err(trouble)?;
-    rows.iter().map(read).collect::<Result<_, _>>().map_err(trouble)
-}
-
-fn read_written(row: &PgRow) -> Result<Written, SqlxError> {
-    Ok(Written { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
-}
-
-fn read_known(row: &PgRow) -> Result<Known, SqlxError> {
-    Ok(Known {
-        source: row.try_get(0)?,
-        external_id: row.try_get(1)?,
-        digest: row.try_get(2)?,
-        message_id: row.try_get(3)?,
-    })
-}
+statements_of!(PgConnection, PgRow);
 
 fn trouble(e: SqlxError) -> Error {
     let unavailable = match &e {

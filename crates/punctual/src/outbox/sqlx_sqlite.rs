@@ -4,6 +4,7 @@
 //! transaction that first reads and then writes fails when somebody else wrote in between.
 //! The file must be the engine's own; a database in memory cannot be shared.
 
+use super::sqlx::statements_of;
 use super::{Enqueue, Known, Param, Statement, Written};
 use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
@@ -52,34 +53,7 @@ async fn write(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec
     batch.outcome(&written, &known)
 }
 
-async fn rows<T>(
-    connection: &mut SqliteConnection,
-    statement: Statement,
-    read: fn(&SqliteRow) -> Result<T, SqlxError>,
-) -> Result<Vec<T>> {
-    let mut query = sqlx::query(statement.sql);
-    for param in statement.params {
-        query = match param {
-            Param::Int(v) => query.bind(v),
-            Param::Text(v) => query.bind(v),
-        };
-    }
-    let rows = query.fetch_all(connection).await.map_err(trouble)?;
-    rows.iter().map(read).collect::<Result<_, _>>().map_err(trouble)
-}
-
-fn read_written(row: &SqliteRow) -> Result<Written, SqlxError> {
-    Ok(Written { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
-}
-
-fn read_known(row: &SqliteRow) -> Result<Known, SqlxError> {
-    Ok(Known {
-        source: row.try_get(0)?,
-        external_id: row.try_get(1)?,
-        digest: row.try_get(2)?,
-        message_id: row.try_get(3)?,
-    })
-}
+statements_of!(SqliteConnection, SqliteRow);
 
 /// Busy, locked, out of memory, read-only, an I/O error, a full disk, not to be opened.
 const UNAVAILABLE: [i32; 7] = [5, 6, 7, 8, 10, 13, 14];

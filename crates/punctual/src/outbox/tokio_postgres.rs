@@ -53,6 +53,11 @@ async fn rows<C: GenericClient + Sync, T>(
     rows.iter().map(read).collect::<Result<_, _>>().map_err(trouble)
 }
 
+/// Runs a statement; answers how many rows it returned.
+pub(crate) async fn count<C: GenericClient + Sync>(client: &C, statement: &Statement) -> Result<usize> {
+    Ok(rows(client, statement, |_| Ok(())).await?.len())
+}
+
 fn value(param: &Param) -> (&(dyn ToSql + Sync), Type) {
     match param {
         Param::Int(v) => (v, Type::INT8),

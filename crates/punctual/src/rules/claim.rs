@@ -1,11 +1,11 @@
 //! The items of a claim, in the one form both databases keep: readable JSON, one short
-//! list per item.
+//! list for all items of one lane with the same history.
 
 use crate::base::id::{LaneId, MessageId};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// One claimed item, as the claim row remembers it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item(
     /// What it is about.
     pub MessageId,
@@ -16,7 +16,6 @@ pub struct Item(
     /// How many of those claims were lost before the item was known to have started.
     pub u32,
     /// Its key, if it belongs to a sequence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub Option<String>,
 );
 
@@ -58,21 +57,34 @@ impl Item {
     }
 }
 
-/// Writes items for the claim row.
+/// Writes items for the claim row: groups of one lane and one history, each with its
+/// messages: a keyed one as a pair, a run of plain ones by its ends.
 #[must_use]
 pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
-    use std::fmt::Write;
-    let mut out = String::from("[");
-    for (n, item) in items.into_iter().enumerate() {
-        let gap = if n == 0 { "" } else { "," };
-        let _ = write!(out, "{gap}[{},{},{},{}", item.0, item.1, item.2, item.3);
-        if let Some(key) = &item.4 {
-            let _ = write!(out, ",{}", serde_json::Value::from(key.as_str()));
-        }
-        out.push(']');
+    let items: Vec<&Item> = items.into_iter().collect();
+    let group = |i: &Item| (i.lane(), i.attempt(), i.unstarted());
+    let groups = items.chunk_by(|a, b| group(a) == group(b)).map(|items| {
+        let runs = items.chunk_by(|a, b| a.0.0 + 1 == b.0.0 && a.4.is_none() && b.4.is_none());
+        let members: Vec<String> = runs.flat_map(members).collect();
+        let (lane, attempt, unstarted) = group(items[0]);
+        format!("[{lane},{attempt},{unstarted},[{}]]", members.join(","))
+    });
+    format!("[{}]", groups.collect::<Vec<_>>().join(","))
+}
+
+/// A run that is shorter than its ends is written one by one.
+fn members(run: &[&Item]) -> Vec<String> {
+    match run {
+        [first, _, .., last] => vec![format!("[{},{}]", first.0, last.0)],
+        few => few.iter().map(|item| member(item)).collect(),
     }
-    out.push(']');
-    out
+}
+
+fn member(item: &Item) -> String {
+    match item.key() {
+        None => item.0.to_string(),
+        Some(key) => format!("[{},{}]", item.0, serde_json::Value::from(key)),
+    }
 }
 
 /// Reads items of a claim row.
@@ -80,25 +92,27 @@ pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
 /// # Errors
 /// When the text is not what [`write()`] makes.
 pub fn read(text: &str) -> Result<Vec<Item>, serde_json::Error> {
-    let rows: Vec<(MessageId, LaneId, u32, u32, Option<String>)> =
-        serde_json::from_str::<Vec<Loose>>(text)?.into_iter().map(Loose::into).collect();
-    Ok(rows.into_iter().map(|(m, l, a, u, k)| Item(m, l, a, u, k)).collect())
+    let groups: Vec<(LaneId, u32, u32, Vec<Member>)> = serde_json::from_str(text)?;
+    let mut items = Vec::new();
+    for (lane, attempt, unstarted, members) in groups {
+        let item = |id: i64, key: Option<String>| Item(MessageId(id), lane, attempt, unstarted, key);
+        for member in members {
+            match member {
+                Member::Plain(id) => items.push(item(id, None)),
+                Member::Run(first, last) => items.extend((first..=last).map(|id| item(id, None))),
+                Member::Keyed(id, key) => items.push(item(id, Some(key))),
+            }
+        }
+    }
+    Ok(items)
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Loose {
-    Keyed(MessageId, LaneId, u32, u32, String),
-    Plain(MessageId, LaneId, u32, u32),
-}
-
-impl From<Loose> for (MessageId, LaneId, u32, u32, Option<String>) {
-    fn from(loose: Loose) -> Self {
-        match loose {
-            Loose::Keyed(m, l, a, u, k) => (m, l, a, u, Some(k)),
-            Loose::Plain(m, l, a, u) => (m, l, a, u, None),
-        }
-    }
+enum Member {
+    Plain(i64),
+    Run(i64, i64),
+    Keyed(i64, String),
 }
 
 #[cfg(test)]
@@ -109,10 +123,16 @@ mod tests {
     fn a_claim_reads_what_it_writes() {
         let items = vec![
             Item(MessageId(7), LaneId(1), 1, 0, None),
+            Item(MessageId(8), LaneId(1), 1, 0, None),
+            Item(MessageId(10), LaneId(1), 1, 0, None),
+            Item(MessageId(11), LaneId(1), 1, 0, None),
+            Item(MessageId(12), LaneId(1), 1, 0, None),
             Item(MessageId(9), LaneId(2), 3, 1, Some("order \"4\", ü".into())),
+            Item(MessageId(10), LaneId(2), 3, 1, None),
+            Item(MessageId(11), LaneId(1), 1, 0, None),
         ];
         let text = write(&items);
-        assert_eq!(text, r#"[[7,1,1,0],[9,2,3,1,"order \"4\", ü"]]"#);
+        assert_eq!(text, r#"[[1,1,0,[7,8,[10,12]]],[2,3,1,[[9,"order \"4\", ü"],10]],[1,1,0,[11]]]"#);
         assert_eq!(read(&text).unwrap(), items);
         assert_eq!(read("[]").unwrap(), vec![]);
     }

@@ -140,7 +140,7 @@ impl NewMessage {
             }
         }
         for (name, time) in [("dueAt", self.due_at), ("occurredAt", self.occurred_at)] {
-            if time.is_some_and(|t| t > Timestamp::MAX || t.as_micros() < EARLIEST_MICROS) {
+            if time.is_some_and(|t| t > Timestamp::MAX || t < Timestamp::EARLIEST) {
                 found.push(name, "must lie between the years 1900 and 9999");
             }
         }
@@ -156,9 +156,6 @@ impl NewMessage {
         digest::of(parts.iter().map(|p| p.as_bytes()))
     }
 }
-
-/// The year 1900: earlier due times are mistakes, not history.
-const EARLIEST_MICROS: i64 = -2_208_988_800_000_000;
 
 fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
@@ -187,7 +184,7 @@ pub fn check_name(name: &str, path: &str, problems: &mut Problems) {
     }
 }
 
-fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mut Problems) {
+pub(super) fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mut Problems) {
     if text.len() > bytes_max {
         problems.push(path, format!("has {} bytes, at most {bytes_max} are allowed", text.len()));
     } else if let Err(e) = serde_json::from_str::<serde::de::IgnoredAny>(text) {

@@ -3,25 +3,28 @@
 //! Items run with their topic's bounded concurrency. What is finished is settled when the
 //! whole claim is through, or every `FLUSH` while a slow item holds it up; the lease is
 //! renewed meanwhile. A claim that turns out to be lost stops its items and writes
-//! nothing. Items that were in a crash before run alone and are marked first.
+//! nothing. No item begins under a lease that may be over: a lease is counted from before it
+//! was asked for, because nobody knows how long the answer took. Items that were in a crash
+//! before run alone and are marked first.
 
 use super::dispatch::{Shop, Station};
 use super::gauge;
 use super::handler::{self, Handled, Handler, HandlerError, Work};
 use super::stop::{Phase, Stop};
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
 use crate::rules::attempt::Retry;
 use crate::store::claims::{Catch, Claimed};
 use crate::store::points::{Point, reach};
+use crate::store::runs;
 use crate::store::settle::{Outcome, Settlement, Word};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
@@ -42,13 +45,16 @@ pub struct Batch {
     token: Token,
     suspect: bool,
     keyed: bool,
+    runs: bool,
     waiting: std::vec::IntoIter<Claimed>,
     left: usize,
     words: Vec<(MessageId, Word)>,
     exceptions: bool,
     settled_in_part: bool,
     whole_claim: bool,
-    claimed_at: (Timestamp, Instant),
+    claimed_at: (Timestamp, Moment),
+    /// When the lease was asked for that it has now.
+    leased: Moment,
 }
 
 /// What became of a batch.
@@ -65,12 +71,18 @@ pub struct Tally {
 struct Finished {
     message: MessageId,
     handled: Handled,
+    output: Option<String>,
     took: Duration,
 }
 
 impl Batch {
     /// Splits a catch into batches by claim and topic.
-    pub(super) fn new(shop: &Arc<Shop>, topics: &HashMap<String, usize>, catch: Catch) -> Vec<Self> {
+    pub(super) fn new(
+        shop: &Arc<Shop>,
+        topics: &HashMap<String, usize>,
+        catch: Catch,
+        asked: Moment,
+    ) -> Vec<Self> {
         let mut groups: Vec<(Token, usize, Vec<Claimed>)> = Vec::new();
         for claimed in catch.items {
             let Some(station) = topics.get(&claimed.message.topic) else { continue };
@@ -91,6 +103,7 @@ impl Batch {
                 station,
                 suspect: items.iter().any(|c| c.item.is_suspect()),
                 keyed: items.iter().any(|c| c.item.key().is_some()),
+                runs: items.iter().any(is_run),
                 whole_claim: tokens.iter().filter(|t| **t == token).count() == 1,
                 token,
                 left: items.len(),
@@ -99,6 +112,7 @@ impl Batch {
                 exceptions: false,
                 settled_in_part: false,
                 claimed_at,
+                leased: asked,
             }
         };
         groups.into_iter().map(build).collect()
@@ -160,8 +174,11 @@ impl Batch {
         let mut tally = Tally::default();
         let mut flush = tokio::time::interval(FLUSH);
         flush.reset();
-        let mut renewed = monotonic();
         while self.left > 0 {
+            if !self.hold_on().await? {
+                tally.lost += self.left;
+                return Ok(tally);
+            }
             let awaited = if stop.is_asked() { Phase::Over } else { Phase::Finishing };
             match awaited {
                 Phase::Over => self.hand_back(),
@@ -184,12 +201,7 @@ impl Batch {
                     }
                 }
                 Ok(permit) = slots.acquire_owned(), if more => self.begin(permit, &mut running),
-                _ = flush.tick() => {
-                    if !self.keep_up(&mut renewed, &mut tally).await? {
-                        tally.lost += self.left;
-                        return Ok(tally);
-                    }
-                }
+                _ = flush.tick() => self.settle_in_part(&mut tally).await?,
             }
         }
         self.settle(&mut tally).await?;
@@ -279,7 +291,7 @@ impl Batch {
         let word = match finished.handled {
             Ok(()) => {
                 tally.done += 1;
-                Word::Ack
+                finished.output.map_or(Word::Ack, |output| Word::Done { output })
             }
             Err(HandlerError::Retry { error, not_before }) => {
                 let retry = not_before.map_or(Retry::Policy, Retry::NotBefore);
@@ -287,7 +299,7 @@ impl Batch {
             }
             Err(HandlerError::Fail { error }) => Word::Fail { error },
         };
-        if word != Word::Ack {
+        if !matches!(word, Word::Ack | Word::Done { .. }) {
             self.exceptions = true;
             tally.failed += 1;
         }
@@ -303,25 +315,29 @@ impl Batch {
         self.words.extend(rest.into_iter().map(|id| (id, Word::Release)));
     }
 
-    /// Renews the lease when it is time and settles what is finished; false: claim lost.
-    async fn keep_up(&mut self, renewed: &mut Instant, tally: &mut Tally) -> Result<bool> {
-        if renewed.elapsed() >= self.shop.lease / RENEW_SHARE {
-            if !self.renew().await? {
-                return Ok(false);
-            }
-            *renewed = monotonic();
+    /// Renews the lease when it is time; false: claim lost.
+    async fn hold_on(&mut self) -> Result<bool> {
+        if self.leased.elapsed() < self.shop.lease / RENEW_SHARE {
+            return Ok(true);
         }
+        self.renew().await
+    }
+
+    /// Moves the lease's end; false: claim lost, or the answer took so long that it may be.
+    async fn renew(&mut self) -> Result<bool> {
+        let asked = monotonic();
+        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
+        self.leased = asked;
+        Ok(!held.is_empty() && asked.elapsed() < self.shop.lease)
+    }
+
+    /// Settles what is finished while the rest goes on.
+    async fn settle_in_part(&mut self, tally: &mut Tally) -> Result<()> {
         if !self.words.is_empty() {
             self.settle(tally).await?;
             self.settled_in_part = true;
         }
-        Ok(true)
-    }
-
-    /// Moves the lease's end; false: claim lost.
-    async fn renew(&self) -> Result<bool> {
-        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
-        Ok(!held.is_empty())
+        Ok(())
     }
 
     async fn settle(&mut self, tally: &mut Tally) -> Result<()> {
@@ -330,7 +346,9 @@ impl Batch {
             return Ok(());
         }
         reach(Point::HandledBeforeSettle);
-        let plain = self.left == 0 && self.whole_claim && !self.exceptions && !self.keyed;
+        // What follows in a sequence, or waits for the end of a run, is for `settle` to release.
+        let followed = self.keyed || self.runs;
+        let plain = self.left == 0 && self.whole_claim && !self.exceptions && !followed;
         if plain && !self.settled_in_part {
             let held = self.shop.store.ack_whole(vec![self.token.clone()]).await?;
             if held.is_empty() {
@@ -342,7 +360,7 @@ impl Batch {
         let settlement = Settlement { token: self.token.clone(), words };
         let outcomes = self.shop.store.settle(vec![settlement], None, random::seed()).await?;
         tally.lost += outcomes.iter().flatten().filter(|o| **o == Outcome::LostClaim).count();
-        if self.exceptions || self.keyed {
+        if self.exceptions || followed {
             self.shop.wake.here();
         }
         Ok(())
@@ -352,10 +370,22 @@ impl Batch {
 /// One item through its handler.
 async fn handle(handler: Arc<dyn Handler>, claimed: Claimed, permit: OwnedSemaphorePermit) -> Finished {
     let (start, message) = (monotonic(), claimed.message.id);
-    let work = Work { attempt: claimed.item.attempt(), due_at: claimed.due_at, message: claimed.message };
+    let output = is_run(&claimed).then(handler::Output::default);
+    let work = Work {
+        attempt: claimed.item.attempt(),
+        due_at: claimed.due_at,
+        message: claimed.message,
+        output: output.clone(),
+    };
     let handled = handler::run(&*handler, work).await;
     drop(permit);
-    Finished { message, handled, took: start.elapsed() }
+    let output = output.and_then(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    Finished { message, handled, output, took: start.elapsed() }
+}
+
+/// Whether an item says that it is the run of a job. If that is not true, `settle` finds nothing.
+fn is_run(claimed: &Claimed) -> bool {
+    claimed.message.entity.as_ref().is_some_and(|entity| entity.kind == runs::ENTITY)
 }
 
 impl Drop for Batch {

@@ -3,13 +3,14 @@
 //!
 //! One tick is: scout if it is time, plan, claim. Between scouts a lane that gave all it
 //! was asked for is asked again, from where it left off; one that gave less is done until
-//! the next look. While there is work, a scout is due every `SCOUT_PAUSE` (less often if
-//! scouting is dear), so a newcomer waits that long at most, whatever backlog there is.
+//! the next look. While there is work, a scout is due every `SCOUT_PAUSE`, sooner after a
+//! wake-up, less often if scouting is dear; so a newcomer waits that long at most, whatever
+//! backlog there is.
 
 use super::batch::Batch;
 use super::handler::Handler;
 use super::wake::Wake;
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MAX, POLL_MIN};
@@ -18,14 +19,19 @@ use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
 use crate::store::claims::{Catch, Wish};
 use crate::store::planted::Bug;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
-/// Under load, the tables are looked at this often for lanes that have become due.
+/// Under load, the tables are looked at this often for lanes that have become due …
 const SCOUT_PAUSE: Duration = Duration::from_millis(25);
+/// … and after a wake-up this soon …
+const WOKEN_PAUSE: Duration = Duration::from_millis(5);
+/// … leaving out lanes that are known to be deep, but not for longer than this: what became
+/// due late there, before where the claims have got to, waits until then.
+const WHOLE_SCOUT_PAUSE: Duration = Duration::from_millis(500);
 /// Scouting takes at most this share of the time: one part in so many.
 const SCOUT_SHARE: u32 = 10;
 /// Lanes that one scout statement visits.
@@ -123,8 +129,11 @@ pub struct Dispatcher {
     turn: usize,
     /// The first due time beyond the offers, seen from [`Dispatcher::scouted`].
     next_due: Option<Duration>,
-    scouted: Option<Instant>,
+    scouted: Option<Moment>,
+    scouted_whole: Option<Moment>,
     scout_cost: Duration,
+    /// Lanes that gave all they were asked for since the last whole look.
+    deep: HashSet<LaneId>,
     poll: Duration,
 }
 
@@ -140,7 +149,9 @@ impl Dispatcher {
             turn: 0,
             next_due: None,
             scouted: None,
+            scouted_whole: None,
             scout_cost: Duration::ZERO,
+            deep: HashSet::new(),
             poll: POLL_MIN,
         }
     }
@@ -148,6 +159,7 @@ impl Dispatcher {
     /// Forgets what it knows: the next tick looks at the tables.
     pub fn look_again(&mut self) {
         self.scouted = None;
+        self.deep.clear();
         self.poll = POLL_MIN;
     }
 
@@ -163,22 +175,54 @@ impl Dispatcher {
         if takes.is_empty() {
             return Ok((Vec::new(), self.rest()));
         }
+        let asked = monotonic();
         let catch = self.claim(&takes).await?;
         self.learn(&takes, &catch);
         if catch.items.len() >= DEEP {
             self.shop.help.notify_one();
         }
-        Ok((Batch::new(&self.shop, &self.topics, catch), Rest::None))
+        Ok((Batch::new(&self.shop, &self.topics, catch, asked), Rest::None))
     }
 
     fn must_scout(&self) -> bool {
-        let pause = SCOUT_PAUSE.max(self.scout_cost * SCOUT_SHARE);
+        let usual = if self.shop.wake.was_heard() { WOKEN_PAUSE } else { SCOUT_PAUSE };
+        let pause = usual.max(self.scout_cost * SCOUT_SHARE);
         self.scouted.is_none_or(|at| self.offers.is_empty() || at.elapsed() >= pause)
     }
 
     async fn scout(&mut self) -> Result<()> {
         let start = monotonic();
+        self.shop.wake.forget();
+        let whole = self.scouted_whole.is_none_or(|at| at.elapsed() >= WHOLE_SCOUT_PAUSE);
+        if whole || self.deep.is_empty() {
+            self.scout_whole().await?;
+            self.scouted_whole = Some(monotonic());
+        } else {
+            self.scout_beside().await?;
+        }
+        self.scouted = Some(monotonic());
+        self.scout_cost = start.elapsed();
+        Ok(())
+    }
+
+    /// Looks for lanes beside those that are known to be deep. More than one statement can
+    /// tell, or work without a lane, needs a whole look.
+    async fn scout_beside(&mut self) -> Result<()> {
+        self.offers.retain(|offer| self.deep.contains(&offer.lane));
+        let view = self.shop.store.scout_beside(self.deep.iter().copied().collect(), SCOUT_LANES).await?;
+        if view.more || view.lanes.first().is_some_and(|seen| seen.lane == LaneId::UNROUTED) {
+            return self.scout_whole().await;
+        }
+        self.next_due = None;
+        for seen in &view.lanes {
+            self.consider(seen.lane, &seen.topic, seen.first_due, seen.paused, view.now);
+        }
+        Ok(())
+    }
+
+    async fn scout_whole(&mut self) -> Result<()> {
         self.offers.clear();
+        self.deep.clear();
         self.next_due = None;
         let mut after = LaneId(-1);
         loop {
@@ -197,8 +241,6 @@ impl Dispatcher {
                 break;
             }
         }
-        self.scouted = Some(monotonic());
-        self.scout_cost = start.elapsed();
         Ok(())
     }
 
@@ -214,8 +256,15 @@ impl Dispatcher {
     }
 
     fn plan(&mut self) -> Vec<Take> {
-        let room: Vec<usize> = self.shop.stations.iter().map(|s| s.room().min(CLAIM_ITEMS_MAX)).collect();
-        let takes = share::plan(&self.offers, &room, self.turn);
+        // A small claim is a quick one: lanes that are not known to be deep go first.
+        let shallow: Vec<Offer> =
+            self.offers.iter().filter(|o| !self.deep.contains(&o.lane)).copied().collect();
+        let offers = if shallow.is_empty() { &self.offers } else { &shallow };
+        // All that is claimed at once fits into one claim row.
+        let busy: HashSet<usize> = offers.iter().map(|o| o.handler).collect();
+        let most = (CLAIM_ITEMS_MAX / busy.len().max(1)).max(1);
+        let room: Vec<usize> = self.shop.stations.iter().map(|s| s.room().min(most)).collect();
+        let takes = share::plan(offers, &room, self.turn);
         self.turn = self.turn.wrapping_add(takes.len());
         takes
     }
@@ -225,8 +274,8 @@ impl Dispatcher {
         self.shop.store.claim(wish).await
     }
 
-    /// A lane that gave all is asked again from where it left off; one that gave less has
-    /// nothing more, unless it was asked with a hint: then it is asked once without.
+    /// A lane that gave all is deep: it is asked again, from where it left off. One that gave
+    /// less has nothing more, unless it was asked with that hint: then it is asked once without.
     fn learn(&mut self, takes: &[Take], catch: &Catch) {
         let full = |take: &Take| catch.taken.get(&take.lane).copied().unwrap_or(0) >= take.quota;
         let mut last_due: HashMap<LaneId, Timestamp> = HashMap::new();
@@ -236,14 +285,13 @@ impl Dispatcher {
         }
         for take in takes {
             let Some(at) = self.offers.iter().position(|o| o.lane == take.lane) else { continue };
-            match (full(take), take.since > Timestamp::MIN) {
-                (true, _) => {
-                    self.offers[at].since = last_due.get(&take.lane).copied().unwrap_or(take.since);
-                }
-                (false, true) => self.offers[at].since = Timestamp::MIN,
-                (false, false) => {
-                    self.offers.swap_remove(at);
-                }
+            if full(take) {
+                self.deep.insert(take.lane);
+                self.offers[at].since = last_due.get(&take.lane).copied().unwrap_or(take.since);
+            } else if self.deep.remove(&take.lane) {
+                self.offers[at].since = Timestamp::MIN;
+            } else {
+                self.offers.swap_remove(at);
             }
         }
     }
@@ -263,6 +311,7 @@ impl Dispatcher {
             Rest::None => {}
             Rest::Full => {
                 tokio::select! {
+                    biased;
                     () = shop.room.notified() => {}
                     () = shop.wake.heard() => self.look_again(),
                     () = tokio::time::sleep(POLL_MIN) => self.look_again(),
@@ -273,6 +322,7 @@ impl Dispatcher {
                 let pause =
                     if polled { due.unwrap_or(self.poll).min(self.poll) } else { due.unwrap_or(NEVER) };
                 tokio::select! {
+                    biased;
                     () = shop.wake.heard() => self.look_again(),
                     () = tokio::time::sleep(pause) => self.slower(),
                 }
@@ -294,6 +344,7 @@ impl Dispatcher {
 
     fn slower(&mut self) {
         self.scouted = None;
+        self.deep.clear();
         self.poll = (self.poll * 2).min(self.shop.poll_max.min(POLL_MAX));
     }
 }

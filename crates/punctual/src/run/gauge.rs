@@ -3,6 +3,7 @@
 //! Lateness comes first: how long after its due time an item was begun.
 
 use crate::run::batch::Tally;
+use crate::store::plan::Planned;
 use crate::store::reap::Reaped;
 use metrics::{Histogram, counter, histogram};
 
@@ -32,4 +33,23 @@ pub(crate) fn enqueued(n: usize) {
 pub(super) fn reaped(reaped: &Reaped) {
     counter!("punctual_items_reaped_total").increment(reaped.returned as u64);
     counter!("punctual_items_dead_by_reaping_total").increment(reaped.dead as u64);
+}
+
+/// A guard's lease is lost or may be.
+pub(super) fn lease_lost() {
+    counter!("punctual_leases_lost_total").increment(1);
+}
+
+/// Processed messages left the inbox.
+pub(super) fn inbox_forgotten(n: u64) {
+    counter!("punctual_inbox_forgotten_total").increment(n);
+}
+
+/// Jobs were planned: how late each occurrence was, and what became of it.
+pub(super) fn planned(planned: &Planned) {
+    let lateness = histogram!("punctual_job_lateness_seconds");
+    planned.lateness.iter().for_each(|late| lateness.record(late.as_secs_f64()));
+    for (how, n) in [("started", planned.started), ("queued", planned.queued), ("skipped", planned.skipped)] {
+        counter!("punctual_job_runs_planned_total", "how" => how).increment(n as u64);
+    }
 }

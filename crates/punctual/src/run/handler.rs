@@ -1,9 +1,14 @@
 //! Handlers: the code that is run for a topic's messages.
 
 use crate::base::clock::Timestamp;
+use crate::base::error::Error;
+#[cfg(doc)]
+use crate::base::limits;
+use crate::rules::job::check_output;
 use crate::rules::message::Message;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +21,27 @@ pub struct Work {
     pub attempt: u32,
     /// When it was due.
     pub due_at: Timestamp,
+    /// Where the run of a job hands in what came of it.
+    pub(super) output: Option<Output>,
+}
+
+/// What a handler handed in, if it did.
+pub(super) type Output = Arc<Mutex<Option<String>>>;
+
+impl Work {
+    /// Hands in what came of it, a JSON text, to be kept with the run of a job when the handler
+    /// succeeds; the last word counts. For work that is no run it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is not JSON, or larger than [`limits::OUTPUT_BYTES_MAX`].
+    pub fn hand_in(&self, output: impl Into<String>) -> Result<(), Error> {
+        let output = output.into();
+        check_output(&output)?;
+        if let Some(place) = &self.output {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
+        }
+        Ok(())
+    }
 }
 
 /// Why a handler did not succeed.

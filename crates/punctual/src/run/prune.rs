@@ -42,6 +42,7 @@ impl Pruner {
             }
         }
         while self.store.prune_rest(self.retention).await? > 0 {}
+        while self.store.prune_runs().await? > 0 {}
         self.cursor = 0;
         Ok(dropped)
     }
@@ -50,7 +51,8 @@ impl Pruner {
 impl Ticks for Pruner {
     async fn tick(&mut self) -> Result<()> {
         let step = self.store.prune_messages(self.cursor, self.retention).await?;
-        let more = self.store.prune_rest(self.retention).await? > 0;
+        let rest = self.store.prune_rest(self.retention).await?;
+        let more = rest + self.store.prune_runs().await? > 0;
         self.cursor = if step.finished { 0 } else { step.cursor };
         self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
         Ok(())

@@ -4,12 +4,12 @@
 //! pause, longer each time.
 
 use super::stop::{Phase, Stop};
-use crate::base::clock::monotonic;
+use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::limits::{TROUBLE_PAUSE, TROUBLE_PAUSE_MAX};
 use crate::base::rehearsal::hastened;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The state of one loop, for health.
 #[derive(Clone, Debug)]
@@ -18,8 +18,8 @@ pub struct Pulse(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     name: &'static str,
-    since: Instant,
-    last_success: Option<Instant>,
+    since: Moment,
+    last_success: Option<Moment>,
     trouble: Option<String>,
     ticks: u64,
 }
@@ -89,15 +89,17 @@ pub async fn drive(mut ticks: impl Ticks, pulse: Pulse, mut stop: Stop) {
                 pulse.fine();
                 pause = TROUBLE_PAUSE;
                 tokio::select! {
-                    () = ticks.wait() => {}
+                    biased;
                     () = stop.reached(Phase::Finishing) => {}
+                    () = ticks.wait() => {}
                 }
             }
             Err(error) => {
                 pulse.trouble(&error);
                 tokio::select! {
-                    () = tokio::time::sleep(hastened(pause)) => {}
+                    biased;
                     () = stop.reached(Phase::Finishing) => {}
+                    () = tokio::time::sleep(hastened(pause)) => {}
                 }
                 pause = (pause * 2).min(TROUBLE_PAUSE_MAX);
             }

@@ -10,6 +10,7 @@ use super::pulse::Ticks;
 use crate::base::error::Result;
 use crate::store::Store;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -24,6 +25,9 @@ pub struct Wake {
     here: Arc<Notify>,
     long_polls: Arc<Notify>,
     elsewhere: Arc<Notify>,
+    /// Whether one came since the last look at the tables.
+    fresh: Arc<AtomicBool>,
+    jobs: Arc<Notify>,
 }
 
 impl Wake {
@@ -35,8 +39,37 @@ impl Wake {
 
     /// There may be work: tells only this process.
     pub fn here(&self) {
+        self.fresh.store(true, Ordering::Relaxed);
         self.here.notify_one();
         self.long_polls.notify_waiters();
+    }
+
+    /// Whether a wake-up came since the last look.
+    #[must_use]
+    pub fn was_heard(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed)
+    }
+
+    /// A look at the tables begins: it sees what earlier wake-ups told of.
+    pub fn forget(&self) {
+        self.fresh.store(false, Ordering::Relaxed);
+    }
+
+    /// A job has changed: tells the planner of this process at once and others soon.
+    pub fn jobs(&self) {
+        self.jobs.notify_one();
+        self.all();
+    }
+
+    /// Another process has written something, whatever it was.
+    fn hear_elsewhere(&self) {
+        self.here();
+        self.jobs.notify_one();
+    }
+
+    /// Waits until a job may have changed.
+    pub async fn job_changed(&self) {
+        self.jobs.notified().await;
     }
 
     /// Waits for the next wake-up; one that came since the last wait counts.
@@ -86,7 +119,7 @@ impl Ticks for Hearer {
         if self.ear.is_none() {
             self.ear = Some(self.store.listen().await?);
             // Subscribed first, looked afterwards: this makes the loops look.
-            self.wake.here();
+            self.wake.hear_elsewhere();
         }
         Ok(())
     }
@@ -97,7 +130,7 @@ impl Ticks for Hearer {
             tokio::time::sleep(CHANGE_POLL).await;
         }
         match ear.heard().await {
-            Ok(true) => self.wake.here(),
+            Ok(true) => self.wake.hear_elsewhere(),
             Ok(false) => {}
             Err(error) => {
                 tracing::info!(target: "punctual", %error, "listening again after a lost connection");

@@ -30,6 +30,8 @@ pub struct Census {
     pub dead_letters: i64,
     /// The oldest due time of work that nobody claimed and that is not paused.
     pub oldest_due: Option<Timestamp>,
+    /// When the first job is due; in the past if nobody plans.
+    pub next_job: Option<Timestamp>,
 }
 
 impl Store {
@@ -70,6 +72,7 @@ async fn census(tx: &mut Tx) -> Result<Census> {
         stuck_claims: int(1)?,
         dead_letters: int(2)?,
         oldest_due,
+        next_job: row.as_ref().map_or(Ok(None), |row| row.maybe_time(4))?,
     })
 }
 
@@ -78,7 +81,8 @@ const COUNTS: &str = "select \
     (select count(*) from punctual.claim where finished_at is null and lease_until < $1), \
     (select count(*) from punctual.dead_letter), \
     (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at <= $2)) \
-        from punctual.lane l where l.paused = 0)";
+        from punctual.lane l where l.paused = 0), \
+    (select min(j.next_due) from punctual.job j where j.next_due is not null)";
 
 async fn missing(tx: &mut Tx) -> Result<Vec<String>> {
     let wanted = migrate::relations(tx.dialect());

@@ -8,6 +8,9 @@
 //! Not promised: that a claim was really received by its claimer. If the answer is lost,
 //! the lease runs out and [`super::reap`] brings the items back.
 
+#[cfg(feature = "postgres")]
+mod at_once;
+
 use super::Store;
 use super::messages::{message_columns, read_message};
 use super::points::{Point, reach};
@@ -20,7 +23,8 @@ use crate::base::limits;
 use crate::rules::claim::{self, Item};
 use crate::rules::message::{Message, check_name};
 use crate::rules::share::Take;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Who wants what.
@@ -78,6 +82,34 @@ pub struct Catch {
     pub now: Option<Timestamp>,
 }
 
+impl Catch {
+    fn count(&mut self, taken: &[Taken]) {
+        for rows in taken.chunk_by(|a, b| a.item.lane() == b.item.lane()) {
+            *self.taken.entry(rows[0].item.lane()).or_default() += rows.len();
+        }
+    }
+}
+
+/// Lanes that had keys when last seen: a hint that a claim in one statement would not do.
+#[derive(Debug, Default)]
+pub(super) struct KeyedLanes(Mutex<HashSet<LaneId>>);
+
+impl KeyedLanes {
+    fn learn(&self, asked: &[LaneId], catch: &Catch) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for lane in asked {
+            known.remove(lane);
+        }
+        known.extend(catch.items.iter().filter(|c| c.item.key().is_some()).map(|c| c.item.lane()));
+    }
+
+    #[cfg(feature = "postgres")]
+    fn has_any(&self, takes: &[Take]) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !known.is_empty() && takes.iter().any(|t| known.contains(&t.lane))
+    }
+}
+
 /// A work row that was taken out of the table.
 struct Taken {
     item: Item,
@@ -94,10 +126,23 @@ impl Store {
         if wish.takes.is_empty() {
             return Ok(Catch::default());
         }
+        #[cfg(feature = "postgres")]
+        if self.may_claim_at_once(&wish)
+            && let Some(catch) = self.claim_at_once(&wish).await?
+        {
+            reach(Point::ClaimedBeforeAnswer);
+            return Ok(catch);
+        }
+        self.claim_in_steps(wish).await
+    }
+
+    async fn claim_in_steps(&self, wish: Wish) -> Result<Catch> {
+        let lanes: Vec<LaneId> = wish.takes.iter().map(|t| t.lane).collect();
         let (mut catch, held) = self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await?;
         reach(Point::ClaimedBeforeAnswer);
         // Decoding is the claimer's work, not the database thread's.
         catch.items = held.decode()?;
+        self.keyed_lanes.learn(&lanes, &catch);
         Ok(catch)
     }
 
@@ -139,9 +184,7 @@ async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<(Catch, Held)> {
     let (now, taken) = take(tx, &wish.takes).await?;
     let Some(now) = now else { return Ok((Catch::default(), Held::default())) };
     let mut catch = Catch { now: Some(now), ..Catch::default() };
-    for row in &taken {
-        *catch.taken.entry(row.item.lane()).or_default() += 1;
-    }
+    catch.count(&taken);
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
     let until = now.plus(wish.lease);
     catch.lease_until = Some(until);
@@ -162,7 +205,7 @@ impl Held {
     fn decode(self) -> Result<Vec<Claimed>> {
         let messages =
             self.messages.into_iter().map(|mut row| read_message(&mut row, 0)).collect::<Result<Vec<_>>>()?;
-        Ok(join(self.claims, messages))
+        Ok(join(self.claims.into_iter().map(|c| (c.token, c.batch)).collect(), messages))
     }
 }
 
@@ -194,20 +237,20 @@ fn batches(taken: Vec<Taken>) -> Vec<Vec<Taken>> {
 
 /// Brings each item together with its message. A message that is gone (dropped by hand)
 /// leaves its item to nobody; it is settled with its claim.
-fn join(claims: Vec<NewClaim>, mut messages: Vec<Message>) -> Vec<Claimed> {
+fn join(claims: Vec<(Token, Vec<Taken>)>, mut messages: Vec<Message>) -> Vec<Claimed> {
     messages.sort_unstable_by_key(|m| m.id);
     let ids: Vec<MessageId> = messages.iter().map(|m| m.id).collect();
     // A message that two lanes gave is needed twice; all others are moved, not copied.
-    let items: usize = claims.iter().map(|claim| claim.batch.len()).sum();
+    let items: usize = claims.iter().map(|(_, batch)| batch.len()).sum();
     let shared = items > messages.len();
     let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
     let mut claimed = Vec::with_capacity(items);
-    for claim in claims {
-        for t in claim.batch {
+    for (token, batch) in claims {
+        for t in batch {
             let Ok(at) = ids.binary_search(&t.item.message()) else { continue };
             let message = if shared { messages[at].clone() } else { messages[at].take() };
             let Some(message) = message else { continue };
-            claimed.push(Claimed { token: claim.token.clone(), item: t.item, due_at: t.due_at, message });
+            claimed.push(Claimed { token: token.clone(), item: t.item, due_at: t.due_at, message });
         }
     }
     claimed.sort_by_key(|c| (c.due_at, c.item.message()));

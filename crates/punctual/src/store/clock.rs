@@ -65,6 +65,9 @@ impl Store {
             Backend::Postgres(_) => {
                 let _ = manual;
             }
+            // Its link knows.
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(_) => {}
         }
     }
 
@@ -111,7 +114,7 @@ impl Store {
     }
 
     /// The next moment after now at which something becomes due in a lane of these topics,
-    /// or a lease ends.
+    /// a lease ends, or a job is due.
     pub async fn next_moment(&self, topics: Vec<String>) -> Result<Option<Timestamp>> {
         self.read(topics, |tx, topics| {
             Box::pin(async move {
@@ -119,7 +122,7 @@ impl Store {
                 let names: Vec<Option<&str>> = topics.iter().map(|t| Some(t.as_str())).collect();
                 let row = tx.first(NEXT, &[now.into(), super::value::Value::Texts(&names)]).await?;
                 let Some(row) = row else { return Ok(None) };
-                Ok([row.maybe_time(0)?, row.maybe_time(1)?].into_iter().flatten().min())
+                Ok([row.maybe_time(0)?, row.maybe_time(1)?, row.maybe_time(2)?].into_iter().flatten().min())
             })
         })
         .await
@@ -141,4 +144,5 @@ const TAKE: &str = "update punctual.clock set holder = $1, held_until = $2 \
 const NEXT: &str = "select \
     (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
         from punctual.lane l where l.topic = any($2::text[]) and l.paused = 0), \
-    (select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1)";
+    (select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1), \
+    (select min(j.next_due) from punctual.job j where j.next_due > $1)";

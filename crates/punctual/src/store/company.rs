@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use tokio::sync::{mpsc, oneshot};
 
@@ -64,7 +64,7 @@ async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<Single>) {
     let mut waiting = Vec::new();
     while receiver.recv_many(&mut waiting, limits::CLAIM_ITEMS_MAX).await > 0 {
         let crowd = waiting.len();
-        let mut tenants: HashMap<Tenant, (Vec<NewMessage>, Vec<_>)> = HashMap::new();
+        let mut tenants: BTreeMap<Tenant, (Vec<NewMessage>, Vec<_>)> = BTreeMap::new();
         for single in waiting.drain(..) {
             let (messages, replies) = tenants.entry(single.tenant).or_default();
             messages.push(single.message);

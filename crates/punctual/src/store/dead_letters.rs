@@ -3,6 +3,7 @@
 
 use super::Store;
 use super::messages::{message_columns, read_message};
+use super::timers::own_due;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -199,6 +200,7 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
             .map(|(lane, key, m)| vec![m.0.into(), lane.0.into(), key.as_deref().into()])
             .collect();
         tx.each(WORK_ANEW, &work).await?;
+        super::runs::reopen(tx, &letters.iter().map(|letter| letter.2).collect::<Vec<_>>()).await?;
     } else {
         let done: Vec<(LaneId, &str, MessageId)> =
             letters.iter().filter_map(|(lane, key, m)| Some((*lane, key.as_deref()?, *m))).collect();
@@ -208,5 +210,8 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
 }
 
 /// Attempts begin anew; the history stays.
-const WORK_ANEW: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \
-    select m.id, $2, coalesce(m.due_at, m.created_at), $3 from punctual.message m where m.id = $1";
+const WORK_ANEW: &str = concat!(
+    "insert into punctual.work (message_id, lane_id, due_at, key) select m.id, $2, ",
+    own_due!(),
+    ", $3 from punctual.message m where m.id = $1"
+);

@@ -18,12 +18,38 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "start",
-    postgres: include_str!("../../migrations/postgres/0001_start.sql"),
-    sqlite: include_str!("../../migrations/sqlite/0001_start.sql"),
-}];
+const MIGRATIONS: [Migration; 5] = [
+    Migration {
+        version: 1,
+        name: "start",
+        postgres: include_str!("../../migrations/postgres/0001_start.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0001_start.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "leases and inbox",
+        postgres: include_str!("../../migrations/postgres/0002_leases_and_inbox.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0002_leases_and_inbox.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "timers",
+        postgres: include_str!("../../migrations/postgres/0003_timers.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0003_timers.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "jobs",
+        postgres: include_str!("../../migrations/postgres/0004_jobs.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0004_jobs.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "clock function",
+        postgres: include_str!("../../migrations/postgres/0005_clock_function.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0005_clock_function.sql"),
+    },
+];
 
 /// The schema version that this binary works with.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -388,7 +388,7 @@ pub(super) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {
     value.map_err(|e| Error::Database(e.into()))
 }
 
-pub(super) fn ints(row: &tokio_postgres::Row, n: usize) -> Result<Vec<i64>> {
+pub(super) fn ints(row: &tokio_postgres::Row, n: usize) -> Result<Option<Vec<i64>>> {
     row.try_get(n).map_err(|e| Error::Database(e.into()))
 }
 

@@ -1,8 +1,9 @@
 //! Retention: history leaves in small batches, so that nobody waits for it.
 //!
 //! A message is dropped when it is older than its queue keeps it *and* nothing is left of
-//! it: no work, no follower, no open claim, no dead letter. The checks lean on one fact:
-//! a work row stands at the time its last attempt named, or at the message's own.
+//! it: no work, no follower, no open claim, no dead letter. A timer's age counts from the
+//! time it was due, or from its cancelling. The checks lean on one fact: a work row stands
+//! at the time its last attempt named, or at the message's own.
 
 use super::Store;
 use super::tx::Tx;
@@ -53,13 +54,19 @@ async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result
     }
     step.finished |= stop_at(tx, step.cursor, now).await?;
     if !ids.is_empty() {
-        tx.execute("delete from punctual.attempt where message_id = any($1::bigint[])", &[Value::Ints(&ids)])
-            .await?;
-        tx.execute("delete from punctual.message where id = any($1::bigint[])", &[Value::Ints(&ids)]).await?;
+        for sql in [DROP_ATTEMPTS, DROP_CHANGES, DROP_MESSAGES] {
+            tx.execute(sql, &[Value::Ints(&ids)]).await?;
+        }
         step.messages = ids.len();
     }
     Ok(step)
 }
+
+const DROP_ATTEMPTS: &str = "delete from punctual.attempt where message_id = any($1::bigint[])";
+const DROP_CHANGES: &str = "delete from punctual.timer_change where (tenant_id, message_id) in ( \
+    select m.tenant_id, m.id from punctual.message m \
+    where m.id = any($1::bigint[]) and m.due_at is not null)";
+const DROP_MESSAGES: &str = "delete from punctual.message where id = any($1::bigint[])";
 
 fn micros(d: Duration) -> i64 {
     i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
@@ -73,26 +80,44 @@ async fn stop_at(tx: &mut Tx, cursor: i64, now: Timestamp) -> Result<bool> {
     Ok(created.is_some_and(|at| at > now.minus(Duration::from_secs(1))))
 }
 
-const OLD_ENOUGH: &str = "\
-    select m.id, case when m.created_at < $3 - coalesce( \
+/// Whether work of a message `m` waits, or it stands behind its key.
+macro_rules! something_waits {
+    () => {
+        concat!(
+            "(exists (select 1 from punctual.work w where w.lane_id = 0 \
+                and w.message_id = m.id and w.due_at = ",
+            $crate::store::timers::own_due!(),
+            ") or exists (select 1 from punctual.lane l \
+                join punctual.work w on w.lane_id = l.id and w.message_id = m.id and w.due_at = coalesce( \
+                    (select a.next_due from punctual.attempt a \
+                        where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), ",
+            $crate::store::timers::own_due!(),
+            ") where l.tenant_id = m.tenant_id and l.topic = m.topic) \
+            or (m.key is not null and exists (select 1 from punctual.lane l \
+                join punctual.follower f on f.lane_id = l.id and f.key = m.key and f.message_id = m.id \
+                where l.tenant_id = m.tenant_id and l.topic = m.topic)))"
+        )
+    };
+}
+pub(super) use something_waits;
+
+const OLD_ENOUGH: &str = concat!(
+    "\
+    select m.id, case when case when m.due_at is null then m.created_at else coalesce( \
+            (select case when c.cancelled = 1 or c.due_at < c.at then c.at else c.due_at end \
+                from punctual.timer_change c where c.tenant_id = m.tenant_id \
+                    and c.message_id = m.id order by c.id desc limit 1), \
+            case when m.due_at > m.created_at then m.due_at else m.created_at end) end < $3 - coalesce( \
             (select max(coalesce(l.retention_us, $4)) from punctual.lane l \
                 where l.tenant_id = m.tenant_id and l.topic = m.topic), $4) \
         and not exists (select 1 from punctual.claim c \
             where c.finished_at is null and c.first_id <= m.id and c.last_id >= m.id) \
         and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
-        and not exists (select 1 from punctual.work w where w.lane_id = 0 \
-            and w.due_at = coalesce(m.due_at, m.created_at) and w.message_id = m.id) \
-        and not exists (select 1 from punctual.lane l \
-            join punctual.work w on w.lane_id = l.id and w.message_id = m.id and w.due_at = coalesce( \
-                (select a.next_due from punctual.attempt a \
-                    where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), \
-                m.due_at, m.created_at) \
-            where l.tenant_id = m.tenant_id and l.topic = m.topic) \
-        and (m.key is null or not exists (select 1 from punctual.lane l \
-            join punctual.follower f on f.lane_id = l.id and f.key = m.key and f.message_id = m.id \
-            where l.tenant_id = m.tenant_id and l.topic = m.topic)) \
-        then 1 else 0 end \
-    from punctual.message m where m.id > $1 order by m.id limit $2";
+        and not ",
+    something_waits!(),
+    " then 1 else 0 end \
+    from punctual.message m where m.id > $1 order by m.id limit $2"
+);
 
 async fn prune_rest(tx: &mut Tx, claims_kept: Duration) -> Result<u64> {
     let now = tx.now().await?;

@@ -89,7 +89,13 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
         };
         let text = claim::write(&items);
         tx.execute(CLOSE, params![row.text(0)?.as_str(), now, &text]).await?;
-        let lost = Lost { owner: row.text(1)?, started: row.flag(4)?, items };
+        let lost = Lost {
+            owner: row.text(1)?,
+            started: row.flag(4)?,
+            claimed_at: row.time(5)?,
+            has_run: row.flag(6)?,
+            items,
+        };
         lost.bring_back(tx, now, seed, &mut reaped).await?;
         reaped.claims += 1;
     }
@@ -102,6 +108,8 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
 struct Lost {
     owner: String,
     started: bool,
+    claimed_at: Timestamp,
+    has_run: bool,
     items: Vec<Item>,
 }
 
@@ -110,7 +118,8 @@ impl Lost {
         let ids: HashSet<LaneId> = self.items.iter().map(Item::lane).collect();
         let lanes = queues::lanes(tx, &ids).await?;
         let error = format!("the lease of {} ran out", self.owner);
-        let mut aftermath = Aftermath::new(&self.owner, now);
+        let mut aftermath = Aftermath::new(&self.owner, self.claimed_at, now);
+        aftermath.has_run = self.has_run;
         for item in &self.items {
             let lane = lanes.get(&item.lane());
             let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
@@ -127,11 +136,19 @@ impl Lost {
     }
 }
 
-const EXPIRED: &str = "select token, owner, items, open, started from punctual.claim \
-    where finished_at is null and lease_until <= $1 order by lease_until limit $2 for update skip locked";
+macro_rules! expired {
+    () => {
+        concat!(
+            "select token, owner, items, open, started, claimed_at, ",
+            crate::store::runs::has_run!(),
+            " from punctual.claim c where finished_at is null and lease_until <= $1 \
+              order by lease_until limit $2"
+        )
+    };
+}
+const EXPIRED: &str = concat!(expired!(), " for update skip locked");
 /// A planted bug: nothing is locked, so what is closed may have been settled meanwhile.
-const EXPIRED_BY_ID: &str = "select token, owner, items, open, started from punctual.claim \
-    where finished_at is null and lease_until <= $1 order by lease_until limit $2";
+const EXPIRED_BY_ID: &str = expired!();
 const CLOSE: &str =
     "update punctual.claim set finished_at = $2, ending = 'reaped', open = $3 where token = $1";
 const NEXT_END: &str = "select min(lease_until) from punctual.claim where finished_at is null";

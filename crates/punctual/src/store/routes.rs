@@ -2,7 +2,9 @@
 //!
 //! Routes are read by every enqueue and written rarely. A message whose topic has no
 //! route yet waits in lane 0; [`Store::route_waiting`] gives each such topic a lane of
-//! its own and moves what waits, so a host's transaction never creates anything.
+//! its own and moves what waits, so a host's transaction never creates anything. Whoever makes
+//! a topic's route moves what waits for it in the same transaction: else messages that find the
+//! route would overtake earlier ones of their key.
 
 use super::Store;
 use super::tx::Tx;
@@ -22,21 +24,59 @@ pub(super) async fn lanes_of(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result
 
 const LANES_OF: &str = "select lane_id from punctual.route where tenant_id = $1 and topic = $2";
 
-/// The topic's own lane, made if need be, and routed.
+/// The topic's own lane, made if need be, and routed, with what waited for that.
 pub(super) async fn own_lane(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<LaneId> {
+    let (lane, fresh) = find_or_make(tx, tenant, topic).await?;
+    if fresh {
+        fetch_waiting(tx, tenant, topic).await?;
+    }
+    Ok(lane)
+}
+
+/// The topic's own lane, and whether its route is new.
+async fn find_or_make(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<(LaneId, bool)> {
     if let Some(row) = tx.first(OWN_LANE, params![tenant.id(), topic]).await? {
-        if !row.flag(1)? {
-            tx.execute(ADD_ROUTE, params![tenant.id(), topic, row.int(0)?]).await?;
+        let lane = LaneId(row.int(0)?);
+        if row.flag(1)? {
+            return Ok((lane, false));
         }
-        return row.int(0).map(LaneId);
+        tx.execute(ADD_ROUTE, params![tenant.id(), topic, lane.0]).await?;
+        return Ok((lane, true));
     }
     let now = tx.now().await?;
     tx.execute(ADD_LANE, params![tenant.id(), topic, now]).await?;
     let row = tx.first(OWN_LANE, params![tenant.id(), topic]).await?;
     let lane = row.map_or(Ok(LaneId::UNROUTED.0), |row| row.int(0))?;
     tx.execute(ADD_ROUTE, params![tenant.id(), topic, lane]).await?;
-    Ok(LaneId(lane))
+    Ok((LaneId(lane), true))
 }
+
+/// Moves what waits in lane 0 for this topic. Rows that a router moves at this moment are left to
+/// it: it may be waiting for this very transaction.
+async fn fetch_waiting(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
+    let waiting = tx.query(UNROUTED_OF, params![tenant.id(), topic]).await?;
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let lanes = lanes_of(tx, tenant, topic).await?;
+    let keys = waiting.iter().map(|row| row.maybe_text(2)).collect::<Result<Vec<_>>>()?;
+    let (mut gone, mut moved) = (Vec::with_capacity(waiting.len()), Vec::with_capacity(waiting.len()));
+    for (row, key) in waiting.iter().zip(&keys) {
+        let (message, due) = (row.int(0)?, row.int(1)?);
+        gone.push(vec![Value::Int(due), Value::Int(message)]);
+        for lane in &lanes {
+            moved.push(vec![message.into(), (*lane).into(), due.into(), key.as_deref().into()]);
+        }
+    }
+    tx.each(DELETE_UNROUTED, &gone).await?;
+    tx.each(super::messages::INSERT_WORK, &moved).await?;
+    Ok(())
+}
+
+/// All of them, however many: this happens once for a topic.
+const UNROUTED_OF: &str = "select w.message_id, w.due_at, w.key from punctual.work w where w.lane_id = 0 \
+    and exists (select 1 from punctual.message m \
+        where m.id = w.message_id and m.tenant_id = $1 and m.topic = $2) for update skip locked";
 
 const OWN_LANE: &str = "select l.id, case when exists (select 1 from punctual.route r \
         where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id) then 1 else 0 end \
@@ -85,7 +125,7 @@ async fn route_waiting(tx: &mut Tx) -> Result<usize> {
         let place = (tenant, topic);
         if !lanes.contains_key(&place) {
             let tenant = Tenant::from_row(tenant);
-            own_lane(tx, tenant, &place.1).await?;
+            find_or_make(tx, tenant, &place.1).await?;
             lanes.insert(place.clone(), lanes_of(tx, tenant, &place.1).await?);
         }
         for lane in &lanes[&place] {

@@ -1,14 +1,15 @@
 //! Scouting: which lanes have work, and when the next of it is due.
 //!
 //! One look walks from lane to lane through the index (it never counts rows), so it costs
-//! as much as there are lanes with work, however much work that is. It uses no hint: what
-//! a hint would hide, a scout finds.
+//! as much as there are lanes with work, however much work that is. A whole look uses no
+//! hint: what a hint would hide, it finds. Looks in between leave known lanes out.
 
 use super::Store;
+use super::dialect::Dialect;
 use super::tx::Tx;
-use super::value::params;
+use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
 
@@ -41,6 +42,14 @@ pub struct View {
 }
 
 impl Store {
+    /// Looks for lanes with work other than the `known` ones, up to `limit`. On Postgres a
+    /// deep lane's rows that were just claimed stand in its index until they are vacuumed; this
+    /// look steps over them.
+    pub async fn scout_beside(&self, mut known: Vec<LaneId>, limit: usize) -> Result<View> {
+        known.sort_unstable();
+        self.read((known, limit), |tx, (known, limit)| Box::pin(scout_beside(tx, known, *limit))).await
+    }
+
     /// Looks at up to `limit` lanes with work whose id is above `after`.
     pub async fn scout(&self, after: LaneId, limit: usize) -> Result<View> {
         self.read((after, limit), |tx, (after, limit)| Box::pin(scout(tx, *after, *limit))).await
@@ -48,10 +57,39 @@ impl Store {
 }
 
 async fn scout(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
-    let now = tx.now().await?;
-    let rows = tx.query(SCOUT, params![after.0, i64::try_from(limit).unwrap_or(i64::MAX)]).await?;
+    let (sql, now) = match tx.dialect() {
+        // The server tells its time with the lanes, which saves a question.
+        Dialect::Postgres => (SCOUT_AND_TIME, None),
+        Dialect::Sqlite => (SCOUT, Some(tx.now().await?)),
+    };
+    let rows = tx.query(sql, params![after.0, i64::try_from(limit).unwrap_or(i64::MAX)]).await?;
+    read_view(&rows, now, limit)
+}
+
+async fn scout_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Result<View> {
+    if tx.dialect() == Dialect::Sqlite {
+        let mut view = scout(tx, LaneId(-1), limit).await?;
+        view.lanes.retain(|seen| !known.contains(&seen.lane));
+        return Ok(view);
+    }
+    let ends: Vec<i64> = known.iter().map(|lane| lane.0).collect();
+    let above: Vec<i64> = std::iter::once(-1).chain(ends.iter().copied()).collect();
+    let below: Vec<i64> = ends.iter().copied().chain([i64::from(i32::MAX)]).collect();
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = tx.query(SCOUT_BETWEEN, &[Value::Ints(&above), Value::Ints(&below), most.into()]).await?;
+    read_view(&rows, None, limit)
+}
+
+fn read_view(rows: &[Row], now: Option<Timestamp>, limit: usize) -> Result<View> {
+    let now = match now {
+        Some(now) => now,
+        None => rows.first().map_or_else(|| Err(no_time()), |row| row.time(6))?,
+    };
     let mut lanes = Vec::with_capacity(rows.len());
-    for row in &rows {
+    for row in rows {
+        if row.maybe_int(0)?.is_none() {
+            continue;
+        }
         lanes.push(Sighting {
             lane: LaneId(row.int(0)?),
             first_due: row.time(1)?,
@@ -64,13 +102,53 @@ async fn scout(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
     Ok(View { now, more: lanes.len() == limit, lanes })
 }
 
-const SCOUT: &str = "\
-    with recursive seen (lane_id) as ( \
-        select min(w.lane_id) from punctual.work w where w.lane_id > $1 \
+fn no_time() -> Error {
+    Error::Database("the clock gave no time".into())
+}
+
+/// What is told of each lane in a list called `s`.
+macro_rules! sighting {
+    () => {
+        "select s.lane_id, \
+            (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at, \
+            l.tenant_id, l.topic, l.subscription, l.paused \
+        from s left join punctual.lane l on l.id = s.lane_id order by s.lane_id"
+    };
+}
+macro_rules! scout {
+    () => {
+        concat!(
+            "\
+            with recursive seen (lane_id) as ( \
+                select min(w.lane_id) from punctual.work w where w.lane_id > $1 \
+                union all \
+                select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
+                from seen where seen.lane_id is not null), \
+            s as (select lane_id from seen where lane_id is not null limit $2) ",
+            sighting!()
+        )
+    };
+}
+
+const SCOUT: &str = scout!();
+/// One row without a lane if there is no work.
+const SCOUT_AND_TIME: &str = concat!(
+    "select lane.*, t.now from (select punctual.now_us() as now) t left join (",
+    scout!(),
+    ") lane on true order by lane.lane_id"
+);
+/// The same, from each gap between known lanes to its end.
+const SCOUT_BETWEEN: &str = concat!(
+    "select lane.*, t.now from (select punctual.now_us() as now) t left join ( \
+    with recursive seen (lane_id, below) as ( \
+        select (select min(w.lane_id) from punctual.work w \
+                where w.lane_id > g.above and w.lane_id < g.below), \
+            g.below from unnest($1::int[], $2::int[]) g (above, below) \
         union all \
-        select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
-        from seen where seen.lane_id is not null) \
-    select s.lane_id, (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id), \
-        l.tenant_id, l.topic, l.subscription, l.paused \
-    from (select lane_id from seen where lane_id is not null limit $2) s \
-    left join punctual.lane l on l.id = s.lane_id order by s.lane_id";
+        select (select min(w.lane_id) from punctual.work w \
+                where w.lane_id > seen.lane_id and w.lane_id < seen.below), seen.below \
+        from seen where seen.lane_id is not null), \
+    s as (select lane_id from seen where lane_id is not null limit $3) ",
+    sighting!(),
+    ") lane on true order by lane.lane_id"
+);

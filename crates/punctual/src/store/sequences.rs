@@ -151,6 +151,17 @@ pub(super) async fn release(tx: &mut Tx, done: &[(LaneId, &str, MessageId)]) -> 
     Ok(())
 }
 
+/// Locks sequences in the one order that everybody keeps.
+pub(super) async fn lock_heads(tx: &mut Tx, of: impl Iterator<Item = (i64, &str)>) -> Result<()> {
+    let mut places: Vec<(i64, &str)> = of.collect();
+    places.sort_unstable();
+    places.dedup();
+    let rows: Vec<Vec<Value<'_>>> =
+        places.iter().map(|(lane, key)| vec![(*lane).into(), (*key).into()]).collect();
+    tx.each(LOCK_HEAD, &rows).await?;
+    Ok(())
+}
+
 fn place_values<'a>(of: &[(LaneId, &'a str, MessageId)]) -> Vec<Vec<Value<'a>>> {
     of.iter().map(|(lane, key, _)| vec![lane.0.into(), (*key).into()]).collect()
 }
@@ -159,8 +170,8 @@ const LOCK_HEAD: &str = "select head from punctual.sequence where lane_id = $1 a
 const END_SEQUENCE: &str = "delete from punctual.sequence where lane_id = $1 and key = $2";
 const NEXT_FOLLOWER: &str = "select due_at, message_id, attempts, unstarted from punctual.follower \
     where lane_id = $1 and key = $2 order by due_at, message_id limit 1";
-const DELETE_FOLLOWER: &str = "delete from punctual.follower \
-    where lane_id = $1 and key = $2 and due_at = $3 and message_id = $4";
+pub(super) const DELETE_FOLLOWER: &str = "delete from punctual.follower \
+    where lane_id = $1 and key = $2 and due_at = $3 and message_id = $4 returning message_id";
 const SET_HEAD: &str = "update punctual.sequence set head = $3 where lane_id = $1 and key = $2";
 
 /// Puts an item back among what waits.

@@ -13,6 +13,8 @@ use super::Store;
 use super::planted::Bug;
 use super::points::{Point, reach};
 use super::queues::{self, Lane};
+use super::runs::{Ending, Holder, What};
+use super::timers::own_due;
 use super::tx::Tx;
 use super::value::{Value, params};
 use crate::base::clock::Timestamp;
@@ -30,6 +32,11 @@ use std::time::Duration;
 pub enum Word {
     /// It is done.
     Ack,
+    /// It is done, and this came of it: kept with the run of a job, if the item is one.
+    Done {
+        /// What it hands in, as JSON text.
+        output: String,
+    },
     /// It did not work out; try again.
     Abandon {
         /// Why, for the history.
@@ -68,6 +75,11 @@ pub enum Outcome {
     NotFound,
 }
 
+/// An error text as it is kept.
+pub(super) fn kept_error(error: &str) -> String {
+    error.chars().filter(|c| *c != '\0').take(limits::ERROR_CHARS_MAX).collect()
+}
+
 struct Request {
     settlements: Vec<Settlement>,
     /// Only items of this lane may be touched.
@@ -76,7 +88,8 @@ struct Request {
 }
 
 impl Store {
-    /// Settles claims whose items all went well and have no key; answers those that held.
+    /// Settles claims whose items all went well, have no key and are no runs of a job; answers
+    /// those that held.
     pub async fn ack_whole(&self, tokens: Vec<Token>) -> Result<HashSet<Token>> {
         let held = self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await;
         reach(Point::SettledBeforeAnswer);
@@ -190,6 +203,8 @@ async fn settle_all(tx: &mut Tx, request: &Request) -> Result<Vec<Vec<Outcome>>>
 /// A claim row as a settlement sees it.
 struct Held {
     owner: String,
+    claimed_at: Timestamp,
+    has_run: bool,
     items: Vec<Item>,
     open: Vec<Item>,
     finished: bool,
@@ -209,7 +224,7 @@ async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> 
         return Ok(outcomes);
     }
     let now = tx.now().await?;
-    apply(tx, &held.owner, &said, now, request.seed).await?;
+    apply(tx, &held, &said, now, request.seed).await?;
     write_back(tx, &settlement.token, &held.open, now).await?;
     Ok(outcomes)
 }
@@ -251,6 +266,8 @@ async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
     let ending = row.maybe_text(3)?.filter(|ending| ending != "reaped" || !tx.has(Bug::NoFence));
     Ok(Some(Held {
         owner: row.text(0)?,
+        claimed_at: row.time(4)?,
+        has_run: row.flag(5)?,
         open: open.unwrap_or_else(|| items.clone()),
         items,
         finished: ending.is_some(),
@@ -258,7 +275,11 @@ async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
     }))
 }
 
-const TAKE_CLAIM: &str = "select owner, items, open, ending from punctual.claim where token = $1 for update";
+const TAKE_CLAIM: &str = concat!(
+    "select owner, items, open, ending, claimed_at, ",
+    super::runs::has_run!(),
+    " from punctual.claim c where token = $1 for update"
+);
 
 pub(super) fn read_items(text: &str) -> Result<Vec<Item>> {
     claim::read(text).map_err(|e| Error::Database(e.into()))
@@ -278,9 +299,10 @@ const FINISH: &str =
     "update punctual.claim set finished_at = $2, ending = 'settled', open = '[]' where token = $1";
 const KEEP_OPEN: &str = "update punctual.claim set open = $2 where token = $1";
 
-async fn apply(tx: &mut Tx, owner: &str, said: &[(Item, &Word)], now: Timestamp, seed: u64) -> Result<()> {
+async fn apply(tx: &mut Tx, held: &Held, said: &[(Item, &Word)], now: Timestamp, seed: u64) -> Result<()> {
     let lanes = exceptional_lanes(tx, said).await?;
-    let mut aftermath = Aftermath::new(owner, now);
+    let mut aftermath = Aftermath::new(&held.owner, held.claimed_at, now);
+    aftermath.has_run = held.has_run;
     for (item, word) in said {
         let lane = lanes.get(&item.lane());
         aftermath.add(item, word, lane, seed);
@@ -298,7 +320,11 @@ async fn exceptional_lanes(tx: &mut Tx, said: &[(Item, &Word)]) -> Result<HashMa
 /// What a settlement or a reaping leaves behind, gathered and then written as sets.
 pub(super) struct Aftermath<'a> {
     owner: &'a str,
+    claimed_at: Timestamp,
     now: Timestamp,
+    /// Whether runs of jobs may be among the items.
+    pub(super) has_run: bool,
+    endings: Vec<Ending>,
     again: Vec<(Item, Timestamp)>,
     attempts: Vec<Failure>,
     dead: Vec<(Item, i64, String)>,
@@ -314,10 +340,13 @@ struct Failure {
 }
 
 impl<'a> Aftermath<'a> {
-    pub(super) const fn new(owner: &'a str, now: Timestamp) -> Self {
+    pub(super) const fn new(owner: &'a str, claimed_at: Timestamp, now: Timestamp) -> Self {
         Self {
             owner,
+            claimed_at,
             now,
+            has_run: false,
+            endings: Vec::new(),
             again: Vec::new(),
             attempts: Vec::new(),
             dead: Vec::new(),
@@ -329,7 +358,8 @@ impl<'a> Aftermath<'a> {
     fn add(&mut self, item: &Item, word: &Word, lane: Option<&Lane>, seed: u64) {
         let seed = seed ^ item.message().0.unsigned_abs();
         match word {
-            Word::Ack => self.out_of_the_way.push(item.clone()),
+            Word::Ack => self.done(item, None),
+            Word::Done { output } => self.done(item, Some(output)),
             Word::Release => self.untouched.push(item.clone()),
             Word::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
             Word::Abandon { error, retry } => {
@@ -337,6 +367,17 @@ impl<'a> Aftermath<'a> {
                 let verdict = patience.after_abandon(item, *retry, seed);
                 self.end(item, lane, "abandoned", error, verdict);
             }
+        }
+    }
+
+    fn done(&mut self, item: &Item, output: Option<&String>) {
+        self.out_of_the_way.push(item.clone());
+        self.ending(item, || What::Done(output.cloned()));
+    }
+
+    fn ending(&mut self, item: &Item, what: impl FnOnce() -> What) {
+        if self.has_run {
+            self.endings.push(Ending { message: item.message(), attempt: item.attempt(), what: what() });
         }
     }
 
@@ -349,14 +390,16 @@ impl<'a> Aftermath<'a> {
         error: &str,
         verdict: Verdict,
     ) {
-        let error: String = error.chars().filter(|c| *c != '\0').take(limits::ERROR_CHARS_MAX).collect();
+        let error = kept_error(error);
         let next_due = match verdict {
             Verdict::Again(wait) => Some(self.now.plus(wait)),
             Verdict::Dead => None,
         };
         if let Some(due) = next_due {
+            self.ending(item, || What::Again(error.clone()));
             self.again.push((item.clone(), due));
         } else {
+            self.ending(item, || What::Dead(error.clone()));
             self.dead.push((item.clone(), lane.map_or(1, |l| l.tenant.id()), error.clone()));
             if lane.is_some_and(|l| l.settings.dead_head == DeadHead::Pass) {
                 self.out_of_the_way.push(item.clone());
@@ -378,7 +421,12 @@ impl<'a> Aftermath<'a> {
         tx.each(ADD_DEAD, &dead).await?;
         let done: Vec<(LaneId, &str, MessageId)> =
             self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
-        super::sequences::release(tx, &done).await
+        super::sequences::release(tx, &done).await?;
+        if self.endings.is_empty() {
+            return Ok(());
+        }
+        let holder = Holder { owner: self.owner, claimed_at: self.claimed_at };
+        super::runs::note(tx, holder, &self.endings, self.now).await
     }
 }
 
@@ -428,12 +476,13 @@ fn dead_row<'a>(item: &'a Item, tenant: i64, error: &'a str, now: Timestamp) -> 
 }
 
 /// A work row stands at the time its last attempt named, or at the message's own.
-const WORK_UNTOUCHED: &str = "insert into punctual.work \
-        (message_id, lane_id, due_at, attempts, unstarted, key) \
+const WORK_UNTOUCHED: &str = concat!(
+    "insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted, key) \
     select m.id, $2, coalesce((select a.next_due from punctual.attempt a \
-            where a.message_id = $1 and a.lane_id = $2 order by a.id desc limit 1), \
-        m.due_at, m.created_at), $3, $4, $5 \
-    from punctual.message m where m.id = $1";
+            where a.message_id = $1 and a.lane_id = $2 order by a.id desc limit 1), ",
+    own_due!(),
+    "), $3, $4, $5 from punctual.message m where m.id = $1"
+);
 const ADD_ATTEMPT: &str = "insert into punctual.attempt \
         (message_id, lane_id, number, at, owner, outcome, error, next_due) \
     values ($1, $2, $3, $4, $5, $6, $7, $8)";

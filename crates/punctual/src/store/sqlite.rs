@@ -31,6 +31,8 @@ use tokio::sync::oneshot;
 
 #[cfg(feature = "testing")]
 pub mod direct;
+#[cfg(feature = "testing")]
+pub mod simulated;
 
 /// How long another connection's lock is waited for before a caller hears of it.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
@@ -334,11 +336,25 @@ fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {
     if read_only {
         return Ok(());
     }
-    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    use_wal(connection)?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // A larger WAL between checkpoints: fewer flushes of the main file under load.
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)
+}
+
+/// The first to open a new file changes its journal mode, alone. Who comes at the same
+/// moment is told that the file is locked without being made to wait, so this waits.
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let start = monotonic();
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())) {
+            Err(e) if is_busy(&e) && start.elapsed() < BUSY_PATIENCE => {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            other => return other,
+        }
+    }
 }
 
 fn cannot_open(path: Option<&Path>, e: &rusqlite::Error) -> Error {

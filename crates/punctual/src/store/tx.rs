@@ -24,6 +24,9 @@ pub struct Call<R, T> {
     pub run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
     /// What is to go wrong, in tests.
     pub fault: Fault,
+    /// Which verb it is, in simulations.
+    #[cfg(feature = "testing")]
+    pub verb: &'static std::panic::Location<'static>,
 }
 
 impl<R, T> Call<R, T> {

@@ -110,11 +110,17 @@ impl Row {
 
     /// A list of integers, which only Postgres returns.
     #[cfg(feature = "postgres")]
-    pub fn ints(&self, n: usize) -> Result<Vec<i64>> {
+    pub fn maybe_ints(&self, n: usize) -> Result<Option<Vec<i64>>> {
         match self {
             Self::Postgres(row) => super::postgres::ints(row, n),
             Self::Cells(cells) => Err(unexpected(n, "a list of integers", cells.get(n))),
         }
+    }
+
+    /// A list of integers, empty for null.
+    #[cfg(feature = "postgres")]
+    pub fn ints(&self, n: usize) -> Result<Vec<i64>> {
+        Ok(self.maybe_ints(n)?.unwrap_or_default())
     }
 
     /// A small count.

@@ -12,6 +12,9 @@ pub enum Ear {
     /// The file's change counter, as it was seen last.
     #[cfg(feature = "sqlite")]
     Counting(Store, i64),
+    /// A simulation decides what is heard when.
+    #[cfg(all(feature = "testing", feature = "sqlite"))]
+    Simulated(std::sync::Arc<dyn super::sqlite::simulated::Link>),
 }
 
 impl Store {
@@ -25,6 +28,8 @@ impl Store {
             Backend::Sqlite(_) => Ok(Ear::Counting(self.clone(), self.change_counter().await?)),
             #[cfg(feature = "postgres")]
             Backend::Postgres(db) => super::postgres::listen::Listener::connect(db).await.map(Ear::Listening),
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(db) => Ok(Ear::Simulated(std::sync::Arc::clone(&db.link))),
         }
     }
 
@@ -39,6 +44,8 @@ impl Store {
             Backend::Sqlite(_) => Ok(()),
             #[cfg(feature = "postgres")]
             Backend::Postgres(db) => db.notify().await,
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(db) => db.link.notify().await,
         }
     }
 
@@ -63,6 +70,8 @@ impl Ear {
         match self {
             #[cfg(feature = "postgres")]
             Self::Listening(listener) => listener.heard().await.map(|()| true),
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Self::Simulated(link) => link.heard().await.map(|()| true),
             #[cfg(feature = "sqlite")]
             Self::Counting(store, seen) => {
                 let counter = store.change_counter().await?;
@@ -79,6 +88,8 @@ impl Ear {
         match self {
             #[cfg(feature = "postgres")]
             Self::Listening(_) => false,
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Self::Simulated(_) => false,
             #[cfg(feature = "sqlite")]
             Self::Counting(..) => true,
         }

@@ -26,7 +26,9 @@ macro_rules! live {
     };
 }
 
+mod guarding;
 mod handling;
+mod planning;
 mod sharing;
 mod stopping;
 mod turns;

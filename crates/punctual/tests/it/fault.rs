@@ -1,10 +1,12 @@
 //! A statement that fails in the middle of a verb leaves nothing of the verb behind.
 
 use crate::bench::{Bench, LEASE, SEED, TENANT, abandon, fail, message, seconds, wish};
-use punctual::base::id::Token;
-use punctual::store::Store;
+use punctual::Delivery;
+use punctual::base::id::{FencingToken, Token};
 use punctual::store::clock::ClockMode;
+use punctual::store::inbox::{Begun, Mark};
 use punctual::store::keys::Role;
+use punctual::store::leases::Holding;
 use punctual::store::settle::{Settlement, Word};
 use punctual::store::tenants::NewTenant;
 use serde_json::json;
@@ -19,30 +21,12 @@ cases![
     an_error_in_a_replay_or_purge_leaves_nothing,
     an_error_in_routing_or_settings_leaves_nothing,
     an_error_in_pruning_leaves_nothing,
+    an_error_in_a_verb_on_a_lease_leaves_nothing,
+    an_error_in_a_verb_on_the_inbox_leaves_nothing,
     an_error_in_tenants_keys_answers_and_clock_leaves_nothing,
     an_error_beside_others_leaves_them_alone,
     a_panic_in_a_verb_leaves_nothing_open,
 ];
-
-/// Runs a verb again and again, with the first, the second, … statement failing, until it
-/// succeeds: every error is transient, and changes nothing.
-macro_rules! shake {
-    ($t:expr, $what:literal, |$store:ident| $verb:expr) => {{
-        let before = $t.dump().await;
-        let mut n = 1;
-        loop {
-            assert!(n < 100, "{} should succeed in the end", $what);
-            let $store: Store = $t.store().failing_at(n);
-            match $verb.await {
-                Ok(_) => break,
-                Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),
-            }
-            before.assert_equals(&$t.dump().await, &format!("{} whose statement {n} failed", $what));
-            n += 1;
-        }
-        assert!(n > 1, "{} should have a statement that can fail", $what);
-    }};
-}
 
 async fn an_error_in_an_enqueue_leaves_nothing(t: &Bench) {
     t.lane("orders").await;
@@ -131,6 +115,38 @@ async fn an_error_in_pruning_leaves_nothing(t: &Bench) {
     shake!(t, "prune_messages", |s| s.prune_messages(0, seconds(60)));
     shake!(t, "prune_rest", |s| s.prune_rest(seconds(60)));
     assert_eq!(t.count("select count(*) from punctual.message").await, 0);
+}
+
+async fn an_error_in_a_verb_on_a_lease_leaves_nothing(t: &Bench) {
+    shake!(t, "acquire_lease", |s| s.acquire_lease(TENANT, "report", "a", LEASE));
+    let held = Holding { name: "report".into(), owner: "a".into(), token: FencingToken(1) };
+    t.advance(seconds(1)).await;
+    shake!(t, "acquire_lease that is held", |s| s.acquire_lease(TENANT, "report", "b", LEASE));
+    shake!(t, "renew_lease", |s| s.renew_lease(TENANT, held.clone(), LEASE));
+    shake!(t, "release_lease", |s| s.release_lease(TENANT, held.clone()));
+    shake!(t, "acquire_lease again", |s| s.acquire_lease(TENANT, "report", "a", LEASE));
+}
+
+async fn an_error_in_a_verb_on_the_inbox_leaves_nothing(t: &Bench) {
+    let delivery = || Delivery::new("shop", "1").lease(LEASE).max_attempts(2);
+    for what in 0..3 {
+        shake!(t, "inbox_begin", |s| s.inbox_begin(TENANT, delivery()));
+        shake!(t, "inbox_begin in progress", |s| s.inbox_begin(TENANT, delivery()));
+        t.advance(LEASE).await;
+        let again = t.store().inbox_begin(TENANT, delivery()).await.unwrap();
+        let Begun::Process { ticket, .. } = again else { panic!("{again:?}") };
+        let error = String::from("no");
+        let mark =
+            [Mark::Failed { error: error.clone() }, Mark::Dead { error }, Mark::Processed][what].clone();
+        shake!(t, "inbox_mark", |s| s.inbox_mark(TENANT, ticket.clone(), mark.clone()));
+        shake!(t, "inbox_replay", |s| s.inbox_replay(TENANT, Default::default(), false));
+    }
+    t.store().inbox_begin(TENANT, Delivery::new("shop", "2").lease(LEASE).max_attempts(1)).await.unwrap();
+    t.advance(LEASE).await;
+    let last = || Delivery::new("shop", "2").lease(LEASE).max_attempts(1);
+    shake!(t, "inbox_begin of what dies", |s| s.inbox_begin(TENANT, last()));
+    t.advance(seconds(60)).await;
+    shake!(t, "prune_inbox", |s| s.prune_inbox(seconds(1)));
 }
 
 async fn an_error_in_tenants_keys_answers_and_clock_leaves_nothing(t: &Bench) {

@@ -27,20 +27,47 @@ macro_rules! cases {
     };
 }
 
+/// Runs a verb again and again, with the first, the second, … statement failing, until it
+/// succeeds: every error is transient, and changes nothing.
+macro_rules! shake {
+    ($t:expr, $what:literal, |$store:ident| $verb:expr) => {{
+        let before = $t.dump().await;
+        let mut n = 1;
+        loop {
+            assert!(n < 100, "{} should succeed in the end", $what);
+            let $store: punctual::store::Store = $t.store().failing_at(n);
+            match $verb.await {
+                Ok(_) => break,
+                Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),
+            }
+            before.assert_equals(&$t.dump().await, &format!("{} whose statement {n} failed", $what));
+            n += 1;
+        }
+        assert!(n > 1, "{} should have a statement that can fail", $what);
+    }};
+}
+
 mod answer;
 mod bad_input;
 mod bench;
 mod chaos;
 mod claim;
 mod clock;
+mod cron;
 mod dead_letter;
 mod dump;
 mod engine;
 mod enqueue;
 mod fairness;
 mod fault;
+mod guard_model;
+mod inbox;
+mod inbox_crowd;
 mod interleave;
+mod job;
 mod key;
+mod kit;
+mod lease;
 mod migrate;
 mod model;
 mod model_state;
@@ -51,5 +78,10 @@ mod queue;
 mod reap;
 mod sequence;
 mod settle;
+mod simulation;
+mod sql_function;
 mod stale;
 mod tenant;
+mod timer;
+mod timer_firing;
+mod zone;

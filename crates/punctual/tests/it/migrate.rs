@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 cases![
     plt_24_ten_at_once_migrate_once,
+    plt_24_many_may_open_a_new_database_at_once,
     plt_24_migrating_again_changes_nothing,
     plt_24_a_newer_schema_is_refused,
     plt_24_other_texts_are_refused,
@@ -39,6 +40,21 @@ async fn plt_24_ten_at_once_migrate_once(t: &Bench) {
     answers.sort_unstable();
     assert_eq!(answers[0], (0, SCHEMA_VERSION));
     assert!(answers[1..].iter().all(|a| *a == (SCHEMA_VERSION, SCHEMA_VERSION)), "{answers:?}");
+}
+
+/// PLT-24: each on a thread of its own, as processes would be.
+async fn plt_24_many_may_open_a_new_database_at_once(t: &Bench) {
+    for _ in 0..10 {
+        let place = Place::empty(t.backend).await.unwrap();
+        let open = || {
+            let url = place.url().to_owned();
+            std::thread::spawn(move || Store::open(&url, 2).map(drop))
+        };
+        let all: Vec<_> = (0..8).map(|_| open()).collect();
+        for opened in all {
+            opened.join().unwrap().expect("each can open it");
+        }
+    }
 }
 
 /// PLT-24
@@ -162,7 +178,8 @@ const TABLES: &str = "select 'create table punctual.' || c.relname || E' (\\n   
 const INDEXES: &str = "select indexdef || ';' from pg_indexes where schemaname = 'punctual' \
     and indexname not in (select conname from pg_constraint) order by indexname";
 const FUNCTIONS: &str = "select trim(trailing E'\\n' from pg_get_functiondef(oid)) || ';' from pg_proc \
-    where pronamespace = 'punctual'::regnamespace order by proname";
+    where pronamespace = 'punctual'::regnamespace \
+    order by proname, pg_get_function_identity_arguments(oid)";
 const TRIGGERS: &str = "select pg_get_triggerdef(t.oid) || ';' from pg_trigger t \
     join pg_class c on c.oid = t.tgrelid \
     where c.relnamespace = 'punctual'::regnamespace and not t.tgisinternal order by t.tgname";

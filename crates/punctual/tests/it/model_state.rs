@@ -180,7 +180,7 @@ impl Model {
 
     fn hear(&mut self, item: &Item, word: &Word) {
         match word {
-            Word::Ack => self.out_of_the_way(item),
+            Word::Ack | Word::Done { .. } => self.out_of_the_way(item),
             Word::Release => {
                 let fact = &self.facts[&item.message()];
                 let due = fact.next_due.unwrap_or(fact.due);

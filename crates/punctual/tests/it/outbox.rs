@@ -1,6 +1,6 @@
 //! PLT-12: enqueueing inside the caller's own transaction, the same cases for every driver.
 
-mod hosts;
+pub mod hosts;
 
 use hosts::{End, Host, ORDERS};
 use punctual::outbox::{self, Enqueue};

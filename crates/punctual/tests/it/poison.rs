@@ -119,8 +119,12 @@ pub struct Pen(File);
 
 impl Pen {
     pub fn note(&self, work: &Work) {
+        self.line(work.message.id.0);
+    }
+
+    pub fn line(&self, number: i64) {
         // One write for the whole line, so that no process leaves half of one.
-        (&self.0).write_all(format!("{}\n", work.message.id).as_bytes()).unwrap();
+        (&self.0).write_all(format!("{number}\n").as_bytes()).unwrap();
     }
 }
 

@@ -26,6 +26,7 @@ cases![
     plt_14_a_replayed_head_goes_first,
     plt_14_a_purged_head_lets_the_next_go,
     plt_14_a_hint_does_not_let_a_later_message_overtake,
+    plt_14_what_finds_a_route_does_not_overtake_what_waited_for_one,
     plt_14_claimers_at_once_never_swap_two_of_a_key,
     plt_14_settling_beside_claiming_leaves_no_follower_behind,
 ];
@@ -43,6 +44,26 @@ async fn plt_14_messages_of_one_key_come_in_order_one_at_a_time(t: &Bench) {
     }
     assert_eq!(t.count("select count(*) from punctual.sequence").await, 0, "nothing is left");
     assert_eq!(t.count("select count(*) from punctual.follower").await, 0);
+}
+
+/// PLT-14: found by the simulation. A message that was enqueued before its topic had a route came after
+/// one that found it.
+async fn plt_14_what_finds_a_route_does_not_overtake_what_waited_for_one(t: &Bench) {
+    for (topic, declared) in [("declared", true), ("ensured", false)] {
+        let first = t.put_keyed(topic, &["k"]).await;
+        if declared {
+            t.lane(topic).await;
+        } else {
+            t.store().ensure_routes(TENANT, vec![topic.into()]).await.unwrap();
+        }
+        t.advance(seconds(1)).await;
+        let second = t.put_keyed(topic, &["k"]).await;
+        let lane = t.store().lane(TENANT, topic, "").await.unwrap().unwrap().id;
+        let items = t.claim(lane, 10).await;
+        assert_eq!(ids(&items), first, "{topic}: the first of its key comes first");
+        t.ack(&items[0]).await;
+        assert_eq!(ids(&t.claim(lane, 10).await), second, "{topic}: and then the second");
+    }
 }
 
 /// PLT-14

@@ -1,5 +1,6 @@
 //! Dead letters: look at them, put them back to work, or let them go.
 
+use super::choice::{Choice, told};
 use super::{Id, raw};
 use crate::app::App;
 use crate::auth::Caller;
@@ -12,8 +13,8 @@ use punctual::rules::message::check_name;
 use punctual::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
 use punctual::{DeadLetterId, Problems, Tenant, Timestamp};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 /// A dead letter as it is shown.
 #[derive(Debug, Serialize)]
@@ -143,26 +144,13 @@ async fn all(
     }
 }
 
-fn told(ids: &[DeadLetterId], verb: &str) -> Value {
-    let list: Value = ids.iter().map(ToString::to_string).collect();
-    Value::Object(Map::from_iter([(verb.to_owned(), ids.len().into()), ("ids".to_owned(), list)]))
-}
-
 fn read_which(input: &Input) -> Answer<(Which, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let mut which = Which::default();
-    let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["ids", "filter", "dryRun"]);
-    let dry_run = read.flag("dryRun").unwrap_or(false);
-    let (ids, filter) = (read.list("ids"), read.object("filter"));
-    if read.value("ids").is_some() == read.value("filter").is_some() {
-        read.wrong("ids", "say which: either `ids`, or a `filter` ({} for all)");
-    }
-    if let Some(ids) = ids {
-        which.ids = Some(read_ids(ids, &mut problems));
-    }
-    if let Some(filter) = filter {
+    let choice = Choice::read(&body, "a dead letter", &mut problems);
+    let ids = choice.ids.map(|ids| ids.into_iter().map(DeadLetterId).collect());
+    let mut which = Which { ids, ..Which::default() };
+    if let Some(filter) = choice.filter {
         let mut read = Fields::new(filter, "filter", &mut problems);
         read.only(&["topic", "subscription"]);
         let (topic, subscription) = (read.text("topic"), read.text("subscription"));
@@ -170,19 +158,7 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
         which.check("filter.", &mut problems);
     }
     problems.into_result()?;
-    Ok((which, dry_run))
-}
-
-fn read_ids(ids: &[Value], problems: &mut Problems) -> Vec<DeadLetterId> {
-    let mut read = Vec::with_capacity(ids.len());
-    for (n, value) in ids.iter().enumerate() {
-        let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
-        match number {
-            Some(id) => read.push(DeadLetterId(id)),
-            None => problems.push(format!("ids[{n}]"), "is not the id of a dead letter"),
-        }
-    }
-    read
+    Ok((which, choice.dry_run))
 }
 
 fn shown(letter: DeadLetter) -> Shown {

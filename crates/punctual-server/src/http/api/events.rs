@@ -4,7 +4,7 @@
 //! source; the second is a duplicate, not an error.
 
 mod cloud;
-mod plain;
+pub(super) mod plain;
 
 use super::{Id, raw, route_waiting};
 use crate::app::App;
@@ -37,18 +37,18 @@ pub struct Published {
 
 /// Events that were read, with what is worth a word and what is wrong.
 #[derive(Debug, Default)]
-struct Reading {
+pub(super) struct Reading {
     messages: Vec<NewMessage>,
-    warnings: Problems,
-    problems: Problems,
+    pub(super) warnings: Problems,
+    pub(super) problems: Problems,
     too_large: Problems,
 }
 
 /// One event before it is understood: its fields, and its content as it was written.
-struct Draft<'a> {
-    fields: Map<String, Value>,
+pub(super) struct Draft<'a> {
+    pub(super) fields: Map<String, Value>,
     content: Option<&'a RawValue>,
-    at: String,
+    pub(super) at: String,
     /// Whose event it is when it does not say.
     publisher: &'a str,
 }
@@ -84,7 +84,8 @@ async fn route_at_once(engine: &Engine) -> Answer<()> {
     Ok(())
 }
 
-fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()> {
+/// One thing or a list of them, each as it was written; and whether it was a list.
+pub(super) fn one_or_many<'a>(input: &'a Input, noun: &str) -> Answer<(Vec<&'a RawValue>, bool)> {
     let is_list = input.bytes.trim_ascii_start().starts_with(b"[");
     let items: Vec<&RawValue> = if is_list {
         serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?
@@ -92,9 +93,14 @@ fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()
         vec![serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?]
     };
     if items.len() > limits::BATCH_ITEMS_MAX {
-        let said = format!("{} events, at most {} are allowed", items.len(), limits::BATCH_ITEMS_MAX);
+        let said = format!("{} {noun}, at most {} are allowed", items.len(), limits::BATCH_ITEMS_MAX);
         return Err(punctual::Error::invalid("", said).into());
     }
+    Ok((items, is_list))
+}
+
+fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()> {
+    let (items, _) = one_or_many(input, "events")?;
     let all_cloud = input.media_type.starts_with("application/cloudevents");
     for (n, item) in items.iter().enumerate() {
         let at = if items.len() == 1 { String::new() } else { format!("[{n}]") };
@@ -112,7 +118,12 @@ fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()
 }
 
 /// Takes an event apart; its content stays as it was written, to the last digit.
-fn draft<'a>(item: &'a RawValue, at: String, publisher: &'a str, reading: &mut Reading) -> Option<Draft<'a>> {
+pub(super) fn draft<'a>(
+    item: &'a RawValue,
+    at: String,
+    publisher: &'a str,
+    reading: &mut Reading,
+) -> Option<Draft<'a>> {
     let Ok(parts) = serde_json::from_str::<BTreeMap<String, &'a RawValue>>(item.get()) else {
         reading.problems.push(at, "must be an object");
         return None;
@@ -139,7 +150,7 @@ fn join(at: &str, name: &str) -> String {
 
 impl Reading {
     /// Takes a message that stands at `at`; `name` is what its form calls our fields.
-    fn add(&mut self, message: NewMessage, at: &str, name: fn(&str) -> &str) {
+    pub(super) fn add(&mut self, message: NewMessage, at: &str, name: fn(&str) -> &str) {
         let mut found = Problems::default();
         message.check("", &mut found);
         let large = message.payload.len() > limits::PAYLOAD_BYTES_MAX;
@@ -151,7 +162,7 @@ impl Reading {
         self.messages.push(message);
     }
 
-    fn finish(mut self) -> Answer<(Vec<NewMessage>, Problems)> {
+    pub(super) fn finish(mut self) -> Answer<(Vec<NewMessage>, Problems)> {
         if !self.too_large.0.is_empty() {
             return Err(Failure::too_large(self.too_large.to_string()).with(self.too_large));
         }

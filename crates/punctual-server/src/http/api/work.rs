@@ -12,6 +12,7 @@ use axum::extract::State;
 use punctual::base::clock::monotonic;
 use punctual::base::{limits, random};
 use punctual::rules::attempt::Retry;
+use punctual::rules::job::check_output;
 use punctual::rules::share::Take;
 use punctual::store::claims::{Catch, Claimed, Wish};
 use punctual::store::queues::Lane;
@@ -110,7 +111,8 @@ fn read_ask(input: &Input) -> Answer<Ask> {
     Ok(Ask { owner, lease, limit, wait: Duration::from_secs(wait) })
 }
 
-fn lease(read: &mut Fields<'_, '_>) -> Duration {
+/// The lease that a body asks for.
+pub(super) fn lease(read: &mut Fields<'_, '_>) -> Duration {
     let range = limits::LEASE_MIN.as_secs()..=limits::LEASE_MAX.as_secs();
     read.whole("leaseSeconds", range).map_or(limits::LEASE_DEFAULT, Duration::from_secs)
 }
@@ -123,7 +125,7 @@ async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, hangup: &Hangup) -> An
         let mut woken = pin!(app.engine.woken());
         tokio::select! { biased; () = &mut woken => {}, () = std::future::ready(()) => {} }
         let catch = claim_now(app, lane.id, ask).await?;
-        let left = end.saturating_duration_since(monotonic());
+        let left = end.since(monotonic());
         if !catch.items.is_empty() || left.is_zero() {
             return Ok(catch);
         }
@@ -192,7 +194,14 @@ struct Named {
 /// # Errors
 /// 404 for an unknown queue, 422 with every problem.
 pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
-    settle(&app, &who, &place, &input, |_| Word::Ack).await
+    settle(&app, &who, &place, &input, |item| match item.value("output").map(ToString::to_string) {
+        None => Word::Ack,
+        Some(output) => {
+            item.fine("output", check_output(&output));
+            Word::Done { output }
+        }
+    })
+    .await
 }
 
 /// `POST /api/queues/{topic}/abandon`

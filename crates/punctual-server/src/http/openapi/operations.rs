@@ -79,6 +79,48 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/dead-letters/replay", "Put dead letters back to work", (200, "Moved")).takes("Which"),
     op("POST /api/dead-letters/purge", "Delete dead letters for good", (200, "Moved")).takes("Which"),
 
+    op("GET /api/jobs", "All jobs, by name", (200, "Job[]")).query(LIST),
+    op("GET /api/jobs/{name}", "One job", (200, "Job")),
+    op("PUT /api/jobs/{name}", "Make a job, or change it into this", (200, "Job")).takes("NewJob"),
+    op("DELETE /api/jobs/{name}", "Delete a job with its runs that wait", (200, "DeletedJob")),
+    op("POST /api/jobs/{name}/enable", "Plan a job from now on", (200, "Job")),
+    op("POST /api/jobs/{name}/disable", "Plan a job no more", (200, "Job")),
+    op("POST /api/jobs/{name}/trigger", "Start a run now, beside the timetable", (202, "Triggered")),
+    op("GET /api/jobs/{name}/runs", "Runs of a job, the latest first", (200, "Run[]")).query(LIST),
+    op("GET /api/jobs/{name}/next", "When a job is due next, as a preview", (200, "Moments"))
+        .query(&["Count"]),
+
+    op("POST /api/timers", "Schedule one timer, or a list of them", (201, "ScheduledTimers"))
+        .takes("NewTimers").query(&["Spread"]),
+    op("GET /api/timers", "Timers, by the time they are due", (200, "Timer[]"))
+        .query(&["Topic", "Key", "CorrelationId", "TimerStatus", "DueFrom", "DueBefore", "Limit", "Cursor"]),
+    op("GET /api/timers/{id}", "One timer, and where it stands", (200, "Timer")),
+    op("DELETE /api/timers/{id}", "Cancel a timer; says whether it was in time", (200, "TimerCancelled")),
+    op("POST /api/timers/{id}/move", "Move a timer; says whether it was in time", (200, "TimerMoved"))
+        .takes("TimerMove"),
+    op("POST /api/timers/cancel", "Cancel many timers", (200, "TimersChanged")).takes("TimersCancel"),
+    op("POST /api/timers/move", "Move many timers", (200, "TimersChanged")).takes("TimersMove"),
+
+    op("GET /api/leases", "All leases by name, held or not", (200, "Lease[]")).query(LIST),
+    op("GET /api/leases/{name}", "One lease", (200, "Lease")),
+    op("POST /api/leases/{name}/acquire", "Hold a lease, if nobody does", (200, "LeaseAcquired"))
+        .takes("LeaseAcquire"),
+    op("POST /api/leases/{name}/renew", "Hold a lease for longer; 409 with a stale token", (200, "Lease"))
+        .takes("LeaseRenew"),
+    op("POST /api/leases/{name}/release", "Give a lease back; 409 with a stale token", (200, "LeaseReleased"))
+        .takes("LeaseRelease"),
+
+    op("GET /api/inbox", "Received messages, in the order they came", (200, "InboxMessage[]"))
+        .query(&["Source", "InboxStatus", "Limit", "Cursor"]),
+    op("POST /api/inbox/begin", "Ask what to do with a received message", (200, "InboxTold"))
+        .takes("InboxDelivery"),
+    op("POST /api/inbox/complete", "It is processed; 409 with a stale token", (200, "InboxMarked"))
+        .takes("InboxMark"),
+    op("POST /api/inbox/fail", "It failed; the next delivery tries again", (200, "InboxMarked"))
+        .takes("InboxMark"),
+    op("POST /api/inbox/dead", "It will never work out", (200, "InboxMarked")).takes("InboxMark"),
+    op("POST /api/inbox/replay", "Make dead messages welcome again", (200, "Moved")).takes("InboxWhich"),
+
     op("POST /api/tenants", "Make a tenant", (201, "Tenant")).takes("NewTenant"),
     op("GET /api/tenants", "All tenants", (200, "Tenant[]")).query(LIST),
     op("POST /api/keys", "Make a key; its secret is shown once", (201, "NewKeyShown")).takes("NewKey"),

@@ -197,3 +197,55 @@ fn a_wrong_command_line_is_refused_also_in_json() {
     assert_eq!(place.command(&["--help"]).said().code, 0);
     assert!(place.command(&["--help"]).said().out.contains("Exit codes:"));
 }
+
+/// PLT-21: jobs from a shell.
+#[test]
+fn plt_21_jobs_from_the_command_line() {
+    let place = Place::new();
+    place.json(&["migrate"]);
+    let put =
+        ["job", "put", "nightly", "--topic", "reports", "--cron", "0 30 6 * * *", "--zone", "Europe/Berlin"];
+    let job = place.json(&put);
+    assert_eq!(
+        (&job["name"], &job["timeZone"], &job["version"]),
+        (&json!("nightly"), &json!("Europe/Berlin"), &json!(1))
+    );
+    assert_eq!(place.json(&put)["version"], json!(1), "the same again changes nothing");
+    assert_eq!(place.json(&["job", "list"])["items"][0]["nextDueTime"], job["nextDueTime"]);
+    let next = place.json(&["job", "next", "nightly", "--count", "2"]);
+    assert_eq!(next["items"][0], job["nextDueTime"]);
+    let run = place.json(&["job", "trigger", "nightly"])["runId"].clone();
+    let runs = place.json(&["job", "runs", "nightly"]);
+    assert_eq!((&runs["items"][0]["id"], &runs["items"][0]["status"]), (&run, &json!("Pending")));
+    assert_eq!(place.json(&["job", "disable", "nightly"])["enabled"], json!(false));
+    assert_eq!(place.json(&["job", "enable", "nightly"])["enabled"], json!(true));
+    for words in [&["job", "list"][..], &["job", "runs", "nightly"]] {
+        let said = place.run(words);
+        assert!(said.code == 0 && said.out.lines().count() == 2, "{said:?}");
+    }
+    assert_eq!(place.run(&["job", "delete", "nightly"]).code, 2, "nobody is here to answer");
+    assert_eq!(place.json(&["job", "delete", "nightly", "--yes"])["deletedRuns"], json!(1));
+    for words in
+        [&["job", "runs", "nightly"][..], &["job", "trigger", "nightly"], &["job", "next", "nightly"]]
+    {
+        let said = place.run(words);
+        assert!(said.code == 1 && said.err.contains("there is no job `nightly`"), "{said:?}");
+    }
+}
+
+/// PLT-21: a pattern is previewed without any database; a broken one is told everything.
+#[test]
+fn plt_21_a_pattern_is_previewed_without_a_database() {
+    let place = Place::new();
+    let next = ["job", "next", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--count", "2", "--from"];
+    let said = place.run(&[&next[..], &["2026-03-28T12:00:00Z"]].concat());
+    let want = "2026-03-29T01:00:00Z  2026-03-29T03:00:00+02 Europe/Berlin\n\
+                2026-03-30T00:30:00Z  2026-03-30T02:30:00+02 Europe/Berlin\n";
+    assert_eq!((said.code, said.out.as_str()), (0, want), "{}", said.err);
+    let said = place.run(&["job", "next", "--cron", "61 2 * * MOON", "--zone", "Mars/Base"]);
+    assert_eq!(said.code, 2);
+    for part in ["minute: `61`", "day of week: `MOON`", "Mars/Base"] {
+        assert!(said.err.contains(part), "{part} in {}", said.err);
+    }
+    assert_eq!(place.run(&["job", "list"]).code, 3, "a preview makes no database");
+}

@@ -343,7 +343,8 @@ impl World {
             }
             if begun.elapsed() > self.setup.calm_max {
                 let said = format!(
-                    "{:?} after the last trouble: published {published}, {synced} of {} hear, undone {undone:?}",
+                    "{:?} after the last trouble: published {published}, {synced} of {} hear, \
+                     undone {undone:?}",
                     begun.elapsed(),
                     self.slots.len()
                 );
@@ -457,11 +458,13 @@ const SQLITE_HISTORY: &[&str] = &[
      fresh integer, was text, became text, items text, open text)",
     "create trigger chaos_new after insert on punctual.claim begin \
      insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
-        cast(unixepoch('subsec') * 1000000 as integer), new.token, 1, null, new.ending, new.items, new.open); \
+        cast(unixepoch('subsec') * 1000000 as integer), new.token, 1, null, new.ending, \
+            new.items, new.open); \
      end",
     "create trigger chaos_change after update on punctual.claim \
      when old.ending is not new.ending or old.open is not new.open begin \
      insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
-        cast(unixepoch('subsec') * 1000000 as integer), new.token, 0, old.ending, new.ending, null, new.open); \
+        cast(unixepoch('subsec') * 1000000 as integer), new.token, 0, old.ending, new.ending, \
+            null, new.open); \
      end",
 ];

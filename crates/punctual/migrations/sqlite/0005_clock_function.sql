@@ -1,0 +1,1 @@
+-- Nothing to do here: the clock function is PostgreSQL's.

@@ -1,0 +1,164 @@
+//! Timers: scheduling is enqueueing with a due time; changing one is a verb of the store.
+//! A filter is carried out in batches, each in a transaction of its own.
+
+use super::{Engine, gone};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Problems, Result};
+use crate::base::id::MessageId;
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::rules::message::NewMessage;
+use crate::rules::timer::{self, NewTimer, Scheduled, When};
+use crate::store::messages::Enqueued;
+use crate::store::timers::Which;
+use std::time::Duration;
+
+/// What a filter did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// The timers that were changed in time, in the order of their ids.
+    pub ids: Vec<MessageId>,
+    /// Whether there may be more than one call changes.
+    pub more: bool,
+}
+
+/// Where timers are moved to.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// When they are due.
+    pub when: When,
+    /// The window over which they are spread.
+    pub spread: Option<Duration>,
+}
+
+impl Engine {
+    /// Schedules timers, whole or not at all; answers in the order given. With `spread`,
+    /// those of equal due times are spread evenly over that window (see
+    /// [`crate::rules::timer`]).
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] with every problem; nothing is written then.
+    pub async fn schedule(
+        &self,
+        tenant: Tenant,
+        timers: Vec<NewTimer>,
+        spread: Option<Duration>,
+    ) -> Result<Vec<Scheduled>> {
+        timer::problems(&timers, spread).into_result()?;
+        let when: Vec<When> = timers.iter().map(|t| t.when).collect();
+        let due = timer::due_times(&when, self.store().now().await?, spread);
+        let messages = timers.into_iter().zip(&due);
+        let messages = messages.map(|(t, due)| NewMessage { due_at: Some(*due), ..t.message }).collect();
+        let enqueued = self.enqueue(tenant, messages).await?;
+        let mut scheduled = Vec::with_capacity(due.len());
+        for (one, due_at) in enqueued.iter().zip(due) {
+            scheduled.push(match one {
+                Enqueued::New(id) => Scheduled { id: *id, due_at, duplicate: false },
+                Enqueued::Duplicate { of, .. } => self.first_of(tenant, *of, due_at).await?,
+            });
+        }
+        Ok(scheduled)
+    }
+
+    /// Schedules one timer.
+    ///
+    /// # Errors
+    /// As [`Engine::schedule`].
+    pub async fn schedule_one(&self, tenant: Tenant, timer: NewTimer) -> Result<Scheduled> {
+        let scheduled = self.schedule(tenant, vec![timer], None).await?;
+        scheduled.first().copied().ok_or_else(gone)
+    }
+
+    /// The timer whose id was admitted first.
+    async fn first_of(&self, tenant: Tenant, of: Option<MessageId>, due_at: Timestamp) -> Result<Scheduled> {
+        let id = of.ok_or_else(gone)?;
+        let first = self.store().timer(tenant, id).await?;
+        let due_at = first.map_or(due_at, |timer| timer.due_at);
+        Ok(Scheduled { id, due_at, duplicate: true })
+    }
+
+    /// Cancels a timer; answers whether it was in time.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn cancel_timer(&self, tenant: Tenant, id: MessageId) -> Result<bool> {
+        let done = self.store().cancel_timers(tenant, vec![id]).await?;
+        self.tell().await;
+        Ok(!done.is_empty())
+    }
+
+    /// Moves a timer to another time; answers when it is due now, or `None` when it was too
+    /// late to move it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] for a time out of range.
+    pub async fn move_timer(&self, tenant: Tenant, id: MessageId, when: When) -> Result<Option<Timestamp>> {
+        let to = Move { when, spread: None };
+        to.check()?;
+        let due = when.from(self.store().now().await?);
+        let done = self.store().move_timers(tenant, vec![(id, due)]).await?;
+        self.tell().await;
+        Ok((!done.is_empty()).then_some(due))
+    }
+
+    /// Cancels all timers that are meant, up to a million at once; with `dry_run` only tells
+    /// which.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when a filter is not a name.
+    pub async fn cancel_timers(&self, tenant: Tenant, which: Which, dry_run: bool) -> Result<Changed> {
+        self.change_timers(tenant, which, None, dry_run).await
+    }
+
+    /// Moves all timers that are meant, as [`Engine::cancel_timers`] cancels them.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when a filter is not a name, or a time is out of range.
+    pub async fn move_timers(
+        &self,
+        tenant: Tenant,
+        which: Which,
+        to: Move,
+        dry_run: bool,
+    ) -> Result<Changed> {
+        to.check()?;
+        self.change_timers(tenant, which, Some(to), dry_run).await
+    }
+
+    async fn change_timers(
+        &self,
+        tenant: Tenant,
+        which: Which,
+        to: Option<Move>,
+        dry_run: bool,
+    ) -> Result<Changed> {
+        let store = self.store();
+        let ids = store.timer_ids(tenant, which, limits::TIMERS_CHANGED_MAX).await?;
+        let mut changed = Changed { ids: Vec::new(), more: ids.len() == limits::TIMERS_CHANGED_MAX };
+        let now = store.now().await?;
+        let due = to.map(|to| timer::due_times(&vec![to.when; ids.len()], now, to.spread));
+        for (n, part) in ids.chunks(limits::BATCH_ITEMS_MAX).enumerate() {
+            let done = match &due {
+                _ if dry_run => store.timers_in_time(tenant, part.to_vec()).await?,
+                None => store.cancel_timers(tenant, part.to_vec()).await?,
+                Some(due) => {
+                    let due = due.iter().skip(n * limits::BATCH_ITEMS_MAX).copied();
+                    store.move_timers(tenant, part.iter().copied().zip(due).collect()).await?
+                }
+            };
+            changed.ids.extend(done);
+        }
+        if !dry_run {
+            self.tell().await;
+        }
+        Ok(changed)
+    }
+}
+
+impl Move {
+    fn check(&self) -> Result<()> {
+        let mut problems = Problems(timer::check_when(self.when).into_iter().collect());
+        problems.0.extend(timer::problems(&[], self.spread).0);
+        problems.into_result()
+    }
+}

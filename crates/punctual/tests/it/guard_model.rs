@@ -1,0 +1,191 @@
+//! Leases and the inbox against small models in memory: the same random words, the same
+//! answers. `PUNCTUAL_SEED` repeats a run.
+
+use crate::bench::{Bench, TENANT, seconds};
+use punctual::base::clock::Timestamp;
+use punctual::base::id::FencingToken;
+use punctual::rules::inbox::Status;
+use punctual::store::inbox::{Begun, InboxFilter, Mark, Ticket};
+use punctual::store::leases::{Acquisition, Holding, Release, Renewal};
+use punctual::store::settle::Outcome;
+use punctual::{Delivery, base::random};
+use std::collections::BTreeMap;
+
+cases![plt_10_leases_do_what_the_model_does, plt_16_the_inbox_does_what_the_model_does];
+
+const STEPS: usize = 400;
+const MAX_ATTEMPTS: u32 = 2;
+
+/// Numbers that repeat themselves from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn new() -> Self {
+        let given = std::env::var("PUNCTUAL_SEED").ok().map(|text| text.parse().expect("a number"));
+        let seed = given.unwrap_or_else(random::seed);
+        println!("PUNCTUAL_SEED={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % n
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+}
+
+/// What the model knows of a lease: its last token, who has it, and until when.
+#[derive(Default)]
+struct Held {
+    token: i64,
+    by: Option<(String, Timestamp)>,
+}
+
+impl Held {
+    fn holder(&self, now: Timestamp) -> Option<&str> {
+        self.by.as_ref().filter(|(_, until)| *until > now).map(|(owner, _)| owner.as_str())
+    }
+
+    fn holds(&self, held: &Holding, now: Timestamp) -> bool {
+        held.token == FencingToken(self.token) && self.holder(now) == Some(&held.owner)
+    }
+}
+
+/// PLT-10
+async fn plt_10_leases_do_what_the_model_does(t: &Bench) {
+    let mut dice = Dice::new();
+    let mut model: BTreeMap<String, Held> = BTreeMap::new();
+    let mut known: Vec<Holding> = Vec::new();
+    for step in 0..STEPS {
+        let (now, length) = (t.now().await, seconds(1 + dice.below(4) as u64));
+        let (name, owner) = (*dice.pick(&["x", "y"]), *dice.pick(&["a", "b", "c"]));
+        match dice.below(4) {
+            0 => drop(t.advance(seconds(1)).await),
+            1 => {
+                let said = t.store().acquire_lease(TENANT, name, owner, length).await.unwrap();
+                let held = model.entry(name.into()).or_default();
+                let free = held.holder(now).is_none();
+                let (Acquisition::Acquired(lease) | Acquisition::Held(lease)) = &said;
+                assert_eq!(matches!(said, Acquisition::Acquired(_)), free, "step {step}: {said:?}");
+                if free {
+                    *held = Held { token: held.token + 1, by: Some((owner.into(), now.plus(length))) };
+                    known.push(Holding { name: name.into(), owner: owner.into(), token: lease.token });
+                }
+                assert_eq!((lease.token.0, lease.holder()), (held.token, held.holder(now)), "step {step}");
+            }
+            2 if !known.is_empty() => {
+                let holding = dice.pick(&known).clone();
+                let held = model.get_mut(&holding.name).unwrap();
+                let said = t.store().renew_lease(TENANT, holding.clone(), length).await.unwrap();
+                let holds = held.holds(&holding, now);
+                assert_eq!(matches!(said, Renewal::Renewed(_)), holds, "step {step}: {said:?}");
+                if holds {
+                    held.by = Some((holding.owner, now.plus(length)));
+                }
+            }
+            _ if !known.is_empty() => {
+                let holding = dice.pick(&known).clone();
+                let held = model.get_mut(&holding.name).unwrap();
+                let said = t.store().release_lease(TENANT, holding.clone()).await.unwrap();
+                let holds = held.holds(&holding, now);
+                assert_eq!(said == Release::Released, holds, "step {step}");
+                if holds {
+                    held.by = None;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the model knows of a message.
+struct Message {
+    status: Status,
+    ticket: Option<Ticket>,
+    attempts: u32,
+    until: Timestamp,
+}
+
+fn told(m: &Message, now: Timestamp) -> Begun {
+    let attempts = m.attempts;
+    match m.status {
+        Status::Processed => Begun::AlreadyProcessed { attempts },
+        Status::Dead => Begun::Dead { attempts },
+        Status::Processing if m.until > now => Begun::InProgress { attempts },
+        Status::Processing if attempts >= MAX_ATTEMPTS => Begun::Dead { attempts },
+        // To process: the ticket is not known beforehand.
+        _ => Begun::Conflict { attempts: attempts + 1 },
+    }
+}
+
+/// PLT-16, PLT-17
+async fn plt_16_the_inbox_does_what_the_model_does(t: &Bench) {
+    let mut dice = Dice::new();
+    let mut model: BTreeMap<String, Message> = BTreeMap::new();
+    let mut known: Vec<Ticket> = Vec::new();
+    for step in 0..STEPS {
+        let (now, lease) = (t.now().await, seconds(1 + dice.below(3) as u64));
+        match dice.below(6) {
+            0 => drop(t.advance(seconds(1)).await),
+            1 | 2 => {
+                let id = dice.pick(&["1", "2", "3", "4", "5", "6", "7", "8"]).to_string();
+                let delivery = Delivery::new("shop", &id).lease(lease).max_attempts(MAX_ATTEMPTS);
+                let said = t.store().inbox_begin(TENANT, delivery).await.unwrap();
+                let expected = model.get(&id).map_or(Begun::Conflict { attempts: 1 }, |m| told(m, now));
+                match (said, expected) {
+                    (Begun::Process { ticket, attempts, lease_until }, Begun::Conflict { attempts: due }) => {
+                        assert_eq!((attempts, lease_until), (due, now.plus(lease)), "step {step}");
+                        let (status, ticket) = (Status::Processing, Some(ticket));
+                        known.extend(ticket.clone());
+                        model.insert(id, Message { status, ticket, attempts, until: lease_until });
+                    }
+                    (said, expected) => {
+                        assert_eq!(said, expected, "step {step}");
+                        if matches!(said, Begun::Dead { .. }) {
+                            model.get_mut(&id).unwrap().status = Status::Dead;
+                        }
+                    }
+                }
+            }
+            3 | 4 if !known.is_empty() => {
+                let ticket = dice.pick(&known).clone();
+                let message = model.get_mut(&ticket.message_id).unwrap();
+                let error = String::from("no");
+                let failed = if message.attempts >= MAX_ATTEMPTS { Status::Dead } else { Status::Failed };
+                let (mark, after) = match dice.below(4) {
+                    0 => (Mark::Processed, Status::Processed),
+                    1 => (Mark::Dead { error }, Status::Dead),
+                    _ => (Mark::Failed { error }, failed),
+                };
+                let expected = match (message.ticket.as_ref() == Some(&ticket), message.status) {
+                    (true, Status::Processing) => Outcome::Done,
+                    (true, status) if status == after => Outcome::AlreadyFinished,
+                    _ => Outcome::LostClaim,
+                };
+                let said = t.store().inbox_mark(TENANT, ticket, mark).await.unwrap();
+                assert_eq!(said, expected, "step {step}");
+                if said == Outcome::Done {
+                    message.status = after;
+                }
+            }
+            5 => {
+                let moved = t.store().inbox_replay(TENANT, InboxFilter::default(), false).await.unwrap();
+                let dead: Vec<&mut Message> =
+                    model.values_mut().filter(|m| m.status == Status::Dead).collect();
+                assert_eq!(moved.ids.len(), dead.len(), "step {step}");
+                for message in dead {
+                    (message.status, message.ticket, message.attempts) = (Status::Failed, None, 0);
+                }
+            }
+            _ => {}
+        }
+        let rows = t.store().inbox(TENANT, InboxFilter::default(), 100).await.unwrap();
+        let rows: BTreeMap<_, _> = rows.into_iter().map(|r| (r.message_id, (r.status, r.attempts))).collect();
+        let expected: BTreeMap<_, _> =
+            model.iter().map(|(id, m)| (id.clone(), (m.status, m.attempts))).collect();
+        assert_eq!(rows, expected, "step {step}");
+    }
+}

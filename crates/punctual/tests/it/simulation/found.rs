@@ -1,0 +1,80 @@
+//! What simulated seeds have found, each as a case of its own.
+
+use punctual::base::clock::{self, Clocks};
+use punctual::store::sqlite::simulated::{Answer, Database, Later, Link, Request, Verb};
+use punctual::testing::TemporaryStore;
+use punctual::{Engine, NewMessage, Result, Tenant, Timestamp, Work};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// A link on which the answer to the first claim takes its time.
+#[derive(Debug)]
+struct Late {
+    epoch: Instant,
+    late: AtomicBool,
+}
+
+impl Late {
+    fn new(late: bool) -> Arc<Self> {
+        Arc::new(Self { epoch: Instant::now(), late: AtomicBool::new(late) })
+    }
+}
+
+impl Link for Late {
+    fn now(&self) -> Timestamp {
+        TemporaryStore::START.plus(self.epoch.elapsed())
+    }
+
+    fn request(&self, _: Verb) -> Later<'_, Result<Request>> {
+        Box::pin(async { Ok(Request::default()) })
+    }
+
+    fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>> {
+        let claims = answer.wrote && verb.file().ends_with("claims.rs");
+        let late = claims && self.late.swap(false, Ordering::Relaxed);
+        Box::pin(async move {
+            if late {
+                sleep(Duration::from_secs(5)).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn notify(&self) -> Later<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn heard(&self) -> Later<'_, Result<()>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// PLT-2: an engine whose claim took longer than its lease begins nothing of it, because the item is
+/// somebody else's by then.
+#[tokio::test(start_paused = true)]
+async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
+    let monotonic = || Instant::now().into_std();
+    clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
+    let database = Database::new().unwrap();
+    let begun: Arc<Mutex<Vec<&str>>> = Arc::default();
+    let mut engines = Vec::new();
+    for (name, late) in [("late", true), ("prompt", false)] {
+        let begun = Arc::clone(&begun);
+        let handler = move |_: Work| {
+            begun.lock().unwrap().push(name);
+            async { Ok(()) }
+        };
+        let builder = Engine::builder("simulated").on_store(database.store(Late::new(late)));
+        let builder = builder.owner(name).lease(Duration::from_secs(2)).handler("orders", handler);
+        engines.push(builder.open().await.unwrap());
+    }
+    engines[0].enqueue_one(Tenant::DEFAULT, NewMessage::new("orders", "k", "{}")).await.unwrap();
+    engines[0].start();
+    sleep(Duration::from_millis(100)).await;
+    engines[1].start();
+    sleep(Duration::from_secs(30)).await;
+    clock::pretend(None);
+    assert_eq!(*begun.lock().unwrap(), ["prompt"], "who began the message");
+}

@@ -1,0 +1,109 @@
+//! A run from its seed to its verdict: trouble first, then healing, then everything must end.
+
+use super::faults::Counts;
+use super::truth::Verdict;
+use super::workload::{Scene, node, publisher, troublemaker, worker};
+use super::world::{Inside, World};
+use punctual::store::planted::Bug;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// After healing, everything that can be worked off is, within this time. Long enough for the
+/// longest pauses of a loop, the longest leases and all retries one after the other.
+const PATIENCE: Duration = Duration::from_secs(1_200);
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Report {
+    pub violation: Option<String>,
+    pub trace: Vec<String>,
+    pub counts: Counts,
+    pub messages: usize,
+    pub effects: usize,
+    /// Virtual time.
+    pub lasted: Duration,
+}
+
+/// Plays a seed.
+pub fn play(seed: u64, bug: Option<Bug>) -> Report {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
+    let world = runtime.block_on(async { World::new(seed, bug) });
+    let inside = Inside::of(&world, seed);
+    let lasted = runtime.block_on(async {
+        let start = tokio::time::Instant::now();
+        let verdict = phases(&world).await;
+        world.judge(verdict);
+        start.elapsed()
+    });
+    drop(runtime);
+    drop(inside);
+    let mut state = world.state();
+    Report {
+        violation: state.violation.take(),
+        trace: std::mem::take(&mut state.trace),
+        counts: state.counts.clone(),
+        messages: state.truth.entries.len(),
+        effects: state.truth.entries.values().map(|entry| entry.effects).sum(),
+        lasted,
+    }
+}
+
+async fn phases(world: &Arc<World>) -> Verdict {
+    let scene = Arc::new(Scene::set(world).await.map_err(|e| e.to_string())?);
+    let nodes = trouble(world, &scene).await?;
+    world.say("world", "heals");
+    world.state().healed = true;
+    scene.resume_all().await.map_err(|e| e.to_string())?;
+    worked_off(world).await?;
+    // What died comes back, and this time every handler succeeds.
+    world.state().truth.mended = true;
+    scene.replay_all().await.map_err(|e| e.to_string())?;
+    worked_off(world).await?;
+    stop(world, nodes).await?;
+    let state = world.state();
+    match state.tables.items.iter().next() {
+        Some((row, item)) => Err(format!("row {row} is left in the end: {}", item.place)),
+        None => state.truth.assert_all_done(),
+    }
+}
+
+/// Everything at once, until the publishers and the troublemaker are through.
+async fn trouble(world: &Arc<World>, scene: &Arc<Scene>) -> Verdict<Vec<tokio::task::JoinHandle<()>>> {
+    let plan = world.state().plan.clone();
+    let nodes = (0..plan.nodes).map(|index| tokio::spawn(node(Arc::clone(world), index))).collect();
+    for index in 0..plan.workers {
+        tokio::spawn(worker(Arc::clone(scene), index));
+    }
+    let mut busy: Vec<_> = (0..plan.publishers).map(|_| tokio::spawn(publisher(Arc::clone(scene)))).collect();
+    busy.push(tokio::spawn(troublemaker(Arc::clone(scene))));
+    for task in busy {
+        task.await.map_err(|e| format!("the simulation itself failed: {e}"))?;
+        if world.is_broken() {
+            break;
+        }
+    }
+    Ok(nodes)
+}
+
+/// Liveness: nothing is left but what is dead, and what a dead head holds up.
+async fn worked_off(world: &Arc<World>) -> Verdict {
+    let done = world.until(PATIENCE, |state| state.tables.alive(&state.truth).next().is_none()).await;
+    let state = world.state();
+    if done || state.violation.is_some() {
+        return Ok(());
+    }
+    let (row, item) = state.tables.alive(&state.truth).next().expect("one that is left");
+    let n = state.truth.number(*row)?;
+    Err(format!("message {n} was not worked off within {PATIENCE:?} after healing: it is {}", item.place))
+}
+
+/// A stop in peace: nothing is left in anybody's hands.
+async fn stop(world: &Arc<World>, nodes: Vec<tokio::task::JoinHandle<()>>) -> Verdict {
+    world.state().over = true;
+    world.state().nodes.iter().for_each(|node| node.stop.notify_one());
+    for node in nodes {
+        node.await.map_err(|e| format!("an engine could not be stopped: {e}"))?;
+    }
+    Ok(())
+}

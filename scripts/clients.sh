@@ -1,0 +1,37 @@
+# Sourced by ./test: the drivers of other languages that tests and examples call our SQL
+# functions with. They are kept beside the build, in $PUNCTUAL_CLIENTS.
+
+PSYCOPG_VERSION=3.2.10
+NODE_POSTGRES_VERSION=8.16.3
+
+# Installs psycopg and node-postgres from their registries, once.
+clients() {
+  PUNCTUAL_CLIENTS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients" && cd "${CARGO_TARGET_DIR:-target}/clients" && pwd)
+  export PUNCTUAL_CLIENTS
+  need python3 'python3 python3-venv'
+  need node nodejs
+  need npm npm
+  psycopg || missing psycopg "python3 -m venv $PUNCTUAL_CLIENTS/python, then its pip install psycopg[binary]"
+  node_postgres || missing node-postgres "npm install --prefix $PUNCTUAL_CLIENTS pg"
+}
+
+psycopg() {
+  local python=$PUNCTUAL_CLIENTS/python
+  [ "$("$python/bin/python" -c 'import psycopg; print(psycopg.__version__)' 2>/dev/null)" = "$PSYCOPG_VERSION" ] && return
+  say "Installing psycopg $PSYCOPG_VERSION"
+  # Debian has the venv module in a package of its own.
+  python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
+  python3 -m venv --clear "$python" &&
+    "$python/bin/python" -m pip install --quiet --disable-pip-version-check "psycopg[binary]==$PSYCOPG_VERSION"
+}
+
+node_postgres() {
+  [ "$(node -p "require('$PUNCTUAL_CLIENTS/node_modules/pg/package.json').version" 2>/dev/null)" = "$NODE_POSTGRES_VERSION" ] && return
+  say "Installing node-postgres $NODE_POSTGRES_VERSION"
+  npm install --prefix "$PUNCTUAL_CLIENTS" --no-audit --no-fund --loglevel=error "pg@$NODE_POSTGRES_VERSION" >/dev/null
+}
+
+missing() {
+  say "Missing: $1. It could not be installed; by hand: $2"
+  exit 1
+}
