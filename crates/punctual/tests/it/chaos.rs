@@ -37,6 +37,7 @@ const OPERATIONS: u64 = 580;
 const OPERATIONS_SQLITE: u64 = 250;
 /// A publisher's pause between two operations: the load lasts while things are done.
 const PACE_MS: u64 = 15;
+const PACE_MS_SQLITE: u64 = 70;
 /// Things that are done in a round.
 const INJECTIONS: usize = 3;
 /// Rounds of the full run, over all its worlds.
@@ -76,9 +77,12 @@ fn seed() -> u64 {
 /// What the `n`-th round of a world is like: the same for the same seed.
 fn plan(setup: &Setup, n: u64, seed: u64) -> Plan {
     let seed = setup.name.bytes().fold(seed, |seed, byte| dice(seed, byte.into()));
-    let operations = if setup.backend == Backend::Postgres { OPERATIONS } else { OPERATIONS_SQLITE };
+    let (operations, pace_ms) = match setup.backend {
+        Backend::Postgres => (OPERATIONS, PACE_MS),
+        Backend::Sqlite => (OPERATIONS_SQLITE, PACE_MS_SQLITE),
+    };
     let injections = Injection::deal(setup.backend, seed, n, INJECTIONS);
-    Plan { n, seed: dice(seed, n), operations, only: None, injections, pace_ms: PACE_MS }
+    Plan { n, seed: dice(seed, n), operations, only: None, injections, pace_ms }
 }
 
 /// Runs rounds in a world, until one is not as promised.

@@ -45,6 +45,8 @@ const OUTAGE: Duration = Duration::from_millis(500);
 const SLOW: Duration = Duration::from_millis(40);
 /// Points that are reached only when a lease has run out.
 const AFTER_A_LOSS: [Point; 3] = [Point::MarkedBeforeStart, Point::ReapingChosen, Point::ReapedBeforeCommit];
+/// Workers stand still for so long that there is work for a batch.
+const PILE_UP: Duration = Duration::from_millis(250);
 /// How long a process is given to reach a point.
 const SPRUNG_SOON: Duration = Duration::from_millis(600);
 const SPRUNG_AFTER_A_LOSS: Duration = Duration::from_millis(2_000);
@@ -111,9 +113,9 @@ impl World {
                     return self.until_sprung(point, SPRUNG_SOON).await;
                 }
                 if AFTER_A_LOSS.contains(&point) {
-                    // Somebody must lose something first, and any of the others may find it.
-                    (0..self.workers()).filter(|n| *n != worker).for_each(|n| self.arm(n, point, 1));
-                    self.kill(worker);
+                    // Somebody must lose something first, and anybody may find it.
+                    self.lose_a_batch(worker).await;
+                    (0..self.workers()).for_each(|n| self.arm(n, point, 1));
                     return self.until_sprung(point, SPRUNG_AFTER_A_LOSS).await;
                 }
                 self.arm(worker, point, 1 + dice(seed, 3) % 3);
@@ -146,6 +148,15 @@ impl World {
             }
         }
         self.count(injection);
+    }
+
+    /// Lets work pile up, so that a worker takes a batch of it, and ends that worker with it.
+    async fn lose_a_batch(&mut self, worker: usize) {
+        (0..self.workers()).for_each(|n| self.signal(n, "STOP"));
+        tokio::time::sleep(PILE_UP).await;
+        self.arm(worker, Point::HandledBeforeSettle, 1);
+        (0..self.workers()).for_each(|n| self.signal(n, "CONT"));
+        self.until_sprung(Point::HandledBeforeSettle, SPRUNG_SOON).await;
     }
 
     async fn with_link(&self, slot: usize, link: Link) {
