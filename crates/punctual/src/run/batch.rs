@@ -147,7 +147,7 @@ impl Batch {
 
     /// Waits for its turn, keeping its lease, and marks that it begins; a stop that comes
     /// first hands it back.
-    async fn work_alone(&mut self, mut stop: Stop) -> Result<Tally> {
+    async fn work_alone(&mut self, stop: Stop) -> Result<Tally> {
         let shop = Arc::clone(&self.shop);
         let turn = shop.quarantine.acquire();
         tokio::pin!(turn);
@@ -169,7 +169,7 @@ impl Batch {
         self.work(stop).await
     }
 
-    async fn work(&mut self, mut stop: Stop) -> Result<Tally> {
+    async fn work(&mut self, stop: Stop) -> Result<Tally> {
         let mut running: JoinSet<Finished> = JoinSet::new();
         let mut tally = Tally::default();
         let mut flush = tokio::time::interval(FLUSH);

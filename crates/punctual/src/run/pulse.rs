@@ -81,7 +81,7 @@ pub trait Ticks: Send {
 }
 
 /// Ticks until stopped.
-pub async fn drive(mut ticks: impl Ticks, pulse: Pulse, mut stop: Stop) {
+pub async fn drive(mut ticks: impl Ticks, pulse: Pulse, stop: Stop) {
     let mut pause = TROUBLE_PAUSE;
     while !stop.is_asked() {
         match ticks.tick().await {

@@ -1,6 +1,7 @@
 //! Stopping: one word that every loop hears.
 
-use tokio::sync::watch;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
 
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,23 +16,41 @@ pub enum Phase {
 
 /// The side that stops.
 #[derive(Clone, Debug)]
-pub struct Stopper(watch::Sender<Phase>);
+pub struct Stopper(Arc<Word>);
 
 /// The side that is stopped.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<Phase>);
+pub struct Stop(Arc<Word>);
+
+/// What was said last. Those who wait are woken in the order they came, which a channel that
+/// is watched does not promise, and a simulation needs.
+#[derive(Debug)]
+struct Word {
+    phase: Mutex<Phase>,
+    said: Notify,
+}
+
+impl Word {
+    fn phase(&self) -> Phase {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A pair of both sides.
 #[must_use]
 pub fn channel() -> (Stopper, Stop) {
-    let (sender, receiver) = watch::channel(Phase::Running);
-    (Stopper(sender), Stop(receiver))
+    let word = Arc::new(Word { phase: Mutex::new(Phase::Running), said: Notify::new() });
+    (Stopper(Arc::clone(&word)), Stop(word))
 }
 
 impl Stopper {
     /// Says how far it is.
     pub fn say(&self, phase: Phase) {
-        self.0.send_modify(|now| *now = phase.max(*now));
+        {
+            let mut now = self.0.phase.lock().unwrap_or_else(PoisonError::into_inner);
+            *now = phase.max(*now);
+        }
+        self.0.said.notify_waiters();
     }
 }
 
@@ -39,13 +58,18 @@ impl Stop {
     /// Whether nothing new may be begun.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        *self.0.borrow() >= Phase::Finishing
+        self.0.phase() >= Phase::Finishing
     }
 
     /// Waits until it is at least this far; for ever if the stopper is gone without a word.
-    pub async fn reached(&mut self, phase: Phase) {
-        if self.0.wait_for(|now| *now >= phase).await.is_err() {
-            std::future::pending::<()>().await;
+    pub async fn reached(&self, phase: Phase) {
+        loop {
+            // Listens first, looks afterwards: a word in between is not missed.
+            let said = self.0.said.notified();
+            if self.0.phase() >= phase {
+                return;
+            }
+            said.await;
         }
     }
 }
