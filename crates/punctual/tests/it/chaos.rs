@@ -18,6 +18,7 @@ mod checker;
 mod deliveries;
 mod disk;
 mod history;
+mod home;
 mod injector;
 mod jobs;
 mod leases;

@@ -71,10 +71,10 @@ pub async fn compete(hired: Arc<Hired>, engine: Engine) {
 async fn hold(hired: &Hired, host: &mut Host, guard: LeaseGuard) {
     let (name, token) = (guard.name().to_owned(), guard.token().0);
     let from = hired.wall();
-    for n in 0..=EFFECTS {
+    for n in 0..EFFECTS {
         // Read before it is asked: it was held then, and not only a moment later.
         let until = hired.wall();
-        if n == EFFECTS || guard.is_lost() {
+        if guard.is_lost() {
             break;
         }
         hired.pen.note(&Event::Held { name: name.clone(), token, from, until });
@@ -91,7 +91,8 @@ async fn hold(hired: &Hired, host: &mut Host, guard: LeaseGuard) {
 async fn fenced(hired: &Hired, host: &mut Host, name: &str, token: i64, n: u64) {
     let effect = format!("{}-{n}", std::process::id());
     let fence = format!(
-        "update chaos_fence set token = {token}, effect = '{effect}' where name = '{name}' and token <= {token}"
+        "update chaos_fence set token = {token}, effect = '{effect}' \
+         where name = '{name}' and token <= {token}"
     );
     let told = match host.transaction(&fence, None).await {
         Ended::Committed(1) => "accepted",

@@ -52,11 +52,13 @@ const POSTGRES: &[&str] = &[
      return null; end $f$",
     "create trigger chaos_acquired after update on punctual.lease for each row \
      when (old.token is distinct from new.token) execute function chaos_lease_note()",
-    "create table chaos_effect (seq bigint generated always as identity, name text, token bigint, effect text)",
+    "create table chaos_effect (seq bigint generated always as identity, name text, token bigint, \
+     effect text)",
     "create function chaos_effect_note() returns trigger language plpgsql as $f$ begin \
      insert into chaos_effect (name, token, effect) values (new.name, new.token, new.effect); \
      return null; end $f$",
-    "create trigger chaos_fenced after update on chaos_fence for each row execute function chaos_effect_note()",
+    "create trigger chaos_fenced after update on chaos_fence for each row \
+     execute function chaos_effect_note()",
 ];
 
 const SQLITE: &[&str] = &[
@@ -86,7 +88,8 @@ const SQLITE: &[&str] = &[
         cast(unixepoch('subsec') * 1000000 as integer), new.name, new.token, old.token, \
         case when old.released_at is null then old.lease_until end); \
      end",
-    "create table chaos_effect (seq integer primary key autoincrement, name text, token integer, effect text)",
+    "create table chaos_effect (seq integer primary key autoincrement, name text, token integer, \
+     effect text)",
     "create trigger chaos_fenced after update on chaos_fence begin \
      insert into chaos_effect (name, token, effect) values (new.name, new.token, new.effect); \
      end",
