@@ -156,7 +156,7 @@ async fn receive_one(
             return Ok(false);
         }
         // Past its lease: whether another has it by now is a race.
-        1 if attempt < 4 => tokio::time::sleep(LEASE + Duration::from_millis(100)).await,
+        1 if attempt == 1 => tokio::time::sleep(LEASE + Duration::from_millis(100)).await,
         _ => tokio::time::sleep(PAUSE / 4).await,
     }
     let effect = format!("insert into chaos_received (message, token) values ('{message}', '{token}')");

@@ -65,7 +65,7 @@ const HASTE: u32 = 20;
 /// How often a resting world is looked at.
 const LOOK: Duration = Duration::from_millis(25);
 /// Messages that are delivered to every worker in a round.
-const DELIVERIES: u64 = 16;
+const DELIVERIES: u64 = 8;
 /// Planning has caught up when nothing is due for longer, in microseconds.
 const CAUGHT_UP: i64 = 1_000_000;
 /// Between two things that are done.
