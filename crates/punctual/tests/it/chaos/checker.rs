@@ -4,7 +4,10 @@
 //! told, and every step of every claim, written by the database's own triggers in the order in
 //! which they happened and with the database's time. It trusts no code of the engine.
 
+use super::deliveries::Received;
 use super::history::Event;
+use super::jobs::{Jobs, is_run};
+use super::leases::Leases;
 use super::operation::{DOOMED_ATTEMPTS, End, Operation};
 use super::tally::Tally;
 use punctual::rules::claim;
@@ -33,6 +36,12 @@ pub enum Promise {
     Attempts,
     /// What a settler is told is what happened.
     Truth,
+    /// A timer that was cancelled in time is never handled.
+    CancelledInTime,
+    /// Each occurrence of a job has one run, and that has one message.
+    OneRunEach,
+    /// A lease has one holder, and its tokens grow.
+    OneHolder,
     /// A busy database is waited for, and no caller hears of it.
     NeverBusy,
     /// After the last trouble everything ends soon.
@@ -68,6 +77,7 @@ pub fn sentences(broken: &[Broken]) -> String {
 pub const MESSAGES: &str = "select id, payload, coalesce(due_at, created_at) from punctual.message";
 pub const LOG: &str = "select seq, at, token, fresh, was, became, items, open from chaos_log";
 pub const ATTEMPTS: &str = "select message_id, number, outcome, next_due from punctual.attempt";
+pub const CANCELLED: &str = "select message_id from punctual.timer_change";
 pub const DEAD: &str = "select message_id from punctual.dead_letter";
 
 /// An operation as its publisher knows it.
@@ -97,10 +107,16 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Message {
-    op: u64,
-    due: i64,
+pub struct Message {
+    pub op: u64,
+    pub due: i64,
     steps: Vec<Step>,
+}
+
+impl Message {
+    pub const fn new(op: u64, due: i64) -> Self {
+        Self { op, due, steps: Vec::new() }
+    }
 }
 
 /// What a claim holds: message and attempt.
@@ -111,11 +127,16 @@ type Open = BTreeMap<i64, u32>;
 pub struct Ledger {
     pub last_message: i64,
     pub last_seq: i64,
+    pub jobs: Jobs,
+    pub leases: Leases,
+    pub received: Received,
     first_op: u64,
     asked: BTreeMap<u64, Asked>,
     messages: BTreeMap<i64, Message>,
     attempts: HashMap<(i64, u32), (String, Option<i64>)>,
     dead: HashSet<i64>,
+    cancelled: HashSet<i64>,
+    told_cancelled: HashMap<u64, bool>,
     began: BTreeMap<(i64, u32), (u64, usize)>,
     by_hand: Vec<(String, i64, i64)>,
     told: Vec<(String, i64, String)>,
@@ -128,7 +149,11 @@ impl Ledger {
     pub fn begin(&mut self, first_op: u64) {
         let last = self.messages.keys().next_back().copied();
         let last_message = self.last_message.max(last.unwrap_or(0));
-        *self = Self { last_message, last_seq: self.last_seq, first_op, ..Self::default() };
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.begin();
+        let (leases, received) = (std::mem::take(&mut self.leases), std::mem::take(&mut self.received));
+        let last_seq = self.last_seq;
+        *self = Self { last_message, last_seq, jobs, leases, received, first_op, ..Self::default() };
     }
 
     /// Takes in what a process wrote down. What is left of earlier rounds was judged then.
@@ -144,7 +169,7 @@ impl Ledger {
                 self.troubles.push(why);
             }
             Event::Unsure { op } => self.on(op, |a| a.open = true),
-            Event::Began { op, message, attempt } if op >= self.first_op => {
+            Event::Began { op, message, attempt } if op >= self.first_op && message > self.last_message => {
                 self.began.entry((message, attempt)).or_insert((op, 0)).1 += 1;
             }
             Event::Claimed { token, message, now, .. } if message > self.last_message => {
@@ -154,6 +179,9 @@ impl Ledger {
                 self.told.push((token, message, outcome));
             }
             Event::Trouble { why } => self.troubles.push(why),
+            Event::Cancelled { op, in_time } => _ = self.told_cancelled.insert(op, in_time),
+            Event::Held { .. } | Event::Fenced { .. } => self.leases.hear(event),
+            Event::Received { .. } => self.received.hear(event),
             _ => {}
         }
     }
@@ -165,16 +193,17 @@ impl Ledger {
     }
 
     /// Takes in what the database wrote down.
-    pub fn read(&mut self, messages: &Rows, log: &Rows, attempts: &Rows, dead: &Rows) {
+    pub fn read(&mut self, messages: &Rows, log: &Rows, attempts: &Rows, dead: &Rows, cancelled: &Rows) {
         for row in messages {
             let (op, due) = (text(row, 1).parse().unwrap(), int(row, 2));
-            self.messages.insert(int(row, 0), Message { op, due, steps: Vec::new() });
+            self.messages.insert(int(row, 0), Message::new(op, due));
         }
         for row in attempts {
             let at = (int(row, 0), u32::try_from(int(row, 1)).unwrap());
             self.attempts.insert(at, (text(row, 2).to_owned(), maybe_int(row, 3)));
         }
         self.dead.extend(dead.iter().map(|row| int(row, 0)));
+        self.cancelled.extend(cancelled.iter().map(|row| int(row, 0)));
         let mut open: HashMap<String, Open> = HashMap::new();
         for row in log {
             self.step(row, &mut open);
@@ -226,6 +255,10 @@ impl Ledger {
         }
         self.judge_workers(&mut broken);
         self.judge_keys(&mut broken);
+        self.judge_cancellations(&mut broken);
+        self.jobs.judge(&self.messages, &mut broken);
+        self.leases.judge(&mut broken);
+        self.received.judge(&mut broken);
         if backend == Backend::Sqlite {
             let busy = |why: &&String| why.contains("locked") || why.contains("busy");
             let heard = self.troubles.iter().filter(busy);
@@ -236,7 +269,7 @@ impl Ledger {
 
     fn judge_publishers(&self, broken: &mut Vec<Broken>) {
         let mut of: HashMap<u64, Vec<i64>> = HashMap::new();
-        for (id, message) in &self.messages {
+        for (id, message) in self.messages.iter().filter(|(_, m)| !is_run(m.op)) {
             of.entry(message.op).or_default().push(*id);
         }
         for (op, asked) in &self.asked {
@@ -264,7 +297,7 @@ impl Ledger {
     }
 
     fn judge_message(&self, id: i64, message: &Message, backend: Backend, broken: &mut Vec<Broken>) {
-        let what = self.asked.get(&message.op).map(|asked| asked.what);
+        let what = self.what(message.op);
         let mut say = |promise, said: String| {
             let said = format!("message {id} ({what:?} {}) {said}", message.op);
             broken.push(Broken::new(promise, said));
@@ -273,6 +306,7 @@ impl Ledger {
         let is_dead = self.dead.contains(&id);
         let failed = (1..=64).filter(|n| self.attempt(id, *n).is_some_and(|(o, _)| o != "reaped")).count();
         match what.map_or(End::Done, Operation::end) {
+            _ if self.cancelled.contains(&id) => {}
             End::Dead if !is_dead || !done.is_empty() => {
                 say(Promise::Attempts, "should have died".into());
             }
@@ -304,6 +338,30 @@ impl Ledger {
         }
     }
 
+    /// What an operation, or the run of a job, is.
+    fn what(&self, op: u64) -> Option<Operation> {
+        Operation::of_job(op).or_else(|| self.asked.get(&op).map(|asked| asked.what))
+    }
+
+    /// Whoever is told that a timer was cancelled in time never sees it; whoever is not, does.
+    fn judge_cancellations(&self, broken: &mut Vec<Broken>) {
+        for id in &self.cancelled {
+            let begun = self.began.range((*id, 0)..=(*id, u32::MAX)).next().is_some();
+            let done = self.messages.get(id).is_some_and(|message| !self.done(*id, message).is_empty());
+            if begun || done || self.dead.contains(id) {
+                let said = format!("timer {id} was cancelled, and begun ({begun}) or done ({done}) or died");
+                broken.push(Broken::new(Promise::CancelledInTime, said));
+            }
+        }
+        for (op, in_time) in &self.told_cancelled {
+            let timer = self.asked.get(op).and_then(|asked| asked.answered);
+            if let Some(id) = timer.filter(|id| self.cancelled.contains(id) != *in_time) {
+                let said = format!("timer {id}: its canceller was told {in_time}");
+                broken.push(Broken::new(Promise::Truth, said));
+            }
+        }
+    }
+
     fn attempt(&self, id: i64, number: u32) -> Option<&(String, Option<i64>)> {
         self.attempts.get(&(id, number))
     }
@@ -323,7 +381,7 @@ impl Ledger {
         let none = Vec::new();
         let steps = |id: &i64| self.messages.get(id).map_or(&none, |message| &message.steps);
         for ((id, attempt), (op, times)) in &self.began {
-            if !self.asked.contains_key(op) || !self.messages.contains_key(id) {
+            if self.what(*op).is_none() || !self.messages.contains_key(id) {
                 let said = format!("message {id} (of {op}) was begun, and is not there");
                 broken.push(Broken::new(Promise::NothingMadeUp, said));
             }
@@ -396,6 +454,13 @@ impl Ledger {
         tally.unsure += self.asked.values().filter(|a| a.answered.is_none() && a.open).count();
         let full = |why: &&String| why.contains("is full") || why.contains("No space left");
         tally.full += self.troubles.iter().filter(full).count();
+        tally.cancelled += self.cancelled.len();
+        tally.runs += self.jobs.count();
+        // Leases are counted from the first round on.
+        tally.acquired = self.leases.acquired();
+        tally.stale = self.leases.refused();
+        tally.received += self.received.count();
+        tally.late += self.received.refused();
     }
 
     /// How long messages waited for handlers; workers by hand take their time.
@@ -407,21 +472,21 @@ impl Ledger {
 }
 
 /// What a trigger of SQLite cannot tell apart, in microseconds.
-const MILLISECOND: i64 = 1_000;
+pub const MILLISECOND: i64 = 1_000;
 
 fn items(text: &str) -> Open {
     claim::read(text).unwrap().iter().map(|item| (item.message().0, item.attempt())).collect()
 }
 
-fn text(row: &[Option<String>], n: usize) -> &str {
+pub fn text(row: &[Option<String>], n: usize) -> &str {
     row[n].as_deref().unwrap()
 }
 
-fn int(row: &[Option<String>], n: usize) -> i64 {
+pub fn int(row: &[Option<String>], n: usize) -> i64 {
     text(row, n).parse().unwrap()
 }
 
-fn maybe_int(row: &[Option<String>], n: usize) -> Option<i64> {
+pub fn maybe_int(row: &[Option<String>], n: usize) -> Option<i64> {
     row[n].as_deref().map(|text| text.parse().unwrap())
 }
 

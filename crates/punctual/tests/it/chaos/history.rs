@@ -17,6 +17,8 @@ pub enum Event {
     Refused { op: u64, why: String },
     /// It was told that nobody knows.
     Unsure { op: u64 },
+    /// It was told whether it cancelled a timer in time.
+    Cancelled { op: u64, in_time: bool },
     /// All of a round's operations were asked: its first.
     Published { first: u64 },
     /// A handler was given a message.
@@ -27,6 +29,12 @@ pub enum Event {
     Claimed { token: String, message: i64, attempt: u32, now: i64 },
     /// What a settlement by hand was told.
     Settled { token: String, message: i64, outcome: String },
+    /// A lease was surely held from then until then, by the machine's clock, in microseconds.
+    Held { name: String, token: i64, from: i64, until: i64 },
+    /// What was told about an effect under a lease.
+    Fenced { name: String, token: i64, effect: String, told: String },
+    /// What a delivery was told, and what its transaction was.
+    Received { message: u64, token: String, told: String },
     /// A verb by hand failed.
     Trouble { why: String },
     /// The process hears.
@@ -41,6 +49,7 @@ impl Event {
             Self::Answered { op, message } => format!("answered {op} {message}"),
             Self::Refused { op, why } => format!("refused {op} {}", flat(why)),
             Self::Unsure { op } => format!("unsure {op}"),
+            Self::Cancelled { op, in_time } => format!("cancelled {op} {in_time}"),
             Self::Published { first } => format!("published {first}"),
             Self::Began { op, message, attempt } => format!("began {op} {message} {attempt}"),
             Self::Ended { op, message, attempt } => format!("ended {op} {message} {attempt}"),
@@ -48,6 +57,9 @@ impl Event {
                 format!("claimed {token} {message} {attempt} {now}")
             }
             Self::Settled { token, message, outcome } => format!("settled {token} {message} {outcome}"),
+            Self::Held { name, token, from, until } => format!("held {name} {token} {from} {until}"),
+            Self::Fenced { name, token, effect, told } => format!("fenced {name} {token} {effect} {told}"),
+            Self::Received { message, token, told } => format!("received {message} {token} {told}"),
             Self::Trouble { why } => format!("trouble {}", flat(why)),
             Self::Synced { n } => format!("synced {n}"),
         }
@@ -65,6 +77,7 @@ impl Event {
             "answered" => Self::Answered { op: number(0)?, message: message(1)? },
             "refused" => Self::Refused { op: number(0)?, why: rest.split_once(' ')?.1.to_owned() },
             "unsure" => Self::Unsure { op: number(0)? },
+            "cancelled" => Self::Cancelled { op: number(0)?, in_time: *parts.get(1)? == "true" },
             "published" => Self::Published { first: number(0)? },
             "began" => Self::Began { op: number(0)?, message: message(1)?, attempt: attempt(2)? },
             "ended" => Self::Ended { op: number(0)?, message: message(1)?, attempt: attempt(2)? },
@@ -75,6 +88,11 @@ impl Event {
                 now: message(3)?,
             },
             "settled" => Self::Settled { token: text(0)?, message: message(1)?, outcome: text(2)? },
+            "held" => {
+                Self::Held { name: text(0)?, token: message(1)?, from: message(2)?, until: message(3)? }
+            }
+            "fenced" => Self::Fenced { name: text(0)?, token: message(1)?, effect: text(2)?, told: text(3)? },
+            "received" => Self::Received { message: number(0)?, token: text(1)?, told: text(2)? },
             "trouble" => Self::Trouble { why: rest.to_owned() },
             "synced" => Self::Synced { n: number(0)? },
             _ => return None,
@@ -151,7 +169,11 @@ fn a_history_reads_what_it_writes() {
         Event::Began { op: 7, message: 9, attempt: 1 },
         Event::Ended { op: 7, message: 9, attempt: 1 },
         Event::Claimed { token: token.clone(), message: 9, attempt: 1, now: -5 },
-        Event::Settled { token, message: 9, outcome: "Done".into() },
+        Event::Settled { token: token.clone(), message: 9, outcome: "Done".into() },
+        Event::Cancelled { op: 7, in_time: true },
+        Event::Held { name: "left".into(), token: 3, from: 1, until: 2 },
+        Event::Fenced { name: "left".into(), token: 3, effect: "77-1".into(), told: "accepted".into() },
+        Event::Received { message: 7, token, told: "completed".into() },
         Event::Trouble { why: "the disk is full".into() },
         Event::Synced { n: 3 },
     ] {

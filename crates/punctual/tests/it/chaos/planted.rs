@@ -53,7 +53,8 @@ impl Script {
         for n in 0..rounds {
             let (only, injections) = (self.only, self.injections.clone());
             let seed = super::dice(seed, n);
-            let plan = Plan { n, seed, operations: 300, only, injections, pace_ms: 20 };
+            let beside = only.is_none();
+            let plan = Plan { n, seed, operations: 300, only, injections, pace_ms: 20, beside };
             if let Some((point, milliseconds)) = self.pause {
                 world.pause_all_at(point, milliseconds);
             }

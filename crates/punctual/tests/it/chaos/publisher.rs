@@ -9,7 +9,7 @@ use super::worker::Hired;
 use crate::bench::TENANT;
 use punctual::outbox::Enqueue;
 use punctual::store::messages::Enqueued;
-use punctual::{Engine, Error, NewMessage};
+use punctual::{Engine, Error, MessageId, NewMessage, NewTimer, When};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,9 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(60);
 /// A host's own transaction takes no longer.
 const HOST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A timer that is cancelled is due, and cancelled, within this.
+const CANCELLED_MS: u64 = 150;
 
 /// A round's operations.
 #[derive(Clone, Copy, Debug)]
@@ -98,14 +101,32 @@ impl Publisher {
         };
         let fine = matches!(event, Event::Answered { .. }) || what == Operation::RolledBack;
         self.hired.pen.note(&event);
+        if let (Operation::Cancelled, Event::Answered { message, .. }) = (what, event) {
+            self.cancel(op, MessageId(message)).await;
+        }
         if !fine {
             tokio::time::sleep(PAUSE).await;
         }
         fine
     }
 
+    /// Cancels a timer about when it is due. One whose answer is lost may be cancelled or not.
+    async fn cancel(&self, op: u64, timer: MessageId) {
+        let wait = super::dice(!self.order.seed, op) % CANCELLED_MS;
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        match self.engine.cancel_timer(TENANT, timer).await {
+            Ok(in_time) => self.hired.pen.note(&Event::Cancelled { op, in_time }),
+            Err(why) => self.hired.pen.note(&Event::Trouble { why: whole(&why) }),
+        }
+    }
+
     async fn through_engine(&self, op: u64, what: Operation) -> punctual::Result<Option<i64>> {
         let mut message = new(op, what);
+        if what == Operation::Cancelled {
+            let when = When::In(Duration::from_millis(super::dice(self.order.seed, op) % CANCELLED_MS));
+            let scheduled = self.engine.schedule_one(TENANT, NewTimer { message, when }).await?;
+            return Ok(Some(scheduled.id.0));
+        }
         if what == Operation::Later {
             let away = Duration::from_millis(100 + super::dice(self.order.seed, op) % 900);
             message.due_at = Some(self.engine.store().now().await?.plus(away));

@@ -17,11 +17,12 @@ async fn plt_26_a_rolling_restart_makes_no_message_wait() {
     let _alone = super::MACHINE.write().await;
     let mut world = World::start(Setup::new("rolling", Backend::Postgres, vec![0, 0, 0])).await;
     // Everybody is there before the load begins.
-    let warm = Plan { n: 0, seed: 1, operations: 50, only: None, injections: Vec::new(), pace_ms: 0 };
+    let warm =
+        Plan { n: 0, seed: 1, operations: 50, only: None, injections: Vec::new(), pace_ms: 0, beside: true };
     let broken = world.round(&warm).await;
     assert!(broken.is_empty(), "{}", checker::sentences(&broken));
     let plan = Plan { n: 1, operations: 4_000, pace_ms: 15, ..warm };
-    world.begin(&plan);
+    world.begin(&plan).await;
     for slot in 0..world.workers() {
         tokio::time::sleep(BETWEEN).await;
         world.stop(slot).await;

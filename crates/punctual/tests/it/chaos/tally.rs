@@ -21,6 +21,16 @@ pub struct Tally {
     pub unsure: usize,
     /// Errors because of a full disk.
     pub full: usize,
+    /// Timers that were cancelled in time.
+    pub cancelled: usize,
+    /// Runs of jobs.
+    pub runs: usize,
+    /// Leases that were acquired, and effects under them that came too late.
+    pub acquired: usize,
+    pub stale: usize,
+    /// Deliveries, and completions that came too late.
+    pub received: usize,
+    pub late: usize,
     /// How often each thing was done.
     pub injected: BTreeMap<String, usize>,
     /// What cannot be done here, and why.
@@ -37,6 +47,12 @@ impl Tally {
         self.told_lost += other.told_lost;
         self.unsure += other.unsure;
         self.full += other.full;
+        self.cancelled += other.cancelled;
+        self.runs += other.runs;
+        self.acquired += other.acquired;
+        self.stale += other.stale;
+        self.received += other.received;
+        self.late += other.late;
         for (name, count) in &other.injected {
             *self.injected.entry(name.clone()).or_default() += count;
         }
@@ -47,11 +63,27 @@ impl Tally {
         *self.injected.entry(injection.name()).or_default() += 1;
     }
 
+    /// Everything that somebody wanted done.
+    pub const fn operations(&self) -> usize {
+        self.asked + self.runs + self.acquired + self.received
+    }
+
     pub fn report(&self, of: &str) {
         println!(
             "{of}: {} rounds, {} operations asked, {} messages done, {} dead, {} items lost with a claim, \
              {} settlements told so, {} answers unknown, {} errors of a full disk",
             self.rounds, self.asked, self.done, self.dead, self.lost, self.told_lost, self.unsure, self.full
+        );
+        println!(
+            "  {} operations in all; {} timers cancelled in time, {} runs of jobs, {} leases acquired, \
+             {} effects under stale ones refused, {} deliveries, {} completions refused",
+            self.operations(),
+            self.cancelled,
+            self.runs,
+            self.acquired,
+            self.stale,
+            self.received,
+            self.late
         );
         for (name, count) in &self.injected {
             println!("  {name}: {count}");
@@ -70,9 +102,23 @@ impl Tally {
                 assert!(count > 0, "nothing was shown about `{name}`: it never happened");
             }
         }
+        self.assert_all_nouns();
+        assert!(self.stale > 0 && self.late > 0, "nobody was too late, so nothing was shown: {self:?}");
         assert!(self.lost > 0, "no message was in lost hands, so nothing was shown");
         if !self.not_run.contains_key(&Injection::FullDisk.name()) {
             assert!(self.full > 0, "nobody felt the full disk, so nothing was shown about it");
+        }
+    }
+
+    /// Neither does one in which some noun had no part.
+    pub fn assert_all_nouns(&self) {
+        for (noun, count) in [
+            ("timer was cancelled", self.cancelled),
+            ("job had a run", self.runs),
+            ("lease was acquired", self.acquired),
+            ("delivery came", self.received),
+        ] {
+            assert!(count > 0, "no {noun}, so nothing was shown about that");
         }
     }
 }

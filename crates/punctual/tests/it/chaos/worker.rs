@@ -4,12 +4,14 @@
 //! know tokens and answers. Both write their history. What is said on its standard input is done
 //! at once; when that ends, so does the process.
 
+use super::beside;
 use super::history::{Event, Pen, whole};
 use super::operation::Operation;
 use super::publisher;
 use crate::bench::TENANT;
-use punctual::base::clock::Timestamp;
+use punctual::base::clock::{Timestamp, host_now};
 use punctual::base::id::LaneId;
+use punctual::base::rehearsal;
 use punctual::engine::Builder;
 use punctual::rules::share::Take;
 use punctual::store::Store;
@@ -21,6 +23,7 @@ use punctual::{Engine, Handled, HandlerError, Work};
 use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -50,6 +53,9 @@ pub struct Hired {
     pub folder: PathBuf,
     pub pen: Arc<Pen>,
     bug: Option<Bug>,
+    /// How far off its wall clock is, in seconds.
+    offset: i64,
+    competes: AtomicBool,
 }
 
 /// A worker or a publisher, if the environment says so.
@@ -58,7 +64,9 @@ async fn process() {
     let Ok(database) = std::env::var(DATABASE) else { return };
     let folder = PathBuf::from(std::env::var_os(HISTORY).unwrap());
     let bug = std::env::var(BUG).ok().and_then(|name| Bug::named(&name));
-    let hired = Arc::new(Hired { database, pen: Arc::new(Pen::new(&folder)), folder, bug });
+    let offset = std::env::var(rehearsal::CLOCK_OFFSET_S).unwrap().parse().unwrap();
+    let (pen, competes) = (Arc::new(Pen::new(&folder)), AtomicBool::new(false));
+    let hired = Arc::new(Hired { database, pen, folder, bug, offset, competes });
     let is_worker = std::env::var(ROLE).unwrap() == "worker";
     let engine = hired.engine(is_worker).await;
     if is_worker {
@@ -72,6 +80,11 @@ async fn process() {
 }
 
 impl Hired {
+    /// The machine's clock, which is the same in all processes, in microseconds.
+    pub fn wall(&self) -> i64 {
+        host_now().as_micros() - self.offset * 1_000_000
+    }
+
     /// The engine; tried until the database is there.
     async fn engine(&self, is_worker: bool) -> Engine {
         loop {
@@ -89,7 +102,7 @@ impl Hired {
 
     fn with_handlers(&self, builder: Builder) -> Builder {
         let mut builder = builder.lease(LEASE).max_polling_interval(POLL);
-        for topic in ["plain", "keyed", "shaky", "doomed"] {
+        for topic in ["plain", "keyed", "shaky", "doomed", "tick", "doomed-tick"] {
             let pen = Arc::clone(&self.pen);
             builder = builder.handler_with(topic, 8, move |work| handle(Arc::clone(&pen), work));
         }
@@ -103,7 +116,7 @@ async fn handle(pen: Arc<Pen>, work: Work) -> Handled {
     pen.note(&Event::Began { op, message, attempt });
     tokio::time::sleep(Duration::from_millis(1 + op % 4)).await;
     match work.message.topic.as_str() {
-        "doomed" => return Err(HandlerError::retry("as always")),
+        "doomed" | "doomed-tick" => return Err(HandlerError::retry("as always")),
         "shaky" if attempt == 1 => return Err(HandlerError::retry("at first")),
         _ => {}
     }
@@ -163,6 +176,14 @@ async fn stop_when_told(engine: Engine) {
     std::process::exit(0);
 }
 
+/// Competes for leases from now on, and receives these deliveries.
+fn go_beside(hired: &Arc<Hired>, engine: &Engine, deliveries: beside::Deliveries) {
+    if !hired.competes.swap(true, Ordering::Relaxed) {
+        tokio::spawn(beside::compete(Arc::clone(hired), engine.clone()));
+    }
+    tokio::spawn(beside::receive(Arc::clone(hired), engine.clone(), deliveries));
+}
+
 /// Does what is said on standard input, a line at a time.
 async fn obey(hired: Arc<Hired>, engine: Engine) {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
@@ -178,6 +199,7 @@ async fn obey(hired: Arc<Hired>, engine: Engine) {
         match word {
             "sync" => hired.pen.note(&Event::Synced { n: rest.parse().unwrap() }),
             "point" => points::arm(rest).unwrap(),
+            "beside" => go_beside(&hired, &engine, beside::Deliveries::read(rest)),
             "disk" => drop(engine.store().fill_disk(rest == "full").await),
             "publish" => drop(tokio::spawn(publisher::publish(
                 Arc::clone(&hired),

@@ -1,14 +1,15 @@
 //! A world: a database, workers and a publisher on it, and the database's own history.
 
+use super::beside::Deliveries;
 use super::checker::{self, Broken, Ledger, Promise};
-use super::disk::SmallDisk;
 use super::history::{Event, Reader};
+use super::home::{Home, port_of, server};
 use super::injector::Injection;
 use super::operation::{DOOMED_ATTEMPTS, Operation, ROUND};
 use super::proxy::{Link, Proxy};
 use super::publisher::Order;
 use super::tally::Tally;
-use super::{dice, worker};
+use super::{deliveries, dice, jobs, leases, triggers, worker};
 use crate::bench::TENANT;
 use crate::engine::UNDONE;
 use crate::poison::{Notes, Worker};
@@ -19,7 +20,7 @@ use punctual::store::planted::Bug;
 use punctual::store::points::Point;
 use punctual::store::postgres::direct::Direct;
 use punctual::testing::Backend;
-use punctual::testing::cluster::{Cluster, Options, Shutdown};
+use punctual::testing::cluster::Shutdown;
 use punctual::testing::place::{Place, Rows};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -55,12 +56,18 @@ pub struct Plan {
     pub injections: Vec<Injection>,
     /// The least pause between two operations of one publisher.
     pub pace_ms: u64,
+    /// Whether jobs, leases and deliveries go on beside it.
+    pub beside: bool,
 }
 
 /// Pauses after trouble, and the patience with silent links, are shorter by this.
 const HASTE: u32 = 20;
 /// How often a resting world is looked at.
 const LOOK: Duration = Duration::from_millis(25);
+/// Messages that are delivered to every worker in a round.
+const DELIVERIES: u64 = 8;
+/// Planning has caught up when nothing is due for longer, in microseconds.
+const CAUGHT_UP: i64 = 1_000_000;
 /// Between two things that are done.
 const BETWEEN_MIN_MS: u64 = 30;
 const BETWEEN_MS: u64 = 250;
@@ -74,12 +81,6 @@ struct Slot {
     armed: Option<Point>,
 }
 
-/// Where the database is.
-enum Home {
-    File(Place),
-    Server { cluster: Cluster, url: String, disk: Option<SmallDisk> },
-}
-
 pub struct World {
     pub setup: Setup,
     slots: Vec<Slot>,
@@ -89,6 +90,11 @@ pub struct World {
     direct: tokio::sync::Mutex<Option<Direct>>,
     ledger: Ledger,
     order: Option<Order>,
+    /// Switches jobs on and off.
+    keeper: Engine,
+    deliveries: Option<Deliveries>,
+    /// Messages that were delivered, over all rounds.
+    delivered: u64,
     sync: u64,
     tally: Tally,
 }
@@ -100,8 +106,12 @@ impl World {
             Backend::Sqlite => Home::File(Place::empty(Backend::Sqlite).await.unwrap()),
             Backend::Postgres => server(setup.small_disk, &mut tally).await,
         };
+        let keeper = Engine::builder(home.url()).pool_size(2).open().await.unwrap();
         let mut world = Self {
             setup,
+            keeper,
+            deliveries: None,
+            delivered: 0,
             slots: Vec::new(),
             home,
             notes: Notes::new(),
@@ -128,28 +138,21 @@ impl World {
     }
 
     fn url(&self) -> &str {
-        match &self.home {
-            Home::File(place) => place.url(),
-            Home::Server { url, .. } => url,
-        }
+        self.home.url()
     }
 
-    /// The schema, the queues, and triggers that write down each step of each claim.
+    /// The queues, the jobs, and triggers that write down what happens.
     async fn prepare(&self) {
-        let engine = Engine::builder(self.url()).pool_size(2).open().await.unwrap();
-        for topic in ["plain", "keyed", "shaky", "doomed", "raw"] {
-            let attempts = if topic == "doomed" { DOOMED_ATTEMPTS } else { 1_000 };
+        for topic in ["plain", "keyed", "shaky", "doomed", "raw", "tick", "doomed-tick"] {
+            let attempts = if topic.starts_with("doomed") { DOOMED_ATTEMPTS } else { 1_000 };
             let backoff = serde_json::json!({"from": "10ms", "to": "40ms"});
             let settings = serde_json::json!({"maxAttempts": attempts, "backoff": backoff});
             let change = settings.as_object().unwrap().clone();
-            engine.store().set_queue(TENANT, topic, change).await.unwrap();
+            self.keeper.store().set_queue(TENANT, topic, change).await.unwrap();
         }
-        let statements = match self.setup.backend {
-            Backend::Sqlite => SQLITE_HISTORY,
-            Backend::Postgres => POSTGRES_HISTORY,
-        };
-        for statement in statements {
-            self.sql(statement).await.unwrap();
+        jobs::put(self.keeper.store()).await;
+        for statement in triggers::statements(self.setup.backend) {
+            self.sql(&statement).await.unwrap();
         }
     }
 
@@ -209,6 +212,9 @@ impl World {
         let mut process = self.hire(publishes, was.clock, was.proxy.as_ref());
         if let Some(order) = self.order.filter(|_| publishes) {
             process.tell(&format!("publish {}", order.text()));
+        }
+        if let Some(deliveries) = self.deliveries.filter(|_| !publishes) {
+            process.tell(&format!("beside {}", deliveries.text()));
         }
         process.tell(&format!("sync {}", self.sync));
         self.slots[slot].process = process;
@@ -279,7 +285,7 @@ impl World {
 
     /// Publishes, does what is planned, lets the world come to rest, and checks.
     pub async fn round(&mut self, plan: &Plan) -> Vec<Broken> {
-        self.begin(plan);
+        self.begin(plan).await;
         for (n, injection) in (0..).zip(&plan.injections) {
             let seed = dice(plan.seed, n);
             tokio::time::sleep(Duration::from_millis(BETWEEN_MIN_MS + seed % BETWEEN_MS)).await;
@@ -289,15 +295,29 @@ impl World {
         self.end().await
     }
 
-    /// Tells the publisher what to do.
-    pub fn begin(&mut self, plan: &Plan) {
+    /// Tells everybody what to do.
+    pub async fn begin(&mut self, plan: &Plan) {
         let first = plan.n * ROUND;
         let (seed, only) = (plan.seed, plan.only);
         let order = Order { first, count: plan.operations, seed, only, pace_ms: plan.pace_ms };
         self.order = Some(order);
         self.ledger.begin(first);
+        self.begin_beside(plan, first).await;
         let publisher = self.publisher();
         self.slots[publisher].process.tell(&format!("publish {}", order.text()));
+    }
+
+    /// Jobs are planned and messages delivered from now on.
+    async fn begin_beside(&mut self, plan: &Plan, first: u64) {
+        self.deliveries = plan.beside.then_some(Deliveries { first, count: DELIVERIES });
+        self.ledger.received.begin(self.deliveries);
+        if let Some(deliveries) = self.deliveries {
+            self.delivered += deliveries.count;
+            jobs::switch(self.keeper.store(), true).await;
+            for slot in 0..self.workers() {
+                self.slots[slot].process.tell(&format!("beside {}", deliveries.text()));
+            }
+        }
     }
 
     /// Mends everything, awaits the end of all work, and checks.
@@ -335,9 +355,8 @@ impl World {
                 self.ledger.hear(event);
             }
             let heard = published && synced >= self.slots.len();
-            let undone = if heard { self.sql(UNDONE).await.ok() } else { None };
-            let undone = undone.map(|rows| rows[0][0].clone().unwrap());
-            if undone.as_deref() == Some("0") {
+            let undone = if heard { self.undone().await } else { None };
+            if undone == Some(0) {
                 self.slots.iter_mut().for_each(|slot| slot.armed = None);
                 return None;
             }
@@ -354,6 +373,27 @@ impl World {
         }
     }
 
+    /// What is left to do, if the database says so. Jobs are switched off when their planning has
+    /// caught up, and not before.
+    async fn undone(&mut self) -> Option<i64> {
+        if self.deliveries.is_some() {
+            let now = self.keeper.store().now().await.ok()?.as_micros();
+            let behind = self.number(&format!("{}{}", jobs::BEHIND, now - CAUGHT_UP)).await?;
+            let processed = self.number(deliveries::PROCESSED).await?;
+            let left = behind + i64::try_from(self.delivered).unwrap() - processed;
+            if left > 0 {
+                return Some(left);
+            }
+            jobs::switch(self.keeper.store(), false).await;
+            self.deliveries = None;
+        }
+        self.number(UNDONE).await
+    }
+
+    async fn number(&self, question: &str) -> Option<i64> {
+        self.sql(question).await.ok()?[0][0].as_deref()?.parse().ok()
+    }
+
     /// Reads what the database has written down.
     async fn look(&mut self) -> Result<(), String> {
         for event in self.reader.news(self.notes.folder()) {
@@ -366,7 +406,25 @@ impl World {
         let dead = format!("{} where message_id > {message}", checker::DEAD);
         let (messages, log) = (self.sql(&messages).await?, self.sql(&log).await?);
         let (attempts, dead) = (self.sql(&attempts).await?, self.sql(&dead).await?);
-        self.ledger.read(&messages, &log, &attempts, &dead);
+        let cancelled = format!("{} where message_id > {message} and cancelled = 1", checker::CANCELLED);
+        let cancelled = self.sql(&cancelled).await?;
+        self.ledger.read(&messages, &log, &attempts, &dead, &cancelled);
+        self.look_beside().await
+    }
+
+    /// The same of jobs, leases and deliveries.
+    async fn look_beside(&mut self) -> Result<(), String> {
+        let (run, seq) = (self.ledger.jobs.last_run, self.ledger.jobs.last_seq);
+        let planned = self.sql(&format!("{} where c.seq > {seq} order by c.seq", jobs::PLANNED)).await?;
+        let runs = self.sql(&format!("{} where r.id > {run} order by r.id", jobs::RUNS)).await?;
+        self.ledger.jobs.read(&planned, &runs);
+        let (seq, effect) = (self.ledger.leases.last_acquired, self.ledger.leases.read_from());
+        let acquired = self.sql(&format!("{} where seq > {seq} order by seq", leases::ACQUIRED)).await?;
+        let effects = self.sql(&format!("{} where seq > {effect} order by seq", leases::EFFECTS)).await?;
+        let slack = if self.setup.backend == Backend::Sqlite { checker::MILLISECOND } else { 0 };
+        self.ledger.leases.read(&acquired, &effects, slack);
+        let (effects, status) = (self.sql(deliveries::EFFECTS).await?, self.sql(deliveries::STATUS).await?);
+        self.ledger.received.read(&effects, &status);
         Ok(())
     }
 
@@ -401,70 +459,3 @@ impl World {
         Err(format!("twice no answer to {text}"))
     }
 }
-
-/// A server of one's own, whose answered commits survive its crash (not the machine's).
-async fn server(small_disk: bool, tally: &mut Tally) -> Home {
-    let mut options = Options::fast();
-    for (name, value) in [("synchronous_commit", "on"), ("shared_buffers", "32MB")] {
-        options.settings.push((name.into(), value.into()));
-    }
-    let cluster = tokio::task::block_in_place(|| Cluster::start(&options)).unwrap();
-    let mut disk = None;
-    if small_disk {
-        match SmallDisk::new() {
-            Ok(made) => disk = Some(made),
-            Err(why) => _ = tally.not_run.insert(Injection::FullDisk.name(), why),
-        }
-    }
-    let postgres = Direct::connect(&cluster.url("postgres")).await.unwrap();
-    let mut statements = Vec::new();
-    let mut place = "";
-    if let Some(disk) = &disk {
-        // The server's account must own it.
-        let like = format!("--reference={}", cluster.folder().display());
-        let given = std::process::Command::new("chown").arg(like).arg(disk.folder()).status();
-        assert!(given.unwrap().success(), "a disk can be given to the server");
-        statements.push(format!("create tablespace small location '{}'", disk.folder().display()));
-        place = " tablespace small";
-    }
-    statements.push(format!("create database chaos{place}"));
-    postgres.run(&statements).await.unwrap();
-    let url = cluster.url("chaos");
-    Home::Server { cluster, url, disk }
-}
-
-/// The port in `postgres://postgres@127.0.0.1:PORT/database`.
-fn port_of(url: &str) -> u16 {
-    url.rsplit(':').next().and_then(|rest| rest.split('/').next()).unwrap().parse().unwrap()
-}
-
-const POSTGRES_HISTORY: &[&str] = &[
-    "create table chaos_log (seq bigint generated always as identity, at bigint, token text, \
-     fresh integer, was text, became text, items text, open text)",
-    "create function chaos_note() returns trigger language plpgsql as $f$ begin \
-     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
-        (extract(epoch from clock_timestamp()) * 1000000)::bigint, new.token, \
-        (tg_op = 'INSERT')::int, case when tg_op = 'UPDATE' then old.ending end, new.ending, \
-        case when tg_op = 'INSERT' then new.items end, new.open); \
-     return null; end $f$",
-    "create trigger chaos_new after insert on punctual.claim for each row execute function chaos_note()",
-    "create trigger chaos_change after update on punctual.claim for each row \
-     when (old.ending is distinct from new.ending or old.open is distinct from new.open) \
-     execute function chaos_note()",
-];
-
-const SQLITE_HISTORY: &[&str] = &[
-    "create table chaos_log (seq integer primary key autoincrement, at integer, token text, \
-     fresh integer, was text, became text, items text, open text)",
-    "create trigger chaos_new after insert on punctual.claim begin \
-     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
-        cast(unixepoch('subsec') * 1000000 as integer), new.token, 1, null, new.ending, \
-            new.items, new.open); \
-     end",
-    "create trigger chaos_change after update on punctual.claim \
-     when old.ending is not new.ending or old.open is not new.open begin \
-     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
-        cast(unixepoch('subsec') * 1000000 as integer), new.token, 0, old.ending, new.ending, \
-            null, new.open); \
-     end",
-];
