@@ -10,7 +10,11 @@ mod checker;
 mod dice;
 mod faults;
 mod found;
+mod inbox;
+mod jobs;
+mod leases;
 mod play;
+mod timers;
 mod truth;
 mod workload;
 mod world;
@@ -110,6 +114,12 @@ fn play_many(seeds: u64) -> Counts {
     for kind in Kind::ALL {
         println!("    {kind:?}: {}", counts.by_kind.get(&kind).copied().unwrap_or(0));
     }
+    for deed in Counts::DEEDS {
+        println!("    {deed}: {}", counts.deeds.get(deed).copied().unwrap_or(0));
+    }
+    for deed in Counts::DEEDS {
+        assert!(counts.deeds.contains_key(deed), "\"{deed}\" never happened, so nothing was shown");
+    }
     for kind in Kind::ALL {
         assert!(counts.by_kind.contains_key(&kind), "{kind:?} was never injected, so nothing was shown");
     }
@@ -168,6 +178,13 @@ fn plt_2_a_missing_fence_is_caught() {
 #[test]
 fn plt_3_reaping_by_id_only_is_caught() {
     caught(Bug::ReapByIdOnly);
+}
+
+/// PLT-22: hosts' clocks are hours off here, and a planner that asks them plans too early or twice.
+#[test]
+fn plt_22_a_job_planned_by_the_hosts_clock_is_caught() {
+    let (_, why) = caught(Bug::CronPlannedByHostClock);
+    assert!(why.contains("job-"), "{why}");
 }
 
 /// PLT-7

@@ -20,7 +20,7 @@ use crate::store::messages::INSERT_WORK;
 use crate::store::sequences::{DELETE_FOLLOWER, lock_heads, release};
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// Looks again at timers that were routed or moved by somebody else at the same moment.
 const TRIES: usize = 3;
@@ -164,7 +164,7 @@ impl Taken {
 
 async fn change(tx: &mut Tx, tenant: Tenant, changes: &[Change]) -> Result<Vec<MessageId>> {
     let now = tx.now().await?;
-    let wanted: HashMap<i64, Option<Timestamp>> = changes.iter().map(|(id, due)| (id.0, *due)).collect();
+    let wanted: BTreeMap<i64, Option<Timestamp>> = changes.iter().map(|(id, due)| (id.0, *due)).collect();
     let mut taken = take_work(tx, tenant, wanted.keys().copied().collect(), now).await?;
     let got: HashSet<i64> = taken.iter().map(|t| t.message).collect();
     let missing: Vec<i64> = wanted.keys().copied().filter(|id| !got.contains(id)).collect();
