@@ -126,7 +126,8 @@ fn play_many(seeds: u64) -> Counts {
     counts
 }
 
-/// PLT-1, PLT-2, PLT-3, PLT-6, PLT-7, PLT-12, PLT-14, PLT-26: engines that crash, freeze and lose
+/// PLT-1, PLT-2, PLT-3, PLT-6, PLT-7, PLT-10, PLT-11, PLT-12, PLT-14, PLT-16, PLT-19, PLT-21, PLT-22,
+/// PLT-23, PLT-26: engines that crash, freeze and lose
 /// answers at any of their calls keep every promise.
 #[test]
 fn plt_3_simulated_engines_keep_their_promises() {

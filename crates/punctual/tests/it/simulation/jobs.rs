@@ -1,6 +1,6 @@
 //! Jobs: every occurrence of the timetable is accounted for once, by whichever engine, and not
 //! before its time by the database's clock; exclusive ones never overlap; and a run is over exactly
-//! when its message is (PLT-21, PLT-22, PLT-24).
+//! when its message is (PLT-21, PLT-22, PLT-23).
 
 use super::checker::{Hand, Item, Place, Tables};
 use super::truth::{Truth, Verdict};
@@ -129,7 +129,7 @@ impl Jobs {
             return Err(format!("run {id} was {}, and is gone", was.status));
         }
         for (name, due) in &is.due {
-            is.assert_accounted(self, name, *due, (truth, hand))?;
+            is.assert_accounted(self, name, *due, (&*truth, hand))?;
         }
         let new = is.runs.iter().filter(|(id, run)| run.planned && !self.runs.contains_key(id));
         let had: Vec<_> = new.map(|(_, run)| (run.job.clone(), run.scheduled)).collect();
@@ -266,15 +266,15 @@ impl Scene {
         Ok(())
     }
 
-    /// Switches all jobs on or off.
-    pub async fn enable_jobs(&self, enabled: bool) -> punctual::Result<()> {
+    /// Switches all jobs off.
+    pub async fn disable_jobs(&self) -> punctual::Result<()> {
         let names: Vec<(String, Tenant)> = {
             let jobs = &mut self.world.state().truth.jobs;
             jobs.values_mut().for_each(|known| known.switched = true);
             jobs.iter().map(|(name, known)| (name.clone(), known.tenant)).collect()
         };
         for (name, tenant) in names {
-            self.operator.enable_job(tenant, &name, enabled).await?;
+            self.operator.enable_job(tenant, &name, false).await?;
         }
         Ok(())
     }

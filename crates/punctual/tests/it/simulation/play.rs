@@ -58,7 +58,7 @@ async fn phases(world: &Arc<World>) -> Verdict {
     world.state().healed = true;
     scene.resume_all().await.map_err(|e| e.to_string())?;
     planned(world).await?;
-    scene.enable_jobs(false).await.map_err(|e| e.to_string())?;
+    scene.disable_jobs().await.map_err(|e| e.to_string())?;
     worked_off(world).await?;
     scene.acquire_all().await?;
     scene.receive_all().await?;

@@ -2,7 +2,7 @@
 //!
 //! A timer is a message; what is said here is only what changing one may do to it. It is either
 //! changed by somebody who asked for that very change, before anybody had it in hand, or it is
-//! not changed at all, and whoever asked is told which (PLT-8, PLT-9).
+//! not changed at all, and whoever asked is told which (PLT-19).
 
 use super::checker::{Hand, Place};
 use super::truth::{Entry, Verdict};
@@ -32,7 +32,7 @@ impl Entry {
         let Some(change) = self.changes.iter_mut().find(wanted) else {
             return Some(Err("it was cancelled or moved, and nobody asked for that".into()));
         };
-        if tried || !self.flights.is_empty() {
+        if tried || self.flights.iter().any(|f| f.begun || f.end.is_none()) {
             return Some(Err("it was cancelled or moved after somebody had had it".into()));
         }
         change.done = true;

@@ -187,7 +187,8 @@ impl Truth {
         let known = self.jobs.get(job).ok_or_else(|| format!("row {row} is of an unknown job {job}"))?;
         let message = NewMessage::new(&known.topic, "job-run", "").due_at(scheduled);
         let fate = draw_fate(&mut Dice::new(row.unsigned_abs()), Duration::from_secs(4));
-        let n = self.write(known.tenant, fate, scheduled, message);
+        let tenant = known.tenant;
+        let n = self.write(tenant, fate, scheduled, message);
         let entry = self.entry_mut(n);
         (entry.row, entry.accepted, entry.job) = (Some((row, scheduled)), true, Some(job.to_owned()));
         self.by_row.insert(row, n);
@@ -279,7 +280,7 @@ impl Truth {
             let n = entry.n;
             match entry.row {
                 None if entry.accepted => return Err(format!("message {n} was accepted, and is not there")),
-                Some(_) if entry.cancelled && entry.flights.is_empty() => {}
+                Some(_) if entry.cancelled && entry.effects == 0 => {}
                 Some(_) if !entry.done => return Err(format!("message {n} is not done in the end")),
                 Some(_) if entry.effects == 0 => {
                     return Err(format!("message {n} is done without an effect"));

@@ -1,6 +1,5 @@
 //! What goes on in a run: engines that come and go, publishers, remote workers, handlers, and
-//! somebody who makes trouble. A later chapter adds its operations to [`Operation`] (what
-//! publishers do) or to [`Trouble`], its facts to the truth, and its rules to the checker.
+//! somebody who makes trouble. Timers, jobs, leases and the inbox have files of their own.
 
 use super::checker::OPERATOR;
 use super::dice::Dice;

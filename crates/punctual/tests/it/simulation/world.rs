@@ -120,7 +120,7 @@ impl State {
                     Ok(said)
                 });
             Ok(messages.and_then(|mut said| {
-                let mut deeds = jobs.look(connection, (truth, tables), hand)?;
+                let mut deeds = jobs.look(connection, (&mut *truth, &*tables), hand)?;
                 deeds.extend(leases.look(connection, hand)?);
                 deeds.extend(inbox.look(connection, hand)?);
                 for (deed, words) in deeds {
