@@ -1,6 +1,8 @@
-//! Stopping: one word that every loop hears.
+//! Stopping: one word that every loop hears, in the order in which they began to wait for it: a
+//! simulation rests on that, and a `watch` channel wakes in an order of its own.
 
-use tokio::sync::watch;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
 
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,23 +17,39 @@ pub enum Phase {
 
 /// The side that stops.
 #[derive(Clone, Debug)]
-pub struct Stopper(watch::Sender<Phase>);
+pub struct Stopper(Arc<Word>);
 
 /// The side that is stopped.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<Phase>);
+pub struct Stop(Arc<Word>);
+
+#[derive(Debug)]
+struct Word {
+    phase: Mutex<Phase>,
+    said: Notify,
+}
 
 /// A pair of both sides.
 #[must_use]
 pub fn channel() -> (Stopper, Stop) {
-    let (sender, receiver) = watch::channel(Phase::Running);
-    (Stopper(sender), Stop(receiver))
+    let word = Arc::new(Word { phase: Mutex::new(Phase::Running), said: Notify::new() });
+    (Stopper(Arc::clone(&word)), Stop(word))
+}
+
+impl Word {
+    fn phase(&self) -> Phase {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Stopper {
     /// Says how far it is.
     pub fn say(&self, phase: Phase) {
-        self.0.send_modify(|now| *now = phase.max(*now));
+        {
+            let mut now = self.0.phase.lock().unwrap_or_else(PoisonError::into_inner);
+            *now = phase.max(*now);
+        }
+        self.0.said.notify_waiters();
     }
 }
 
@@ -39,13 +57,19 @@ impl Stop {
     /// Whether nothing new may be begun.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        *self.0.borrow() >= Phase::Finishing
+        self.0.phase() >= Phase::Finishing
     }
 
     /// Waits until it is at least this far; for ever if the stopper is gone without a word.
     pub async fn reached(&mut self, phase: Phase) {
-        if self.0.wait_for(|now| *now >= phase).await.is_err() {
-            std::future::pending::<()>().await;
+        loop {
+            let mut said = std::pin::pin!(self.0.said.notified());
+            // Listens before it looks, so that no word is missed in between.
+            said.as_mut().enable();
+            if self.0.phase() >= phase {
+                return;
+            }
+            said.await;
         }
     }
 }

@@ -123,11 +123,11 @@ async fn plt_23_a_run_is_neither_cancelled_nor_moved_as_a_timer(t: &Bench) {
     let lane = t.lane("reports").await;
     t.job("nightly", hourly()).await;
     t.trigger("nightly").await;
-    let ids = t.store.timer_ids(Tenant::DEFAULT, Default::default(), 10).await.unwrap();
+    let ids = t.store().timer_ids(Tenant::DEFAULT, Default::default(), 10).await.unwrap();
     assert_eq!(ids.len(), 1, "the run waits as a message that has a due time");
     let moves = vec![(ids[0], time("2027-01-01T00:00:00Z"))];
-    assert_eq!(t.store.move_timers(Tenant::DEFAULT, moves).await.unwrap(), []);
-    assert_eq!(t.store.cancel_timers(Tenant::DEFAULT, ids).await.unwrap(), []);
+    assert_eq!(t.store().move_timers(Tenant::DEFAULT, moves).await.unwrap(), []);
+    assert_eq!(t.store().cancel_timers(Tenant::DEFAULT, ids).await.unwrap(), []);
     let item = t.claim_one(lane).await;
     t.say(&[item], Word::Ack).await;
     assert_eq!(t.runs("nightly").await[0].status, RunStatus::Succeeded);
