@@ -204,6 +204,7 @@ impl LeaseWatch {
             // Its own timer: whatever has become of the guard, time passes.
             let end = tokio::time::sleep(now.until.since(monotonic()));
             tokio::select! {
+                biased;
                 () = end => {}
                 Ok(()) = belief.changed() => {}
             }

@@ -71,6 +71,7 @@ impl Ticks for Planner {
             self.wake.job_changed().await;
         };
         tokio::select! {
+            biased;
             () = due => {}
             () = changed => {}
         }

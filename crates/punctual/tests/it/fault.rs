@@ -216,3 +216,26 @@ async fn a_lost_answer_is_unknown_on_postgres() {
     let told = asked.await.unwrap();
     assert!(matches!(told, Err(punctual::Error::Unknown(_))), "{told:?}");
 }
+
+/// PLT-3: what was acknowledged before the disk was full is there; what was not is refused as
+/// transient and leaves nothing; and when there is room again, everything goes on.
+#[tokio::test]
+async fn a_full_disk_loses_nothing() {
+    let t = Bench::sqlite().await;
+    let lane = t.lane("orders").await;
+    let large = || punctual::NewMessage::new("orders", "created", format!("\"{}\"", "x".repeat(20_000)));
+    let mut accepted = t.store().enqueue(TENANT, vec![large()]).await.unwrap().len();
+    t.store().fill_disk(true).await.unwrap();
+    let refused = loop {
+        assert!(accepted < 1_000, "a disk that is full takes no end of messages");
+        match t.store().enqueue(TENANT, vec![large()]).await {
+            Ok(new) => accepted += new.len(),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(refused.is_transient(), "{refused}");
+    t.store().fill_disk(false).await.unwrap();
+    accepted += t.store().enqueue(TENANT, vec![large()]).await.unwrap().len();
+    let caught = t.store().claim(wish(&[(lane, 1_000)])).await.unwrap();
+    assert_eq!(caught.items.len(), accepted, "all that was accepted, and nothing else");
+}

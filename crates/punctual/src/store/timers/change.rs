@@ -4,7 +4,8 @@
 //! behind its key) is taken out under its lock, the change is written down, and a moved one
 //! is put back at its new time. Whoever claims at the same moment either has it, and the
 //! answer is that it was too late, or finds it gone. What is in flight, or was tried before,
-//! is never touched. One that goes to several consumers is past changing when it is due:
+//! is never touched. Nor is a run of a job, which would never end without its work: a job is
+//! disabled or deleted instead. One that goes to several consumers is past changing when it is due:
 //! some of them may have it.
 //!
 //! Locks are taken in one order: work rows by lane, due time and id, then sequences by lane
@@ -20,7 +21,7 @@ use crate::store::messages::INSERT_WORK;
 use crate::store::sequences::{DELETE_FOLLOWER, lock_heads, release};
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// Looks again at timers that were routed or moved by somebody else at the same moment.
 const TRIES: usize = 3;
@@ -164,7 +165,7 @@ impl Taken {
 
 async fn change(tx: &mut Tx, tenant: Tenant, changes: &[Change]) -> Result<Vec<MessageId>> {
     let now = tx.now().await?;
-    let wanted: HashMap<i64, Option<Timestamp>> = changes.iter().map(|(id, due)| (id.0, *due)).collect();
+    let wanted: BTreeMap<i64, Option<Timestamp>> = changes.iter().map(|(id, due)| (id.0, *due)).collect();
     let mut taken = take_work(tx, tenant, wanted.keys().copied().collect(), now).await?;
     let got: HashSet<i64> = taken.iter().map(|t| t.message).collect();
     let missing: Vec<i64> = wanted.keys().copied().filter(|id| !got.contains(id)).collect();
@@ -194,7 +195,8 @@ macro_rules! places {
             own_due!(),
             " as due_at from punctual.message m where m.tenant_id = $1 and m.id = any($2::bigint[]) \
                 and m.due_at is not null \
-                and not exists (select 1 from punctual.attempt a where a.message_id = m.id)), \
+                and not exists (select 1 from punctual.attempt a where a.message_id = m.id) \
+                and not exists (select 1 from punctual.run r where r.message_id = m.id and r.open > 0)), \
             x as materialized (select l.id as lane_id, t.id, t.due_at, t.key from t \
                 join punctual.lane l on l.tenant_id = $1 and l.topic = t.topic \
                 where t.due_at > $3 or (select count(*) from punctual.route r \

@@ -105,7 +105,9 @@ impl Tally {
         self.assert_all_nouns();
         assert!(self.stale > 0 && self.late > 0, "nobody was too late, so nothing was shown: {self:?}");
         assert!(self.lost > 0, "no message was in lost hands, so nothing was shown");
-        if !self.not_run.contains_key(&Injection::FullDisk.name()) {
+        // On SQLite only who needs a new page feels it: `fault::a_full_disk_loses_nothing` makes sure.
+        let told = !self.not_run.contains_key(&Injection::FullDisk.name());
+        if told && backend == Backend::Postgres {
             assert!(self.full > 0, "nobody felt the full disk, so nothing was shown about it");
         }
     }

@@ -14,6 +14,7 @@ cases![
     plt_22_a_replayed_run_goes_on,
     plt_22_a_crashed_run_comes_back,
     plt_22_a_message_that_claims_to_be_a_run_is_nobodys,
+    plt_23_a_run_is_neither_cancelled_nor_moved_as_a_timer,
     plt_23_a_stale_worker_ends_no_run,
     plt_23_a_run_of_several_lanes_ends_with_the_last,
     plt_23_the_end_of_a_run_releases_the_next_however_it_ends,
@@ -115,6 +116,21 @@ async fn plt_22_a_message_that_claims_to_be_a_run_is_nobodys(t: &Bench) {
     assert_eq!(t.say(&[forged], Word::Done { output: "\"forged\"".into() }).await, [Outcome::Done]);
     let run = t.runs("nightly").await.remove(0);
     assert_eq!((run.status, run.output), (RunStatus::Pending, None));
+}
+
+/// PLT-19, PLT-23: without its work a run would never end, and its job would wait for it for ever.
+async fn plt_23_a_run_is_neither_cancelled_nor_moved_as_a_timer(t: &Bench) {
+    let lane = t.lane("reports").await;
+    t.job("nightly", hourly()).await;
+    t.trigger("nightly").await;
+    let ids = t.store().timer_ids(Tenant::DEFAULT, Default::default(), 10).await.unwrap();
+    assert_eq!(ids.len(), 1, "the run waits as a message that has a due time");
+    let moves = vec![(ids[0], time("2027-01-01T00:00:00Z"))];
+    assert_eq!(t.store().move_timers(Tenant::DEFAULT, moves).await.unwrap(), []);
+    assert_eq!(t.store().cancel_timers(Tenant::DEFAULT, ids).await.unwrap(), []);
+    let item = t.claim_one(lane).await;
+    t.say(&[item], Word::Ack).await;
+    assert_eq!(t.runs("nightly").await[0].status, RunStatus::Succeeded);
 }
 
 /// PLT-23: a lost claim writes nothing, into runs neither.

@@ -203,8 +203,11 @@ impl Step<'_> {
     fn check(&self, truth: &mut Truth, was: Option<&Item>, is: Option<&Item>) -> Verdict {
         use Place::{Dead, Flying, Following, Waiting};
         let (from, to) = (was.map(|i| &i.place), is.map(|i| &i.place));
+        if let Some(verdict) = truth.entry_mut(self.n).changed(self.hand, from, to) {
+            return verdict;
+        }
         match (from, to) {
-            (None, Some(Waiting { .. })) if !truth.entry(self.n).done => Ok(()),
+            (None, Some(Waiting { .. })) if truth.entry(self.n).is_open() => Ok(()),
             (Some(Waiting { .. }), Some(Waiting { .. }))
                 if from == to && was.is_some_and(|i| i.lane == 0) =>
             {
@@ -283,6 +286,8 @@ impl Step<'_> {
                 Some(Place::Flying { .. }) => return Err(format!("message {m} of its key is in flight")),
                 Some(Place::Dead { .. }) if !lane.blocks => {}
                 Some(_) if other.generation > 1 && !lane.blocks => {}
+                // Moving one changes its place among those that wait, but not who is first already.
+                Some(_) if entry.moved || other.moved => {}
                 Some(_) if entry.flights.is_empty() && order(other) < order(entry) => {
                     return Err(format!("message {m} of its key comes first"));
                 }

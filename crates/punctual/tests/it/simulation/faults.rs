@@ -103,6 +103,8 @@ pub struct Counts {
     pub by_kind: BTreeMap<Kind, usize>,
     pub by_verb: BTreeMap<(String, Kind), usize>,
     pub calls: BTreeMap<String, usize>,
+    /// What was done and told, beside messages.
+    pub deeds: BTreeMap<&'static str, usize>,
 }
 
 impl Counts {
@@ -118,8 +120,34 @@ impl Counts {
     pub fn merge(&mut self, other: &Self) {
         other.by_kind.iter().for_each(|(kind, n)| *self.by_kind.entry(*kind).or_default() += n);
         other.by_verb.iter().for_each(|(at, n)| *self.by_verb.entry(at.clone()).or_default() += n);
+        other.deeds.iter().for_each(|(deed, n)| *self.deeds.entry(deed).or_default() += n);
         other.calls.iter().for_each(|(verb, n)| *self.calls.entry(verb.clone()).or_default() += n);
     }
+
+    /// What a run over many seeds must have seen, or it shows nothing.
+    pub const DEEDS: [&str; 21] = [
+        "timer cancelled",
+        "timer moved",
+        "timer changed too late",
+        "run planned",
+        "run queued",
+        "run skipped",
+        "run triggered",
+        "lease acquired",
+        "lease renewed",
+        "lease released",
+        "lease held by another",
+        "lease lost by its guard",
+        "inbox begun",
+        "inbox taken over",
+        "inbox processed",
+        "inbox failed",
+        "inbox dead",
+        "inbox dead by a lost lease",
+        "inbox replayed",
+        "inbox completion refused",
+        "timer change not answered",
+    ];
 
     pub fn total(&self) -> usize {
         self.by_kind.values().sum()

@@ -1,6 +1,8 @@
 //! A run from its seed to its verdict: trouble first, then healing, then everything must end.
 
 use super::faults::Counts;
+use super::inbox::receiver;
+use super::leases::rival;
 use super::truth::Verdict;
 use super::workload::{Scene, node, publisher, troublemaker, worker};
 use super::world::{Inside, World};
@@ -55,7 +57,11 @@ async fn phases(world: &Arc<World>) -> Verdict {
     world.say("world", "heals");
     world.state().healed = true;
     scene.resume_all().await.map_err(|e| e.to_string())?;
+    planned(world).await?;
+    scene.disable_jobs().await.map_err(|e| e.to_string())?;
     worked_off(world).await?;
+    scene.acquire_all().await?;
+    scene.receive_all().await?;
     // What died comes back, and this time every handler succeeds.
     world.state().truth.mended = true;
     scene.replay_all().await.map_err(|e| e.to_string())?;
@@ -76,6 +82,8 @@ async fn trouble(world: &Arc<World>, scene: &Arc<Scene>) -> Verdict<Vec<tokio::t
         tokio::spawn(worker(Arc::clone(scene), index));
     }
     let mut busy: Vec<_> = (0..plan.publishers).map(|_| tokio::spawn(publisher(Arc::clone(scene)))).collect();
+    busy.extend((0..plan.rivals).map(|index| tokio::spawn(rival(Arc::clone(scene), index))));
+    busy.extend((0..plan.receivers).map(|_| tokio::spawn(receiver(Arc::clone(scene)))));
     busy.push(tokio::spawn(troublemaker(Arc::clone(scene))));
     for task in busy {
         task.await.map_err(|e| format!("the simulation itself failed: {e}"))?;
@@ -86,14 +94,32 @@ async fn trouble(world: &Arc<World>, scene: &Arc<Scene>) -> Verdict<Vec<tokio::t
     Ok(nodes)
 }
 
+/// Liveness: every job that is switched on is planned on.
+async fn planned(world: &Arc<World>) -> Verdict {
+    let healed = world.now();
+    let done = world.until(PATIENCE, |state| state.jobs.behind(healed).is_none()).await;
+    let state = world.state();
+    match state.jobs.behind(healed) {
+        Some(name) if !done && state.violation.is_none() => {
+            Err(format!("{name} was not planned within {PATIENCE:?} after healing"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Liveness: nothing is left but what is dead, and what a dead head holds up.
 async fn worked_off(world: &Arc<World>) -> Verdict {
-    let done = world.until(PATIENCE, |state| state.tables.alive(&state.truth).next().is_none()).await;
+    let done = world.until(PATIENCE, |state| {
+        state.tables.alive(&state.truth).next().is_none() && state.jobs.queued().is_none()
+    });
+    let done = done.await;
     let state = world.state();
     if done || state.violation.is_some() {
         return Ok(());
     }
-    let (row, item) = state.tables.alive(&state.truth).next().expect("one that is left");
+    let Some((row, item)) = state.tables.alive(&state.truth).next() else {
+        return Err(format!("run {:?} waits for ever for an earlier one", state.jobs.queued()));
+    };
     let n = state.truth.number(*row)?;
     Err(format!("message {n} was not worked off within {PATIENCE:?} after healing: it is {}", item.place))
 }

@@ -1,6 +1,10 @@
 //! The truth: what was published and what its publishers were told, who had each message in
 //! hand under which claim, and what came of it. Kept beside the database, and never read from it.
 
+use super::dice::Dice;
+use super::jobs::Known;
+use super::timers::Change;
+use super::workload::draw_fate;
 use punctual::store::messages::Enqueued;
 use punctual::{Error, NewMessage, Result as Answered, Tenant, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +58,12 @@ pub struct Entry {
     pub effects: usize,
     /// It was settled for good.
     pub done: bool,
+    /// The job of which it is a run.
+    pub job: Option<String>,
+    /// Changes that were asked for, if it is a timer, and what came of them.
+    pub changes: Vec<Change>,
+    pub moved: bool,
+    pub cancelled: bool,
 }
 
 /// A claim of one message.
@@ -89,6 +99,7 @@ pub struct Truth {
     pub entries: BTreeMap<u64, Entry>,
     by_row: BTreeMap<i64, u64>,
     stopped: BTreeSet<String>,
+    pub jobs: BTreeMap<String, Known>,
     /// From now on every handler succeeds.
     pub mended: bool,
 }
@@ -113,6 +124,10 @@ impl Truth {
             flights: Vec::new(),
             effects: 0,
             done: false,
+            job: None,
+            changes: Vec::new(),
+            moved: false,
+            cancelled: false,
         };
         self.entries.insert(n, entry);
         n
@@ -152,6 +167,9 @@ impl Truth {
 
     /// A row of the message table that was not there before.
     pub fn appeared(&mut self, row: i64, payload: &str, order: Timestamp) -> Verdict {
+        if let Some(job) = payload.strip_prefix("{\"job\":\"") {
+            return self.run_appeared(row, job.trim_end_matches("\"}"), order);
+        }
         let n: u64 = payload.trim_start_matches("{\"n\":").trim_end_matches('}').parse().expect("a number");
         let entry = self.entry_mut(n);
         if let Some((first, _)) = entry.row.replace((row, order)) {
@@ -164,6 +182,27 @@ impl Truth {
         Ok(())
     }
 
+    /// A message that an engine has written for a run. What becomes of it follows from its number.
+    fn run_appeared(&mut self, row: i64, job: &str, scheduled: Timestamp) -> Verdict {
+        let known = self.jobs.get(job).ok_or_else(|| format!("row {row} is of an unknown job {job}"))?;
+        let message = NewMessage::new(&known.topic, "job-run", "").due_at(scheduled);
+        let fate = draw_fate(&mut Dice::new(row.unsigned_abs()), Duration::from_secs(4));
+        let tenant = known.tenant;
+        let n = self.write(tenant, fate, scheduled, message);
+        let entry = self.entry_mut(n);
+        (entry.row, entry.accepted, entry.job) = (Some((row, scheduled)), true, Some(job.to_owned()));
+        self.by_row.insert(row, n);
+        Ok(())
+    }
+
+    /// Whether one of the two must not begin while the other goes: they are of one key, or of one
+    /// job that does not overlap. A run that was replayed comes back whatever goes on.
+    fn exclude(&self, a: &Entry, b: &Entry) -> bool {
+        let exclusive = |job: &String| self.jobs.get(job).is_some_and(Known::is_exclusive);
+        let runs = a.n != b.n && a.job == b.job && a.generation + b.generation == 2;
+        a.is_behind(b) || (runs && a.job.as_ref().is_some_and(exclusive))
+    }
+
     /// A handler is called.
     pub fn begin(&mut self, actor: &str, row: i64, attempt: u32, now: Timestamp) -> Verdict<Run> {
         let n = self.number(row)?;
@@ -172,6 +211,9 @@ impl Truth {
         }
         self.assert_alone(n)?;
         let entry = self.entry_mut(n);
+        if entry.cancelled {
+            return Err(format!("message {n} was begun after it was cancelled"));
+        }
         if now < entry.due {
             return Err(format!("message {n} was begun at {now}, before it is due at {}", entry.due));
         }
@@ -187,10 +229,10 @@ impl Truth {
         Ok((n, at))
     }
 
-    /// Nobody else has this message, or another of its key, in hand under a claim that stands.
+    /// Nobody else has this message, or another that excludes it, in hand under a claim that stands.
     fn assert_alone(&self, n: u64) -> Verdict {
         let entry = self.entry(n);
-        for other in self.entries.values().filter(|other| other.n == n || other.is_behind(entry)) {
+        for other in self.entries.values().filter(|other| other.n == n || self.exclude(other, entry)) {
             if let Some(flight) = other.flights.iter().find(|f| f.going && f.end.is_none()) {
                 let (m, owner) = (other.n, &flight.owner);
                 return Err(format!(
@@ -238,6 +280,7 @@ impl Truth {
             let n = entry.n;
             match entry.row {
                 None if entry.accepted => return Err(format!("message {n} was accepted, and is not there")),
+                Some(_) if entry.cancelled && entry.effects == 0 => {}
                 Some(_) if !entry.done => return Err(format!("message {n} is not done in the end")),
                 Some(_) if entry.effects == 0 => {
                     return Err(format!("message {n} is done without an effect"));
@@ -250,6 +293,11 @@ impl Truth {
 }
 
 impl Entry {
+    /// Whether it is still to be handled.
+    pub const fn is_open(&self) -> bool {
+        !self.done && !self.cancelled
+    }
+
     const fn may_exist(&self) -> bool {
         self.asked > 0 || self.accepted || self.doubt
     }

@@ -1,6 +1,5 @@
 //! What goes on in a run: engines that come and go, publishers, remote workers, handlers, and
-//! somebody who makes trouble. A later chapter adds its operations to [`Operation`] (what
-//! publishers do) or to [`Trouble`], its facts to the truth, and its rules to the checker.
+//! somebody who makes trouble. Timers, jobs, leases and the inbox have files of their own.
 
 use super::checker::OPERATOR;
 use super::dice::Dice;
@@ -49,7 +48,9 @@ impl Scene {
                 lanes.push(operator.set_queue(*tenant, topic, settings).await?.id);
             }
         }
-        Ok(Self { world: Arc::clone(world), tenants, lanes, operator })
+        let scene = Self { world: Arc::clone(world), tenants, lanes, operator };
+        scene.declare_jobs(&TOPICS[..plan.topics]).await?;
+        Ok(scene)
     }
 
     pub async fn pause(&self, topic: &str, paused: bool) -> punctual::Result<()> {
@@ -247,9 +248,15 @@ enum Operation {
     Commit,
     /// or does not.
     RollBack,
+    /// Schedules a timer,
+    Schedule,
+    /// or cancels or moves one.
+    Change,
+    /// Triggers a job, or switches it off or on.
+    Steer,
 }
 
-const OPERATIONS: [Operation; 8] = [
+const OPERATIONS: [Operation; 12] = [
     Operation::Publish,
     Operation::Publish,
     Operation::Single,
@@ -258,6 +265,10 @@ const OPERATIONS: [Operation; 8] = [
     Operation::Repeat,
     Operation::Commit,
     Operation::RollBack,
+    Operation::Schedule,
+    Operation::Change,
+    Operation::Change,
+    Operation::Steer,
 ];
 
 pub async fn publisher(scene: Arc<Scene>) {
@@ -291,12 +302,15 @@ pub async fn publisher(scene: Arc<Scene>) {
             Operation::Repeat => scene.repeat().await,
             Operation::Commit => scene.host_writes(tenant, true),
             Operation::RollBack => scene.host_writes(tenant, false),
+            Operation::Schedule => scene.schedule(tenant).await,
+            Operation::Change => scene.change_timer().await,
+            Operation::Steer => scene.steer_job().await,
         }
     }
 }
 
 impl Scene {
-    fn draw(&self, tenant: Tenant, count: usize) -> Vec<u64> {
+    pub fn draw(&self, tenant: Tenant, count: usize) -> Vec<u64> {
         let now = self.world.now();
         let mut state = self.world.state();
         let super::world::State { dice, truth, plan, .. } = &mut *state;
@@ -388,8 +402,14 @@ fn draw(dice: &mut Dice, truth: &mut Truth, whose: (Tenant, usize, Duration), no
         due = now.plus(dice.millis(1..=15_000));
         message = message.due_at(due);
     }
+    let fate = draw_fate(dice, lease);
+    truth.write(tenant, fate, due, message)
+}
+
+/// What is to become of a message.
+pub fn draw_fate(dice: &mut Dice, lease: Duration) -> Fate {
     let times = u32::try_from(dice.from(1..=2)).unwrap();
-    let fate = match dice.from(0..=19) {
+    match dice.from(0..=19) {
         0..=9 => Fate::Fine,
         10..=11 => Fate::Slow(dice.millis(10..=900)),
         12 => Fate::Slow(lease * u32::try_from(dice.from(1..=2)).unwrap() + dice.millis(0..=1_500)),
@@ -399,8 +419,7 @@ fn draw(dice: &mut Dice, truth: &mut Truth, whose: (Tenant, usize, Duration), no
         17 => Fate::Poison(times),
         18 => Fate::Fail,
         _ => Fate::Forever,
-    };
-    truth.write(tenant, fate, due, message)
+    }
 }
 
 /// A remote worker: claims from one queue at a time, by the raw verbs, and is not to be relied on.

@@ -7,6 +7,9 @@
 use super::checker::{Hand, Tables};
 use super::dice::Dice;
 use super::faults::{Counts, Kind, Odds, Wire, place};
+use super::inbox::Inbox;
+use super::jobs::Jobs;
+use super::leases::Leases;
 use super::truth::{Truth, Verdict};
 use punctual::base::clock::{self, Clocks};
 use punctual::base::random;
@@ -31,6 +34,9 @@ pub struct Plan {
     pub publishers: usize,
     pub operations: usize,
     pub workers: usize,
+    pub jobs: usize,
+    pub rivals: usize,
+    pub receivers: usize,
     pub troubles: usize,
     pub lease: Duration,
     pub poll_max: Duration,
@@ -59,6 +65,9 @@ impl Plan {
             publishers: dice.count(1..=3),
             operations: dice.count(2..=7),
             workers: dice.count(0..=2),
+            jobs: dice.count(0..=2),
+            rivals: dice.count(0..=1),
+            receivers: dice.count(0..=1),
             troubles: if rough == 0 { 0 } else { dice.count(1..=6) },
             lease: dice.millis(2_000..=8_000),
             poll_max: *dice.pick(&[Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)]),
@@ -80,6 +89,9 @@ pub struct State {
     pub plan: Plan,
     pub truth: Truth,
     pub tables: Tables,
+    pub jobs: Jobs,
+    pub leases: Leases,
+    pub inbox: Inbox,
     pub counts: Counts,
     pub wires: Vec<Arc<Wire>>,
     pub nodes: Vec<Node>,
@@ -90,6 +102,36 @@ pub struct State {
     pub over: bool,
     pub trace: Vec<String>,
     pub violation: Option<String>,
+}
+
+impl State {
+    /// What has changed since the last look, if that may be; as words for the trace.
+    fn compare(&mut self, database: &Database, hand: &Hand<'_>) -> Verdict<Vec<String>> {
+        let Self { tables, truth, jobs, leases, inbox, counts, .. } = self;
+        let looked = database.directly(|connection| {
+            let (read, fresh) = Tables::read(connection, tables)?;
+            let messages = fresh
+                .iter()
+                .try_for_each(|(row, payload, order)| truth.appeared(*row, payload, *order))
+                .and(read)
+                .and_then(|read| {
+                    let said = read.compare(tables, truth, hand)?;
+                    *tables = read;
+                    Ok(said)
+                });
+            Ok(messages.and_then(|mut said| {
+                let mut deeds = jobs.look(connection, (&mut *truth, &*tables), hand)?;
+                deeds.extend(leases.look(connection, hand)?);
+                deeds.extend(inbox.look(connection, hand)?);
+                for (deed, words) in deeds {
+                    *counts.deeds.entry(deed).or_default() += 1;
+                    said.push(words);
+                }
+                Ok(said)
+            }))
+        });
+        looked.expect("tables to read")
+    }
 }
 
 pub struct World {
@@ -115,6 +157,9 @@ impl World {
             plan,
             truth: Truth::default(),
             tables: Tables::default(),
+            jobs: Jobs::default(),
+            leases: Leases::default(),
+            inbox: Inbox::default(),
             counts: Counts::default(),
             wires: Vec::new(),
             outage_until: Timestamp::MIN,
@@ -170,27 +215,17 @@ impl World {
 
     /// Compares the tables with what they were.
     pub fn look(&self, actor: &str) {
-        let now = self.now();
-        let mut state = self.state();
-        let State { tables, truth, .. } = &mut *state;
-        let (read, fresh) =
-            self.database.directly(|connection| Tables::read(connection, tables)).expect("tables to read");
-        let verdict = fresh
-            .iter()
-            .try_for_each(|(row, payload, order)| truth.appeared(*row, payload, *order))
-            .and(read)
-            .and_then(|read| Ok((read.compare(tables, truth, &Hand { actor, now })?, read)));
+        let hand = Hand { actor, now: self.now() };
+        let verdict = self.state().compare(&self.database, &hand);
         match verdict {
-            Ok((said, read)) => {
-                *tables = read;
-                drop(state);
-                said.iter().for_each(|line| self.say(actor, line));
-            }
-            Err(why) => {
-                drop(state);
-                self.judge(Err(why));
-            }
+            Ok(said) => said.iter().for_each(|line| self.say(actor, line)),
+            Err(why) => self.judge(Err(why)),
         }
+    }
+
+    /// Something was done that a run over many seeds must have seen.
+    pub fn did(&self, deed: &'static str) {
+        *self.state().counts.deeds.entry(deed).or_default() += 1;
     }
 
     /// A notification goes to everybody who listens, by ways of its own.
