@@ -66,7 +66,7 @@ impl Plan {
             operations: dice.count(2..=7),
             workers: dice.count(0..=2),
             jobs: dice.count(0..=2),
-            rivals: dice.count(0..=1),
+            rivals: dice.count(0..=2),
             receivers: dice.count(0..=2),
             troubles: if rough == 0 { 0 } else { dice.count(1..=6) },
             lease: dice.millis(2_000..=8_000),
