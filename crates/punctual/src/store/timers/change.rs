@@ -12,7 +12,7 @@
 //! and key. Claimers skip work that is locked, so nobody waits in a circle.
 
 use super::{Timestamp, Which, own_due};
-use crate::base::error::{Problems, Result};
+use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::store::Store;
@@ -23,8 +23,9 @@ use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
 use std::collections::{BTreeMap, HashSet};
 
-/// Looks again at timers that were routed or moved by somebody else at the same moment.
-const TRIES: usize = 3;
+/// Looks again at timers that were routed or moved by somebody else at the same moment. Each time
+/// one of those who want to change a timer does, so this is more than there are of them.
+const TRIES: usize = 1_000;
 
 /// A timer, and the time it is to be moved to; `None` to cancel it.
 pub type Change = (MessageId, Option<Timestamp>);
@@ -33,7 +34,7 @@ impl Store {
     /// Cancels timers; answers those that were cancelled in time.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] for more than a batch.
+    /// [`Error::Invalid`] for more than a batch.
     pub async fn cancel_timers(&self, tenant: Tenant, ids: Vec<MessageId>) -> Result<Vec<MessageId>> {
         self.change_timers(tenant, ids.into_iter().map(|id| (id, None)).collect()).await
     }
@@ -41,7 +42,7 @@ impl Store {
     /// Moves timers to other times; answers those that were moved in time.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] for more than a batch.
+    /// [`Error::Invalid`] for more than a batch.
     pub async fn move_timers(
         &self,
         tenant: Tenant,
@@ -62,11 +63,11 @@ impl Store {
             let still: HashSet<MessageId> = self.timers_in_time(tenant, missed).await?.into_iter().collect();
             changes.retain(|(id, _)| still.contains(id));
             if changes.is_empty() {
-                break;
+                done.sort_unstable();
+                return Ok(done);
             }
         }
-        done.sort_unstable();
-        Ok(done)
+        Err(Error::Conflict("others keep changing these timers at this moment; try again".into()))
     }
 
     /// Which of these timers could still be changed.
@@ -88,7 +89,7 @@ impl Store {
     /// The ids of timers that seem to be in time, by their filter; up to a limit.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when a filter is not a name.
+    /// [`Error::Invalid`] when a filter is not a name.
     pub async fn timer_ids(&self, tenant: Tenant, which: Which, limit: usize) -> Result<Vec<MessageId>> {
         checked(&which)?;
         self.read((tenant, which, limit), |tx, (tenant, which, limit)| {
