@@ -95,21 +95,30 @@ impl Tally {
 
     /// A run to which something was not done shows nothing about it.
     pub fn assert_all_done(&self, backend: Backend) {
-        for injection in Injection::deck(backend) {
-            let name = injection.name();
-            if !self.not_run.contains_key(&name) {
-                let count = self.injected.get(&name).copied().unwrap_or(0);
-                assert!(count > 0, "nothing was shown about `{name}`: it never happened");
+        let missing = self.missing(backend);
+        assert!(missing.is_empty(), "nothing was shown about {missing:?}: {self:?}");
+        self.assert_all_nouns();
+    }
+
+    /// What has not happened yet.
+    pub fn missing(&self, backend: Backend) -> Vec<String> {
+        let deck = Injection::deck(backend).into_iter().map(|injection| injection.name());
+        let mut missing: Vec<String> = deck
+            .filter(|name| !self.not_run.contains_key(name) && !self.injected.contains_key(name))
+            .collect();
+        // On SQLite only who needs a new page feels it: `fault::a_full_disk_loses_nothing` makes sure.
+        let told = !self.not_run.contains_key(&Injection::FullDisk.name()) && backend == Backend::Postgres;
+        for (what, happened) in [
+            ("an effect under a stale lease", self.stale > 0),
+            ("a late completion", self.late > 0),
+            ("a message in lost hands", self.lost > 0),
+            ("a full disk that is felt", self.full > 0 || !told),
+        ] {
+            if !happened {
+                missing.push(what.to_owned());
             }
         }
-        self.assert_all_nouns();
-        assert!(self.stale > 0 && self.late > 0, "nobody was too late, so nothing was shown: {self:?}");
-        assert!(self.lost > 0, "no message was in lost hands, so nothing was shown");
-        // On SQLite only who needs a new page feels it: `fault::a_full_disk_loses_nothing` makes sure.
-        let told = !self.not_run.contains_key(&Injection::FullDisk.name());
-        if told && backend == Backend::Postgres {
-            assert!(self.full > 0, "nobody felt the full disk, so nothing was shown about it");
-        }
+        missing
     }
 
     /// Neither does one in which some noun had no part.

@@ -183,6 +183,10 @@ impl World {
         self.setup.clocks.len()
     }
 
+    pub const fn so_far(&self) -> &Tally {
+        &self.tally
+    }
+
     pub fn tally(self) -> Tally {
         self.tally
     }
