@@ -2,7 +2,7 @@
 //!
 //! A run goes out as a message that names it (`entity` is `job-run` and its id), but a run is only
 //! ever found by the message it was given itself, so a message that merely claims to be one is
-//! nobody's. While it is in flight, the open claim says who has it; [`note`] writes what came of
+//! nobody's. While it is in flight, the open claim says who has it; `note` writes what came of
 //! it in the transaction of the settlement or the reaping. It has ended when no lane owes anything
 //! for it: done, or dead. A replayed dead letter opens it again.
 //!
