@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of the inner loop, and of the whole suite.
 const QUICK_SEEDS: u64 = 60;
-const FULL_SEEDS: u64 = 2_000;
+const FULL_SEEDS: u64 = 700;
 /// A planted bug must be caught within so many.
 const BUG_SEEDS: u64 = 200;
 
