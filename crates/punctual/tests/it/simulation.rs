@@ -139,7 +139,9 @@ fn plt_3_simulated_engines_keep_their_promises() {
 #[ignore = "slow"]
 fn plt_3_simulated_engines_keep_their_promises_for_long() {
     let counts = play_many(FULL_SEEDS);
-    for (verb, calls) in counts.calls.iter().filter(|(_, calls)| **calls > 2_000) {
+    let of_the_loops =
+        |verb: &str| ["claims.rs", "settle.rs", "scout.rs"].iter().any(|file| verb.starts_with(file));
+    for (verb, calls) in counts.calls.iter().filter(|(verb, calls)| **calls > 2_000 && of_the_loops(verb)) {
         for kind in Kind::ON_EVERY_VERB {
             let met = counts.by_verb.contains_key(&(verb.clone(), kind));
             assert!(met, "{verb} was called {calls} times and never met {kind:?}");
