@@ -126,6 +126,14 @@ pub async fn settle(file: &Path) -> Result<()> {
     tokio::task::spawn_blocking(work).await?
 }
 
+/// Waits until the disk has nothing left to do of what was written and removed before, so that
+/// nobody's flushes wait for somebody else's.
+pub async fn calm_disk() -> Result<()> {
+    let sync = || std::process::Command::new("sync").status();
+    ensure!(tokio::task::spawn_blocking(sync).await??.success(), "`sync` failed");
+    Ok(())
+}
+
 /// Removes a database with its companions.
 pub fn remove(file: &Path) {
     for companion in ["", "-wal", "-shm"] {

@@ -11,7 +11,7 @@ use super::{QueueOptions, add_rounds, find, or_note};
 use crate::contender::Contender;
 use crate::latency::latency;
 use crate::ours::{Engine, Ours, Place, System, messages};
-use crate::raw_sqlite::{RawSqlite, remove};
+use crate::raw_sqlite::{RawSqlite, calm_disk, remove};
 use crate::report::{Bound, Report};
 use crate::rounds::interleaved;
 use crate::series::Series;
@@ -94,12 +94,14 @@ impl Run<'_> {
         let n = (self.options.messages / 20).max(CALLERS);
         let by_hand = self.raw();
         by_hand.prepare().await?;
+        calm_disk().await?;
         raw.push_rate(n, by_hand.enqueue_singly(n).await?);
         let Some(contender) = self.ours() else {
             return Ok(());
         };
         contender.prepare().await?;
         let engine = contender.open().await?;
+        calm_disk().await?;
         // Ten times as many, as it is so much faster.
         let took = enqueue_at_once(&engine, 10 * n).await;
         engine.stop().await?;

@@ -65,6 +65,14 @@ enum Backend {
     Simulated(sqlite::simulated::Simulated),
 }
 
+/// What a verb needs of its database.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Read,
+    Write,
+    WriteAlone,
+}
+
 impl Store {
     /// Opens `sqlite:PATH`, `sqlite::memory:` or `postgres://…`; changes nothing yet.
     ///
@@ -135,20 +143,7 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = self.call(request, run);
-        async move {
-            self.cut.there().await?;
-            let answer = match &self.backend {
-                #[cfg(feature = "sqlite")]
-                Backend::Sqlite(db) => db.write(call).await,
-                #[cfg(feature = "postgres")]
-                Backend::Postgres(db) => db.write(call).await,
-                #[cfg(all(feature = "testing", feature = "sqlite"))]
-                Backend::Simulated(db) => db.run(call).await,
-            };
-            self.cut.back().await;
-            answer
-        }
+        self.carry(self.call(request, run), Kind::Write)
     }
 
     /// Runs a verb that, on Postgres, is one statement.
@@ -162,20 +157,7 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = self.call(request, run);
-        async move {
-            self.cut.there().await?;
-            let answer = match &self.backend {
-                #[cfg(feature = "sqlite")]
-                Backend::Sqlite(db) => db.write(call).await,
-                #[cfg(feature = "postgres")]
-                Backend::Postgres(db) => db.write_alone(call).await,
-                #[cfg(all(feature = "testing", feature = "sqlite"))]
-                Backend::Simulated(db) => db.run(call).await,
-            };
-            self.cut.back().await;
-            answer
-        }
+        self.carry(self.call(request, run), Kind::WriteAlone)
     }
 
     /// Runs a verb that only reads.
@@ -189,20 +171,32 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let call = self.call(request, run);
-        async move {
-            self.cut.there().await?;
-            let answer = match &self.backend {
-                #[cfg(feature = "sqlite")]
-                Backend::Sqlite(db) => db.read(call).await,
-                #[cfg(feature = "postgres")]
-                Backend::Postgres(db) => db.read(call).await,
-                #[cfg(all(feature = "testing", feature = "sqlite"))]
-                Backend::Simulated(db) => db.run(call).await,
-            };
-            self.cut.back().await;
-            answer
-        }
+        self.carry(self.call(request, run), Kind::Read)
+    }
+
+    /// Takes a call to the database and its answer back.
+    async fn carry<R, T>(&self, call: Call<R, T>, kind: Kind) -> Result<T>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self.cut.there().await?;
+        let answer = match (&self.backend, kind) {
+            #[cfg(feature = "sqlite")]
+            (Backend::Sqlite(db), Kind::Read) => db.read(call).await,
+            #[cfg(feature = "sqlite")]
+            (Backend::Sqlite(db), _) => db.write(call).await,
+            #[cfg(feature = "postgres")]
+            (Backend::Postgres(db), Kind::Read) => db.read(call).await,
+            #[cfg(feature = "postgres")]
+            (Backend::Postgres(db), Kind::Write) => db.write(call).await,
+            #[cfg(feature = "postgres")]
+            (Backend::Postgres(db), Kind::WriteAlone) => db.write_alone(call).await,
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            (Backend::Simulated(db), _) => db.run(call).await,
+        };
+        self.cut.back().await;
+        answer
     }
 }
 

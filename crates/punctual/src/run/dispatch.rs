@@ -205,12 +205,18 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Looks for lanes beside those that are known to be deep. More than one statement can
-    /// tell, or work without a lane, needs a whole look.
+    /// Looks for lanes beside those that are known to be deep. What has no lane yet is given one,
+    /// and looked for again; more than one statement can tell needs a whole look.
     async fn scout_beside(&mut self) -> Result<()> {
         self.offers.retain(|offer| self.deep.contains(&offer.lane));
-        let view = self.shop.store.scout_beside(self.deep.iter().copied().collect(), SCOUT_LANES).await?;
-        if view.more || view.lanes.first().is_some_and(|seen| seen.lane == LaneId::UNROUTED) {
+        let mut known: Vec<LaneId> = self.deep.iter().copied().collect();
+        let mut view = self.shop.store.scout_beside(known.clone(), SCOUT_LANES).await?;
+        if view.lanes.first().is_some_and(|seen| seen.lane == LaneId::UNROUTED) {
+            while self.shop.store.route_waiting().await? > 0 {}
+            known.push(LaneId::UNROUTED);
+            view = self.shop.store.scout_beside(known, SCOUT_LANES).await?;
+        }
+        if view.more {
             return self.scout_whole().await;
         }
         self.next_due = None;

@@ -42,9 +42,11 @@ impl Enqueued {
     }
 }
 
-struct Batch {
-    tenant: Tenant,
-    messages: Vec<NewMessage>,
+/// Messages of one tenant that are written together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) tenant: Tenant,
+    pub(super) messages: Vec<NewMessage>,
 }
 
 impl Store {
@@ -61,16 +63,14 @@ impl Store {
     pub(crate) async fn enqueue_checked(
         &self,
         tenant: Tenant,
-        messages: Vec<NewMessage>,
+        mut messages: Vec<NewMessage>,
     ) -> Result<Vec<Enqueued>> {
-        if messages.is_empty() {
-            return Ok(Vec::new());
-        }
         if messages.iter().all(|m| m.id.is_none()) {
-            if let [_] = messages.as_slice() {
-                return self.enqueue_in_company(tenant, messages).await;
+            if messages.len() > 1 {
+                return self.enqueue_plain(tenant, messages).await;
             }
-            return self.enqueue_plain(tenant, messages).await;
+            let Some(message) = messages.pop() else { return Ok(Vec::new()) };
+            return Ok(vec![self.enqueue_in_company(tenant, message).await?]);
         }
         let enqueued = self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;
         reach(Point::EnqueuedBeforeAnswer);
@@ -125,7 +125,8 @@ impl Store {
     }
 }
 
-async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
+/// Writes messages without ids.
+pub(super) async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
     let all: Vec<&NewMessage> = batch.messages.iter().collect();
     Ok(insert(tx, batch.tenant, &all).await?.into_iter().map(Enqueued::New).collect())
 }

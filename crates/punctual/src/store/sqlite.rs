@@ -1,45 +1,36 @@
 //! SQLite: the only file of the store that names rusqlite.
 //!
-//! One writer thread owns the writing connection. It takes all requests that wait, runs
-//! them in one `BEGIN IMMEDIATE … COMMIT` and answers them after the commit, so many
-//! callers share one flush to disk (`synchronous=FULL`: an answered commit survives power
-//! loss). Requests of a group are independent: when one fails, the group is rolled back
-//! and run again with a savepoint around each. Readers have connections of their own.
+//! One writer thread owns the writing connection and serves its callers in groups (see
+//! [`threads`]), so many of them share one flush to disk (`synchronous=FULL`: an answered commit
+//! survives power loss). Readers have connections of their own.
 //!
 //! Other connections to the same file, also in other processes, are allowed for; a busy
 //! database is waited for here and reaches a caller only after [`BUSY_PATIENCE`].
 
 use super::dialect::for_sqlite;
 use super::fault::Fault;
-use super::planted::Bug;
-use super::tx::{Call, Steps, Tx};
+use super::tx::Call;
 use super::value::{Cell, Row, Value};
 use crate::base::clock::{Timestamp, host_now, monotonic};
 use crate::base::error::{Error, Result};
 use rusqlite::types::{Value as Owned, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use threads::{Mode, Request, ask, is_busy, thread};
 
 #[cfg(feature = "testing")]
 pub mod direct;
 #[cfg(feature = "testing")]
 pub mod simulated;
+pub(super) mod threads;
 
 /// How long another connection's lock is waited for before a caller hears of it.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
-/// Requests that share one commit at most: bounds the memory and the wait of one group.
-const GROUP_REQUESTS_MAX: usize = 512;
-/// How long a busy writer waits for company (the timer makes of it what it can).
-const COMPANY_PAUSE: Duration = Duration::from_micros(1);
 /// Statements kept prepared per connection.
 const STATEMENTS_CACHED: usize = 256;
 /// Reading connections beside the writer.
@@ -64,64 +55,6 @@ pub struct SqliteTx {
     manual: Arc<AtomicBool>,
     now: Option<Timestamp>,
     pub(super) fault: Fault,
-}
-
-/// Something to run in a transaction and to answer afterwards.
-trait Request: Send {
-    fn run(&mut self, tx: &mut Tx) -> bool;
-    fn answer(self: Box<Self>, trouble: Option<Error>);
-    fn has(&self, bug: Bug) -> bool;
-}
-
-struct Asked<R, T> {
-    call: Call<R, T>,
-    result: Option<Result<T>>,
-    reply: Option<oneshot::Sender<Result<T>>>,
-}
-
-impl<R, T> Asked<R, T> {
-    /// A planted bug: nothing has committed yet.
-    fn answer_now(&mut self) {
-        if let (Some(reply), Some(result)) = (self.reply.take(), self.result.take()) {
-            let _ = reply.send(result);
-        }
-    }
-}
-
-impl<R: Send, T: Send> Request for Asked<R, T> {
-    fn run(&mut self, tx: &mut Tx) -> bool {
-        // A verb that panics must not take the thread, and with it every other caller, along.
-        let steps = AssertUnwindSafe(|| finish(self.call.steps(tx)));
-        let result = catch_unwind(steps).unwrap_or_else(|_| Err(Error::Database("a verb panicked".into())));
-        let fine = result.is_ok();
-        self.result = Some(result);
-        if tx.fault().fires_early() {
-            self.answer_now();
-        }
-        fine
-    }
-
-    fn answer(self: Box<Self>, trouble: Option<Error>) {
-        let result = match (trouble, self.result) {
-            (Some(trouble), _) => Err(trouble),
-            (None, Some(result)) => result,
-            (None, None) => Err(Error::Unavailable("the request was not run".into())),
-        };
-        // A caller that went away does not want the answer; its write stands.
-        let _ = self.reply.map(|reply| reply.send(result));
-    }
-
-    fn has(&self, bug: Bug) -> bool {
-        self.call.has(bug)
-    }
-}
-
-/// Polls steps that never wait.
-fn finish<T>(steps: Steps<'_, T>) -> Result<T> {
-    match pin!(steps).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => Err(Error::Database("a verb waited for something else than its database".into())),
-    }
 }
 
 impl Sqlite {
@@ -161,138 +94,15 @@ impl Sqlite {
         ask(&self.writer, call).await
     }
 
+    /// The writer answers this request itself. Whether it can.
+    pub(super) fn hand_to_writer(&self, request: Box<dyn Request>) -> bool {
+        self.writer.send(request).is_ok()
+    }
+
     /// Runs a verb in a reading transaction.
     pub async fn read<R: Send + 'static, T: Send + 'static>(&self, call: Call<R, T>) -> Result<T> {
         ask(&self.reader, call).await
     }
-}
-
-async fn ask<R, T>(thread: &mpsc::Sender<Box<dyn Request>>, call: Call<R, T>) -> Result<T>
-where
-    R: Send + 'static,
-    T: Send + 'static,
-{
-    let (reply, answer) = oneshot::channel();
-    let gone = || Error::Unavailable("the database thread has stopped".into());
-    thread.send(Box::new(Asked { call, result: None, reply: Some(reply) })).map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?
-}
-
-type Queue = Mutex<mpsc::Receiver<Box<dyn Request>>>;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Write,
-    Read,
-}
-
-/// One thread per connection, all fed by one channel.
-fn thread(name: &str, transactions: Vec<SqliteTx>, mode: Mode) -> Result<mpsc::Sender<Box<dyn Request>>> {
-    let (sender, receiver) = mpsc::channel();
-    let receiver = Arc::new(Mutex::new(receiver));
-    for tx in transactions {
-        let receiver = Arc::clone(&receiver);
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || serve(Tx::Sqlite(tx), &receiver, mode))
-            .map_err(|e| Error::Unavailable(e.into()))?;
-    }
-    Ok(sender)
-}
-
-#[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
-fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
-    let mut last_group = 1;
-    loop {
-        let Some(group) = next_group(receiver, mode, last_group) else { return };
-        last_group = group.len();
-        let Tx::Sqlite(inner) = &mut tx else { return };
-        inner.now = None;
-        let deferred = group.iter().any(|request| request.has(Bug::DeferredBegin));
-        let begin = if mode == Mode::Write && !deferred { "begin immediate" } else { "begin deferred" };
-        serve_group(&mut tx, group, begin);
-    }
-}
-
-/// Takes all that waits. When there was company last time, it waits a moment first: the
-/// callers just answered are about to ask again, and would else form every other group.
-fn next_group(receiver: &Queue, mode: Mode, last_group: usize) -> Option<Vec<Box<dyn Request>>> {
-    let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut group = vec![receiver.recv().ok()?];
-    if mode == Mode::Read {
-        return Some(group);
-    }
-    take_waiting(&receiver, &mut group);
-    if last_group > 1 || group.len() > 1 {
-        std::thread::park_timeout(COMPANY_PAUSE);
-        take_waiting(&receiver, &mut group);
-    }
-    Some(group)
-}
-
-fn take_waiting(receiver: &mpsc::Receiver<Box<dyn Request>>, group: &mut Vec<Box<dyn Request>>) {
-    while group.len() < GROUP_REQUESTS_MAX {
-        match receiver.try_recv() {
-            Ok(request) => group.push(request),
-            Err(_) => break,
-        }
-    }
-}
-
-fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) {
-    let trouble = match together(tx, &mut group, begin) {
-        Ok(true) => return group.into_iter().for_each(|r| r.answer(None)),
-        Ok(false) => one_by_one(tx, &mut group, begin).err(),
-        Err(trouble) => Some(trouble),
-    };
-    let Some(trouble) = trouble else {
-        return group.into_iter().for_each(|r| r.answer(None));
-    };
-    say(tx, "rollback").ok();
-    let text = trouble.to_string();
-    group.into_iter().for_each(|r| r.answer(Some(Error::Unavailable(text.clone().into()))));
-}
-
-/// All requests in one transaction; false (and rolled back) if one of them failed.
-fn together(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<bool> {
-    say(tx, begin)?;
-    if group.iter_mut().all(|request| request.run(tx)) {
-        say(tx, "commit")?;
-        return Ok(true);
-    }
-    say(tx, "rollback")?;
-    Ok(false)
-}
-
-/// The same with a savepoint around each, so that the failing ones leave nothing.
-fn one_by_one(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<()> {
-    say(tx, begin)?;
-    for request in group {
-        say(tx, "savepoint request")?;
-        if !request.run(tx) {
-            say(tx, "rollback to request")?;
-        }
-        say(tx, "release request")?;
-    }
-    say(tx, "commit")
-}
-
-/// A word of transaction control, said again while another connection is busy.
-#[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
-fn say(tx: &mut Tx, word: &str) -> Result<()> {
-    let Tx::Sqlite(tx) = tx else { return Ok(()) };
-    let start = monotonic();
-    loop {
-        let result = tx.connection.prepare_cached(word).and_then(|mut s| s.raw_execute());
-        match result {
-            Err(e) if is_busy(&e) && start.elapsed() < BUSY_PATIENCE => {}
-            other => return other.map(drop).map_err(trouble),
-        }
-    }
-}
-
-fn is_busy(e: &rusqlite::Error) -> bool {
-    matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 pub(crate) fn trouble(e: rusqlite::Error) -> Error {

@@ -9,7 +9,8 @@
 //! Not covered: two transactions inside each other's statements (they run one after the
 //! other, as with SQLite's one writer), and the threads of the real driver.
 
-use super::{Tx, connect, finish, say, trouble};
+use super::threads::{finish, say};
+use super::{Tx, connect, trouble};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::store::Store;

@@ -205,11 +205,19 @@ impl World {
 
     /// A transaction has ended: what it did is looked at before anybody else can do anything.
     pub fn committed(&self, actor: &str, verb: Verb, answer: Answer) {
-        *self.state().counts.calls.entry(place(verb)).or_default() += 1;
+        self.count(verb);
         let word = if answer.committed { "done" } else { "failed" };
         self.say(actor, &format!("{} {word}", place(verb)));
         if answer.committed && answer.wrote {
             self.look(actor);
+        }
+    }
+
+    /// After healing nothing fails any more, so such calls show nothing.
+    fn count(&self, verb: Verb) {
+        let mut state = self.state();
+        if !state.healed {
+            *state.counts.calls.entry(place(verb)).or_default() += 1;
         }
     }
 

@@ -1,0 +1,231 @@
+//! The threads that own the connections, and the groups in which the writer serves its callers.
+//!
+//! The writer takes all requests that wait, runs them in one `BEGIN IMMEDIATE … COMMIT` and
+//! answers them after the commit. Requests of a group are independent: when one fails, the group
+//! is rolled back and run again with a savepoint around each. Callers just answered are about to
+//! ask again, and would else form every other group; so while there is company, the writer waits
+//! a moment for as many as came last time.
+
+use super::{BUSY_PATIENCE, SqliteTx, trouble};
+use crate::base::clock::monotonic;
+use crate::base::error::{Error, Result};
+use crate::store::planted::Bug;
+use crate::store::tx::{Call, Steps, Tx};
+use rusqlite::ErrorCode;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Requests that share one commit at most: bounds the memory and the wait of one group.
+const GROUP_REQUESTS_MAX: usize = 512;
+/// How long a writer that had company waits for as many to come again.
+const COMPANY_PATIENCE: Duration = Duration::from_micros(300);
+
+/// Something to run in a transaction and to answer afterwards.
+pub(in crate::store) trait Request: Send {
+    /// Runs it; false when it failed, and what it wrote must be rolled back. It may be run again.
+    fn run(&mut self, tx: &mut Tx) -> bool;
+    /// Answers whoever asked: what was run has committed, unless there was trouble.
+    fn answer(self: Box<Self>, trouble: Option<Error>);
+    /// How many callers wait for it.
+    fn callers(&self) -> usize;
+    /// Whether its handle has a planted bug.
+    fn has(&self, bug: Bug) -> bool;
+}
+
+struct Asked<R, T> {
+    call: Call<R, T>,
+    result: Option<Result<T>>,
+    reply: Option<oneshot::Sender<Result<T>>>,
+}
+
+impl<R, T> Asked<R, T> {
+    /// A planted bug: nothing has committed yet.
+    fn answer_now(&mut self) {
+        if let (Some(reply), Some(result)) = (self.reply.take(), self.result.take()) {
+            let _ = reply.send(result);
+        }
+    }
+}
+
+impl<R: Send, T: Send> Request for Asked<R, T> {
+    fn run(&mut self, tx: &mut Tx) -> bool {
+        let result = guarded(|| finish(self.call.steps(tx)));
+        let fine = result.is_ok();
+        self.result = Some(result);
+        if tx.fault().fires_early() {
+            self.answer_now();
+        }
+        fine
+    }
+
+    fn answer(self: Box<Self>, trouble: Option<Error>) {
+        let result = match (trouble, self.result) {
+            (Some(trouble), _) => Err(trouble),
+            (None, Some(result)) => result,
+            (None, None) => Err(Error::Unavailable("the request was not run".into())),
+        };
+        // A caller that went away does not want the answer; its write stands.
+        let _ = self.reply.map(|reply| reply.send(result));
+    }
+
+    fn callers(&self) -> usize {
+        1
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.call.has(bug)
+    }
+}
+
+/// A verb that panics must not take the thread, and with it every other caller, along.
+pub(in crate::store) fn guarded<T>(verb: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(verb)).unwrap_or_else(|_| Err(Error::Database("a verb panicked".into())))
+}
+
+/// Polls steps that never wait.
+pub(in crate::store) fn finish<T>(steps: Steps<'_, T>) -> Result<T> {
+    match pin!(steps).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(Error::Database("a verb waited for something else than its database".into())),
+    }
+}
+
+pub(super) async fn ask<R, T>(thread: &mpsc::Sender<Box<dyn Request>>, call: Call<R, T>) -> Result<T>
+where
+    R: Send + 'static,
+    T: Send + 'static,
+{
+    let (reply, answer) = oneshot::channel();
+    let gone = || Error::Unavailable("the database thread has stopped".into());
+    thread.send(Box::new(Asked { call, result: None, reply: Some(reply) })).map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?
+}
+
+type Queue = Mutex<mpsc::Receiver<Box<dyn Request>>>;
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Mode {
+    Write,
+    Read,
+}
+
+/// One thread per connection, all fed by one channel.
+pub(super) fn thread(name: &str, transactions: Vec<SqliteTx>, mode: Mode) -> Result<mpsc::Sender<Box<dyn Request>>> {
+    let (sender, receiver) = mpsc::channel();
+    let receiver = Arc::new(Mutex::new(receiver));
+    for tx in transactions {
+        let receiver = Arc::clone(&receiver);
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || serve(Tx::Sqlite(tx), &receiver, mode))
+            .map_err(|e| Error::Unavailable(e.into()))?;
+    }
+    Ok(sender)
+}
+
+#[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
+fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
+    let mut last_callers = 1;
+    loop {
+        let Some(group) = next_group(receiver, mode, last_callers) else { return };
+        let Tx::Sqlite(inner) = &mut tx else { return };
+        inner.now = None;
+        let deferred = group.iter().any(|request| request.has(Bug::DeferredBegin));
+        let begin = if mode == Mode::Write && !deferred { "begin immediate" } else { "begin deferred" };
+        last_callers = serve_group(&mut tx, group, begin);
+    }
+}
+
+/// Takes all that waits; after company, not before as many have come again, or patience has ended.
+fn next_group(receiver: &Queue, mode: Mode, last_callers: usize) -> Option<Vec<Box<dyn Request>>> {
+    let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut group = vec![receiver.recv().ok()?];
+    if mode == Mode::Read {
+        return Some(group);
+    }
+    let start = monotonic();
+    loop {
+        take_waiting(&receiver, &mut group);
+        if callers(&group) >= last_callers || start.elapsed() >= COMPANY_PATIENCE {
+            return Some(group);
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn callers(group: &[Box<dyn Request>]) -> usize {
+    group.iter().map(|request| request.callers()).sum()
+}
+
+fn take_waiting(receiver: &mpsc::Receiver<Box<dyn Request>>, group: &mut Vec<Box<dyn Request>>) {
+    while group.len() < GROUP_REQUESTS_MAX {
+        match receiver.try_recv() {
+            Ok(request) => group.push(request),
+            Err(_) => break,
+        }
+    }
+}
+
+/// Runs a group and answers it; how many callers that were.
+fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> usize {
+    let trouble = match together(tx, &mut group, begin) {
+        Ok(true) => None,
+        Ok(false) => one_by_one(tx, &mut group, begin).err(),
+        Err(trouble) => Some(trouble),
+    };
+    let callers = callers(&group);
+    if trouble.is_some() {
+        say(tx, "rollback").ok();
+    }
+    for request in group {
+        request.answer(trouble.as_ref().map(|trouble| Error::Unavailable(trouble.to_string().into())));
+    }
+    callers
+}
+
+/// All requests in one transaction; false (and rolled back) if one of them failed.
+fn together(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<bool> {
+    say(tx, begin)?;
+    if group.iter_mut().all(|request| request.run(tx)) {
+        say(tx, "commit")?;
+        return Ok(true);
+    }
+    say(tx, "rollback")?;
+    Ok(false)
+}
+
+/// The same with a savepoint around each, so that the failing ones leave nothing.
+fn one_by_one(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<()> {
+    say(tx, begin)?;
+    for request in group {
+        say(tx, "savepoint request")?;
+        if !request.run(tx) {
+            say(tx, "rollback to request")?;
+        }
+        say(tx, "release request")?;
+    }
+    say(tx, "commit")
+}
+
+/// A word of transaction control, said again while another connection is busy.
+#[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
+pub(super) fn say(tx: &mut Tx, word: &str) -> Result<()> {
+    let Tx::Sqlite(tx) = tx else { return Ok(()) };
+    let start = monotonic();
+    loop {
+        let result = tx.connection.prepare_cached(word).and_then(|mut s| s.raw_execute());
+        match result {
+            Err(e) if is_busy(&e) && start.elapsed() < BUSY_PATIENCE => {}
+            other => return other.map(drop).map_err(trouble),
+        }
+    }
+}
+
+pub(super) fn is_busy(e: &rusqlite::Error) -> bool {
+    matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
