@@ -11,7 +11,7 @@
 pub mod base;
 pub mod rules;
 pub mod store;
-#[cfg(feature = "testing")]
+#[cfg(feature = "cluster")]
 pub mod testing;
 
 pub mod inbox;

@@ -1,6 +1,6 @@
 //! The test kit: for those who build on Punctual, and for our own tests.
 //!
-//! Behind the feature `testing`. Start with a [`Stage`]: an engine on a temporary database
+//! Behind the feature `testing` (of which `cluster` is the PostgreSQL server alone). Start with a [`Stage`]: an engine on a temporary database
 //! (a SQLite file, or a PostgreSQL server of its own) on a clock that the test moves. A
 //! [`Recorder`] is a handler that keeps what it was given and fails when told to. Sentences
 //! about what was enqueued begin with [`Stage::assert_enqueued`]. For less than an engine
@@ -11,17 +11,25 @@
 
 #[cfg(feature = "postgres")]
 pub mod cluster;
+#[cfg(feature = "testing")]
 mod expect;
+#[cfg(feature = "testing")]
 pub mod place;
+#[cfg(feature = "testing")]
 mod recorder;
+#[cfg(feature = "testing")]
 mod stage;
 
+#[cfg(feature = "testing")]
 pub use expect::Expected;
+#[cfg(feature = "testing")]
 pub use place::{Backend, TemporaryStore};
+#[cfg(feature = "testing")]
 pub use recorder::Recorder;
+#[cfg(feature = "testing")]
 pub use stage::{Stage, StageBuilder};
 
 /// The guide's example is a test.
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "testing"))]
 #[doc = include_str!("../../../docs/guide/testing.md")]
 struct Guide;

@@ -1,9 +1,10 @@
 //! The crowd before SQLite's writer.
 //!
-//! A caller puts its message to those that wait. Who finds nobody there sends the writer one
-//! request for all who will have come by then; so a caller alone pays no more than any other
-//! verb, and a crowd is written by a few statements and one commit. Whoever waits is served by
-//! a request that is on its way: it takes them all, and the next to come sends another one.
+//! A caller puts its message to those that wait. Unless a request for them is on its way to the
+//! writer already, it sends one; so a caller alone pays no more than any other verb, and a crowd is
+//! written by a few statements and one commit. The request takes whoever waits when its turn comes,
+//! and those who come while it writes, until as many as last time are there. Whoever comes after
+//! its last look finds no request on its way, and sends the next.
 
 use super::{Party, Single, answer, parties, same};
 use crate::base::error::{Error, Result};
@@ -13,25 +14,52 @@ use crate::store::messages::{Enqueued, enqueue_all};
 use crate::store::planted::Bug;
 use crate::store::points::{Point, reach};
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::threads::{Request, finish, guarded};
+use crate::store::sqlite::threads::{Request, finish, guarded, patiently};
 use crate::store::tx::Tx;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// Those whose messages no request has taken yet.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(Mutex<Vec<Single>>);
+pub(super) struct Waiting {
+    door: Mutex<Door>,
+    /// How many stand there, to be looked at without opening the door.
+    there: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Door {
+    singles: Vec<Single>,
+    /// Whether a request is on its way that will take them.
+    called: bool,
+    /// How many the last request served.
+    expected: usize,
+}
 
 impl Waiting {
-    fn all(&self) -> MutexGuard<'_, Vec<Single>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn door(&self) -> MutexGuard<'_, Door> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the first.
+    /// Whether a request must be sent.
     fn join(&self, single: Single) -> bool {
-        let mut all = self.all();
-        all.push(single);
-        all.len() == 1
+        let mut door = self.door();
+        door.singles.push(single);
+        self.there.store(door.singles.len(), Ordering::Release);
+        !std::mem::replace(&mut door.called, true)
+    }
+
+    fn take(&self, door: &mut Door) -> Vec<Single> {
+        self.there.store(0, Ordering::Release);
+        std::mem::take(&mut door.singles)
+    }
+
+    /// Nobody will serve them: their callers hear of it.
+    fn send_away(&self) {
+        let mut door = self.door();
+        door.called = false;
+        drop(self.take(&mut door));
     }
 }
 
@@ -47,7 +75,7 @@ impl Store {
         if waiting.join(single) {
             let crowd = Crowd { waiting: Arc::clone(waiting), served: Vec::new(), fault: self.fault };
             if !db.hand_to_writer(Box::new(crowd)) {
-                waiting.all().clear();
+                waiting.send_away();
             }
         }
         let gone = |_| Error::Unavailable("the database thread has stopped".into());
@@ -66,21 +94,48 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn take_all(&mut self) {
-        let singles = std::mem::take(&mut *self.waiting.all());
-        let not_yet = || Err(Error::Unavailable("the request was not run".into()));
-        self.served.extend(parties(singles.into_iter()).into_values().map(|party| (party, not_yet())));
+    /// Writes those who wait, if any do.
+    fn write(&mut self, tx: &mut Tx, singles: Vec<Single>) {
+        for party in parties(singles.into_iter()).into_values() {
+            let written = write(tx, &party);
+            self.served.push((party, written));
+        }
     }
+
+    fn all_well(&self) -> bool {
+        self.served.iter().all(|(_, written)| written.is_ok())
+    }
+}
+
+fn write(tx: &mut Tx, party: &Party) -> Result<Vec<Enqueued>> {
+    guarded(|| finish(Box::pin(enqueue_all(tx, &party.batch))))
 }
 
 impl Request for Crowd {
     fn run(&mut self, tx: &mut Tx) -> bool {
-        self.take_all();
         *tx.fault() = self.fault;
+        // Those it has already, when what it wrote was rolled back.
         for (party, written) in &mut self.served {
-            *written = guarded(|| finish(Box::pin(enqueue_all(tx, &party.batch))));
+            *written = write(tx, party);
         }
-        self.served.iter().all(|(_, written)| written.is_ok())
+        let waiting = Arc::clone(&self.waiting);
+        let expected = waiting.door().expected;
+        patiently(|| {
+            if waiting.there.load(Ordering::Acquire) > 0 {
+                let singles = waiting.take(&mut waiting.door());
+                self.write(tx, singles);
+            }
+            self.callers() >= expected || !self.all_well()
+        });
+        let last = {
+            let mut door = waiting.door();
+            door.called = false;
+            let last = waiting.take(&mut door);
+            door.expected = self.callers() + last.len();
+            last
+        };
+        self.write(tx, last);
+        self.all_well()
     }
 
     fn answer(self: Box<Self>, trouble: Option<Error>) {
@@ -93,8 +148,7 @@ impl Request for Crowd {
     }
 
     fn callers(&self) -> usize {
-        let served: usize = self.served.iter().map(|(party, _)| party.replies.len()).sum();
-        served + self.waiting.all().len()
+        self.served.iter().map(|(party, _)| party.replies.len()).sum()
     }
 
     fn has(&self, bug: Bug) -> bool {

@@ -10,11 +10,11 @@
 //! other, as with SQLite's one writer), and the threads of the real driver.
 
 use super::threads::{finish, say};
-use super::{Tx, connect, trouble};
+use super::{connect, trouble};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::store::Store;
-use crate::store::tx::Call;
+use crate::store::tx::{Call, Tx};
 use rusqlite::Connection;
 use std::fmt;
 use std::panic::Location;

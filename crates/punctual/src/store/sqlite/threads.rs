@@ -23,6 +23,8 @@ use tokio::sync::oneshot;
 const GROUP_REQUESTS_MAX: usize = 512;
 /// How long a writer that had company waits for as many to come again.
 const COMPANY_PATIENCE: Duration = Duration::from_micros(300);
+/// After this many callers, the writer looks out for the first of them without resting.
+const CROWD_MIN: usize = 8;
 
 /// Something to run in a transaction and to answer afterwards.
 pub(in crate::store) trait Request: Send {
@@ -30,7 +32,7 @@ pub(in crate::store) trait Request: Send {
     fn run(&mut self, tx: &mut Tx) -> bool;
     /// Answers whoever asked: what was run has committed, unless there was trouble.
     fn answer(self: Box<Self>, trouble: Option<Error>);
-    /// How many callers wait for it.
+    /// How many callers it has served.
     fn callers(&self) -> usize;
     /// Whether its handle has a planted bug.
     fn has(&self, bug: Bug) -> bool;
@@ -127,64 +129,75 @@ pub(super) fn thread(name: &str, transactions: Vec<SqliteTx>, mode: Mode) -> Res
     Ok(sender)
 }
 
+/// How many were served together last time: as many are likely to come again.
+#[derive(Clone, Copy, Default)]
+struct Company {
+    requests: usize,
+    callers: usize,
+}
+
 #[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
 fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
-    let mut last_callers = 1;
+    let mut last = Company::default();
     loop {
-        let Some(group) = next_group(receiver, mode, last_callers) else { return };
+        let Some(group) = next_group(receiver, mode, last) else { return };
         let Tx::Sqlite(inner) = &mut tx else { return };
         inner.now = None;
         let deferred = group.iter().any(|request| request.has(Bug::DeferredBegin));
         let begin = if mode == Mode::Write && !deferred { "begin immediate" } else { "begin deferred" };
-        last_callers = serve_group(&mut tx, group, begin);
+        last = serve_group(&mut tx, group, begin);
     }
 }
 
 /// Takes all that waits; after company, not before as many have come again, or patience has ended.
-fn next_group(receiver: &Queue, mode: Mode, last_callers: usize) -> Option<Vec<Box<dyn Request>>> {
+fn next_group(receiver: &Queue, mode: Mode, last: Company) -> Option<Vec<Box<dyn Request>>> {
     let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut group = vec![receiver.recv().ok()?];
     if mode == Mode::Read {
-        return Some(group);
+        return Some(vec![receiver.recv().ok()?]);
     }
+    let mut group = Vec::with_capacity(last.requests);
+    if last.callers >= CROWD_MIN {
+        // To be woken takes longer than the first of a crowd takes to come.
+        patiently(|| take_waiting(&receiver, &mut group) > 0);
+    }
+    if group.is_empty() {
+        group.push(receiver.recv().ok()?);
+    }
+    patiently(|| take_waiting(&receiver, &mut group) >= last.requests);
+    Some(group)
+}
+
+/// Looks again and again whether those who are expected have come, for as long as patience lasts.
+pub(in crate::store) fn patiently(mut all_there: impl FnMut() -> bool) {
     let start = monotonic();
-    loop {
-        take_waiting(&receiver, &mut group);
-        if callers(&group) >= last_callers || start.elapsed() >= COMPANY_PATIENCE {
-            return Some(group);
-        }
+    while !all_there() && start.elapsed() < COMPANY_PATIENCE {
         std::thread::yield_now();
     }
 }
 
-fn callers(group: &[Box<dyn Request>]) -> usize {
-    group.iter().map(|request| request.callers()).sum()
+/// How many there are now.
+fn take_waiting(receiver: &mpsc::Receiver<Box<dyn Request>>, group: &mut Vec<Box<dyn Request>>) -> usize {
+    let room = GROUP_REQUESTS_MAX.saturating_sub(group.len());
+    group.extend(receiver.try_iter().take(room));
+    group.len()
 }
 
-fn take_waiting(receiver: &mpsc::Receiver<Box<dyn Request>>, group: &mut Vec<Box<dyn Request>>) {
-    while group.len() < GROUP_REQUESTS_MAX {
-        match receiver.try_recv() {
-            Ok(request) => group.push(request),
-            Err(_) => break,
-        }
-    }
-}
-
-/// Runs a group and answers it; how many callers that were.
-fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> usize {
+/// Runs a group and answers it.
+fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Company {
     let trouble = match together(tx, &mut group, begin) {
         Ok(true) => None,
         Ok(false) => one_by_one(tx, &mut group, begin).err(),
         Err(trouble) => Some(trouble),
     };
-    let callers = callers(&group);
+    let callers = group.iter().map(|request| request.callers()).sum();
+    let company = Company { requests: group.len(), callers };
     if trouble.is_some() {
         say(tx, "rollback").ok();
     }
     for request in group {
         request.answer(trouble.as_ref().map(|trouble| Error::Unavailable(trouble.to_string().into())));
     }
-    callers
+    company
 }
 
 /// All requests in one transaction; false (and rolled back) if one of them failed.
