@@ -13,6 +13,7 @@ use super::tx::Call;
 use super::value::{Cell, Row, Value};
 use crate::base::clock::{Timestamp, host_now, monotonic};
 use crate::base::error::{Error, Result};
+use rusqlite::config::DbConfig;
 use rusqlite::types::{Value as Owned, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::HashMap;
@@ -143,6 +144,9 @@ fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.pragma_update(None, "cache_size", -16_000)?;
+    // One plan for all parameters. Else partial indexes make SQLite compile a statement anew
+    // whenever its parameters change.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if read_only {
         return Ok(());
     }

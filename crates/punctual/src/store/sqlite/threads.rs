@@ -116,7 +116,11 @@ pub(super) enum Mode {
 }
 
 /// One thread per connection, all fed by one channel.
-pub(super) fn thread(name: &str, transactions: Vec<SqliteTx>, mode: Mode) -> Result<mpsc::Sender<Box<dyn Request>>> {
+pub(super) fn thread(
+    name: &str,
+    transactions: Vec<SqliteTx>,
+    mode: Mode,
+) -> Result<mpsc::Sender<Box<dyn Request>>> {
     let (sender, receiver) = mpsc::channel();
     let receiver = Arc::new(Mutex::new(receiver));
     for tx in transactions {
@@ -241,4 +245,3 @@ pub(super) fn say(tx: &mut Tx, word: &str) -> Result<()> {
 pub(super) fn is_busy(e: &rusqlite::Error) -> bool {
     matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
-
