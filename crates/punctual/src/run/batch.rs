@@ -2,7 +2,8 @@
 //!
 //! Items run with their topic's bounded concurrency. What is finished is settled when the
 //! whole claim is through, or every `FLUSH` while a slow item holds it up; the lease is
-//! renewed meanwhile. A claim that turns out to be lost stops its items and writes
+//! renewed meanwhile. When the database is out of reach, both are tried again for as long as the
+//! lease lasts: what has been done need not be done twice. A claim that turns out to be lost stops its items and writes
 //! nothing. No item begins under a lease that may be over: a lease is counted from before it
 //! was asked for, because nobody knows how long the answer took. Items that were in a crash
 //! before run alone and are marked first.
@@ -12,7 +13,7 @@ use super::gauge;
 use super::handler::{self, Handled, Handler, HandlerError, Work};
 use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, Timestamp, monotonic};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
 use crate::rules::attempt::Retry;
@@ -34,6 +35,10 @@ const FLUSH: Duration = Duration::from_millis(250);
 const QUICK: Duration = Duration::from_micros(50);
 /// Items that are tried on the spot before others get a turn.
 const QUICK_RUN: usize = 64;
+/// What the database did not answer is asked again after this long, growing …
+const INSIST_PAUSE: Duration = Duration::from_millis(50);
+/// … up to this.
+const INSIST_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The lease is renewed when this part of it has passed: one part in so many.
 const RENEW_SHARE: u32 = 3;
 
@@ -325,10 +330,27 @@ impl Batch {
 
     /// Moves the lease's end; false: claim lost, or the answer took so long that it may be.
     async fn renew(&mut self) -> Result<bool> {
-        let asked = monotonic();
-        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
+        let mut pause = INSIST_PAUSE;
+        let (held, asked) = loop {
+            let asked = monotonic();
+            let answer = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await;
+            if !self.asks_again(answer.as_ref().err(), &mut pause).await {
+                break (answer?, asked);
+            }
+        };
         self.leased = asked;
         Ok(!held.is_empty() && asked.elapsed() < self.shop.lease)
+    }
+
+    /// Whether to ask again what a database out of reach did not answer: while the lease lasts,
+    /// after a pause.
+    async fn asks_again(&self, error: Option<&Error>, pause: &mut Duration) -> bool {
+        let in_time = self.leased.elapsed() + *pause < self.shop.lease;
+        let Some(error) = error.filter(|error| error.is_transient() && in_time) else { return false };
+        tracing::debug!(target: "punctual", %error, token = %self.token, "asking again");
+        tokio::time::sleep(*pause).await;
+        *pause = (*pause * 2).min(INSIST_PAUSE_MAX);
+        true
     }
 
     /// Settles what is finished while the rest goes on.
@@ -350,15 +372,26 @@ impl Batch {
         let followed = self.keyed || self.runs;
         let plain = self.left == 0 && self.whole_claim && !self.exceptions && !followed;
         if plain && !self.settled_in_part {
-            let held = self.shop.store.ack_whole(vec![self.token.clone()]).await?;
-            if held.is_empty() {
-                tally.lost += words.len();
+            match self.shop.store.ack_whole(vec![self.token.clone()]).await {
+                // Whether it happened is what `settle` can tell.
+                Err(error) if error.is_transient() => {}
+                held => {
+                    if held?.is_empty() {
+                        tally.lost += words.len();
+                    }
+                    return Ok(());
+                }
             }
-            return Ok(());
         }
         // A retry or the next of a sequence is new work, maybe due at once.
         let settlement = Settlement { token: self.token.clone(), words };
-        let outcomes = self.shop.store.settle(vec![settlement], None, random::seed()).await?;
+        let mut pause = INSIST_PAUSE;
+        let outcomes = loop {
+            let answer = self.shop.store.settle(vec![settlement.clone()], None, random::seed()).await;
+            if !self.asks_again(answer.as_ref().err(), &mut pause).await {
+                break answer?;
+            }
+        };
         tally.lost += outcomes.iter().flatten().filter(|o| **o == Outcome::LostClaim).count();
         if self.exceptions || followed {
             self.shop.wake.here();

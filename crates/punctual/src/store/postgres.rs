@@ -14,6 +14,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::random;
 use crate::base::rehearsal::hastened;
+use deadpool_postgres::{ClientWrapper, Hook, HookError};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
 use lent::Lent;
@@ -39,6 +40,9 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// proxy in between may keep the connection and swallow what is said on it). No statement of ours
 /// takes nearly as long, but migrations, which wait for ever.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// The server ends a transaction of ours that says nothing for so long: whoever vanished in the
+/// middle of one (a host without power, a link that swallows) must not keep its row locks.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often a deadlocked transaction is tried as a whole.
 const TRIES_MAX: usize = 5;
 
@@ -106,6 +110,7 @@ impl Postgres {
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(hastened(POOL_PATIENCE)))
             .create_timeout(Some(hastened(CONNECT_PATIENCE)))
+            .post_create(Hook::async_fn(|client, _| Box::pin(limit_silence(client))))
             .build()
             .map_err(|e| Error::Config(format!("the connection pool cannot be made: {e}")))?;
         Ok(Self { pool, config: Arc::new(config), name: random::hex::<8>().into() })
@@ -156,6 +161,16 @@ impl Postgres {
     pub async fn notify(&self) -> Result<()> {
         let client = connection(&self.pool).await?;
         heard(client.batch_execute(&format!("notify punctual, '{}'", self.name))).await
+    }
+}
+
+async fn limit_silence(client: &ClientWrapper) -> Result<(), HookError> {
+    let limit = hastened(SILENCE_MAX).as_millis();
+    let words = format!("set idle_in_transaction_session_timeout = {limit}");
+    let said = client.batch_execute(&words);
+    match tokio::time::timeout(hastened(CONNECT_PATIENCE), said).await {
+        Ok(said) => said.map_err(HookError::Backend),
+        Err(_) => Err(HookError::message("the server did not answer in time")),
     }
 }
 

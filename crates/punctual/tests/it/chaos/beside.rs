@@ -215,6 +215,7 @@ impl Host {
                 let connecting = tokio_postgres::connect(&self.hired.database, tokio_postgres::NoTls);
                 let (client, connection) = connecting.await.map_err(trouble)?;
                 tokio::spawn(connection);
+                client.batch_execute(super::world::HOST_SILENCE).await.map_err(trouble)?;
                 client
             }
         };

@@ -163,6 +163,8 @@ impl Publisher {
                 let connecting = tokio_postgres::connect(&self.hired.database, tokio_postgres::NoTls);
                 let (client, connection) = connecting.await.map_err(|e| Trouble::Before(whole(&e)))?;
                 tokio::spawn(connection);
+                let said = client.batch_execute(super::world::HOST_SILENCE).await;
+                said.map_err(|e| Trouble::Before(whole(&e)))?;
                 client
             }
         };

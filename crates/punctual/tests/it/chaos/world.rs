@@ -60,6 +60,9 @@ pub struct Plan {
     pub beside: bool,
 }
 
+/// A host whose link is half open vanishes in the middle of its transaction: its server must not
+/// keep that transaction's locks for ever.
+pub const HOST_SILENCE: &str = "set idle_in_transaction_session_timeout = '3s'";
 /// Pauses after trouble, and the patience with silent links, are shorter by this.
 const HASTE: u32 = 20;
 /// How often a resting world is looked at.

@@ -4,6 +4,7 @@ use super::{DEAD_LETTERS, Live, OPEN_CLAIMS, WORK};
 use super::{dead_letters, ear, enqueue, enqueue_one, numbered, queue, start, stop, telling};
 use crate::bench::message;
 use punctual::base::clock::monotonic;
+use punctual::store::fault::Way;
 use punctual::{Handled, HandlerError, NewMessage, Work};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +20,38 @@ live! {
         plt_14_a_hopeless_message_is_dead_at_once,
         plt_14_a_panic_is_an_attempt_and_the_worker_lives_on,
         plt_2_a_lost_claim_stops_its_handler_and_writes_nothing,
+        plt_2_an_outage_shorter_than_the_lease_makes_nothing_run_twice,
     ],
     slow: [plt_2_a_handler_may_outlive_its_lease, plt_3_suspects_keep_their_lease_while_they_wait_in_line],
 }
 
+/// Longer than a few tries, much shorter than a lease.
+const OUTAGE: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// PLT-2: the database is out of reach when an item is done, and back before its lease ends.
+async fn plt_2_an_outage_shorter_than_the_lease_makes_nothing_run_twice(live: &Live) {
+    let (tell, mut ear) = ear();
+    let (store, cut) = live.builder().open().await.unwrap().store().with_cut();
+    let handler = move |work: Work| {
+        cut.set(Way::Refused);
+        let cut = cut.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(OUTAGE).await;
+            cut.set(Way::Open);
+        });
+        tell.send(work).ok();
+        std::future::ready(Ok(()))
+    };
+    let lease = Duration::from_secs(60);
+    let engine = start(live.builder().on_store(store).lease(lease).handler("t", handler)).await;
+    enqueue_one(&engine, "t").await;
+    ear.next().await;
+    live.until_count(OPEN_CLAIMS, 0).await;
+    assert_eq!(live.count(WORK).await, 0);
+    assert!(ear.is_silent(), "it was handled twice");
+    stop(engine).await;
+}
 
 /// PLT-14
 async fn plt_14_each_topic_has_its_handler(live: &Live) {
