@@ -162,7 +162,8 @@ impl Batch {
                 () = stop.reached(Phase::Finishing) => return self.work(stop).await,
                 permit = &mut turn => break permit.ok(),
                 () = tokio::time::sleep(shop.lease / RENEW_SHARE) => {
-                    if !self.renew().await? {
+                    // Nothing of it has begun: when it cannot keep its lease, it makes room.
+                    if !self.renew_once().await? {
                         return Ok(self.lost());
                     }
                 }
@@ -331,13 +332,17 @@ impl Batch {
     /// Moves the lease's end; false: claim lost, or the answer took so long that it may be.
     async fn renew(&mut self) -> Result<bool> {
         let mut pause = INSIST_PAUSE;
-        let (held, asked) = loop {
-            let asked = monotonic();
-            let answer = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await;
+        loop {
+            let answer = self.renew_once().await;
             if !self.asks_again(answer.as_ref().err(), &mut pause).await {
-                break (answer?, asked);
+                return answer;
             }
-        };
+        }
+    }
+
+    async fn renew_once(&mut self) -> Result<bool> {
+        let asked = monotonic();
+        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
         self.leased = asked;
         Ok(!held.is_empty() && asked.elapsed() < self.shop.lease)
     }

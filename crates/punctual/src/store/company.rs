@@ -43,6 +43,7 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let single = Single { tenant, message, reply };
         #[cfg(feature = "sqlite")]
+        #[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
         if let super::Backend::Sqlite(db) = &self.backend {
             return self.join_crowd(db, single, answer).await;
         }

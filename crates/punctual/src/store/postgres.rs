@@ -389,9 +389,10 @@ pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {
     if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
 }
 
-/// Connection trouble, shutting down, out of resources, and a read-only server.
+/// Connection trouble, shutting down, out of resources, a read-only server, and a transaction that
+/// was ended because it said nothing for too long.
 pub(crate) fn is_unavailable(code: &str) -> bool {
-    code.starts_with("08") || code.starts_with("57P") || code.starts_with("53") || code == "25006"
+    ["08", "57P", "53", "25006", "25P03"].iter().any(|class| code.starts_with(class))
 }
 
 pub(super) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {
