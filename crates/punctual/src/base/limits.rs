@@ -45,6 +45,30 @@ pub const UNSTARTED_FACTOR: u32 = 5;
 pub const ERROR_CHARS_MAX: usize = 4_000;
 /// Tenant slugs, in characters.
 pub const SLUG_CHARS_MAX: usize = 63;
+/// Questions of one survey: more than anybody answers.
+pub const QUESTIONS_MAX: usize = 200;
+/// Options of one question.
+pub const OPTIONS_MAX: usize = 100;
+/// The id of a question, in characters: it is a column of an export and a name in a form.
+pub const QUESTION_ID_CHARS_MAX: usize = 100;
+/// Triggers of one survey.
+pub const TRIGGERS_MAX: usize = 100;
+/// Reminders of one trigger.
+pub const REMINDERS_MAX: usize = 50;
+/// Subscribers of a survey or a trigger.
+pub const SUBSCRIBERS_MAX: usize = 100;
+/// Kinds of events that stop what one trigger began.
+pub const STOPS_MAX: usize = 50;
+/// Locales of one survey.
+pub const LOCALES_MAX: usize = 50;
+/// A title, question, help or option in one locale, in characters.
+pub const LABEL_CHARS_MAX: usize = 2_000;
+/// The highest rating: more steps than this are a number.
+pub const RATING_MAX: i64 = 10;
+/// An answer in one line, and words of one's own beside the options, in characters.
+pub const SHORT_ANSWER_CHARS_MAX: usize = 500;
+/// An answer in several lines, in characters.
+pub const LONG_ANSWER_CHARS_MAX: usize = 10_000;
 /// How long messages are kept after they are done.
 pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.
