@@ -53,6 +53,8 @@ pub const OPTIONS_MAX: usize = 100;
 pub const QUESTION_ID_CHARS_MAX: usize = 100;
 /// Triggers of one survey.
 pub const TRIGGERS_MAX: usize = 100;
+/// Facts in one dedup recipe.
+pub const RECIPE_PATHS_MAX: usize = 32;
 /// Reminders of one trigger.
 pub const REMINDERS_MAX: usize = 50;
 /// Subscribers of a survey or a trigger.

@@ -128,7 +128,8 @@ mod tests {
             assert_eq!(check(tag), Ok(()), "{tag}");
         }
         assert_eq!(check("en_US").unwrap_err(), "`en_US` is not a locale: write `en-US`");
-        for tag in ["", "e", "english", "en-", "-en", "en--US", "en-U", "e1", "عربي", "en-US-x-y-z", "en US"] {
+        for tag in ["", "e", "english", "en-", "-en", "en--US", "en-U", "e1", "عربي", "en-US-x-y-z", "en US"]
+        {
             assert!(check(tag).unwrap_err().contains("write a language such as `ar`"), "{tag}");
         }
     }

@@ -289,7 +289,8 @@ mod tests {
     /// TRG-26: a rate is a share of those who were invited, and never more than all.
     #[test]
     fn trg_26_response_rates() {
-        let table = [(0, 0, None), (0, 10, Some(0.0)), (5, 20, Some(0.25)), (3, 3, Some(1.0)), (3, 2, Some(1.0))];
+        let table =
+            [(0, 0, None), (0, 10, Some(0.0)), (5, 20, Some(0.25)), (3, 3, Some(1.0)), (3, 2, Some(1.0))];
         for (completed, invited, want) in table {
             assert_eq!(response_rate(completed, invited), want, "{completed} of {invited}");
         }
@@ -322,9 +323,14 @@ mod tests {
                              {"value": "else", "text": text, "other": true}]);
         let question = |id: &str, kind: &str| json!({"id": id, "type": kind, "text": text});
         let mut questions = json!([
-            question("one", "singleChoice"), question("some", "multiChoice"), question("stars", "rating"),
-            question("likely", "nps"), question("again", "yesNo"), question("cars", "number"),
-            question("note", "longText"), question("since", "date"),
+            question("one", "singleChoice"),
+            question("some", "multiChoice"),
+            question("stars", "rating"),
+            question("likely", "nps"),
+            question("again", "yesNo"),
+            question("cars", "number"),
+            question("note", "longText"),
+            question("since", "date"),
         ]);
         for n in 0..2 {
             questions[n]["options"] = options.clone();
@@ -353,8 +359,23 @@ mod tests {
             ("one", 3, &[("good", 1), ("bad", 1), ("else", 0), ("gone", 1)]),
             ("some", 2, &[("good", 2), ("bad", 0), ("else", 1)]),
             ("stars", 2, &[("1", 1), ("2", 0), ("3", 0), ("4", 0), ("5", 1)]),
-            ("likely", 2, &[("0", 1), ("1", 0), ("2", 0), ("3", 0), ("4", 0), ("5", 0), ("6", 0), ("7", 0),
-                            ("8", 0), ("9", 0), ("10", 1)]),
+            (
+                "likely",
+                2,
+                &[
+                    ("0", 1),
+                    ("1", 0),
+                    ("2", 0),
+                    ("3", 0),
+                    ("4", 0),
+                    ("5", 0),
+                    ("6", 0),
+                    ("7", 0),
+                    ("8", 0),
+                    ("9", 0),
+                    ("10", 1),
+                ],
+            ),
             ("again", 2, &[("Yes", 1), ("No", 1)]),
             ("cars", 2, &[]),
             ("note", 1, &[]),

@@ -81,6 +81,7 @@ mod settle;
 mod simulation;
 mod sql_function;
 mod stale;
+mod survey;
 mod tenant;
 mod timer;
 mod timer_firing;

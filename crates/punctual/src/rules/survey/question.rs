@@ -4,13 +4,13 @@
 //! choice, the characters of a text, the value of a number, the days of a date. Where they mean
 //! nothing they are refused, and so are options.
 
-use super::reading::Reading;
+use super::reading::{Reading, meant, named, question_of};
 use crate::base::limits;
 use crate::rules::condition::Condition;
 use crate::rules::document::{Part, kind, quote};
 use crate::rules::locale::Texts;
 use crate::rules::message::check_name;
-use crate::rules::{number, spelling};
+use crate::rules::{canonical, number, spelling};
 use jiff::civil::Date;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -58,7 +58,12 @@ impl Choice {
 /// The text of a value, by which options are told apart: a form sends `1` as text.
 #[must_use]
 pub fn label(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    let mut text = String::new();
+    match value {
+        Value::String(word) => text.push_str(word),
+        other => canonical::write(other, &mut text),
+    }
+    text
 }
 
 /// What kind of answer a question wants, with its bounds.
@@ -86,17 +91,8 @@ pub enum Kind {
 
 impl Kind {
     /// The words for the kinds.
-    pub const WORDS: [&'static str; 9] = [
-        "singleChoice",
-        "multiChoice",
-        "rating",
-        "nps",
-        "yesNo",
-        "shortText",
-        "longText",
-        "number",
-        "date",
-    ];
+    pub const WORDS: [&'static str; 9] =
+        ["singleChoice", "multiChoice", "rating", "nps", "yesNo", "shortText", "longText", "number", "date"];
 
     /// The word for it.
     #[must_use]
@@ -136,16 +132,23 @@ fn calendar() -> RangeInclusive<Date> {
 /// A day as `YYYY-MM-DD`, and nothing else.
 #[must_use]
 pub fn day(text: &str) -> Option<Date> {
-    let shape = text.len() == 10 && text.bytes().enumerate().all(|(at, b)| match at {
-        4 | 7 => b == b'-',
-        _ => b.is_ascii_digit(),
-    });
+    let shape = text.len() == 10
+        && text.bytes().enumerate().all(|(at, b)| match at {
+            4 | 7 => b == b'-',
+            _ => b.is_ascii_digit(),
+        });
     if shape { text.parse().ok() } else { None }
 }
 
 impl Question {
-    /// Reads one question; `before` are the ids of those that stand before it.
-    pub(super) fn read(value: &Value, path: &str, before: &[String], to: &mut Reading<'_>) -> Option<Self> {
+    /// Reads one question; `ids` are those of the questions before it, and of itself and those
+    /// behind.
+    pub(super) fn read(
+        value: &Value,
+        path: &str,
+        ids: (&[&str], &[&str]),
+        to: &mut Reading<'_>,
+    ) -> Option<Self> {
         let part = Part::read(value, path, &FIELDS, to.problems)?;
         let id = part.need_text("id", "a name for answers and conditions, such as \"rate\"", to.problems);
         if let Some(id) = id {
@@ -155,7 +158,7 @@ impl Question {
         let text = text.map(|value| to.texts(value, &part.at("text")));
         let help = part.get("help").map(|value| to.texts(value, &part.at("help")));
         let required = part.flag("required", false, to.problems);
-        let show_if = part.get("showIf").and_then(|value| show_if(value, &part.at("showIf"), id, before, to));
+        let show_if = part.get("showIf").and_then(|value| show_if(value, &part.at("showIf"), ids, to));
         let kind = read_kind(&part, to)?;
         Some(Self { id: id?.to_owned(), kind, text: text?, help, required, show_if })
     }
@@ -186,22 +189,28 @@ fn check_id(id: &str, path: &str, to: &mut Reading<'_>) {
 }
 
 /// Navigation only looks back: a question rests on answers that are there when it is asked.
-fn show_if(value: &Value, path: &str, id: Option<&str>, before: &[String], to: &mut Reading<'_>) -> Option<Condition> {
+fn show_if(
+    value: &Value,
+    path: &str,
+    (before, rest): (&[&str], &[&str]),
+    to: &mut Reading<'_>,
+) -> Option<Condition> {
     let condition = Condition::read(value, path, to.problems)?;
-    for fact in condition.paths() {
-        let named = fact.strip_suffix(".other").unwrap_or(fact);
-        if before.iter().any(|earlier| earlier == named) {
+    for (fact, at) in named(value, path.to_owned()) {
+        let id = question_of(fact);
+        if before.contains(&id) {
             continue;
         }
-        let shown = quote(named);
-        let said = if Some(named) == id {
-            format!("`{shown}` is this question itself; name one before it")
-        } else {
-            let nearest = spelling::nearest(named, before.iter().map(String::as_str));
-            let meant = nearest.map_or_else(String::new, |word| format!("; did you mean `{word}`?"));
-            format!("`{shown}` is no question before this one{meant}")
+        let shown = quote(id);
+        let said = match rest.iter().position(|later| *later == id) {
+            Some(0) => format!("`{shown}` is this question itself; name one before it"),
+            Some(_) => format!("`{shown}` is asked later; name a question before this one"),
+            None => {
+                let meant = meant(id, before.iter().copied(), "");
+                format!("`{shown}` is not a question of this survey{meant}")
+            }
         };
-        to.problems.push(path, said);
+        to.problems.push(at, said);
     }
     Some(condition)
 }
@@ -221,7 +230,9 @@ fn read_kind(part: &Part<'_>, to: &mut Reading<'_>) -> Option<Kind> {
             Kind::SingleChoice(choices)
         }
         "multiChoice" => {
-            let bounds = lengths(part, choices.len(), "choices", to);
+            // Without options there is a problem already, and no number to compare with.
+            let most = if choices.is_empty() { limits::OPTIONS_MAX } else { choices.len() };
+            let bounds = lengths(part, most, "choices", to);
             Kind::MultiChoice(choices, bounds)
         }
         "rating" => Kind::Rating(rating(part, to)),
@@ -281,7 +292,7 @@ fn lengths(part: &Part<'_>, most: usize, what: &str, to: &mut Reading<'_>) -> Ra
     let what = format!("a whole number of {what} from 0 to {most}");
     let whole = |value: &Value| value.as_number().and_then(|_| number::whole(value));
     let range = bounds(part, 0..=most, &what, |value| usize::try_from(whole(value)?).ok(), to);
-    if part.get("max").is_some() && *range.end() == 0 && most > 0 {
+    if part.get("max").is_some() && *range.end() == 0 {
         to.problems.push(part.at("max"), "must be 1 or more: with 0 there is no answer");
     }
     range
@@ -299,7 +310,8 @@ fn bounds<T: PartialOrd + Display + Clone>(
         let Some(value) = part.get(name) else { return default.clone() };
         let found = read(value).filter(|found| widest.contains(found));
         found.unwrap_or_else(|| {
-            let given = if value.is_object() || value.is_array() { kind(value).into() } else { quote(&label(value)) };
+            let given =
+                if value.is_object() || value.is_array() { kind(value).into() } else { quote(&label(value)) };
             to.problems.push(part.at(name), format!("must be {what}, not {given}"));
             default.clone()
         })
@@ -314,7 +326,8 @@ fn bounds<T: PartialOrd + Display + Clone>(
 fn read_choices(part: &Part<'_>, word: &str, to: &mut Reading<'_>) -> Vec<Choice> {
     if !matches!(word, "singleChoice" | "multiChoice") {
         if part.get("options").is_some() {
-            let said = format!("make no sense for a question of type {word}: leave them out, or use singleChoice");
+            let said =
+                format!("make no sense for a question of type {word}: leave them out, or use singleChoice");
             to.problems.push(part.at("options"), said);
         }
         return Vec::new();
@@ -329,7 +342,8 @@ fn read_choices(part: &Part<'_>, word: &str, to: &mut Reading<'_>) -> Vec<Choice
         let Some(choice) = read_choice(value, path, to) else { continue };
         to.unique(&choice.label(), &format!("{path}.value"), "value", &mut seen);
         if choice.other && choices.iter().any(|earlier| earlier.other) {
-            to.problems.push(format!("{path}.other"), "is true for an earlier option: only one can take own words");
+            to.problems
+                .push(format!("{path}.other"), "is true for an earlier option: only one can take own words");
         }
         choices.push(choice);
     }

@@ -6,6 +6,7 @@ use crate::rules::condition::Condition;
 use crate::rules::document::{Listed, kind, quote};
 use crate::rules::locale::{self, Texts};
 use crate::rules::message::check_name;
+use crate::rules::spelling;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -15,6 +16,8 @@ pub(super) struct Reading<'r> {
     pub locales: Vec<String>,
     /// The locale that every text must have; none if the definition names none.
     pub default: Option<String>,
+    /// The ids of the questions, as far as they have been read.
+    pub ids: Vec<String>,
     /// What makes the definition unusable.
     pub problems: &'r mut Problems,
     /// What is allowed, but probably not meant.
@@ -27,18 +30,24 @@ impl Reading<'_> {
         let mut texts = Texts::default();
         let Some(fields) = value.as_object() else {
             let example = self.default.as_deref().unwrap_or("en");
-            let said = format!("must be an object with a text for each locale, such as {{\"{example}\": \"…\"}}");
+            let said =
+                format!("must be an object with a text for each locale, such as {{\"{example}\": \"…\"}}");
             self.problems.push(path, format!("{said}, not {}", kind(value)));
             return texts;
         };
-        for (tag, value) in fields.iter().take(limits::LOCALES_MAX) {
+        let there = || fields.iter().filter(|(_, value)| !value.is_null());
+        for (tag, value) in there().take(limits::LOCALES_MAX) {
             self.one_text(tag, value, path, &mut texts);
         }
         if fields.len() > limits::LOCALES_MAX {
             let (has, most) = (fields.len(), limits::LOCALES_MAX);
             self.problems.push(path, format!("has {has} locales, at most {most} are allowed"));
         }
-        self.missing(&texts, path);
+        // A blank text is missing; one that is wrong is not missing as well.
+        let blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+        let tags: Vec<&str> =
+            there().filter(|(_, value)| !blank(value)).map(|(tag, _)| tag.as_str()).collect();
+        self.missing(&tags, path);
         texts
     }
 
@@ -67,14 +76,15 @@ impl Reading<'_> {
         }
     }
 
-    fn missing(&mut self, texts: &Texts, path: &str) {
+    fn missing(&mut self, tags: &[&str], path: &str) {
         let Some(default) = self.default.clone() else { return };
-        if texts.find(&default).is_none() {
+        let lacks = |locale: &str| !tags.iter().any(|tag| locale::same(tag, locale));
+        if lacks(&default) {
             let said = "needs a text: this is the survey's default locale";
             self.problems.push(format!("{path}.{default}"), said);
         }
         let others = self.locales.iter().filter(|tag| !locale::same(tag, &default));
-        let without: Vec<&str> = others.map(String::as_str).filter(|tag| texts.find(tag).is_none()).collect();
+        let without: Vec<&str> = others.map(String::as_str).filter(|tag| lacks(tag)).collect();
         if !without.is_empty() {
             let without = without.join(", ");
             self.warnings.push(path, format!("has no text in {without}: readers get the one in {default}"));
@@ -101,20 +111,51 @@ impl Reading<'_> {
         names
     }
 
-    /// A condition whose facts begin with one of `roots`. One that begins otherwise is never
-    /// there, which is probably not meant.
+    /// A condition whose facts begin with one of `roots`. One that begins otherwise is never there,
+    /// nor is the answer to a question that nobody asks: probably not meant, so a warning.
     pub fn filter(&mut self, value: Option<&Value>, path: &str, roots: &[&str]) -> Option<Condition> {
         let condition = Condition::read(value?, path, self.problems)?;
-        for fact in condition.paths() {
+        for (fact, at) in named(value?, path.to_owned()) {
             let known = |root: &&str| match root.strip_suffix('*') {
                 Some(prefix) => fact.starts_with(prefix) && fact.len() > prefix.len(),
                 None => fact == *root,
             };
             if !roots.iter().any(|root| known(root)) {
                 let (fact, roots) = (quote(fact), roots.join(", "));
-                self.warnings.push(path, format!("`{fact}` is never known here; there are {roots}"));
+                self.warnings.push(at, format!("`{fact}` is never known here; there are {roots}"));
+            } else if let Some(id) = fact.strip_prefix("answers.").map(question_of)
+                && !self.ids.iter().any(|known| known == id)
+            {
+                let meant = meant(id, self.ids.iter().map(String::as_str), "answers.");
+                self.warnings.push(at, format!("`{}` is the answer to no question{meant}", quote(fact)));
             }
         }
         Some(condition)
     }
+}
+
+/// Every fact that a condition names, and where.
+pub(super) fn named(condition: &Value, path: String) -> Vec<(&str, String)> {
+    let mut found = Vec::new();
+    for combined in ["all", "any"] {
+        for (n, inner) in condition[combined].as_array().into_iter().flatten().enumerate() {
+            found.extend(named(inner, format!("{path}.{combined}[{n}]")));
+        }
+    }
+    if let Some(inner) = condition.get("not") {
+        found.extend(named(inner, format!("{path}.not")));
+    }
+    found.extend(condition["questionId"].as_str().map(|fact| (fact, format!("{path}.questionId"))));
+    found
+}
+
+/// The question that a fact is about: words of one's own belong to theirs.
+pub(super) fn question_of(fact: &str) -> &str {
+    fact.strip_suffix(".other").unwrap_or(fact)
+}
+
+/// The end of a sentence about an unknown question: the one that was probably meant, if any.
+pub(super) fn meant<'a>(id: &str, known: impl Iterator<Item = &'a str>, prefix: &str) -> String {
+    let nearest = spelling::nearest(id, known);
+    nearest.map_or_else(String::new, |id| format!("; did you mean `{prefix}{id}`?"))
 }

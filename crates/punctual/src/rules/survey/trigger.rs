@@ -25,7 +25,7 @@ const FIELDS: [&str; 10] = [
 ];
 
 /// What a trigger's filter sees of an event.
-pub const EVENT_FACTS: [&str; 3] = ["templateId", "recipient.*", "candidate.*"];
+pub const EVENT_FACTS: [&str; 4] = ["templateId", "recipient.*", "candidate.*", "entity.*"];
 /// What a subscriber's filter sees of an answer.
 pub const ROUTE_FACTS: [&str; 3] = ["answers.*", "candidate.*", "recipient.*"];
 
@@ -91,7 +91,7 @@ impl Trigger {
         let filter = to.filter(part.get("filter"), &part.at("filter"), &EVENT_FACTS);
         let dedup_recipe = read_recipe(&part, to);
         let schedule = part.need("schedule", "when to send: {\"initialDelay\", \"reminders\"}", to.problems);
-        let schedule = schedule.and_then(|value| Schedule::read(value, &part.at("schedule"), to));
+        let schedule = schedule.and_then(|value| read_schedule(value, &part.at("schedule"), to));
         let channel = read_channel(&part, to);
         let expiry = part.duration("expiry", to.problems);
         let subscribers = part.list("subscribers", limits::SUBSCRIBERS_MAX, to.problems);
@@ -119,8 +119,19 @@ fn need_name(part: &Part<'_>, field: &str, why: &str, to: &mut Reading<'_>) -> O
     Some(name.to_owned())
 }
 
+/// The recipe says which events are the same. Without one, all would be.
 fn read_recipe(part: &Part<'_>, to: &mut Reading<'_>) -> Vec<String> {
-    Vec::new()
+    let why = "the facts that make two events the same, such as [\"templateId\", \"recipient.address\"]";
+    let list = part.need_list("dedupRecipe", limits::RECIPE_PATHS_MAX, why, to.problems);
+    if part.get("dedupRecipe").is_some_and(|value| value.as_array().is_some_and(Vec::is_empty)) {
+        let said = "is empty: all events would be the same; name the facts that identify one";
+        to.problems.push(part.at("dedupRecipe"), said);
+    }
+    let recipe: Vec<String> = to.names(&list).into_iter().map(str::to_owned).collect();
+    for said in dedup::advice(&recipe).into_iter().filter(|_| !recipe.is_empty()) {
+        to.warnings.push(part.at("dedupRecipe"), said);
+    }
+    recipe
 }
 
 /// A channel's key is its kind and its name. Whether there is such a channel is asked later.
@@ -130,30 +141,28 @@ fn read_channel(part: &Part<'_>, to: &mut Reading<'_>) -> Option<String> {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
     };
     if !key.split_once(':').is_some_and(|(kind, name)| word(kind) && word(name)) {
-        let said = "is not a channel's key: write its kind and its name, such as sms:twilio or memory:default";
+        let said =
+            "is not a channel's key: write its kind and its name, such as sms:twilio or memory:default";
         to.problems.push(part.at("channel"), format!("`{}` {said}", quote(&key)));
     }
     Some(key)
 }
 
-impl Schedule {
-    fn read(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Self> {
-        let part = Part::read(value, path, &["initialDelay", "reminders"], to.problems)?;
-        let why = "from the event to the first message, such as \"0d\" or \"4h\"";
-        let initial_delay = part.need("initialDelay", why, to.problems);
-        let initial_delay =
-            initial_delay.and_then(|value| length(value, &part.at("initialDelay"), to.problems));
-        let list = part.list("reminders", limits::REMINDERS_MAX, to.problems).unwrap_or_default();
-        let mut reminders = Vec::new();
-        for (value, path) in list.iter() {
-            let Some(wait) = length(value, path, to.problems) else { continue };
-            if wait.is_zero() {
-                to.warnings.push(path, "is zero: this reminder goes right after the message before it");
-            }
-            reminders.push(wait);
+fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Schedule> {
+    let part = Part::read(value, path, &["initialDelay", "reminders"], to.problems)?;
+    let why = "from the event to the first message, such as \"0d\" or \"4h\"";
+    let initial_delay = part.need("initialDelay", why, to.problems);
+    let initial_delay = initial_delay.and_then(|value| length(value, &part.at("initialDelay"), to.problems));
+    let list = part.list("reminders", limits::REMINDERS_MAX, to.problems).unwrap_or_default();
+    let mut reminders = Vec::new();
+    for (value, path) in list.iter() {
+        let Some(wait) = length(value, path, to.problems) else { continue };
+        if wait.is_zero() {
+            to.warnings.push(path, "is zero: this reminder goes right after the message before it");
         }
-        Some(Self { initial_delay: initial_delay?, reminders })
+        reminders.push(wait);
     }
+    Some(Schedule { initial_delay: initial_delay?, reminders })
 }
 
 impl Subscriber {
