@@ -5,14 +5,19 @@
 
 pub mod attempt;
 pub mod backoff;
+pub mod canonical;
 pub mod claim;
+pub mod condition;
 pub mod cron;
+pub mod dedup;
 pub mod digest;
 pub mod duration;
+pub mod facts;
 pub mod inbox;
 pub mod job;
 pub mod lease;
 pub mod message;
+pub mod nearest;
 pub mod pace;
 pub mod queue;
 pub mod share;
