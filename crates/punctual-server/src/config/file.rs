@@ -4,7 +4,7 @@ use super::root_key::Secret;
 use super::{Clock, LogFormat};
 use crate::app::Role;
 use crate::cli::failure::{Failure, Outcome};
-use punctual::rules::spelling::hint;
+use punctual::rules::nearest::hint;
 use serde::Deserialize;
 use std::path::Path;
 

@@ -111,3 +111,29 @@ pub const RUN_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub const PREVIEW_ITEMS_MAX: usize = 1_000;
 /// Runs of one job that may wait for an earlier one (overlap policy `queue`).
 pub const QUEUED_RUNS_MAX: i64 = 1_000;
+/// Facts about one event, each a path and a value; more is a file, not an event.
+pub const FACTS_MAX: usize = 10_000;
+/// How deep nested objects are opened into facts; what lies deeper stays one value.
+pub const FACT_DEPTH_MAX: usize = 32;
+/// The path of a fact, in bytes: a longer one cannot be asked for, and so is not kept.
+pub const FACT_PATH_BYTES_MAX: usize = 512;
+/// The parts of one condition: comparisons, and each `all`, `any` and `not`.
+pub const CONDITION_PARTS_MAX: usize = 256;
+/// How deep a condition is nested.
+pub const CONDITION_DEPTH_MAX: usize = 16;
+/// One list that a condition compares with, in items …
+pub const CONDITION_LIST_ITEMS_MAX: usize = 1_000;
+/// … and all lists of one condition together.
+pub const CONDITION_ITEMS_MAX: usize = 4_000;
+/// A string that a condition compares with, in bytes.
+pub const CONDITION_TEXT_BYTES_MAX: usize = 512;
+/// A pattern as it is written, in bytes.
+pub const CONDITION_PATTERN_BYTES_MAX: usize = 250;
+/// All patterns of one condition as they are compiled, in bytes: `.{3}` is as large as `...`.
+pub const CONDITION_COMPILED_BYTES_MAX: usize = 10_000;
+/// What all patterns of one condition may do: characters looked at, times compiled bytes. A step is 0.4 ns.
+pub const CONDITION_PATTERN_STEPS_MAX: usize = 1_000_000;
+/// What every `contains` of one condition may do together, in bytes looked at: 2 ns each at worst.
+pub const CONDITION_SEARCH_BYTES_MAX: usize = 100_000;
+/// Problems that are told about one condition; who has more begins with these.
+pub const CONDITION_PROBLEMS_MAX: usize = 100;

@@ -18,7 +18,7 @@ mod wrong;
 pub use wrong::{Refused, Wrong};
 
 use super::facts::Facts;
-use super::spelling;
+use super::nearest::nearest;
 use super::survey::{Question, Survey};
 use serde_json::{Map, Value};
 
@@ -132,7 +132,7 @@ impl Survey {
         let unknown = given.keys().filter(|id| !known(id)).take(UNKNOWN_TOLD_MAX);
         let ids = || self.questions.iter().map(|question| question.id.as_str());
         let tell = |id: &String| {
-            let nearest = spelling::nearest(id, ids()).map(str::to_owned);
+            let nearest = nearest(id, ids()).map(str::to_owned);
             (super::document::quote(id), Wrong::Unknown { nearest })
         };
         unknown.map(tell).collect()

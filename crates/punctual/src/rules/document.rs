@@ -7,7 +7,8 @@
 //! Not done here: bounding the document as a whole. Whoever takes it in limits its bytes, and the
 //! JSON parser its depth.
 
-use super::{duration, spelling};
+use super::duration;
+use super::nearest::hint;
 use crate::base::error::Problems;
 use crate::base::limits;
 use serde_json::{Map, Value};
@@ -34,7 +35,7 @@ impl<'a> Part<'a> {
         let part = Self { fields, path: path.to_owned() };
         let mut unknown = fields.keys().filter(|name| !known.contains(&name.as_str()));
         for name in unknown.by_ref().take(UNKNOWN_TOLD_MAX) {
-            let said = format!("`{}` is not a field{}", quote(name), spelling::hint(name, known));
+            let said = format!("`{}` is not a field{}", quote(name), hint(name, known));
             problems.push(part.at(&quote(name)), said);
         }
         let more = unknown.count();
@@ -145,9 +146,9 @@ fn plain(c: char) -> char {
 pub const fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "true or false",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -157,7 +158,7 @@ pub const fn kind(value: &Value) -> &'static str {
 pub fn text<'a>(value: &'a Value, path: &str, problems: &mut Problems) -> Option<&'a str> {
     let found = value.as_str();
     if found.is_none() {
-        problems.push(path, format!("must be a text, not {}", kind(value)));
+        problems.push(path, format!("must be a string, not {}", kind(value)));
     }
     found
 }
@@ -214,7 +215,7 @@ mod tests {
             "job.nam: `nam` is not a field; did you mean `name`?",
             "job.name: is missing: what it is called",
             "job.every: must be a duration such as \"5d\", not a number",
-            "job.on: must be true or false, not a text",
+            "job.on: must be true or false, not a string",
             "job.days: has 3 items, at most 2 are allowed",
         ] {
             assert!(said.contains(want), "{said}");

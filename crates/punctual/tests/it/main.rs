@@ -53,6 +53,7 @@ mod bench;
 mod chaos;
 mod claim;
 mod clock;
+mod condition;
 mod cron;
 mod dead_letter;
 mod dump;

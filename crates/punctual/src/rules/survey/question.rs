@@ -10,7 +10,8 @@ use crate::rules::condition::Condition;
 use crate::rules::document::{Part, kind, quote};
 use crate::rules::locale::Texts;
 use crate::rules::message::check_name;
-use crate::rules::{canonical, number, spelling};
+use crate::rules::nearest::hint;
+use crate::rules::{canonical, number};
 use jiff::civil::Date;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -219,7 +220,7 @@ fn read_kind(part: &Part<'_>, to: &mut Reading<'_>) -> Option<Kind> {
     let known = Kind::WORDS.join(", ");
     let word = part.need_text("type", &format!("one of {known}"), to.problems)?;
     if !Kind::WORDS.contains(&word) {
-        let hint = spelling::hint(word, &Kind::WORDS);
+        let hint = hint(word, &Kind::WORDS);
         to.problems.push(part.at("type"), format!("`{}` is not a type of question{hint}", quote(word)));
         return None;
     }
@@ -360,7 +361,7 @@ fn read_choice(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Choice
         }
         Value::Number(number) => Some(Value::Number(number::canonical(number))),
         _ => {
-            to.problems.push(part.at("value"), format!("must be a text or a number, not {}", kind(value)));
+            to.problems.push(part.at("value"), format!("must be a string or a number, not {}", kind(value)));
             None
         }
     });

@@ -6,7 +6,7 @@ use crate::rules::condition::Condition;
 use crate::rules::document::{Listed, kind, quote};
 use crate::rules::locale::{self, Texts};
 use crate::rules::message::check_name;
-use crate::rules::spelling;
+use crate::rules::nearest::nearest;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ impl Reading<'_> {
             return self.problems.push(path, "is there twice, in capital and in small letters");
         }
         let Some(text) = value.as_str() else {
-            return self.problems.push(path, format!("must be a text, not {}", kind(value)));
+            return self.problems.push(path, format!("must be a string, not {}", kind(value)));
         };
         let chars = text.chars().count();
         if chars > limits::LABEL_CHARS_MAX {
@@ -156,6 +156,5 @@ pub(super) fn question_of(fact: &str) -> &str {
 
 /// The end of a sentence about an unknown question: the one that was probably meant, if any.
 pub(super) fn meant<'a>(id: &str, known: impl Iterator<Item = &'a str>, prefix: &str) -> String {
-    let nearest = spelling::nearest(id, known);
-    nearest.map_or_else(String::new, |id| format!("; did you mean `{prefix}{id}`?"))
+    nearest(id, known).map_or_else(String::new, |id| format!("; did you mean `{prefix}{id}`?"))
 }
