@@ -211,8 +211,8 @@ impl Refusal {
             (Deed::Submitted, Status::Completed) => "was answered already, and one answer counts",
             (Deed::Submitted, Status::Expired) => "has expired and takes no answers any more",
             (Deed::Submitted, _) => "was withdrawn and takes no answers any more",
-            (Deed::Cancelled | Deed::Deleted, Status::Completed) => "was answered, so it cannot be cancelled",
-            (Deed::Cancelled | Deed::Deleted, _) => "has expired, so there is nothing left to cancel",
+            (Deed::Cancelled, Status::Completed) => "was answered, so it cannot be cancelled",
+            (Deed::Cancelled, _) => "has expired, so there is nothing left to cancel",
             (Deed::Expired, _) => return format!("is {} and does not expire any more", self.status),
             _ => return format!("is {}, so nothing is sent any more", self.status),
         };
