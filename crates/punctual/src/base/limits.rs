@@ -137,3 +137,11 @@ pub const CONDITION_PATTERN_STEPS_MAX: usize = 1_000_000;
 pub const CONDITION_SEARCH_BYTES_MAX: usize = 100_000;
 /// Problems that are told about one condition; who has more begins with these.
 pub const CONDITION_PROBLEMS_MAX: usize = 100;
+/// Tries of one send (an invitation, a reminder) before it is given up, unless its channel says otherwise.
+pub const SEND_TRIES_DEFAULT: u32 = 5;
+/// The wait after the first failed try of a send; it doubles …
+pub const SEND_WAIT_MIN: Duration = Duration::from_secs(60);
+/// … up to this: a provider is seldom away for longer without somebody looking.
+pub const SEND_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
+/// An entry without a next send expires when it has been quiet for longer than this.
+pub const EXPIRY_GRACE_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);

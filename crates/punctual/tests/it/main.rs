@@ -59,6 +59,7 @@ mod dead_letter;
 mod dump;
 mod engine;
 mod enqueue;
+mod entry;
 mod fairness;
 mod fault;
 mod guard_model;
