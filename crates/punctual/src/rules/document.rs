@@ -78,6 +78,12 @@ impl<'a> Part<'a> {
         value.map_or_else(Listed::default, |value| list(value, &self.at(field), most, problems))
     }
 
+    /// Whether a field is a list without items.
+    #[must_use]
+    pub fn is_empty_list(&self, field: &str) -> bool {
+        self.get(field).and_then(Value::as_array).is_some_and(Vec::is_empty)
+    }
+
     /// A list that may be left out, which is not the same as an empty one.
     pub fn list(&self, field: &str, most: usize, problems: &mut Problems) -> Option<Listed<'a>> {
         self.get(field).map(|value| list(value, &self.at(field), most, problems))

@@ -12,7 +12,7 @@ mod reading;
 mod trigger;
 
 pub use question::{Choice, Kind, NPS, Question, day, label};
-pub use trigger::{EVENT_FACTS, ROUTE_FACTS, Schedule, Stop, Subscriber, Trigger};
+pub use trigger::{EVENT_FACTS, ROUTE_FACTS, Stop, Subscriber, Trigger};
 
 use super::document::{Listed, Part, quote};
 use super::locale::{self, Texts};
@@ -130,7 +130,7 @@ fn read_locales(part: &Part<'_>, problems: &mut Problems) -> Vec<String> {
             Ok(()) => locales.push(tag.to_owned()),
         }
     }
-    if part.get("locales").is_some_and(|value| value.as_array().is_some_and(Vec::is_empty)) {
+    if part.is_empty_list("locales") {
         problems.push("locales", "is empty: name at least the default locale");
     }
     locales
@@ -180,6 +180,7 @@ fn read_triggers(list: &Listed<'_>, to: &mut Reading<'_>) -> Vec<Trigger> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::entry::schedule::Schedule;
     use serde_json::json;
     use std::time::Duration;
 
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn trg_3_doubtful_definitions_are_warned_of() {
         type Edit = fn(&mut Value);
-        let table: [(Edit, &str); 8] = [
+        let table: [(Edit, &str); 10] = [
             (
                 |d| d["questions"][0]["text"] = json!({"en": "x"}),
                 "questions[0].text: has no text in ar: readers get the one in en",
@@ -306,6 +307,17 @@ mod tests {
             (
                 |d| d["subscribers"][1]["filter"]["questionId"] = json!("rate"),
                 "subscribers[1].filter.questionId: `rate` is never known here; there are answers.*, candidate.*, recipient.*",
+            ),
+            (
+                |d| {
+                    d["triggers"][0]["filter"] =
+                        json!({"not": {"any": [{"questionId": "x", "op": "exists"}]}})
+                },
+                "triggers[0].filter.not.any[0].questionId: `x` is never known here",
+            ),
+            (
+                |d| d["triggers"][0]["dedupRecipe"][3] = json!("wip"),
+                "triggers[0].dedupRecipe[3]: `wip` is never known here",
             ),
             (
                 |d| d["triggers"][0]["schedule"]["reminders"][0] = json!("0s"),

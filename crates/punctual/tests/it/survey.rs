@@ -159,6 +159,8 @@ fn broken() -> Vec<(&'static str, Value, &'static str)> {
         ("/questions/3/showIf/questionId", json!("likely"), "`likely` is asked later"),
         ("/questions/3/showIf/questionId", json!("story"), "is this question itself"),
         ("/questions/3/showIf/questionId", json!("candidate.x"), "is not a question of this survey"),
+        ("/questions/3/showIf", json!("Yes"), "must be an object {questionId, op, value}"),
+        ("/questions/3/showIf/op", json!("="), "did you mean `==`?"),
         // Triggers.
         ("/triggers", Value::Null, "is missing: what begins an invitation; an empty list if"),
         ("/triggers", json!("none"), "must be a list, not a string"),
@@ -169,6 +171,8 @@ fn broken() -> Vec<(&'static str, Value, &'static str)> {
         ("/triggers/0/eventKind", Value::Null, "is missing: the kind of events that fire it"),
         ("/triggers/0/eventKind", json!(" x"), "must not begin or end with white space"),
         ("/triggers/0/eventkind", json!("x"), "did you mean `eventKind`?"),
+        ("/triggers/0/filter/op", json!("resembles"), "`resembles` is not an operator; known are == !="),
+        ("/triggers/0/filter/value", json!(["GR"]), "to compare with several values, use in"),
         ("/triggers/0/dedupRecipe", Value::Null, "is missing: the facts that make two"),
         ("/triggers/0/dedupRecipe", json!([]), "is empty: all events would be the same"),
         ("/triggers/0/dedupRecipe/3", json!(7), "must be a string, not a number"),
@@ -189,6 +193,7 @@ fn broken() -> Vec<(&'static str, Value, &'static str)> {
         ("/triggers/0/stopOn", json!("sold"), "must be a list, not a string"),
         ("/triggers/0/stopOn/0", json!(7), "must be a kind of event, or {\"eventKind\""),
         // Subscribers.
+        ("/triggers/0/subscribers/0/filter/op", Value::Null, "must be one of"),
         ("/subscribers", json!("bi"), "must be a list, not a string"),
         ("/subscribers/0", json!("bi"), "must be an object with key, filter"),
         ("/subscribers/0/key", Value::Null, "is missing: the name of a subscription"),

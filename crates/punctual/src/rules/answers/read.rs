@@ -6,6 +6,7 @@ use crate::rules::document::quote;
 use crate::rules::number;
 use crate::rules::survey::{Choice, Kind, NPS, Question, day, label};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -40,8 +41,8 @@ impl<'a> Handed<'a> {
     /// The canonical answer; nothing if there is none.
     pub fn read(&self) -> Result<Read, Wrong> {
         match &self.question.kind {
-            Kind::SingleChoice(choices) => self.chosen(choices, 0..=1).map(|read| self.single(read)),
-            Kind::MultiChoice(choices, range) => self.chosen(choices, range.clone()),
+            Kind::SingleChoice(choices) => self.choice(choices, None),
+            Kind::MultiChoice(choices, range) => self.choice(choices, Some(range)),
             kind => {
                 let value = self.value.map(|value| plain(kind, value)).transpose()?.flatten();
                 let kept = value.map(|value| (self.question.id.clone(), value));
@@ -50,78 +51,73 @@ impl<'a> Handed<'a> {
         }
     }
 
-    /// A single choice is the one value, not a list of it.
-    fn single(&self, mut read: Read) -> Read {
-        for (id, value) in &mut read.kept {
-            if let (true, Value::Array(values)) = (*id == self.question.id, &mut *value) {
-                *value = values.pop().unwrap_or_default();
+    /// A choice: of one if there is no range, else of as many as the range says.
+    fn choice(&self, choices: &[Choice], range: Option<&RangeInclusive<usize>>) -> Result<Read, Wrong> {
+        let picked = self.pick(choices, range.is_none())?;
+        let mut values = picked.options.iter().map(|at| choices[*at].value.clone());
+        let answer = match range {
+            Some(range) if !picked.options.is_empty() => {
+                within_count(picked.options.len(), range)?;
+                Some(values.collect())
             }
-        }
-        read
+            _ => values.next(),
+        };
+        let answer = answer.map(|answer| (self.question.id.clone(), answer));
+        let unused = self.words.filter(|_| !picked.field_used).map(|_| self.question.other_id());
+        let words = picked.words.map(|words| (self.question.other_id(), words));
+        Ok(Read { kept: answer.into_iter().chain(words).collect(), dropped: unused.into_iter().collect() })
     }
 
-    fn chosen(&self, choices: &[Choice], range: RangeInclusive<usize>) -> Result<Read, Wrong> {
-        let mut picked = vec![false; choices.len()];
-        let mut words = None;
+    fn pick(&self, choices: &[Choice], single: bool) -> Result<Picked, Wrong> {
+        let mut picked = Picked::default();
         let other = choices.iter().position(|choice| choice.other);
-        for value in values(self.value, self.is_single())? {
+        for value in values(self.value, single)? {
             let name = label(value);
-            match (choices.iter().position(|choice| choice.label() == name.trim()), other, value) {
-                (Some(at), ..) => picked[at] = true,
+            match (choices.iter().position(|choice| choice.label() == name.trim()), other) {
+                (Some(at), _) => {
+                    picked.options.insert(at);
+                }
                 // Own words may stand where an option's value would, once.
-                (None, Some(at), Value::String(_)) if words.is_none() => {
-                    words = self.own_words(value)?;
-                    picked[at] = true;
+                (None, Some(at)) if value.is_string() && picked.words.is_none() => {
+                    picked.words = own_words(value)?;
+                    picked.options.insert(at);
                 }
                 _ => return Err(not_an_option(&name, choices)),
             }
         }
         // Who wrote words, but forgot to tick the box in front of them, meant it.
-        if let (Some(at), Some(_), false) = (other, self.words, picked.contains(&true)) {
-            picked[at] = true;
+        if let (Some(at), Some(written), None) = (other, self.words, &picked.words)
+            && (picked.options.is_empty() || picked.options.contains(&at))
+        {
+            picked.words = own_words(written)?;
+            picked.options.insert(at);
+            picked.field_used = true;
         }
-        self.kept(choices, &picked, words, range)
+        Ok(picked)
     }
+}
 
-    fn kept(
-        &self,
-        choices: &[Choice],
-        picked: &[bool],
-        words: Option<Value>,
-        range: RangeInclusive<usize>,
-    ) -> Result<Read, Wrong> {
-        let count = picked.iter().filter(|picked| **picked).count();
-        let mut read = Read::default();
-        if count == 0 {
-            return Ok(read);
-        }
-        if count < *range.start() {
-            return Err(Wrong::TooFew(*range.start()));
-        }
-        if count > *range.end() {
-            return Err(Wrong::TooMany(*range.end()));
-        }
-        let chosen = || choices.iter().zip(picked).filter(|(_, picked)| **picked).map(|(choice, _)| choice);
-        let list = chosen().map(|choice| choice.value.clone()).collect();
-        read.kept.push((self.question.id.clone(), Value::Array(list)));
-        if words.is_some() || !chosen().any(|choice| choice.other) {
-            read.dropped.extend(self.words.map(|_| self.question.other_id()));
-        }
-        let words = match (words, self.words) {
-            (None, Some(written)) if chosen().any(|choice| choice.other) => self.own_words(written)?,
-            (words, _) => words,
-        };
-        read.kept.extend(words.map(|words| (self.question.other_id(), words)));
-        Ok(read)
-    }
+/// What was chosen, by the places of the options.
+#[derive(Default)]
+struct Picked {
+    options: BTreeSet<usize>,
+    words: Option<Value>,
+    /// Whether the words came from the field for them.
+    field_used: bool,
+}
 
-    fn own_words(&self, value: &Value) -> Result<Option<Value>, Wrong> {
-        text(value, &(0..=limits::SHORT_ANSWER_CHARS_MAX), one_line)
+fn within_count(count: usize, range: &RangeInclusive<usize>) -> Result<(), Wrong> {
+    if count < *range.start() {
+        return Err(Wrong::TooFew(*range.start()));
     }
+    if count > *range.end() {
+        return Err(Wrong::TooMany(*range.end()));
+    }
+    Ok(())
+}
 
-    const fn is_single(&self) -> bool {
-        matches!(self.question.kind, Kind::SingleChoice(_))
-    }
+fn own_words(value: &Value) -> Result<Option<Value>, Wrong> {
+    text(value, &(0..=limits::SHORT_ANSWER_CHARS_MAX), one_line)
 }
 
 /// The values that were chosen: a list, or one alone.

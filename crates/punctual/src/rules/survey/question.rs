@@ -335,7 +335,7 @@ fn read_choices(part: &Part<'_>, word: &str, to: &mut Reading<'_>) -> Vec<Choice
     }
     let why = "what there is to choose from, each {\"value\", \"text\"}";
     let list = part.need_list("options", limits::OPTIONS_MAX, why, to.problems);
-    if part.get("options").is_some_and(|value| value.as_array().is_some_and(Vec::is_empty)) {
+    if part.is_empty_list("options") {
         to.problems.push(part.at("options"), "is empty: there is nothing to choose from");
     }
     let (mut choices, mut seen) = (Vec::<Choice>::new(), BTreeSet::new());

@@ -3,9 +3,8 @@
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::rules::condition::Condition;
-use crate::rules::document::{Listed, kind, quote};
+use crate::rules::document::{kind, quote};
 use crate::rules::locale::{self, Texts};
-use crate::rules::message::check_name;
 use crate::rules::nearest::nearest;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -99,38 +98,32 @@ impl Reading<'_> {
         }
     }
 
-    /// Each text of a list, checked as a name, with its path.
-    pub fn names<'v>(&mut self, list: &Listed<'v>) -> Vec<&'v str> {
-        let mut names = Vec::new();
-        for (value, path) in list.iter() {
-            if let Some(name) = crate::rules::document::text(value, path, self.problems) {
-                check_name(name, path, self.problems);
-                names.push(name);
-            }
-        }
-        names
-    }
-
-    /// A condition whose facts begin with one of `roots`. One that begins otherwise is never there,
-    /// nor is the answer to a question that nobody asks: probably not meant, so a warning.
+    /// A condition over facts that begin with one of `roots`. A question that nobody asks has no
+    /// answer: probably not meant, so a warning.
     pub fn filter(&mut self, value: Option<&Value>, path: &str, roots: &[&str]) -> Option<Condition> {
-        let condition = Condition::read(value?, path, self.problems)?;
-        for (fact, at) in named(value?, path.to_owned()) {
-            let known = |root: &&str| match root.strip_suffix('*') {
-                Some(prefix) => fact.starts_with(prefix) && fact.len() > prefix.len(),
-                None => fact == *root,
-            };
-            if !roots.iter().any(|root| known(root)) {
-                let (fact, roots) = (quote(fact), roots.join(", "));
-                self.warnings.push(at, format!("`{fact}` is never known here; there are {roots}"));
-            } else if let Some(id) = fact.strip_prefix("answers.").map(question_of)
-                && !self.ids.iter().any(|known| known == id)
-            {
+        let value = value?;
+        let condition = Condition::read(value, path, self.problems)?;
+        for (fact, at) in named(value, path.to_owned()) {
+            self.check_root(fact, &at, roots);
+            let Some(id) = fact.strip_prefix("answers.").map(question_of) else { continue };
+            if roots.contains(&"answers.*") && !self.ids.iter().any(|known| known == id) {
                 let meant = meant(id, self.ids.iter().map(String::as_str), "answers.");
                 self.warnings.push(at, format!("`{}` is the answer to no question{meant}", quote(fact)));
             }
         }
         Some(condition)
+    }
+
+    /// Warns of a fact that begins with none of `roots`: it is never there.
+    pub fn check_root(&mut self, fact: &str, path: &str, roots: &[&str]) {
+        let known = |root: &&str| match root.strip_suffix('*') {
+            Some(prefix) => fact.starts_with(prefix) && fact.len() > prefix.len(),
+            None => fact == *root,
+        };
+        if !roots.iter().any(known) {
+            let (fact, roots) = (quote(fact), roots.join(", "));
+            self.warnings.push(path, format!("`{fact}` is never known here; there are {roots}"));
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use super::reading::Reading;
 use crate::base::limits;
 use crate::rules::condition::Condition;
 use crate::rules::dedup;
-use crate::rules::document::{Listed, Part, kind, length, quote};
+use crate::rules::document::{self, Listed, Part, kind, length, quote};
+use crate::rules::entry::schedule::Schedule;
+use crate::rules::facts;
 use crate::rules::message::check_name;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -52,15 +54,6 @@ pub struct Trigger {
     pub subscribers: Option<Vec<Subscriber>>,
     /// Events that stop what it began.
     pub stop_on: Vec<Stop>,
-}
-
-/// When the first message and the reminders go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schedule {
-    /// From the event to the first message.
-    pub initial_delay: Duration,
-    /// From each message to the next.
-    pub reminders: Vec<Duration>,
 }
 
 /// Somebody who is told of answers: a subscription, by its name.
@@ -123,12 +116,21 @@ fn need_name(part: &Part<'_>, field: &str, why: &str, to: &mut Reading<'_>) -> O
 fn read_recipe(part: &Part<'_>, to: &mut Reading<'_>) -> Vec<String> {
     let why = "the facts that make two events the same, such as [\"templateId\", \"recipient.address\"]";
     let list = part.need_list("dedupRecipe", limits::RECIPE_PATHS_MAX, why, to.problems);
-    if part.get("dedupRecipe").is_some_and(|value| value.as_array().is_some_and(Vec::is_empty)) {
+    if part.is_empty_list("dedupRecipe") {
         let said = "is empty: all events would be the same; name the facts that identify one";
         to.problems.push(part.at("dedupRecipe"), said);
+        return Vec::new();
     }
-    let recipe: Vec<String> = to.names(&list).into_iter().map(str::to_owned).collect();
-    for said in dedup::advice(&recipe).into_iter().filter(|_| !recipe.is_empty()) {
+    let mut recipe = Vec::new();
+    for (value, path) in list.iter() {
+        let Some(fact) = document::text(value, path, to.problems) else { continue };
+        match facts::check_path(fact) {
+            Ok(()) => to.check_root(fact, path, &EVENT_FACTS),
+            Err(said) => to.problems.push(path, said),
+        }
+        recipe.push(fact.to_owned());
+    }
+    for said in dedup::advice(&recipe) {
         to.warnings.push(part.at("dedupRecipe"), said);
     }
     recipe
