@@ -31,6 +31,7 @@ mod explain;
 mod leaf;
 mod order;
 mod read;
+mod wanted;
 
 pub use explain::{Explanation, Finding};
 

@@ -152,7 +152,7 @@ mod tests {
         let value = json!({"a": {"b": {"c": 1}, "l": [{"x": 1}], "n": null, "e": {}}, "": {"": 2}});
         let mut facts = Facts::default();
         facts.flatten("p", &value).unwrap();
-        assert_eq!(listed(&facts), ["p...=2", "p.a.b.c=1", r#"p.a.l=[{"x":1}]"#]);
+        assert_eq!(listed(&facts), ["p..=2", "p.a.b.c=1", r#"p.a.l=[{"x":1}]"#]);
         assert_eq!(facts.get("p.a.b"), Some(&json!({"c": 1})), "an object is there itself");
         assert_eq!((facts.get("p.a.n"), facts.get("p.a.e")), (None, Some(&json!({}))));
         let mut bare = Facts::default();
