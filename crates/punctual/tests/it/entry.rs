@@ -101,8 +101,10 @@ fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
     assert_eq!(
         serde_json::to_value(&log).unwrap(),
         serde_json::json!([
-            {"attempt": 1, "sentAt": "2026-05-14T05:13:00Z", "status": "delivered", "messageId": "mem-abc123"},
-            {"attempt": 2, "sentAt": "2026-05-15T05:13:00Z", "status": "delivered", "messageId": "mem-def456"},
+            {"attempt": 1, "sentAt": "2026-05-14T05:13:00Z", "status": "delivered",
+                "messageId": "mem-abc123"},
+            {"attempt": 2, "sentAt": "2026-05-15T05:13:00Z", "status": "delivered",
+                "messageId": "mem-def456"},
         ])
     );
 }
@@ -203,7 +205,8 @@ proptest! {
         made in moment(), sent in prop::option::of(moment()), grace in wait(), now in moment(),
     ) {
         let status = if sent.is_some() { Status::Sent } else { Status::Pending };
-        let row = Standing { status, triggered_at: made, next_send_at: None, last_sent_at: sent, remaining: 0 };
+        let (triggered_at, last_sent_at) = (made, sent);
+        let row = Standing { status, triggered_at, next_send_at: None, last_sent_at, remaining: 0 };
         let since = sent.unwrap_or(made);
         let longer = i128::from(now.as_micros()) - i128::from(since.as_micros()) > grace.as_micros() as i128;
         prop_assert_eq!(row.is_quiet(now, grace), longer);
