@@ -70,7 +70,8 @@ pub fn advice(recipe: &[String]) -> Vec<String> {
         ),
         (
             names("recipient.address"),
-            "has no recipient.address: when one event is for several recipients, only the first gets a message",
+            "has no recipient.address: when one event is for several recipients, only the first gets \
+             a message",
         ),
         (
             inside("candidate.") || inside("entity."),

@@ -40,16 +40,24 @@ impl Condition {
         let root = reader.node(value, path, 1);
         if reader.parts > limits::CONDITION_PARTS_MAX {
             let most = limits::CONDITION_PARTS_MAX;
-            reader.tell(path, format!(
-                "has more than {most} parts (comparisons, all, any, not); compare with a list (in) instead of many values"
-            ));
+            reader.tell(
+                path,
+                format!(
+                    "has more than {most} parts (comparisons, all, any, not); \
+                     compare with a list (in) instead of many values"
+                ),
+            );
         }
         if reader.items > limits::CONDITION_ITEMS_MAX {
             let most = limits::CONDITION_ITEMS_MAX;
             reader.tell(path, format!("has more than {most} items in all its lists together"));
         }
         if reader.compiled_bytes > limits::CONDITION_COMPILED_BYTES_MAX {
-            reader.tell(path, "has patterns that are too large together; use fewer or simpler ones, or in, startsWith, contains");
+            reader.tell(
+                path,
+                "has patterns that are too large together; use fewer or simpler ones, \
+                 or in, startsWith, contains",
+            );
         }
         let reach = Reach::shared(reader.searches, reader.compiled_bytes);
         root.filter(|_| reader.told == 0).map(|root| Self { root, reach })
