@@ -109,18 +109,6 @@ impl<'a> Part<'a> {
 pub struct Listed<'a>(Vec<(&'a Value, String)>);
 
 impl<'a> Listed<'a> {
-    /// How many there are, up to the limit.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Each with its path.
     pub fn iter(&self) -> impl Iterator<Item = (&'a Value, &str)> {
         self.0.iter().map(|(value, path)| (*value, path.as_str()))

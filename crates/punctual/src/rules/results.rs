@@ -131,10 +131,10 @@ impl Tally {
         match self {
             Self::Choices { answered, counts } => {
                 let chosen = answer.as_array().map_or_else(|| std::slice::from_ref(answer), Vec::as_slice);
-                for value in chosen.iter().filter(|value| value.is_string() || value.is_number()) {
-                    count(counts, label(value));
-                }
-                *answered += u64::from(!chosen.is_empty());
+                let labels = chosen.iter().filter(|value| value.is_string() || value.is_number()).map(label);
+                let labels: Vec<String> = labels.collect();
+                *answered += u64::from(!labels.is_empty());
+                labels.into_iter().for_each(|label| count(counts, label));
             }
             Self::Steps(steps) => steps.add(answer),
             Self::Number(mean) => answer.as_f64().into_iter().for_each(|number| mean.add(number)),
@@ -350,7 +350,7 @@ mod tests {
             json!({"one": "good", "some": ["good", "else"], "some.other": "x", "stars": 5, "likely": 10,
                    "again": "Yes", "cars": 2, "note": "fine", "since": "2026-01-01"}),
             json!({"one": "bad", "some": ["good"], "stars": 1, "likely": 0, "again": "No", "cars": 4.5}),
-            json!({"one": "gone", "stars": "5", "cars": null}),
+            json!({"one": "gone", "some": [], "again": null, "stars": "5", "cars": null}),
             json!({}),
         ] {
             results.add(answers.as_object().unwrap());
