@@ -3,19 +3,32 @@
 //! Everything here is tested by tables of cases. What a rule needs to know (the time, a
 //! random seed) is handed to it.
 
+pub mod answers;
 pub mod attempt;
 pub mod backoff;
+pub mod canonical;
 pub mod claim;
+pub mod condition;
 pub mod cron;
+pub mod dedup;
 pub mod digest;
+pub mod document;
 pub mod duration;
+pub mod entry;
+pub mod facts;
 pub mod inbox;
 pub mod job;
 pub mod lease;
+pub mod locale;
 pub mod message;
+pub mod nearest;
+pub mod number;
 pub mod pace;
+pub mod public_id;
 pub mod queue;
+pub mod results;
 pub mod share;
+pub mod survey;
 pub mod timer;
 pub mod timetable;
 pub mod zone;

@@ -4,6 +4,7 @@ use super::root_key::Secret;
 use super::{Clock, LogFormat};
 use crate::app::Role;
 use crate::cli::failure::{Failure, Outcome};
+use punctual::rules::nearest::hint;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -24,9 +25,6 @@ pub const KEYS: [&str; 14] = [
     "log_format",
     "root_key",
 ];
-
-/// A key this far from a known one is probably another word.
-const TYPO_DISTANCE_MAX: usize = 4;
 
 /// The file as it is written; what it leaves out is decided elsewhere.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -77,7 +75,7 @@ impl File {
     fn parse(text: &str) -> Result<Self, String> {
         let table: toml::Table = toml::from_str(text).map_err(|e| at_line(text, &e))?;
         if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            return Err(format!("`{unknown}` is not a setting{}", suggestion(unknown)));
+            return Err(format!("`{unknown}` is not a setting{}", hint(unknown, &KEYS)));
         }
         // From the text once more, so that a wrong value can be named with its line.
         toml::from_str(text).map_err(|e| at_line(text, &e))
@@ -88,30 +86,6 @@ fn at_line(text: &str, error: &toml::de::Error) -> String {
     let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let said = error.message().replace('\n', " ");
     line.map_or_else(|| said.clone(), |line| format!("line {line}: {said}"))
-}
-
-fn suggestion(unknown: &str) -> String {
-    let nearest = KEYS.iter().map(|key| (distance(unknown, key), key)).min();
-    match nearest {
-        Some((steps, key)) if steps <= TYPO_DISTANCE_MAX => format!("; did you mean `{key}`?"),
-        _ => format!("; known are {}", KEYS.join(", ")),
-    }
-}
-
-/// How many letters must change to make one word of the other (Levenshtein).
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let here = if a == *b { corner } else { 1 + corner.min(row[j]).min(row[j + 1]) };
-            corner = row[j + 1];
-            row[j + 1] = here;
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]

@@ -45,6 +45,32 @@ pub const UNSTARTED_FACTOR: u32 = 5;
 pub const ERROR_CHARS_MAX: usize = 4_000;
 /// Tenant slugs, in characters.
 pub const SLUG_CHARS_MAX: usize = 63;
+/// Questions of one survey: more than anybody answers.
+pub const QUESTIONS_MAX: usize = 200;
+/// Options of one question.
+pub const OPTIONS_MAX: usize = 100;
+/// The id of a question, in characters: it is a column of an export and a name in a form.
+pub const QUESTION_ID_CHARS_MAX: usize = 100;
+/// Triggers of one survey.
+pub const TRIGGERS_MAX: usize = 100;
+/// Facts in one dedup recipe.
+pub const RECIPE_PATHS_MAX: usize = 32;
+/// Reminders of one trigger.
+pub const REMINDERS_MAX: usize = 50;
+/// Subscribers of a survey or a trigger.
+pub const SUBSCRIBERS_MAX: usize = 100;
+/// Kinds of events that stop what one trigger began.
+pub const STOPS_MAX: usize = 50;
+/// Locales of one survey.
+pub const LOCALES_MAX: usize = 50;
+/// A title, question, help or option in one locale, in characters.
+pub const LABEL_CHARS_MAX: usize = 2_000;
+/// The highest rating: more steps than this are a number.
+pub const RATING_MAX: i64 = 10;
+/// An answer in one line, and words of one's own beside the options, in characters.
+pub const SHORT_ANSWER_CHARS_MAX: usize = 500;
+/// An answer in several lines, in characters.
+pub const LONG_ANSWER_CHARS_MAX: usize = 10_000;
 /// How long messages are kept after they are done.
 pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.
@@ -85,3 +111,37 @@ pub const RUN_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub const PREVIEW_ITEMS_MAX: usize = 1_000;
 /// Runs of one job that may wait for an earlier one (overlap policy `queue`).
 pub const QUEUED_RUNS_MAX: i64 = 1_000;
+/// Facts about one event, each a path and a value; more is a file, not an event.
+pub const FACTS_MAX: usize = 10_000;
+/// How deep nested objects are opened into facts; what lies deeper stays one value.
+pub const FACT_DEPTH_MAX: usize = 32;
+/// The path of a fact, in bytes: a longer one cannot be asked for, and so is not kept.
+pub const FACT_PATH_BYTES_MAX: usize = 512;
+/// The parts of one condition: comparisons, and each `all`, `any` and `not`.
+pub const CONDITION_PARTS_MAX: usize = 256;
+/// How deep a condition is nested.
+pub const CONDITION_DEPTH_MAX: usize = 16;
+/// One list that a condition compares with, in items …
+pub const CONDITION_LIST_ITEMS_MAX: usize = 1_000;
+/// … and all lists of one condition together.
+pub const CONDITION_ITEMS_MAX: usize = 4_000;
+/// A string that a condition compares with, in bytes.
+pub const CONDITION_TEXT_BYTES_MAX: usize = 512;
+/// A pattern as it is written, in bytes.
+pub const CONDITION_PATTERN_BYTES_MAX: usize = 250;
+/// All patterns of one condition as they are compiled, in bytes: `.{3}` is as large as `...`.
+pub const CONDITION_COMPILED_BYTES_MAX: usize = 10_000;
+/// What all patterns of one condition may do: characters looked at, times compiled bytes. A step is 0.4 ns.
+pub const CONDITION_PATTERN_STEPS_MAX: usize = 1_000_000;
+/// What every `contains` of one condition may do together, in bytes looked at: 2 ns each at worst.
+pub const CONDITION_SEARCH_BYTES_MAX: usize = 100_000;
+/// Problems that are told about one condition; who has more begins with these.
+pub const CONDITION_PROBLEMS_MAX: usize = 100;
+/// Tries of one send (an invitation, a reminder) before it is given up, unless its channel says otherwise.
+pub const SEND_TRIES_DEFAULT: u32 = 5;
+/// The wait after the first failed try of a send; it doubles …
+pub const SEND_WAIT_MIN: Duration = Duration::from_secs(60);
+/// … up to this: a provider is seldom away for longer without somebody looking.
+pub const SEND_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
+/// An entry without a next send expires when it has been quiet for longer than this.
+pub const EXPIRY_GRACE_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -44,7 +44,12 @@ impl Patience {
     /// An item was given back with an error.
     #[must_use]
     pub fn after_abandon(&self, item: &Item, retry: Retry, seed: u64) -> Verdict {
-        let started = item.attempt().saturating_sub(item.unstarted());
+        self.after(item.attempt().saturating_sub(item.unstarted()), retry, seed)
+    }
+
+    /// The attempt number `started` (from 1) of whatever it is did not end well.
+    #[must_use]
+    pub fn after(&self, started: u32, retry: Retry, seed: u64) -> Verdict {
         if started >= self.max_attempts {
             return Verdict::Dead;
         }
@@ -70,6 +75,13 @@ impl Patience {
         // It did nothing wrong: it comes back as soon as the first retry would.
         Verdict::Again(self.backoff.wait(1, seed).unwrap_or_default())
     }
+}
+
+/// An error text as it is kept: not too long, and without the zero characters that PostgreSQL
+/// does not take.
+#[must_use]
+pub fn kept_error(error: &str) -> String {
+    error.chars().filter(|c| *c != '\0').take(limits::ERROR_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,13 @@ pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().fold(String::with_capacity(64), |mut out, byte| {
+    hex(&hash.finalize())
+}
+
+/// The digest in hexadecimal.
+#[must_use]
+pub fn hex(digest: &[u8; 32]) -> String {
+    digest.iter().fold(String::with_capacity(64), |mut out, byte| {
         let _ = write!(out, "{byte:02x}");
         out
     })

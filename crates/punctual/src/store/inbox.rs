@@ -11,7 +11,7 @@
 //! it again, or an operator has it delivered; a replay only makes it welcome.
 
 use super::Store;
-use super::settle::{Outcome, kept_error};
+use super::settle::Outcome;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -19,6 +19,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{InboxId, Token};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::rules::attempt::kept_error;
 use crate::rules::inbox::{Delivery, Known, Status, Verdict, after_failure};
 use std::time::Duration;
 

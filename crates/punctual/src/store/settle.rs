@@ -21,7 +21,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
-use crate::rules::attempt::{Retry, Verdict};
+use crate::rules::attempt::{Retry, Verdict, kept_error};
 use crate::rules::claim::{self, Item};
 use crate::rules::queue::DeadHead;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -73,11 +73,6 @@ pub enum Outcome {
     AlreadyFinished,
     /// This claim never held it; nothing was written.
     NotFound,
-}
-
-/// An error text as it is kept.
-pub(super) fn kept_error(error: &str) -> String {
-    error.chars().filter(|c| *c != '\0').take(limits::ERROR_CHARS_MAX).collect()
 }
 
 struct Request {
