@@ -3,8 +3,9 @@
 //! Items run with their topic's bounded concurrency. What is finished is settled when the
 //! whole claim is through, or every `FLUSH` while a slow item holds it up; the lease is
 //! renewed meanwhile. When the database is out of reach, both are tried again for as long as the
-//! lease lasts: what has been done need not be done twice. A claim that turns out to be lost stops its items and writes
-//! nothing. No item begins under a lease that may be over: a lease is counted from before it
+//! lease lasts: what has been done need not be done twice. A claim that turns out to be lost stops
+//! its items and writes nothing. No item begins under a lease that may be over: a lease is counted
+//! from before it
 //! was asked for, because nobody knows how long the answer took. Items that were in a crash
 //! before run alone and are marked first.
 

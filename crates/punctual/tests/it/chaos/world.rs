@@ -61,8 +61,8 @@ pub struct Plan {
     pub beside: bool,
 }
 
-const CLAIMS_OPEN: &str = "select 'claim', owner, claimed_at, lease_until, started, items from punctual.claim \
-    where finished_at is null order by claimed_at";
+const CLAIMS_OPEN: &str = "select 'claim', owner, claimed_at, lease_until, started, items \
+    from punctual.claim where finished_at is null order by claimed_at";
 const WORK_LEFT: &str = "select 'work', lane_id, count(*), min(due_at), max(due_at), max(attempts), \
     max(unstarted) from punctual.work group by lane_id";
 const SESSIONS: &str = "select 'session', pid::text, state, wait_event_type, wait_event, \
