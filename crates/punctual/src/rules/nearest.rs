@@ -72,4 +72,11 @@ mod tests {
         }
         assert_eq!(nearest(&"contains".repeat(100), known), None);
     }
+
+    #[test]
+    fn distances_are_counted_in_letters() {
+        for (a, b, n) in [("", "abc", 3), ("role", "role", 0), ("roll", "role", 1), ("rloe", "role", 2)] {
+            assert_eq!(distance(a, b), n, "{a} {b}");
+        }
+    }
 }

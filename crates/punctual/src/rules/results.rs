@@ -251,7 +251,8 @@ mod tests {
     /// TRG-26: the net promoter score is the share of promoters less that of detractors.
     #[test]
     fn trg_26_nps_is_promoters_less_detractors() {
-        let table: [(&[i64], (u64, u64, u64), Option<f64>); 7] = [
+        type Case = (&'static [i64], (u64, u64, u64), Option<f64>);
+        let table: [Case; 7] = [
             (&[], (0, 0, 0), None),
             (&[9, 10], (2, 0, 0), Some(100.0)),
             (&[0, 6], (0, 0, 2), Some(-100.0)),
@@ -273,7 +274,8 @@ mod tests {
     /// TRG-26: satisfied are those who chose one of the two best steps.
     #[test]
     fn trg_26_csat_is_the_share_of_the_two_best_steps() {
-        let table: [(RangeInclusive<i64>, &[i64], Option<f64>); 6] = [
+        type Case = (RangeInclusive<i64>, &'static [i64], Option<f64>);
+        let table: [Case; 6] = [
             (1..=5, &[], None),
             (1..=5, &[5, 4, 3, 1], Some(0.5)),
             (1..=5, &[3, 3], Some(0.0)),
@@ -355,7 +357,8 @@ mod tests {
         ] {
             results.add(answers.as_object().unwrap());
         }
-        let table: [(&str, u64, &[(&str, u64)]); 8] = [
+        type Case = (&'static str, u64, &'static [(&'static str, u64)]);
+        let table: [Case; 8] = [
             ("one", 3, &[("good", 1), ("bad", 1), ("else", 0), ("gone", 1)]),
             ("some", 2, &[("good", 2), ("bad", 0), ("else", 1)]),
             ("stars", 2, &[("1", 1), ("2", 0), ("3", 0), ("4", 0), ("5", 1)]),

@@ -213,8 +213,8 @@ mod tests {
             }],
             "subscribers": [
                 {"key": "bi"},
-                {"key": "tickets", "filter": {
-                    "questionId": "answers.has-a-complaint", "op": "==", "value": "Yes"}},
+                {"key": "tickets",
+                 "filter": {"questionId": "answers.has-a-complaint", "op": "==", "value": "Yes"}},
             ],
         })
     }
@@ -298,8 +298,8 @@ mod tests {
             (|d| d["title"]["fr"] = json!("x"), "title.fr: is never shown: the survey's locales are en, ar"),
             (
                 |d| d["triggers"][0]["filter"]["questionId"] = json!("jobType"),
-                "triggers[0].filter.questionId: `jobType` is never known here; \
-                 there are templateId, recipient.*, candidate.*, entity.*",
+                "triggers[0].filter.questionId: `jobType` is never known here; there are templateId, \
+                 recipient.*, candidate.*, entity.*",
             ),
             (
                 |d| d["subscribers"][1]["filter"]["questionId"] = json!("answers.has-complaint"),
@@ -308,8 +308,8 @@ mod tests {
             ),
             (
                 |d| d["subscribers"][1]["filter"]["questionId"] = json!("rate"),
-                "subscribers[1].filter.questionId: `rate` is never known here; \
-                 there are answers.*, candidate.*, recipient.*",
+                "subscribers[1].filter.questionId: `rate` is never known here; there are answers.*, \
+                 candidate.*, recipient.*",
             ),
             (
                 |d| {
@@ -324,8 +324,8 @@ mod tests {
             ),
             (
                 |d| d["triggers"][0]["schedule"]["reminders"][0] = json!("0s"),
-                "triggers[0].schedule.reminders[0]: is zero: \
-                 this reminder goes right after the message before it",
+                "triggers[0].schedule.reminders[0]: is zero: this reminder goes right after the message \
+                 before it",
             ),
             (
                 |d| d["triggers"][0]["dedupRecipe"] = json!(["recipient.address", "candidate.wip"]),
