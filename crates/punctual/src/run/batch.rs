@@ -5,9 +5,8 @@
 //! renewed meanwhile. When the database is out of reach, both are tried again for as long as the
 //! lease lasts: what has been done need not be done twice. A claim that turns out to be lost stops
 //! its items and writes nothing. No item begins under a lease that may be over: a lease is counted
-//! from before it
-//! was asked for, because nobody knows how long the answer took. Items that were in a crash
-//! before run alone and are marked first.
+//! from before it was asked for, because nobody knows how long the answer took. Items that were in
+//! a crash before run alone and are marked first.
 
 use super::dispatch::{Shop, Station};
 use super::gauge;
