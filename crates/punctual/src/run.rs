@@ -19,6 +19,7 @@ pub(crate) mod gauge;
 pub mod handler;
 pub mod inbox;
 pub mod lease;
+pub mod line;
 pub mod plan;
 pub mod prune;
 pub mod pulse;

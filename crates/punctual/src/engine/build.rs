@@ -10,13 +10,14 @@ use crate::rules::message::check_topic;
 use crate::run::dispatch::{Shop, Station};
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
+use crate::run::line::Line;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
 /// How many messages of a topic run at once when nothing else is said.
 const CONCURRENCY_DEFAULT: usize = 16;
@@ -200,7 +201,7 @@ impl Builder {
             wake: Wake::default(),
             room: Notify::new(),
             help: Notify::new(),
-            quarantine: Semaphore::new(1),
+            line: Line::default(),
             batches: AtomicUsize::new(0),
         });
         let inner = Inner {

@@ -154,21 +154,28 @@ impl Batch {
     /// first hands it back.
     async fn work_alone(&mut self, stop: Stop) -> Result<Tally> {
         let shop = Arc::clone(&self.shop);
-        let turn = shop.quarantine.acquire();
+        let place = shop.line.join(&self.token, self.leased);
+        let turn = shop.line.turn();
         tokio::pin!(turn);
-        let _alone = loop {
+        let alone = loop {
             tokio::select! {
                 biased;
-                () = stop.reached(Phase::Finishing) => return self.work(stop).await,
-                permit = &mut turn => break permit.ok(),
-                () = tokio::time::sleep(shop.lease / RENEW_SHARE) => {
+                () = stop.reached(Phase::Finishing) => break None,
+                permit = &mut turn => break permit,
+                kept = place.keep(&shop.store, shop.lease, shop.lease / RENEW_SHARE) => {
                     // Nothing of it has begun: when it cannot keep its lease, it makes room.
-                    if !self.renew_once().await? {
+                    if !kept? {
                         return Ok(self.lost());
                     }
                 }
             }
         };
+        let Some(leased) = place.leased() else { return Ok(self.lost()) };
+        drop(place);
+        self.leased = leased;
+        if alone.is_none() {
+            return self.work(stop).await;
+        }
         if !shop.store.mark_started(self.token.clone()).await? {
             return Ok(self.lost());
         }
@@ -332,17 +339,13 @@ impl Batch {
     /// Moves the lease's end; false: claim lost, or the answer took so long that it may be.
     async fn renew(&mut self) -> Result<bool> {
         let mut pause = INSIST_PAUSE;
-        loop {
-            let answer = self.renew_once().await;
+        let (held, asked) = loop {
+            let asked = monotonic();
+            let answer = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await;
             if !self.asks_again(answer.as_ref().err(), &mut pause).await {
-                return answer;
+                break (answer?, asked);
             }
-        }
-    }
-
-    async fn renew_once(&mut self) -> Result<bool> {
-        let asked = monotonic();
-        let held = self.shop.store.extend(vec![self.token.clone()], self.shop.lease).await?;
+        };
         self.leased = asked;
         Ok(!held.is_empty() && asked.elapsed() < self.shop.lease)
     }

@@ -9,6 +9,7 @@
 
 use super::batch::Batch;
 use super::handler::Handler;
+use super::line::Line;
 use super::wake::Wake;
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
@@ -103,8 +104,8 @@ pub struct Shop {
     pub room: Notify,
     /// Told when there is more than one claimer can bring.
     pub help: Notify,
-    /// Lets items that were in a crash before run one at a time.
-    pub quarantine: Semaphore,
+    /// Where items that were in a crash before wait, to run one at a time.
+    pub line: Line,
     /// Batches that are going on.
     pub batches: AtomicUsize,
 }

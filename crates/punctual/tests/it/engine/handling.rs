@@ -22,7 +22,11 @@ live! {
         plt_2_a_lost_claim_stops_its_handler_and_writes_nothing,
         plt_2_an_outage_shorter_than_the_lease_makes_nothing_run_twice,
     ],
-    slow: [plt_2_a_handler_may_outlive_its_lease, plt_3_suspects_keep_their_lease_while_they_wait_in_line],
+    slow: [
+        plt_2_a_handler_may_outlive_its_lease,
+        plt_3_suspects_keep_their_lease_while_they_wait_in_line,
+        plt_3_a_long_line_keeps_its_leases_together,
+    ],
 }
 
 /// Longer than a few tries, much shorter than a lease.
@@ -270,6 +274,26 @@ async fn plt_3_suspects_keep_their_lease_while_they_wait_in_line(live: &Live) {
     assert_eq!(ear.take(4).await, [2; 4]);
     live.until_drained().await;
     assert_eq!(gauge.most.load(Ordering::SeqCst), 1, "one at a time");
+    assert_eq!(live.count("select count(*) from punctual.claim where ending = 'reaped'").await, 0);
+    stop(engine).await;
+}
+
+/// PLT-3: a crash left hundreds; their leases are renewed by one statement, not by one each.
+async fn plt_3_a_long_line_keeps_its_leases_together(live: &Live) {
+    let (tell, mut ear) = ear();
+    let handler = move |work: Work| {
+        let tell = tell.clone();
+        async move {
+            tokio::time::sleep(PAUSE).await;
+            tell.send(work.attempt).ok();
+            Ok(())
+        }
+    };
+    let builder = live.builder().pool_size(2).lease(Duration::from_secs(2));
+    let engine = start(builder.handler_with("t", 300, handler)).await;
+    live.enqueue_suspects(&engine, numbered("t", 300)).await;
+    assert_eq!(ear.take(300).await, [2; 300]);
+    live.until_drained().await;
     assert_eq!(live.count("select count(*) from punctual.claim where ending = 'reaped'").await, 0);
     stop(engine).await;
 }
