@@ -49,10 +49,11 @@ fn trg_4_the_table_of_conditions_passes() {
     }
 }
 
-/// TRG-7: values have the text of RFC 8785.
+/// TRG-7: values have the text of RFC 8785. What is not JSON is the reader's to refuse.
 #[test]
 fn trg_7_the_table_of_canonical_texts_passes() {
-    for case in table("jcs.json").unwrap_or_default() {
+    let cases = table("jcs.json").unwrap_or_default();
+    for case in cases.iter().filter(|case| case["invalid"] != true) {
         let value: Value = serde_json::from_str(case["input"].as_str().unwrap()).unwrap();
         let mut text = String::new();
         canonical::write(&value, &mut text);
