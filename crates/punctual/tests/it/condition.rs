@@ -66,7 +66,10 @@ fn trg_7_the_table_of_canonical_texts_passes() {
 mod naive {
     use super::*;
 
-    pub const PATTERNS: [(&str, fn(&str) -> bool); 4] = [
+    type Holds = fn(&str) -> bool;
+
+    /// Patterns, and what they mean.
+    pub const PATTERNS: [(&str, Holds); 4] = [
         ("^a", |text| text.starts_with('a')),
         ("[0-9]$", |text| text.ends_with(|c: char| c.is_ascii_digit())),
         ("^(a|b)*$", |text| text.chars().all(|c| c == 'a' || c == 'b')),
