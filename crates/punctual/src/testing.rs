@@ -1,10 +1,10 @@
 //! The test kit: for those who build on Punctual, and for our own tests.
 //!
 //! Behind the feature `testing`, of which `cluster` is the PostgreSQL server alone. Start with a
-//! [`Stage`]: an engine on a temporary database (a SQLite file, or a PostgreSQL server of its
-//! own) on a clock that the test moves. A [`Recorder`] is a handler that keeps what it was given
+//! `Stage`: an engine on a temporary database (a SQLite file, or a PostgreSQL server of its
+//! own) on a clock that the test moves. A `Recorder` is a handler that keeps what it was given
 //! and fails when told to. Sentences about what was enqueued begin with
-//! [`Stage::assert_enqueued`]. For less than an engine there is [`TemporaryStore`].
+//! `Stage::assert_enqueued`. For less than an engine there is `TemporaryStore`.
 //!
 //! Nothing here is for production: the clock stands still, and the PostgreSQL server neither
 //! flushes to disk nor asks for a password.

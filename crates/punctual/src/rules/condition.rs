@@ -92,8 +92,8 @@ impl Condition {
         self.root.to_json()
     }
 
-    /// The most that one evaluation can cost, whatever the facts; a step is about a nanosecond. No
-    /// condition that can be read comes near [`STEPS_MAX`].
+    /// The most that one evaluation can cost, whatever the facts; a step is about a nanosecond. The
+    /// limits keep it below [`STEPS_MAX`].
     #[must_use]
     pub fn steps(&self) -> usize {
         self.leaves().into_iter().map(|leaf| leaf.steps(self.reach)).sum()

@@ -1,7 +1,7 @@
 //! SQLite: the only file of the store that names rusqlite.
 //!
 //! One writer thread owns the writing connection and serves its callers in groups (see
-//! [`threads`]), so many of them share one flush to disk (`synchronous=FULL`: an answered commit
+//! `threads.rs`), so many of them share one flush to disk (`synchronous=FULL`: an answered commit
 //! survives power loss). Readers have connections of their own.
 //!
 //! Other connections to the same file, also in other processes, are allowed for; a busy

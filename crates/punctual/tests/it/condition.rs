@@ -49,10 +49,11 @@ fn trg_4_the_table_of_conditions_passes() {
     }
 }
 
-/// TRG-7: values have the text of RFC 8785.
+/// TRG-7: values have the text of RFC 8785. What is not JSON is the reader's to refuse.
 #[test]
 fn trg_7_the_table_of_canonical_texts_passes() {
-    for case in table("jcs.json").unwrap_or_default() {
+    let cases = table("jcs.json").unwrap_or_default();
+    for case in cases.iter().filter(|case| case["invalid"] != true) {
         let value: Value = serde_json::from_str(case["input"].as_str().unwrap()).unwrap();
         let mut text = String::new();
         canonical::write(&value, &mut text);
@@ -65,8 +66,10 @@ fn trg_7_the_table_of_canonical_texts_passes() {
 mod naive {
     use super::*;
 
-    type Naive = fn(&str) -> bool;
-    pub const PATTERNS: [(&str, Naive); 4] = [
+    type Holds = fn(&str) -> bool;
+
+    /// Patterns, and what they mean.
+    pub const PATTERNS: [(&str, Holds); 4] = [
         ("^a", |text| text.starts_with('a')),
         ("[0-9]$", |text| text.ends_with(|c: char| c.is_ascii_digit())),
         ("^(a|b)*$", |text| text.chars().all(|c| c == 'a' || c == 'b')),

@@ -80,7 +80,7 @@ impl Leaf {
 
     /// The most that it can cost, in nanoseconds or so: finding the fact, then looking at it.
     pub(super) fn steps(&self, reach: Reach) -> usize {
-        const LOOKUP: usize = 250;
+        const LOOKUP: usize = 400;
         const TIME: usize = 150;
         let compare = |value: &Value| 5 + value.as_str().map_or(0, str::len) / 16;
         LOOKUP
