@@ -49,10 +49,11 @@ fn trg_4_the_table_of_conditions_passes() {
     }
 }
 
-/// TRG-7: values have the text of RFC 8785.
+/// TRG-7: values have the text of RFC 8785. What is not JSON is the reader's to refuse.
 #[test]
 fn trg_7_the_table_of_canonical_texts_passes() {
-    for case in table("jcs.json").unwrap_or_default() {
+    let cases = table("jcs.json").unwrap_or_default();
+    for case in cases.iter().filter(|case| case["invalid"] != true) {
         let value: Value = serde_json::from_str(case["input"].as_str().unwrap()).unwrap();
         let mut text = String::new();
         canonical::write(&value, &mut text);
@@ -112,7 +113,8 @@ mod naive {
             return ["!=", "notIn", "notExists"].contains(&op);
         }
         let same = |a: &Value, b: &Value| sign(a, b, false) == 0;
-        let (text, part) = (found.as_str().unwrap_or("\0"), wanted.as_str().unwrap_or("\u{1}"));
+        let (text, part) = (found.as_str().unwrap_or_default(), wanted.as_str().unwrap_or_default());
+        let texts = found.is_string() && wanted.is_string();
         match op {
             "==" => same(found, wanted),
             "!=" => !same(found, wanted),
@@ -128,11 +130,13 @@ mod naive {
             "notIn" => wanted.as_array().unwrap().iter().all(|wanted| !same(found, wanted)),
             "contains" => match found {
                 Value::Array(found) => found.iter().filter(|found| same(found, wanted)).count() > 0,
-                _ => text.matches(part).next().is_some(),
+                _ => texts && text.matches(part).next().is_some(),
             },
-            "startsWith" => text.find(part) == Some(0),
+            "startsWith" => texts && text.find(part) == Some(0),
             "endsWith" => {
-                text.len() >= part.len() && text.as_bytes()[text.len() - part.len()..] == *part.as_bytes()
+                texts
+                    && text.len() >= part.len()
+                    && text.as_bytes()[text.len() - part.len()..] == *part.as_bytes()
             }
             "matches" => {
                 found.is_string() && PATTERNS.iter().any(|(pattern, holds)| *pattern == part && holds(text))
@@ -357,7 +361,7 @@ fn worst_documents() -> Vec<(&'static str, Vec<Value>, Value)> {
         ),
         ("one pattern", patterns(1), text(100)),
         ("four patterns", patterns(4), text(100)),
-        ("small patterns", vec![leaf("matches", json!("^a+$")); 30], text(100)),
+        ("small patterns", vec![leaf("matches", json!("^a+c")); 30], text(100)),
         ("everything", mixed, text(100)),
     ]
 }
