@@ -30,7 +30,8 @@ const UNKNOWN_TOLD_MAX: usize = 20;
 pub struct Answers {
     /// By question id, and `id.other` for words of one's own.
     pub given: Vec<(String, Value)>,
-    /// What was handed in and is not kept, because its question was not asked.
+    /// What was handed in and is not kept: its question was not asked, or words of one's own stand
+    /// beside another option.
     pub dropped: Vec<String>,
 }
 
@@ -61,14 +62,7 @@ impl Survey {
     /// # Errors
     /// Everything that is wrong with it, by question.
     pub fn accept(&self, given: &Map<String, Value>) -> Result<Answers, Refused> {
-        let mut walk = self.walk(given);
-        let missing = walk.asked.iter().filter(|question| question.required);
-        let missing = missing.filter(|question| walk.answers.get(&question.id).is_none());
-        let missing = missing.filter(|question| walk.wrong.iter().all(|(id, _)| *id != question.id));
-        let missing: Vec<_> = missing.map(|question| (question.id.clone(), Wrong::Missing)).collect();
-        walk.wrong.extend(missing);
-        // In the order of the questions, as on the page.
-        walk.wrong.sort_by_key(|(id, _)| self.questions.iter().position(|question| question.id == *id));
+        let walk = self.walk(given);
         let mut wrong = self.unknown(given);
         wrong.extend(walk.wrong);
         if wrong.is_empty() { Ok(walk.answers) } else { Err(Refused(wrong)) }
@@ -111,6 +105,9 @@ impl Survey {
             walk.asked.push(question);
             match answer.read() {
                 Ok(read) => {
+                    if question.required && read.kept.is_empty() {
+                        walk.wrong.push((question.id.clone(), Wrong::Missing));
+                    }
                     for (id, value) in read.kept {
                         facts.insert(id.clone(), value.clone());
                         walk.answers.given.push((id, value));
