@@ -109,6 +109,18 @@ const ADD_FOLLOWER: &str = "insert into punctual.follower \
         (lane_id, key, due_at, message_id, attempts, unstarted) \
     values ($1, $2, $3, $4, $5, $6) on conflict do nothing";
 
+/// Messages that were taken out of the waiting work, and not claimed, leave their sequences. A claimer
+/// may be making one of them head at this moment, in a sequence that nobody else sees yet: taking
+/// the head waits for it, where only looking would miss it and leave a head that never comes.
+pub(super) async fn leave(tx: &mut Tx, gone: &[(LaneId, &str, MessageId)]) -> Result<()> {
+    let mut gone = gone.to_vec();
+    gone.sort_unstable();
+    let takers: Vec<Vec<Value<'_>>> =
+        gone.iter().map(|(lane, key, id)| vec![lane.0.into(), (*key).into(), id.0.into()]).collect();
+    tx.each(TAKE_HEAD, &takers).await?;
+    release(tx, &gone).await
+}
+
 /// These messages are out of their sequences' way: the next of each key may be claimed.
 /// A message that is not its sequence's head changes nothing.
 pub(super) async fn release(tx: &mut Tx, done: &[(LaneId, &str, MessageId)]) -> Result<()> {

@@ -18,7 +18,7 @@ use crate::base::tenant::Tenant;
 use crate::store::Store;
 use crate::store::dialect::Dialect;
 use crate::store::messages::INSERT_WORK;
-use crate::store::sequences::{DELETE_FOLLOWER, lock_heads, release};
+use crate::store::sequences::{DELETE_FOLLOWER, leave, lock_heads};
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
 use std::collections::{BTreeMap, HashSet};
@@ -183,7 +183,7 @@ async fn change(tx: &mut Tx, tenant: Tenant, changes: &[Change]) -> Result<Vec<M
         .filter(|t| t.from_work)
         .filter_map(|t| Some((LaneId(t.lane), t.key.as_deref()?, MessageId(t.message))))
         .collect();
-    release(tx, &heads).await?;
+    leave(tx, &heads).await?;
     let done: HashSet<i64> = taken.iter().map(|t| t.message).collect();
     Ok(done.into_iter().map(MessageId).collect())
 }
