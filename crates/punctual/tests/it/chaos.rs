@@ -36,7 +36,7 @@ use injector::Injection;
 use punctual::testing::Backend;
 use std::ops::Range;
 use tally::Tally;
-use tokio::sync::RwLock;
+use tokio::sync::{Mutex, RwLock};
 use world::{Plan, Setup, World};
 
 /// Operations of a round on PostgreSQL, and on SQLite.
@@ -62,6 +62,9 @@ const WORLDS: [(&str, [i64; 3]); 4] = [
 
 /// Held for writing by who measures: others break things meanwhile, and make the machine busy.
 static MACHINE: RwLock<()> = RwLock::const_new(());
+
+/// Held by who plays many rounds: two of them would starve each other's processes on a small machine.
+static TURN: Mutex<()> = Mutex::const_new(());
 
 /// A number that depends on nothing but these two.
 fn dice(seed: u64, n: u64) -> u64 {
@@ -127,6 +130,7 @@ fn sqlite() -> Setup {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_3_two_hundred_rounds_on_postgres() {
+    let _turn = TURN.lock().await;
     let (seed, rounds) = (seed(), number("PUNCTUAL_CHAOS_ROUNDS").unwrap_or(ROUNDS));
     let mut worlds = tokio::task::JoinSet::new();
     for (name, clocks) in WORLDS {
@@ -152,6 +156,7 @@ async fn plt_3_two_hundred_rounds_on_postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_3_rounds_on_sqlite() {
+    let _turn = TURN.lock().await;
     let rounds = number("PUNCTUAL_CHAOS_ROUNDS").map_or(ROUNDS_SQLITE, |n| n / 10);
     let tally = run(sqlite(), 0..rounds, 4 * rounds, seed()).await;
     tally.report("SQLite");

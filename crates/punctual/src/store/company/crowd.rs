@@ -73,9 +73,10 @@ impl Store {
         self.cut.there().await?;
         let waiting = &self.company.crowd;
         if waiting.join(single) {
-            let crowd = Crowd { waiting: Arc::clone(waiting), served: Vec::new(), fault: self.fault };
+            let waiting = Arc::clone(waiting);
+            let crowd = Crowd { waiting, served: Vec::new(), looked: false, fault: self.fault };
             if !db.hand_to_writer(Box::new(crowd)) {
-                waiting.send_away();
+                self.company.crowd.send_away();
             }
         }
         let gone = |_| Error::Unavailable("the database thread has stopped".into());
@@ -90,6 +91,8 @@ impl Store {
 struct Crowd {
     waiting: Arc<Waiting>,
     served: Vec<(Party, Result<Vec<Enqueued>>)>,
+    /// Whether it has had its last look at who waits.
+    looked: bool,
     fault: Fault,
 }
 
@@ -102,9 +105,24 @@ impl Crowd {
         }
     }
 
+    /// Takes whoever has come by now; the next to come sends a request of its own.
+    fn last_look(&mut self) -> Vec<Single> {
+        self.looked = true;
+        let waiting = Arc::clone(&self.waiting);
+        let mut door = waiting.door();
+        door.called = false;
+        let last = waiting.take(&mut door);
+        door.expected = self.callers() + last.len();
+        last
+    }
+
     fn all_well(&self) -> bool {
         self.served.iter().all(|(_, written)| written.is_ok())
     }
+}
+
+fn not_run() -> Result<Vec<Enqueued>> {
+    Err(Error::Unavailable("the request was not run".into()))
 }
 
 fn write(tx: &mut Tx, party: &Party) -> Result<Vec<Enqueued>> {
@@ -127,18 +145,18 @@ impl Request for Crowd {
             }
             self.callers() >= expected || !self.all_well()
         });
-        let last = {
-            let mut door = waiting.door();
-            door.called = false;
-            let last = waiting.take(&mut door);
-            door.expected = self.callers() + last.len();
-            last
-        };
+        let last = self.last_look();
         self.write(tx, last);
         self.all_well()
     }
 
-    fn answer(self: Box<Self>, trouble: Option<Error>) {
+    fn answer(mut self: Box<Self>, trouble: Option<Error>) {
+        if !self.looked {
+            // Its transaction could not even begin: those who wait for it must hear that, too.
+            for party in parties(self.last_look().into_iter()).into_values() {
+                self.served.push((party, not_run()));
+            }
+        }
         // One party's failure rolled back what the others wrote.
         let failed = self.served.iter().find_map(|(_, written)| written.as_ref().err().map(same));
         let trouble = trouble.or(failed);
