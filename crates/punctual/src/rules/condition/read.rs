@@ -4,6 +4,7 @@ use super::leaf::{Leaf, Reach};
 use super::{Condition, Node, Op};
 use crate::base::error::Problems;
 use crate::base::limits;
+use crate::rules::document::{join, kind, quote};
 use crate::rules::facts;
 use crate::rules::nearest::nearest;
 use serde_json::{Map, Value};
@@ -109,13 +110,13 @@ impl Reader<'_> {
 
     fn group(&mut self, group: &str, fields: &Map<String, Value>, path: &str, depth: usize) -> Option<Node> {
         for name in fields.keys().filter(|name| *name != group) {
-            let name = shown(name);
+            let name = quote(name);
             self.tell(
-                at(path, &name),
+                join(path, &name),
                 format!("stands beside `{group}`, which stands alone; put both into an all or any"),
             );
         }
-        let place = at(path, group);
+        let place = join(path, group);
         let inside = fields.get(group)?;
         if group == "not" {
             return Some(Node::Not(Box::new(self.node(inside, &place, depth + 1)?)));
@@ -135,16 +136,16 @@ impl Reader<'_> {
     fn leaf(&mut self, fields: &Map<String, Value>, path: &str) -> Option<Leaf> {
         for name in fields.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
             let said = format!("is not known here; {}", meant(name));
-            self.tell(at(path, &shown(name)), said);
+            self.tell(join(path, &quote(name)), said);
         }
         let question = self.question(fields.get("questionId"), path);
         let op = self.op(fields.get("op"), path)?;
-        let test = self.test(op, fields.get("value"), &at(path, "value"))?;
+        let test = self.test(op, fields.get("value"), &join(path, "value"))?;
         Some(Leaf { path: question?, op, test })
     }
 
     fn question(&mut self, value: Option<&Value>, path: &str) -> Option<String> {
-        let place = at(path, "questionId");
+        let place = join(path, "questionId");
         let said = match value {
             None => "is missing; it is the path that is looked at, such as candidate.jobType".to_owned(),
             Some(Value::String(question)) => match facts::check_path(question) {
@@ -166,32 +167,8 @@ impl Reader<'_> {
             },
             Some(other) => format!("must be one of {}; it is {}", known(), kind(other)),
         };
-        self.tell(at(path, "op"), said);
+        self.tell(join(path, "op"), said);
         None
-    }
-}
-
-fn at(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-/// A word of the input, cut short.
-fn shown(word: &str) -> String {
-    const SHOWN_CHARS_MAX: usize = 40;
-    match word.char_indices().nth(SHOWN_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &word[..end]),
-        None => word.to_owned(),
-    }
-}
-
-pub(super) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }
 
@@ -202,7 +179,7 @@ fn known() -> String {
 fn unknown_op(word: &str) -> String {
     let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(word)).map(|(_, op)| op.word());
     let meant = alias.or_else(|| nearest(word, Op::ALL.map(Op::word)));
-    let (word, known) = (shown(word), known());
+    let (word, known) = (quote(word), known());
     match meant {
         Some(op) => format!("`{word}` is not an operator; did you mean `{op}`? Known are {known}"),
         None => format!("`{word}` is not an operator; known are {known}"),

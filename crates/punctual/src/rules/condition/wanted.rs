@@ -3,8 +3,9 @@
 use super::Op;
 use super::leaf::{Pattern, Test};
 use super::order::Limit;
-use super::read::{Reader, kind};
+use super::read::Reader;
 use crate::base::limits;
+use crate::rules::document::kind;
 use serde_json::Value;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
