@@ -10,7 +10,7 @@ use crate::base::clock::{Moment, monotonic};
 use crate::base::error::Result;
 use crate::base::id::Token;
 use crate::store::Store;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -55,7 +55,7 @@ impl Line {
     async fn renew_all(&self, store: &Store, lease: Duration) -> Result<()> {
         let tokens: Vec<Token> = self.places().keys().cloned().collect();
         let asked = monotonic();
-        let held = store.extend(tokens.clone(), lease).await?;
+        let held: BTreeSet<Token> = store.extend(tokens.clone(), lease).await?.into_iter().collect();
         // An answer that took longer than the lease tells nothing about it.
         let in_time = asked.elapsed() < lease;
         let mut places = self.places();

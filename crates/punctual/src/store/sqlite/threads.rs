@@ -135,14 +135,14 @@ pub(super) fn thread(
 
 /// How many were served together last time: as many are likely to come again.
 #[derive(Clone, Copy, Default)]
-struct Company {
+struct Served {
     requests: usize,
     callers: usize,
 }
 
 #[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
 fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
-    let mut last = Company::default();
+    let mut last = Served::default();
     loop {
         let Some(group) = next_group(receiver, mode, last) else { return };
         let Tx::Sqlite(inner) = &mut tx else { return };
@@ -154,7 +154,7 @@ fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
 }
 
 /// Takes all that waits; after company, not before as many have come again, or patience has ended.
-fn next_group(receiver: &Queue, mode: Mode, last: Company) -> Option<Vec<Box<dyn Request>>> {
+fn next_group(receiver: &Queue, mode: Mode, last: Served) -> Option<Vec<Box<dyn Request>>> {
     let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
     if mode == Mode::Read {
         return Some(vec![receiver.recv().ok()?]);
@@ -187,21 +187,21 @@ fn take_waiting(receiver: &mpsc::Receiver<Box<dyn Request>>, group: &mut Vec<Box
 }
 
 /// Runs a group and answers it.
-fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Company {
+fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Served {
     let trouble = match together(tx, &mut group, begin) {
         Ok(true) => None,
         Ok(false) => one_by_one(tx, &mut group, begin).err(),
         Err(trouble) => Some(trouble),
     };
     let callers = group.iter().map(|request| request.callers()).sum();
-    let company = Company { requests: group.len(), callers };
+    let served = Served { requests: group.len(), callers };
     if trouble.is_some() {
         say(tx, "rollback").ok();
     }
     for request in group {
         request.answer(trouble.as_ref().map(|trouble| Error::Unavailable(trouble.to_string().into())));
     }
-    company
+    served
 }
 
 /// All requests in one transaction; false (and rolled back) if one of them failed.
