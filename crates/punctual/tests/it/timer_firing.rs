@@ -16,7 +16,46 @@ cases![
     plt_19_a_timer_is_either_cancelled_or_fired_never_both,
     plt_19_two_who_cancel_and_move_at_once_agree,
     plt_19_cancelling_beside_routing_misses_nothing,
+    plt_19_a_head_cancelled_while_it_is_made_lets_the_next_go,
 ];
+
+/// PLT-19: a claimer took the second of a key, saw the first still wait, and makes it head; the first
+/// is cancelled before that claimer commits. The second must not wait for a head that never comes.
+async fn plt_19_a_head_cancelled_while_it_is_made_lets_the_next_go(t: &Bench) {
+    let lane = t.lane("orders").await;
+    let due = t.now().await;
+    let keyed = || punctual::NewMessage { key: Some("k".into()), ..message("orders").due_at(due) };
+    let all = t.enqueue(vec![keyed(), keyed()]).await;
+    let (first, second) = (all[0], all[1]);
+    if t.backend == Backend::Sqlite {
+        // One writer: nobody is ever in the middle of a claim.
+        assert_eq!(t.store().cancel_timers(TENANT, vec![first]).await.unwrap(), [first]);
+    } else {
+        let (claimer, connection) =
+            tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let claim = format!(
+            "begin; delete from punctual.work where message_id = {second}; \
+             insert into punctual.sequence (lane_id, key, head) values ({lane}, 'k', {first}); \
+             insert into punctual.follower (lane_id, key, due_at, message_id, attempts, unstarted) \
+                values ({lane}, 'k', {}, {second}, 0, 0)",
+            due.as_micros()
+        );
+        claimer.batch_execute(&claim).await.unwrap();
+        let store = t.another().await;
+        let cancelling = tokio::spawn(async move { store.cancel_timers(TENANT, vec![first]).await });
+        while !cancelling.is_finished() && t.count(WAITING_SESSIONS).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        claimer.batch_execute("commit").await.unwrap();
+        assert_eq!(cancelling.await.unwrap().unwrap(), [first]);
+    }
+    let next: Vec<MessageId> = t.claim(lane, 5).await.iter().map(|item| item.message.id).collect();
+    assert_eq!(next, [second], "the next of the key may go");
+}
+
+const WAITING_SESSIONS: &str = "select count(*) from pg_stat_activity \
+    where datname = current_database() and wait_event_type = 'Lock'";
 
 /// PLT-19: whoever is first, wins; nobody else has it.
 async fn plt_19_a_timer_is_either_cancelled_or_fired_never_both(t: &Bench) {

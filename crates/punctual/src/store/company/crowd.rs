@@ -173,3 +173,33 @@ impl Request for Crowd {
         self.fault.has(bug)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::tenant::Tenant;
+    use crate::rules::message::NewMessage;
+
+    fn single() -> (Single, oneshot::Receiver<Result<Enqueued>>) {
+        let (reply, answer) = oneshot::channel();
+        (Single { tenant: Tenant::DEFAULT, message: NewMessage::new("t", "k", "1"), reply }, answer)
+    }
+
+    /// PLT-1: as when a request before it broke the whole group, or no transaction could begin.
+    #[test]
+    fn whoever_waits_hears_that_the_request_was_not_run() {
+        let waiting = Arc::new(Waiting::default());
+        let ((first, mut heard), (second, _)) = (single(), single());
+        assert!(waiting.join(first), "the first sends a request");
+        let crowd = Crowd {
+            waiting: Arc::clone(&waiting),
+            served: Vec::new(),
+            looked: false,
+            fault: Fault::default(),
+        };
+        Box::new(crowd).answer(Some(Error::Unavailable("the disk is full".into())));
+        let answer = heard.try_recv().expect("an answer, not silence");
+        assert!(answer.is_err_and(|error| error.is_transient()), "it may be tried again");
+        assert!(waiting.join(second), "who comes next sends a request of its own");
+    }
+}
