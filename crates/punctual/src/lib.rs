@@ -22,13 +22,16 @@ pub mod run;
 
 pub use base::clock::Timestamp;
 pub use base::error::{Error, Problem, Problems, Result};
-pub use base::id::{DeadLetterId, FencingToken, InboxId, JobId, KeyId, LaneId, MessageId, RunId, Token};
+pub use base::id::{
+    DeadLetterId, EntryId, FencingToken, FlowId, InboxId, JobId, KeyId, LaneId, MessageId, RunId, Token,
+};
 pub use base::tenant::Tenant;
 pub use engine::Engine;
 pub use rules::inbox::Delivery;
 pub use rules::job::{Misfire, NewJob, Overlap};
 pub use rules::message::{Entity, Message, NewMessage};
 pub use rules::timer::{NewTimer, Scheduled, When};
+pub use run::channel::{Accepted, Channel, Letter, NotSent};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
 pub use run::lease::LeaseGuard;
 pub use store::Store;

@@ -14,6 +14,7 @@
 //! A [`lease`] guard has a task of its own, whether loops run or not.
 
 pub mod batch;
+pub mod channel;
 pub mod dispatch;
 pub(crate) mod gauge;
 pub mod handler;

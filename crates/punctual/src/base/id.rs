@@ -54,6 +54,15 @@ number_id! {
     RunId
 }
 
+number_id! {
+    /// A flow: a definition with its versions. A survey is one.
+    FlowId
+}
+number_id! {
+    /// An entry: one occurrence of a trigger.
+    EntryId
+}
+
 impl LaneId {
     /// Work whose topic has no lane yet; the router moves it (see `store::routes`).
     pub const UNROUTED: Self = Self(0);

@@ -1,0 +1,125 @@
+//! Channels: the code that takes a message to a person's phone or mailbox.
+//!
+//! A channel is known by its key (`whatsapp:default`, `memory:default`). It is called outside of any
+//! transaction, after the intent to send was committed. It may be called again with the same
+//! [`Letter::idempotency_key`], after a crash, a lost lease or a failure: one that can tell its
+//! provider the key does, and then nothing goes out twice.
+
+use crate::base::tenant::Tenant;
+use crate::rules::public_id::PublicId;
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a channel takes to somebody.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Letter {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The key of the channel.
+    pub channel: String,
+    /// The address as it was given: a phone number, a mailbox.
+    pub to: String,
+    /// The locale of its text.
+    pub locale: String,
+    /// The number of the send: 1 is the invitation, 2 the first reminder.
+    pub attempt: u32,
+    /// The entry it is for.
+    pub public_id: Option<PublicId>,
+    /// The link to the survey, if there is one.
+    pub survey_url: Option<String>,
+    /// The subject, for channels that have one.
+    pub subject: Option<String>,
+    /// The text.
+    pub body: String,
+    /// The text with markup, for channels that can show it.
+    pub html: Option<String>,
+    /// The event's payload, for channels that fill in a provider's own template.
+    pub payload: Arc<serde_json::Value>,
+    /// The same for every try of this send, and for no other.
+    pub idempotency_key: String,
+}
+
+/// A provider took it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// The provider's id of the message, if it gives any.
+    pub message_id: Option<String>,
+}
+
+/// A provider did not take it, or did not say so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotSent {
+    /// It may go well another time.
+    Transient {
+        /// What went wrong.
+        error: String,
+        /// How long the provider wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// It will never go well.
+    Permanent {
+        /// What went wrong.
+        error: String,
+    },
+    /// There was no answer: it may have gone out.
+    Unknown {
+        /// What is known.
+        error: String,
+    },
+}
+
+/// What a channel answers.
+pub type Sent = Result<Accepted, NotSent>;
+
+/// A way to reach people. Async closures are channels:
+/// `|letter: Arc<Letter>| async move { Ok(Accepted::default()) }`.
+pub trait Channel: Send + Sync + 'static {
+    /// Takes one letter. Whatever it does must be safe to repeat with the same idempotency key.
+    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>>;
+}
+
+impl<F, Fut> Channel for F
+where
+    F: Fn(Arc<Letter>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Sent> + Send + 'static,
+{
+    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+        Box::pin(self(letter))
+    }
+}
+
+/// The channels of this process, by key.
+#[derive(Clone, Default)]
+pub struct Channels {
+    by_key: HashMap<String, Arc<dyn Channel>>,
+    /// Takes every key that begins with `memory:`.
+    memory: Option<Arc<dyn Channel>>,
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.by_key.keys()).finish()
+    }
+}
+
+impl Channels {
+    /// Adds a channel, or replaces it.
+    pub fn add(&mut self, key: impl Into<String>, channel: Arc<dyn Channel>) {
+        self.by_key.insert(key.into(), channel);
+    }
+
+    /// Lets one channel take every `memory:` key that has no channel of its own.
+    pub fn add_memory(&mut self, channel: Arc<dyn Channel>) {
+        self.memory = Some(channel);
+    }
+
+    /// The channel of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Arc<dyn Channel>> {
+        let memory = || self.memory.as_ref().filter(|_| key.starts_with("memory:"));
+        self.by_key.get(key).or_else(memory)
+    }
+}
