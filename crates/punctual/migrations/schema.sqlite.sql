@@ -95,6 +95,107 @@ CREATE INDEX punctual_dead_letter_by_message on punctual_dead_letter (message_id
 
 CREATE INDEX punctual_dead_letter_by_tenant on punctual_dead_letter (tenant_id, id);
 
+CREATE TABLE punctual_delivery (
+    entry_id   integer not null,
+    attempt    integer    not null,
+    part       integer    not null default 0,
+    channel    text   not null,
+    address    text   not null,
+    created_at integer not null,
+    primary key (entry_id, attempt, part)
+);
+
+CREATE TABLE punctual_delivery_outcome (
+    entry_id    integer not null,
+    attempt     integer    not null,
+    part        integer    not null default 0,
+    tried       integer    not null,
+    at          integer not null,
+    status      text   not null check (status in ('delivered', 'failed', 'unknown', 'no-channel')),
+    provider_id text,
+    error       text,
+    primary key (entry_id, attempt, part, tried)
+);
+
+CREATE TABLE punctual_entry (
+    id           integer primary key autoincrement,
+    tenant_id    integer      not null,
+    flow_id      integer   not null,
+    number       integer      not null,
+    trigger_id   text     not null,
+    lane_id      integer      not null,
+    channel      text     not null,
+    public_high  integer   not null,
+    public_low   integer   not null,
+    unique_hash  text     not null,
+    address      text     not null,
+    locale       text,
+    customer_ref text,
+    payload      text     not null,
+    triggered_by text     not null,
+    triggered_at integer   not null,
+    grace_us     integer   not null,
+    status       integer not null default 0 check (status between 0 and 6),
+    next_send_at integer,
+    last_sent_at integer,
+    reminders    integer      not null,
+    remaining    integer      not null,
+    opened_at    integer,
+    completed_at integer,
+    deleted_at   integer,
+    version      integer      not null default 1
+);
+
+CREATE INDEX punctual_entry_by_address on punctual_entry (tenant_id, address);
+
+CREATE INDEX punctual_entry_by_customer on punctual_entry (tenant_id, customer_ref) where customer_ref is not null;
+
+CREATE INDEX punctual_entry_by_flow on punctual_entry (tenant_id, flow_id, id);
+
+CREATE INDEX punctual_entry_by_public_id on punctual_entry (public_high);
+
+CREATE TABLE punctual_entry_key (
+    tenant_id   integer    not null,
+    high        integer not null,
+    low         integer not null,
+    public_high integer not null,
+    public_low  integer not null,
+    made_at     integer not null,
+    primary key (tenant_id, high, low)
+);
+
+CREATE TABLE punctual_flow (
+    id             integer primary key autoincrement,
+    tenant_id      integer    not null references punctual_tenant,
+    name           text   not null,
+    integration_id text,
+    draft          text   not null,
+    published      integer,
+    created_at     integer not null,
+    updated_at     integer not null,
+    deleted_at     integer
+);
+
+CREATE INDEX punctual_flow_by_tenant on punctual_flow (tenant_id, id);
+
+CREATE TABLE punctual_flow_stamp (
+    tenant_id integer    primary key,
+    stamp     integer not null
+);
+
+CREATE TABLE punctual_flow_version (
+    flow_id      integer not null references punctual_flow,
+    number       integer    not null,
+    definition   text   not null,
+    published_at integer not null,
+    primary key (flow_id, number)
+);
+
+CREATE TRIGGER punctual_flow_version_is_a_fact before update on punctual_flow_version
+begin
+    select raise(abort, 'a published version is never changed');
+end;
+
 CREATE TABLE punctual_follower (
     lane_id    integer      not null,
     key        text     not null,
@@ -212,6 +313,27 @@ CREATE INDEX punctual_message_timer_by_correlation on punctual_message (tenant_i
 CREATE TABLE punctual_migration (
     version integer primary key, name text not null, checksum text not null, applied_at integer not null
 );
+
+CREATE TABLE punctual_progress (
+    entry_id integer primary key,
+    answers  text   not null,
+    at       integer not null
+);
+
+CREATE TABLE punctual_response (
+    entry_id     integer primary key,
+    tenant_id    integer    not null,
+    flow_id      integer not null,
+    number       integer    not null,
+    trigger_id   text   not null,
+    answers      text   not null,
+    meta         text,
+    completed_at integer not null,
+    message_id   integer not null,
+    told         text   not null
+);
+
+CREATE INDEX punctual_response_by_flow on punctual_response (tenant_id, flow_id, completed_at);
 
 CREATE TABLE punctual_route (
     tenant_id integer  not null,

@@ -6,17 +6,22 @@
 
 mod build;
 mod health;
+mod ingest;
 mod jobs;
 mod timers;
 mod travel;
+mod visit;
 
 pub use build::Builder;
 pub use health::Health;
+pub use ingest::{Chosen, Ingest, Ingested, Instance, Outcome};
 pub use timers::{Changed, Move};
-pub use travel::Stepped;
+pub use travel::{Stepped, Ticked};
+pub use visit::{Submitted, Visit};
 
 use crate::base::error::{Error, Result};
 use crate::base::id::MessageId;
+use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
@@ -27,6 +32,7 @@ use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
+use crate::run::send::{Post, Sender};
 use crate::run::stop::{self, Phase, Stop, Stopper};
 use crate::run::wake::{Hearer, Teller, Wake};
 use crate::store::Store;
@@ -67,6 +73,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Inner {
     shop: Arc<Shop>,
+    post: Arc<Post>,
     clock: ClockMode,
     retention: Duration,
     inbox: InboxSettings,
@@ -208,6 +215,8 @@ impl Engine {
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
         loops.run("prune", Pruner::new(store.clone(), self.inner.retention), &stop);
         loops.run("inbox", InboxKeeper::new(store, self.inner.inbox), &stop);
+        let sender = Sender::new(Arc::clone(&self.inner.post), CLAIM_ITEMS_MAX, self.inner.shop.poll_max);
+        loops.run("send", sender.stopped_by(&stop), &stop);
         if !self.inner.shop.stations.is_empty() {
             loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop, false), &stop);
             loops.run("help", DispatchLoop::new(&self.inner.shop, &stop, true), &stop);
@@ -228,7 +237,8 @@ impl Engine {
         }
         let shop = &self.inner.shop;
         let finished = || async {
-            while shop.batches.load(Ordering::Relaxed) > 0 {
+            let post = &self.inner.post.postings;
+            while shop.batches.load(Ordering::Relaxed) + post.load(Ordering::Relaxed) > 0 {
                 // A short look again: the last batch may have ended between the two lines.
                 let _ = tokio::time::timeout(Duration::from_millis(20), shop.room.notified()).await;
             }

@@ -6,6 +6,7 @@
 pub mod answers;
 pub mod attempt;
 pub mod backoff;
+pub mod candidate;
 pub mod canonical;
 pub mod claim;
 pub mod condition;

@@ -3,6 +3,7 @@
 //! | loop | file | does |
 //! |---|---|---|
 //! | dispatch | [`dispatch`] | looks, claims, hands batches to [`batch`] |
+//! | send | [`send`] | claims due sends and expiries, hands letters to [`posting`] |
 //! | plan | [`plan`] | makes runs of jobs that are due |
 //! | reap | [`reap`] | brings back what crashed |
 //! | prune | [`prune`] | lets history go |
@@ -22,8 +23,11 @@ pub mod inbox;
 pub mod lease;
 pub mod line;
 pub mod plan;
+pub mod posting;
 pub mod prune;
 pub mod pulse;
 pub mod reap;
+pub mod send;
+pub mod shelf;
 pub mod stop;
 pub mod wake;

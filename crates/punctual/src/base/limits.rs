@@ -143,5 +143,7 @@ pub const SEND_TRIES_DEFAULT: u32 = 5;
 pub const SEND_WAIT_MIN: Duration = Duration::from_secs(60);
 /// … up to this: a provider is seldom away for longer without somebody looking.
 pub const SEND_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
+/// A channel that has not answered after this long may have sent: nobody knows.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// An entry without a next send expires when it has been quiet for longer than this.
 pub const EXPIRY_GRACE_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);

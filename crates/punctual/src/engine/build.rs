@@ -7,10 +7,13 @@ use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::job::NewJob;
 use crate::rules::message::check_topic;
+use crate::run::channel::{Channel, Channels};
 use crate::run::dispatch::{Shop, Station};
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
 use crate::run::line::Line;
+use crate::run::send::Post;
+use crate::run::shelf::Shelf;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
@@ -21,6 +24,8 @@ use tokio::sync::Notify;
 
 /// How many messages of a topic run at once when nothing else is said.
 const CONCURRENCY_DEFAULT: usize = 16;
+/// The link to a survey when nothing else is said.
+const SURVEY_URL_DEFAULT: &str = "http://127.0.0.1:8080/s/{publicId}";
 /// Connections to Postgres when nothing else is said.
 const POOL_SIZE_DEFAULT: usize = 8;
 
@@ -39,6 +44,8 @@ pub struct Builder {
     inbox: InboxSettings,
     owner: Option<String>,
     jobs: Vec<(String, NewJob)>,
+    channels: Channels,
+    survey_url: String,
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
@@ -60,6 +67,8 @@ impl Builder {
             inbox: InboxSettings::default(),
             owner: None,
             jobs: Vec::new(),
+            channels: Channels::default(),
+            survey_url: SURVEY_URL_DEFAULT.to_owned(),
             #[cfg(feature = "testing")]
             store: None,
             #[cfg(feature = "testing")]
@@ -90,6 +99,20 @@ impl Builder {
     #[must_use]
     pub fn job(mut self, name: impl Into<String>, job: NewJob) -> Self {
         self.jobs.push((name.into(), job));
+        self
+    }
+
+    /// Sends by this channel whatever names its key.
+    #[must_use]
+    pub fn channel(mut self, key: impl Into<String>, channel: impl Channel) -> Self {
+        self.channels.add(key, Arc::new(channel));
+        self
+    }
+
+    /// The link to a survey, with `{publicId}` in it.
+    #[must_use]
+    pub fn survey_url(mut self, template: impl Into<String>) -> Self {
+        self.survey_url = template.into();
         self
     }
 
@@ -204,8 +227,20 @@ impl Builder {
             line: Line::default(),
             batches: AtomicUsize::new(0),
         });
+        let post = Arc::new(Post {
+            store: shop.store.clone(),
+            channels: self.channels,
+            shelf: Arc::new(Shelf::default()),
+            survey_url: self.survey_url,
+            owner: shop.owner.clone(),
+            lease: shop.lease,
+            wake: shop.wake.clone(),
+            postings: AtomicUsize::new(0),
+            room: Notify::new(),
+        });
         let inner = Inner {
             shop,
+            post,
             clock: self.clock,
             retention: self.retention,
             inbox: self.inbox,
@@ -241,6 +276,9 @@ impl Builder {
         if self.poll_max < limits::POLL_MIN {
             problems
                 .push("maxPollingInterval", "must be at least 250 ms: wake-ups make it fast, not polling");
+        }
+        if !self.survey_url.contains("{publicId}") {
+            problems.push("surveyUrl", "must have {publicId} in it, where the entry's id belongs");
         }
         if self.retention.is_zero() {
             problems.push("retention", "must be longer than zero");

@@ -6,11 +6,13 @@
 use super::{Engine, run_all};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
+use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::run::dispatch::{Dispatcher, Rest};
 use crate::run::inbox::InboxKeeper;
 use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::reap::Reaper;
+use crate::run::send::{Round, Sender};
 use crate::store::clock::ClockMode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,37 @@ pub struct Stepped {
     pub failed: usize,
     /// Items that came back from lost claims.
     pub reaped: usize,
+    /// What entries came to.
+    pub entries: Round,
+}
+
+impl Stepped {
+    const fn add(&mut self, other: Self) {
+        self.done += other.done;
+        self.failed += other.failed;
+        self.reaped += other.reaped;
+        self.entries.add(other.entries);
+    }
+}
+
+/// What a tick did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Ticked {
+    /// Letters that a channel took.
+    pub sent: usize,
+    /// Tries of letters that did not go well.
+    pub failed: usize,
+    /// Entries that expired.
+    pub expired: usize,
+    /// Messages that were handled well.
+    pub dispatched: usize,
+}
+
+impl From<Stepped> for Ticked {
+    fn from(step: Stepped) -> Self {
+        let Round { sent, failed, expired, .. } = step.entries;
+        Self { sent, failed, expired, dispatched: step.done }
+    }
 }
 
 /// How long a call waits for another process that is moving the clock.
@@ -36,21 +69,34 @@ impl Engine {
     /// When the database does not answer.
     pub async fn step(&self) -> Result<Stepped> {
         let _alone = self.inner.stepping.lock().await;
-        self.step_now().await
+        self.step_now(CLAIM_ITEMS_MAX).await
     }
 
-    async fn step_now(&self) -> Result<Stepped> {
+    /// The same with claims of entries of this size, and told in the words of a scheduler's tick.
+    /// It may be called on any clock, and beside loops and other ticks: each does its share.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn tick(&self, batch: usize) -> Result<Ticked> {
+        let _alone = self.inner.stepping.lock().await;
+        self.step_now(batch).await.map(Into::into)
+    }
+
+    async fn step_now(&self, batch: usize) -> Result<Stepped> {
         let mut total = Stepped::default();
         let mut dispatcher = Dispatcher::new(Arc::clone(&self.inner.shop));
         let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
         let mut planner = Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max);
         let mut reaper = Reaper::new(store, wake);
+        let mut sender = Sender::new(Arc::clone(&self.inner.post), batch, self.inner.shop.poll_max);
         loop {
             planner.plan_all().await?;
             total.reaped += reaper.reap_all().await?.returned;
+            let round = sender.run_due().await?;
+            total.entries.add(round);
             dispatcher.look_again();
             let (batches, rest) = dispatcher.tick().await?;
-            if batches.is_empty() && matches!(rest, Rest::Idle(_)) {
+            if batches.is_empty() && matches!(rest, Rest::Idle(_)) && round.seen == 0 {
                 return Ok(total);
             }
             let (done, failed) = run_all(batches).await;
@@ -93,18 +139,13 @@ impl Engine {
             self.store().set_clock(to).await?;
             return Ok(total);
         }
-        let mut add = |step: Stepped| {
-            total.done += step.done;
-            total.failed += step.failed;
-            total.reaped += step.reaped;
-        };
-        add(self.step_now().await?);
+        total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         while let Some(next) = self.store().next_moment(self.topics()).await?.filter(|next| *next < to) {
             self.store().set_clock(next).await?;
-            add(self.step_now().await?);
+            total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         }
         self.store().set_clock(to).await?;
-        add(self.step_now().await?);
+        total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         // Housekeeping once per jump, not once per virtual moment.
         Pruner::new(self.store().clone(), self.inner.retention).pass().await?;
         InboxKeeper::new(self.store().clone(), self.inner.inbox).pass().await?;

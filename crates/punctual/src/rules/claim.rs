@@ -1,7 +1,7 @@
 //! The items of a claim, in the one form both databases keep: readable JSON, one short
 //! list for all items of one lane with the same history.
 
-use crate::base::id::{LaneId, MessageId};
+use crate::base::id::{EntryId, LaneId, MessageId};
 use serde::Deserialize;
 
 /// One claimed item, as the claim row remembers it.
@@ -24,6 +24,12 @@ impl Item {
     #[must_use]
     pub const fn message(&self) -> MessageId {
         self.0
+    }
+
+    /// The entry, in a lane of entries: its number stands there with a minus sign.
+    #[must_use]
+    pub const fn entry(&self) -> Option<EntryId> {
+        if self.0.0 < 0 { Some(EntryId(-self.0.0)) } else { None }
     }
 
     /// The lane.

@@ -28,6 +28,7 @@ pub struct Wake {
     /// Whether one came since the last look at the tables.
     fresh: Arc<AtomicBool>,
     jobs: Arc<Notify>,
+    entries: Arc<Notify>,
 }
 
 impl Wake {
@@ -61,10 +62,22 @@ impl Wake {
         self.all();
     }
 
+    /// Entries were written: tells the sender of this process at once and others soon.
+    pub fn entries(&self) {
+        self.entries.notify_one();
+        self.all();
+    }
+
+    /// Waits until entries may have been written.
+    pub async fn entries_changed(&self) {
+        self.entries.notified().await;
+    }
+
     /// Another process has written something, whatever it was.
     fn heard_elsewhere(&self) {
         self.here();
         self.jobs.notify_one();
+        self.entries.notify_one();
     }
 
     /// Waits until a job may have changed.

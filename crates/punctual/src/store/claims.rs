@@ -39,7 +39,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         check_lease(self.lease)?;
         let mut problems = Problems::default();
         check_name(&self.owner, "owner", &mut problems);
@@ -111,9 +111,9 @@ impl KeyedLanes {
 }
 
 /// A work row that was taken out of the table.
-struct Taken {
-    item: Item,
-    due_at: Timestamp,
+pub(super) struct Taken {
+    pub(super) item: Item,
+    pub(super) due_at: Timestamp,
 }
 
 impl Store {
@@ -286,7 +286,7 @@ impl NewClaim {
     }
 }
 
-const INSERT_CLAIM: &str = "insert into punctual.claim \
+pub(super) const INSERT_CLAIM: &str = "insert into punctual.claim \
         (token, owner, claimed_at, lease_until, started, items, first_id, last_id) \
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
 
@@ -294,7 +294,7 @@ const MESSAGES_BY_ID: &str =
     concat!("select ", message_columns!(), " from punctual.message m where m.id = any($1::bigint[])");
 
 /// Takes rows out of the work table, in due order within each lane.
-async fn take(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+pub(super) async fn take(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
     match tx {
         #[cfg(feature = "postgres")]
         Tx::Postgres(_) => take_skipping_locked(tx, takes).await,

@@ -143,6 +143,7 @@ const TAKE: &str = "update punctual.clock set holder = $1, held_until = $2 \
     where id = 1 and (holder is null or held_until < $3)";
 const NEXT: &str = "select \
     (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
-        from punctual.lane l where l.topic = any($2::text[]) and l.paused = 0), \
+        from punctual.lane l where l.paused = 0 \
+            and (l.subscription in ('/send', '/expire') or l.topic = any($2::text[]))), \
     (select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1), \
     (select min(j.next_due) from punctual.job j where j.next_due > $1)";

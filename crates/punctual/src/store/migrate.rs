@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "start",
@@ -48,6 +48,12 @@ const MIGRATIONS: [Migration; 5] = [
         name: "clock function",
         postgres: include_str!("../../migrations/postgres/0005_clock_function.sql"),
         sqlite: include_str!("../../migrations/sqlite/0005_clock_function.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "entries",
+        postgres: include_str!("../../migrations/postgres/0006_entries.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0006_entries.sql"),
     },
 ];
 

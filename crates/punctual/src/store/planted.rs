@@ -22,6 +22,8 @@ pub enum Bug {
     CronPlannedByHostClock,
     /// The dispatcher looks only when it is woken or knows of something due.
     LostWakeUpWithoutPolling,
+    /// The last look before a send locks nothing.
+    IntentWithoutLock,
 }
 
 impl Bug {
@@ -33,6 +35,7 @@ impl Bug {
         Self::TimerFiredBeforeCommit,
         Self::CronPlannedByHostClock,
         Self::LostWakeUpWithoutPolling,
+        Self::IntentWithoutLock,
     ];
 
     /// Its name, for a process that is told by text.
@@ -45,6 +48,7 @@ impl Bug {
             Self::TimerFiredBeforeCommit => "timer-fired-before-commit",
             Self::CronPlannedByHostClock => "cron-planned-by-host-clock",
             Self::LostWakeUpWithoutPolling => "lost-wake-up-without-polling",
+            Self::IntentWithoutLock => "intent-without-lock",
         }
     }
 

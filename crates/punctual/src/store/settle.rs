@@ -254,6 +254,24 @@ impl Held {
     }
 }
 
+/// Takes these items out of what a claim still holds; answers whether it held them all.
+pub(super) async fn finish_items(
+    tx: &mut Tx,
+    token: &Token,
+    items: &[&Item],
+    now: Timestamp,
+) -> Result<bool> {
+    let Some(mut held) = take_claim(tx, token).await? else { return Ok(false) };
+    let ids: HashSet<MessageId> = items.iter().map(|item| item.message()).collect();
+    let before = held.open.len();
+    held.open.retain(|item| !ids.contains(&item.message()));
+    if held.finished || before - held.open.len() != ids.len() {
+        return Ok(false);
+    }
+    write_back(tx, token, &held.open, now).await?;
+    Ok(true)
+}
+
 async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
     let Some(row) = tx.first(TAKE_CLAIM, params![token.text()]).await? else { return Ok(None) };
     let items = read_items(&row.text(1)?)?;
@@ -325,6 +343,7 @@ pub(super) struct Aftermath<'a> {
     dead: Vec<(Item, i64, String)>,
     out_of_the_way: Vec<Item>,
     untouched: Vec<Item>,
+    given_up: Vec<Item>,
 }
 
 struct Failure {
@@ -347,6 +366,7 @@ impl<'a> Aftermath<'a> {
             dead: Vec::new(),
             out_of_the_way: Vec::new(),
             untouched: Vec::new(),
+            given_up: Vec::new(),
         }
     }
 
@@ -393,6 +413,8 @@ impl<'a> Aftermath<'a> {
         if let Some(due) = next_due {
             self.ending(item, || What::Again(error.clone()));
             self.again.push((item.clone(), due));
+        } else if item.entry().is_some() {
+            self.given_up.push(item.clone());
         } else {
             self.ending(item, || What::Dead(error.clone()));
             self.dead.push((item.clone(), lane.map_or(1, |l| l.tenant.id()), error.clone()));
@@ -400,7 +422,10 @@ impl<'a> Aftermath<'a> {
                 self.out_of_the_way.push(item.clone());
             }
         }
-        self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
+        // The tries of an entry have a log of their own.
+        if item.entry().is_none() {
+            self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
+        }
     }
 
     pub(super) async fn write(self, tx: &mut Tx) -> Result<()> {
@@ -417,6 +442,7 @@ impl<'a> Aftermath<'a> {
         let done: Vec<(LaneId, &str, MessageId)> =
             self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
         super::sequences::release(tx, &done).await?;
+        super::entries::send::give_up(tx, &self.given_up, self.now).await?;
         if self.endings.is_empty() {
             return Ok(());
         }

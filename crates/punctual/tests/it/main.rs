@@ -66,6 +66,7 @@ mod guard_model;
 mod inbox;
 mod inbox_crowd;
 mod interleave;
+mod invitation;
 mod job;
 mod key;
 mod kit;

@@ -21,6 +21,28 @@ pub enum Outcome {
     NoChannel,
 }
 
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Unknown, Self::NoChannel];
+
+    /// Its word, as the log has it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+            Self::NoChannel => "no-channel",
+        }
+    }
+
+    /// The outcome of a word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
+    }
+}
+
 /// One try of one send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,0 +1,157 @@
+//! A visit: somebody follows the link of an entry, looks, fills in and answers.
+//!
+//! Whoever has the link may do that, and nothing else: no verb here takes a tenant, and none tells
+//! anything about another entry.
+
+use super::Engine;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::FlowId;
+use crate::rules::answers::Refused;
+use crate::rules::candidate::{answer_facts, told};
+use crate::rules::entry::{Refusal, Status};
+use crate::rules::public_id::PublicId;
+use crate::rules::survey::Survey;
+use crate::store::entries::Entry;
+use crate::store::entries::deed::{Answer, Deeded};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// What somebody with the link sees.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// The entry.
+    pub public_id: PublicId,
+    /// The survey, in the version that was sent.
+    pub survey: Arc<Survey>,
+    /// The survey's id.
+    pub flow: FlowId,
+    /// The version.
+    pub version: u32,
+    /// What has become of the entry.
+    pub status: Status,
+    /// The locale that the recipient is said to read.
+    pub locale: Option<String>,
+    /// What was filled in so far.
+    pub progress: Map<String, Value>,
+    /// When it was answered.
+    pub completed_at: Option<Timestamp>,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Submitted {
+    /// It counts.
+    Done {
+        /// When it was kept.
+        completed_at: Timestamp,
+    },
+    /// Something is wrong with it; nothing was written.
+    Wrong(Refused),
+    /// The entry takes no answer any more.
+    Ended(Refusal),
+    /// Nobody has this id.
+    Unknown,
+}
+
+impl Engine {
+    /// What the link leads to; `None` if nobody has this id, or it was deleted. Changes nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn visit(&self, id: PublicId) -> Result<Option<Visit>> {
+        let Some((entry, progress)) = self.store().entry_of_link(id).await? else { return Ok(None) };
+        let Some(survey) = self.survey_of(&entry).await? else { return Ok(None) };
+        Ok(Some(Visit {
+            public_id: id,
+            survey,
+            flow: entry.flow,
+            version: entry.number,
+            status: entry.standing.status,
+            locale: entry.locale,
+            progress,
+            completed_at: entry.completed_at,
+        }))
+    }
+
+    async fn survey_of(&self, entry: &Entry) -> Result<Option<Arc<Survey>>> {
+        let edition = self.inner.post.shelf.edition(self.store(), entry.flow, entry.number).await?;
+        Ok(edition.map(|edition| Arc::clone(&edition.survey)))
+    }
+
+    /// A person has the page open; answers whether there is such an entry.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn record_opened(&self, id: PublicId) -> Result<bool> {
+        let deeded = self.store().record_opened(id).await?;
+        if let Deeded::Done(entry) = &deeded
+            && self.stops_itself(entry, "instance-opened").await?
+        {
+            self.store().cancel_entry(entry.tenant, id).await?;
+        }
+        self.tell().await;
+        Ok(deeded != Deeded::Unknown)
+    }
+
+    /// Whether the trigger of an entry says that this moment of it is its end.
+    async fn stops_itself(&self, entry: &Entry, kind: &str) -> Result<bool> {
+        let survey = self.survey_of(entry).await?;
+        let trigger = survey.as_ref().and_then(|survey| survey.trigger(&entry.trigger_id));
+        Ok(trigger.is_some_and(|trigger| trigger.stop_on.iter().any(|stop| stop.event_kind == kind)))
+    }
+
+    /// Keeps what was filled in so far, all of it; answers whether there is something to fill in.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn keep_progress(&self, id: PublicId, answers: Map<String, Value>) -> Result<bool> {
+        self.store().keep_progress(id, answers).await
+    }
+
+    /// Answers: checked against the version that was sent, kept once, and told to others in the
+    /// same transaction.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn submit(
+        &self,
+        id: PublicId,
+        answers: Map<String, Value>,
+        meta: Option<Value>,
+    ) -> Result<Submitted> {
+        let Some((entry, _)) = self.store().entry_of_link(id).await? else { return Ok(Submitted::Unknown) };
+        if let Err(refusal) = entry.standing.status.after(crate::rules::entry::Deed::Submitted) {
+            return Ok(Submitted::Ended(refusal));
+        }
+        let Some(survey) = self.survey_of(&entry).await? else { return Ok(Submitted::Unknown) };
+        let answers = match survey.accept(&answers) {
+            Ok(answers) => answers.to_json(),
+            Err(refused) => return Ok(Submitted::Wrong(refused)),
+        };
+        let tell = subscribers(&survey, &entry, &answers);
+        let answer = Answer { public_id: id, answers, meta, tell };
+        let submitted = match self.store().complete(answer).await? {
+            Deeded::Done(entry) => {
+                let completed_at = entry.completed_at.unwrap_or(entry.standing.triggered_at);
+                Submitted::Done { completed_at }
+            }
+            Deeded::Refused(refusal) => Submitted::Ended(refusal),
+            Deeded::Unknown => Submitted::Unknown,
+        };
+        self.tell().await;
+        Ok(submitted)
+    }
+}
+
+/// Who is told of these answers; `None` is everybody who listens.
+fn subscribers(survey: &Survey, entry: &Entry, answers: &Map<String, Value>) -> Option<Vec<String>> {
+    let trigger = survey.trigger(&entry.trigger_id);
+    let answers = Value::Object(answers.clone());
+    let payload: Value = serde_json::from_str(&entry.payload).unwrap_or_default();
+    let recipient =
+        json!({"address": entry.address, "locale": entry.locale, "customerRef": entry.customer_ref});
+    // Facts beyond the limit are absent, for a filter as for everybody.
+    let facts = answer_facts(&answers, &payload, &recipient).unwrap_or_default();
+    told(survey, trigger, &facts)
+}

@@ -1,0 +1,206 @@
+//! The shelf: published flows, parsed once, for whoever needs them again.
+//!
+//! A version never changes, so it is kept by its number. What events meet in a tenant is valid for
+//! the tenant's stamp: an ingest writes nothing under an old stamp, so that a publish is seen
+//! by the next ingest of every process, and no notification is needed.
+
+use crate::base::error::{Error, Problems, Result};
+use crate::base::id::{FlowId, LaneId};
+use crate::base::tenant::Tenant;
+use crate::rules::entry::schedule::Schedule;
+use crate::rules::survey::{Survey, Trigger};
+use crate::store::Store;
+use crate::store::flows::{FlowVersion, Published};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Versions that are kept beside those that are published.
+const EDITIONS_MAX: usize = 1_000;
+
+/// One version of a survey, ready for use.
+#[derive(Debug)]
+pub struct Edition {
+    /// The flow.
+    pub flow: FlowId,
+    /// The version.
+    pub number: u32,
+    /// The survey.
+    pub survey: Arc<Survey>,
+    /// The flow's name in another system.
+    pub integration_id: Option<Arc<str>>,
+    /// What each trigger's entries share, in the order of the triggers.
+    pub shared: Vec<Shared>,
+}
+
+/// What all entries of a trigger have in common.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The trigger's id.
+    pub trigger_id: Arc<str>,
+    /// The key of its channel.
+    pub channel: Arc<str>,
+    /// Its timetable.
+    pub schedule: Arc<Schedule>,
+}
+
+impl Edition {
+    fn new(version: &FlowVersion) -> Result<Self> {
+        let (mut problems, mut warnings) = (Problems::default(), Problems::default());
+        let survey = Survey::read(&version.definition, &mut problems, &mut warnings);
+        let unreadable = || {
+            let (flow, number) = (version.flow, version.number);
+            Error::Database(format!("version {number} of survey {flow} cannot be read: {problems}").into())
+        };
+        let survey = survey.ok_or_else(unreadable)?;
+        let shared = survey.triggers.iter().map(Shared::of).collect();
+        Ok(Self {
+            flow: version.flow,
+            number: version.number,
+            survey: Arc::new(survey),
+            integration_id: version.integration_id.as_deref().map(Into::into),
+            shared,
+        })
+    }
+
+    /// The timetable of a trigger; an entry without one halts.
+    #[must_use]
+    pub fn schedule(&self, trigger_id: &str) -> Option<&Arc<Schedule>> {
+        self.shared.iter().find(|shared| &*shared.trigger_id == trigger_id).map(|shared| &shared.schedule)
+    }
+}
+
+impl Shared {
+    fn of(trigger: &Trigger) -> Self {
+        Self {
+            trigger_id: trigger.id.as_str().into(),
+            channel: trigger.channel.as_str().into(),
+            schedule: Arc::new(trigger.schedule.clone()),
+        }
+    }
+}
+
+/// Where a trigger stands: the number of an edition, and that of a trigger in it.
+pub type Place = (usize, usize);
+
+/// What events meet in a tenant.
+#[derive(Debug)]
+pub struct Offered {
+    /// It is valid while the tenant's stamp is this.
+    pub stamp: i64,
+    /// The published editions.
+    pub editions: Vec<Arc<Edition>>,
+    /// The lanes of channels, by key.
+    pub lanes: BTreeMap<String, LaneId>,
+    begin: HashMap<String, Vec<Place>>,
+    stop: HashMap<String, Vec<Place>>,
+}
+
+impl Offered {
+    fn new(published: Published) -> Result<Self> {
+        let editions =
+            published.versions.iter().map(|v| Edition::new(v).map(Arc::new)).collect::<Result<Vec<_>>>()?;
+        let (mut begin, mut stop): (HashMap<String, Vec<Place>>, HashMap<String, Vec<Place>>) =
+            Default::default();
+        for (e, edition) in editions.iter().enumerate() {
+            for (t, trigger) in edition.survey.triggers.iter().enumerate() {
+                begin.entry(trigger.event_kind.clone()).or_default().push((e, t));
+                for one in &trigger.stop_on {
+                    let places = stop.entry(one.event_kind.clone()).or_default();
+                    if places.last() != Some(&(e, t)) {
+                        places.push((e, t));
+                    }
+                }
+            }
+        }
+        Ok(Self { stamp: published.stamp, editions, lanes: published.lanes, begin, stop })
+    }
+
+    /// The triggers that look at events of a kind, enabled or not.
+    #[must_use]
+    pub fn begun_by(&self, kind: &str) -> &[Place] {
+        self.begin.get(kind).map_or(&[], Vec::as_slice)
+    }
+
+    /// The triggers whose entries events of a kind may stop.
+    #[must_use]
+    pub fn stopped_by(&self, kind: &str) -> &[Place] {
+        self.stop.get(kind).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where a trigger stands.
+    #[must_use]
+    pub fn find(&self, flow: FlowId, trigger_id: &str) -> Option<Place> {
+        let edition = self.editions.iter().position(|edition| edition.flow == flow)?;
+        let triggers = &self.editions[edition].survey.triggers;
+        Some((edition, triggers.iter().position(|trigger| trigger.id == trigger_id)?))
+    }
+
+    /// The edition and the trigger at a place.
+    #[must_use]
+    pub fn at(&self, (edition, trigger): Place) -> (&Edition, &Trigger, &Shared) {
+        let edition = &self.editions[edition];
+        (edition, &edition.survey.triggers[trigger], &edition.shared[trigger])
+    }
+}
+
+/// The shelf of a process.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    offered: Mutex<HashMap<Tenant, Arc<Offered>>>,
+    editions: Mutex<HashMap<(FlowId, u32), Arc<Edition>>>,
+}
+
+impl Shelf {
+    /// What events met when it was last looked at; it may have changed.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn known(&self, store: &Store, tenant: Tenant) -> Result<Arc<Offered>> {
+        match self.offered_to(tenant) {
+            Some(known) => Ok(known),
+            None => self.current(store, tenant).await,
+        }
+    }
+
+    /// What events meet now.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn current(&self, store: &Store, tenant: Tenant) -> Result<Arc<Offered>> {
+        let known = self.offered_to(tenant);
+        let stamp = known.as_ref().map(|known| known.stamp);
+        let Some(published) = store.published(tenant, stamp).await? else {
+            return known.ok_or_else(|| Error::Database("the stamp of no flows is not known".into()));
+        };
+        let fresh = Arc::new(Offered::new(published)?);
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        offered.insert(tenant, Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    fn offered_to(&self, tenant: Tenant) -> Option<Arc<Offered>> {
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned()
+    }
+
+    /// One version; `None` if there is no such.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn edition(&self, store: &Store, flow: FlowId, number: u32) -> Result<Option<Arc<Edition>>> {
+        if let Some(known) = self.editions().get(&(flow, number)) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let Some(version) = store.flow_version(flow, number).await? else { return Ok(None) };
+        let edition = Arc::new(Edition::new(&version)?);
+        let mut editions = self.editions();
+        if editions.len() >= EDITIONS_MAX {
+            editions.clear();
+        }
+        editions.insert((flow, number), Arc::clone(&edition));
+        Ok(Some(edition))
+    }
+
+    fn editions(&self) -> std::sync::MutexGuard<'_, HashMap<(FlowId, u32), Arc<Edition>>> {
+        self.editions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

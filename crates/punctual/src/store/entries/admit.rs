@@ -1,0 +1,285 @@
+//! Events become entries.
+//!
+//! A batch is written in one transaction, its keys in one order, so that two batches never wait for
+//! each other in a circle. The unique key decides what is a duplicate, also beside another batch
+//! that is being written. Nothing is written when the tenant's published flows are not those that
+//! the batch was matched against: the caller reads them again, and matches again.
+
+use super::super::Store;
+use super::super::columns::Column;
+use super::super::flows;
+use super::super::points::{Point, reach};
+use super::super::tx::Tx;
+use super::super::value::params;
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{FlowId, LaneId};
+use crate::base::tenant::Tenant;
+use crate::rules::entry::schedule::Schedule;
+use crate::rules::public_id::PublicId;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first half of a dedup key's digest.
+pub type Key = (i64, i64);
+
+/// The key of a digest.
+#[must_use]
+pub fn key_of(digest: &[u8; 32]) -> Key {
+    let half = |from: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&digest[from..from + 8]);
+        i64::from_be_bytes(bytes)
+    };
+    (half(0), half(8))
+}
+
+/// An entry to be.
+#[derive(Clone, Debug)]
+pub struct NewEntry {
+    /// The flow.
+    pub flow: FlowId,
+    /// Its version.
+    pub number: u32,
+    /// The trigger.
+    pub trigger_id: Arc<str>,
+    /// The lane of its channel.
+    pub lane: LaneId,
+    /// The key of its channel.
+    pub channel: Arc<str>,
+    /// When it is sent.
+    pub schedule: Arc<Schedule>,
+    /// How long it may be quiet.
+    pub grace: Duration,
+    /// Its name outside, fresh.
+    pub public_id: PublicId,
+    /// What makes it the same as another.
+    pub key: Key,
+    /// The whole digest, in hexadecimal.
+    pub unique_hash: String,
+    /// Where it is sent.
+    pub address: Arc<str>,
+    /// The locale the recipient reads.
+    pub locale: Option<Arc<str>>,
+    /// The recipient's name in another system.
+    pub customer_ref: Option<Arc<str>>,
+    /// The event's payload, as JSON text.
+    pub payload: Arc<str>,
+    /// When the event happened, if somebody said so.
+    pub occurred_at: Option<Timestamp>,
+}
+
+/// What became of an entry that was handed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It was written.
+    Created(PublicId),
+    /// There is one already: this.
+    Duplicate(PublicId),
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    /// The published flows have changed; nothing was written.
+    Stale,
+    /// As told, in the order given.
+    Done(Vec<Made>),
+}
+
+struct Request {
+    tenant: Tenant,
+    stamp: i64,
+    triggered_by: String,
+    entries: Vec<NewEntry>,
+}
+
+impl Store {
+    /// Writes entries that were matched against the published flows of this stamp.
+    pub async fn admit(
+        &self,
+        tenant: Tenant,
+        stamp: i64,
+        triggered_by: String,
+        entries: Vec<NewEntry>,
+    ) -> Result<Admitted> {
+        let request = Request { tenant, stamp, triggered_by, entries };
+        let admitted = self.write(request, |tx, request| Box::pin(admit(tx, request))).await;
+        reach(Point::EnqueuedBeforeAnswer);
+        admitted
+    }
+
+    /// Which of these keys are taken, and by which entry.
+    pub async fn known_keys(&self, tenant: Tenant, keys: Vec<Key>) -> Result<HashMap<Key, PublicId>> {
+        self.read((tenant, keys), |tx, (tenant, keys)| Box::pin(owners(tx, *tenant, keys))).await
+    }
+}
+
+async fn admit(tx: &mut Tx, request: &Request) -> Result<Admitted> {
+    if flows::stamp(tx, request.tenant).await? != request.stamp {
+        return Ok(Admitted::Stale);
+    }
+    // The first of each key, in the order of the keys.
+    let mut first: BTreeMap<Key, usize> = BTreeMap::new();
+    for (n, entry) in request.entries.iter().enumerate() {
+        first.entry(entry.key).or_insert(n);
+    }
+    let wanted: Vec<&NewEntry> = first.values().map(|n| &request.entries[*n]).collect();
+    let written = insert(tx, request, &wanted).await?;
+    let owners = if written == wanted.len() && written == request.entries.len() {
+        HashMap::new()
+    } else {
+        owners(tx, request.tenant, &first.keys().copied().collect::<Vec<_>>()).await?
+    };
+    reach(Point::EnqueuedBeforeCommit);
+    let made = request.entries.iter().enumerate().map(|(n, entry)| {
+        let owner = owners.get(&entry.key).copied().unwrap_or(entry.public_id);
+        // The second of two in one batch has another name than the first.
+        if owner == entry.public_id && first.get(&entry.key) == Some(&n) {
+            Made::Created(owner)
+        } else {
+            Made::Duplicate(owner)
+        }
+    });
+    Ok(Admitted::Done(made.collect()))
+}
+
+/// Writes what is new of these; answers how many.
+async fn insert(tx: &mut Tx, request: &Request, wanted: &[&NewEntry]) -> Result<usize> {
+    if wanted.is_empty() {
+        return Ok(0);
+    }
+    let now = tx.now().await?;
+    match tx {
+        #[cfg(feature = "postgres")]
+        Tx::Postgres(_) => insert_at_once(tx, request, wanted, now).await,
+        #[cfg(feature = "sqlite")]
+        Tx::Sqlite(_) => insert_in_steps(tx, request, wanted, now).await,
+    }
+}
+
+/// The columns of entries, behind those of their keys.
+fn columns<'a>(wanted: &[&'a NewEntry], now: Timestamp) -> Vec<Column<'a>> {
+    let ints = |pick: &dyn Fn(&NewEntry) -> i64| Column::Ints(wanted.iter().map(|e| pick(e)).collect());
+    let texts =
+        |pick: fn(&'a NewEntry) -> Option<&'a str>| Column::Texts(wanted.iter().map(|e| pick(e)).collect());
+    let first_send = |e: &NewEntry| e.schedule.first_send(e.occurred_at, now).as_micros();
+    vec![
+        ints(&|e| e.key.0),
+        ints(&|e| e.key.1),
+        ints(&|e| e.public_id.halves().0),
+        ints(&|e| e.public_id.halves().1),
+        ints(&|e| e.flow.0),
+        ints(&|e| i64::from(e.number)),
+        texts(|e| Some(&e.trigger_id)),
+        ints(&|e| e.lane.0),
+        texts(|e| Some(&e.channel)),
+        texts(|e| Some(&e.unique_hash)),
+        texts(|e| Some(&e.address)),
+        texts(|e| e.locale.as_deref()),
+        texts(|e| e.customer_ref.as_deref()),
+        texts(|e| Some(&e.payload)),
+        ints(&|e| i64::try_from(e.grace.as_micros()).unwrap_or(i64::MAX)),
+        ints(&first_send),
+        ints(&|e| e.schedule.total()),
+    ]
+}
+
+#[cfg(feature = "postgres")]
+async fn insert_at_once(
+    tx: &mut Tx,
+    request: &Request,
+    wanted: &[&NewEntry],
+    now: Timestamp,
+) -> Result<usize> {
+    let shared = params![request.tenant.id(), now, &request.triggered_by];
+    let rows = tx.in_columns((INSERT_AT_ONCE, ""), shared, &columns(wanted, now)).await?;
+    let count = rows.first().map_or(Ok(0), |row| row.int(0))?;
+    Ok(usize::try_from(count).unwrap_or_default())
+}
+
+#[cfg(feature = "postgres")]
+const INSERT_AT_ONCE: &str = "\
+    with i as materialized (select * from unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
+            $8::bigint[], $9::int[], $10::text[], $11::int[], $12::text[], $13::text[], $14::text[], \
+            $15::text[], $16::text[], $17::text[], $18::bigint[], $19::bigint[], $20::int[]) \
+        x (high, low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, \
+            address, locale, customer_ref, payload, grace_us, next_send_at, reminders)), \
+    k as (insert into punctual.entry_key (tenant_id, high, low, public_high, public_low, made_at) \
+        select $1::int, high, low, public_high, public_low, $2::bigint from i \
+        on conflict do nothing returning public_high, public_low), \
+    e as (insert into punctual.entry (tenant_id, triggered_at, triggered_by, flow_id, number, trigger_id, \
+            lane_id, channel, public_high, public_low, unique_hash, address, locale, customer_ref, payload, \
+            grace_us, next_send_at, reminders, remaining) \
+        select $1::int, $2::bigint, $3::text, flow_id, number, trigger_id, lane_id, channel, \
+            i.public_high, i.public_low, unique_hash, address, locale, customer_ref, payload, grace_us, \
+            next_send_at, reminders, reminders \
+        from i join k on k.public_high = i.public_high and k.public_low = i.public_low \
+        returning id, lane_id, next_send_at), \
+    w as (insert into punctual.work (message_id, lane_id, due_at) select -id, lane_id, next_send_at from e) \
+    select count(*) from e";
+
+#[cfg(feature = "sqlite")]
+async fn insert_in_steps(
+    tx: &mut Tx,
+    request: &Request,
+    wanted: &[&NewEntry],
+    now: Timestamp,
+) -> Result<usize> {
+    let keys: Vec<_> = wanted.iter().map(|e| key_row(request.tenant, e, now)).collect();
+    let fresh = tx.each(INSERT_KEY, &keys).await?;
+    let new: Vec<&NewEntry> =
+        wanted.iter().zip(&fresh).filter(|(_, rows)| !rows.is_empty()).map(|(e, _)| *e).collect();
+    if new.is_empty() {
+        return Ok(0);
+    }
+    let shared = params![request.tenant.id(), now, &request.triggered_by];
+    tx.in_columns(("", INSERT_ENTRY), shared, &columns(&new, now)).await?;
+    // The writer is alone, so the ids of one run of inserts follow each other.
+    let last = tx.last_id();
+    let before = last - i64::try_from(new.len()).unwrap_or_default();
+    tx.execute(INSERT_WORK_OF, params![before, last]).await?;
+    Ok(new.len())
+}
+
+#[cfg(feature = "sqlite")]
+fn key_row<'a>(tenant: Tenant, e: &NewEntry, now: Timestamp) -> Vec<super::super::value::Value<'a>> {
+    let (high, low) = e.public_id.halves();
+    vec![tenant.id().into(), e.key.0.into(), e.key.1.into(), high.into(), low.into(), now.into()]
+}
+
+#[cfg(feature = "sqlite")]
+const INSERT_KEY: &str = "insert into punctual.entry_key \
+        (tenant_id, high, low, public_high, public_low, made_at) values ($1, $2, $3, $4, $5, $6) \
+    on conflict do nothing returning 1";
+/// The key's columns are among the parameters, and not used.
+#[cfg(feature = "sqlite")]
+const INSERT_ENTRY: &str = "insert into punctual.entry (tenant_id, triggered_at, triggered_by, public_high, \
+        public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, address, locale, \
+        customer_ref, payload, grace_us, next_send_at, reminders, remaining) \
+    values ($1, $2, $3, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20)";
+#[cfg(feature = "sqlite")]
+const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, due_at) \
+    select -id, lane_id, next_send_at from punctual.entry where id > $1 and id <= $2";
+
+/// Who has these keys.
+async fn owners(tx: &mut Tx, tenant: Tenant, keys: &[Key]) -> Result<HashMap<Key, PublicId>> {
+    let columns = [
+        Column::Ints(keys.iter().map(|key| key.0).collect()),
+        Column::Ints(keys.iter().map(|key| key.1).collect()),
+    ];
+    let rows = tx.in_columns((OWNERS_AT_ONCE, OWNER), params![tenant.id()], &columns).await?;
+    let mut owners = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let public = PublicId::from_halves((row.int(2)?, row.int(3)?));
+        owners.extend(public.map(|id| Ok::<_, Error>(((row.int(0)?, row.int(1)?), id))).transpose()?);
+    }
+    Ok(owners)
+}
+
+const OWNERS_AT_ONCE: &str = "select k.high, k.low, k.public_high, k.public_low \
+    from unnest($2::bigint[], $3::bigint[]) w (high, low) \
+    join punctual.entry_key k on k.tenant_id = $1::int and k.high = w.high and k.low = w.low";
+const OWNER: &str = "select high, low, public_high, public_low from punctual.entry_key \
+    where tenant_id = $1 and high = $2 and low = $3";

@@ -1,0 +1,104 @@
+//! What was quiet for too long ends.
+//!
+//! Whoever leaves an active entry without a next send writes work that is due when it will have been
+//! quiet for longer than its grace. One transaction takes such work, looks at the entries under
+//! their locks and ends those that are quiet. One that was sent again since, or whose grace is longer
+//! by now, gets new work. Nothing outside is called, so there is no claim; a crash undoes it all.
+
+use super::super::Store;
+use super::super::claims::{self, Taken};
+use super::super::tx::Tx;
+use super::super::value::{Value, params};
+use super::tell::{self, Moment};
+use super::{ADD_WORK, Entry, lock};
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::rules::entry::Deed;
+use crate::rules::share::Take;
+use std::collections::HashMap;
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quieted {
+    /// Entries that expired.
+    pub expired: usize,
+    /// Work that was looked at.
+    pub seen: usize,
+}
+
+impl Store {
+    /// Ends what is quiet, among the due work of these lanes.
+    pub async fn expire_entries(&self, takes: Vec<Take>) -> Result<Quieted> {
+        if takes.is_empty() {
+            return Ok(Quieted::default());
+        }
+        self.write(takes, |tx, takes| Box::pin(expire(tx, takes))).await
+    }
+}
+
+async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
+    let (now, taken) = claims::take(tx, takes).await?;
+    let Some(now) = now else { return Ok(Quieted::default()) };
+    let mut quieted = Quieted { expired: 0, seen: taken.len() };
+    let ids: Vec<i64> = taken.iter().filter_map(|t| t.item.entry()).map(|id| id.0).collect();
+    let found = lock(tx, &ids).await?;
+    put_back_locked(tx, &taken, &found).await?;
+    let mut ended = Vec::new();
+    for entry in found {
+        if entry.deleted {
+            continue;
+        }
+        if entry.standing.is_quiet(now, entry.grace) {
+            ended.push(entry);
+        } else if let Some(at) = entry.standing.expires_at(entry.grace) {
+            let lane = taken.iter().find(|t| t.item.entry() == Some(entry.id)).map(|t| t.item.lane().0);
+            tx.execute(ADD_WORK, params![entry.work_id(), lane.unwrap_or_default(), at]).await?;
+        }
+    }
+    quieted.expired = ended.len();
+    write(tx, &ended, now).await?;
+    Ok(quieted)
+}
+
+/// What somebody has locked at this moment goes back, and is looked at again.
+async fn put_back_locked(tx: &mut Tx, taken: &[Taken], found: &[Entry]) -> Result<()> {
+    let seen: HashMap<i64, ()> = found.iter().map(|entry| (entry.work_id(), ())).collect();
+    let missing: Vec<i64> =
+        taken.iter().map(|t| t.item.message().0).filter(|id| !seen.contains_key(id)).map(|id| -id).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let there = tx.query(THERE, &[Value::Ints(&missing)]).await?;
+    for row in there {
+        let id = -row.int(0)?;
+        let Some(t) = taken.iter().find(|t| t.item.message().0 == id) else { continue };
+        tx.execute(ADD_WORK, params![id, t.item.lane().0, t.due_at]).await?;
+    }
+    Ok(())
+}
+
+const THERE: &str = "select id from punctual.entry where id = any($1::bigint[])";
+
+async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let mut rows = Vec::with_capacity(ended.len());
+    for entry in ended {
+        let Ok(standing) = entry.standing.after(Deed::Expired) else { continue };
+        rows.push(vec![Value::Int(entry.id.0), standing.status.code().into()]);
+    }
+    tx.each(EXPIRED, &rows).await?;
+    let ids: Vec<i64> = ended.iter().map(|entry| entry.id.0).collect();
+    tx.execute("delete from punctual.progress where entry_id = any($1::bigint[])", &[Value::Ints(&ids)])
+        .await?;
+    let integrations = tell::integrations(tx, ended.iter().map(|entry| entry.flow)).await?;
+    let told = ended.iter().map(|entry| {
+        let integration = integrations.get(&entry.flow).and_then(Option::as_deref);
+        (entry.tenant, tell::message(entry, integration, &Moment::Expired(now)))
+    });
+    tell::tell_all(tx, told.collect()).await
+}
+
+const EXPIRED: &str =
+    "update punctual.entry set status = $2, next_send_at = null, version = version + 1 where id = $1";

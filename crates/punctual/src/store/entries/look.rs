@@ -1,0 +1,308 @@
+//! Looking at entries: one by its public id, lists by what a support person knows, the log of its
+//! sends, and what a survey's results are made of.
+
+use super::super::Store;
+use super::super::tx::Tx;
+use super::super::value::{Row, Value, params};
+use super::deed::BY_PUBLIC_ID;
+use super::{Entry, entry_columns, read_entry};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{EntryId, FlowId, MessageId};
+use crate::base::tenant::Tenant;
+use crate::rules::entry::Status;
+use crate::rules::entry::log::{DeliveryLine, Outcome};
+use crate::rules::public_id::PublicId;
+use serde_json::{Map, Value as Json};
+
+/// Which entries are wanted; what is `None` does not count.
+#[derive(Clone, Debug, Default)]
+pub struct EntryFilter {
+    /// Of this flow.
+    pub flow: Option<FlowId>,
+    /// Of this status.
+    pub status: Option<Status>,
+    /// Sent to this address.
+    pub address: Option<String>,
+    /// For this customer.
+    pub customer_ref: Option<String>,
+}
+
+/// An answer, as it was kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    /// Whose.
+    pub entry: EntryId,
+    /// The entry's name outside.
+    pub public_id: PublicId,
+    /// The version that was answered.
+    pub number: u32,
+    /// The trigger that invited.
+    pub trigger_id: String,
+    /// The answers, in their canonical form.
+    pub answers: Map<String, Json>,
+    /// When.
+    pub completed_at: Timestamp,
+}
+
+/// Whom the message of an answer went to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The message.
+    pub message: MessageId,
+    /// The subscriptions.
+    pub subscribers: Vec<String>,
+}
+
+/// Which answers are wanted; what is `None` does not count.
+#[derive(Clone, Debug, Default)]
+pub struct ResultFilter {
+    /// Of this version.
+    pub number: Option<u32>,
+    /// Of this trigger.
+    pub trigger_id: Option<String>,
+    /// Not before this moment.
+    pub from: Option<Timestamp>,
+    /// Before this moment.
+    pub to: Option<Timestamp>,
+}
+
+/// How many entries of a flow there are, by status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryCounts(pub [u64; Status::ALL.len()]);
+
+impl EntryCounts {
+    /// Those of one status.
+    #[must_use]
+    pub fn of(&self, status: Status) -> u64 {
+        let at = Status::ALL.iter().position(|one| *one == status).unwrap_or_default();
+        self.0[at]
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl Store {
+    /// One entry by its name outside, of whichever tenant: whoever has the link may see it.
+    pub async fn entry_of_link(&self, id: PublicId) -> Result<Option<(Entry, Map<String, Json>)>> {
+        self.read(id, |tx, id| Box::pin(of_link(tx, *id))).await
+    }
+
+    /// One entry of a tenant.
+    pub async fn entry(&self, tenant: Tenant, id: PublicId) -> Result<Option<Entry>> {
+        let found = self.entry_of_link(id).await?;
+        Ok(found.map(|(entry, _)| entry).filter(|entry| entry.tenant == tenant))
+    }
+
+    /// Entries of a tenant with ids below `before`, the newest first.
+    pub async fn entries(
+        &self,
+        tenant: Tenant,
+        filter: EntryFilter,
+        before: EntryId,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        self.read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+            Box::pin(list(tx, *tenant, filter, *before, *limit))
+        })
+        .await
+    }
+
+    /// What was tried for an entry, in order.
+    pub async fn delivery_log(&self, entry: EntryId) -> Result<Vec<DeliveryLine>> {
+        self.read(entry, |tx, entry| {
+            Box::pin(async move {
+                let rows = tx.query(LOG, params![entry.0]).await?;
+                rows.iter().map(read_line).collect()
+            })
+        })
+        .await
+    }
+
+    /// The message that an entry's answer became.
+    pub async fn told_of(&self, entry: EntryId) -> Result<Option<Told>> {
+        self.read(entry, |tx, entry| {
+            Box::pin(async move {
+                let row = tx.first(TOLD, params![entry.0]).await?;
+                row.map(|row| {
+                    let subscribers = serde_json::from_str(&row.text(1)?).unwrap_or_default();
+                    Ok(Told { message: MessageId(row.int(0)?), subscribers })
+                })
+                .transpose()
+            })
+        })
+        .await
+    }
+
+    /// Answers to a flow behind `after` (a moment and an entry), in order.
+    pub async fn responses(
+        &self,
+        tenant: Tenant,
+        flow: FlowId,
+        filter: ResultFilter,
+        after: (Timestamp, EntryId),
+        limit: usize,
+    ) -> Result<Vec<Response>> {
+        let request = (tenant, flow, filter, after, limit);
+        self.read(request, |tx, (tenant, flow, filter, after, limit)| {
+            Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
+        })
+        .await
+    }
+
+    /// How many entries of a flow there are, by status.
+    pub async fn entry_counts(
+        &self,
+        tenant: Tenant,
+        flow: FlowId,
+        filter: ResultFilter,
+    ) -> Result<EntryCounts> {
+        self.read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
+            Box::pin(counts(tx, *tenant, *flow, filter))
+        })
+        .await
+    }
+}
+
+async fn of_link(tx: &mut Tx, id: PublicId) -> Result<Option<(Entry, Map<String, Json>)>> {
+    let (high, low) = id.halves();
+    let Some(mut row) = tx.first(BY_PUBLIC_ID, params![high, low]).await? else { return Ok(None) };
+    let entry = read_entry(&mut row)?;
+    let kept =
+        tx.first("select answers from punctual.progress where entry_id = $1", params![entry.id.0]).await?;
+    let progress = kept.map(|row| row.text(0)).transpose()?;
+    let progress = progress.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    Ok(Some((entry, progress)))
+}
+
+async fn list(
+    tx: &mut Tx,
+    tenant: Tenant,
+    filter: &EntryFilter,
+    before: EntryId,
+    limit: usize,
+) -> Result<Vec<Entry>> {
+    // The most telling condition chooses the statement, and so the index; the others only filter.
+    let sql = match filter {
+        EntryFilter { address: Some(_), .. } => BY_ADDRESS,
+        EntryFilter { customer_ref: Some(_), .. } => BY_CUSTOMER,
+        EntryFilter { flow: Some(_), .. } => BY_FLOW,
+        _ => ALL,
+    };
+    let row = params![
+        tenant.id(),
+        before.0,
+        i64::try_from(limit).unwrap_or(i64::MAX),
+        filter.flow.map(|flow| flow.0),
+        filter.status.map(Status::code),
+        filter.address.as_deref(),
+        filter.customer_ref.as_deref(),
+    ];
+    tx.query(sql, row).await?.iter_mut().map(read_entry).collect()
+}
+
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "select ",
+            entry_columns!(),
+            " from punctual.entry e where e.tenant_id = $1 and e.id < $2 and e.deleted_at is null and ",
+            $condition,
+            " and ($4::bigint is null or e.flow_id = $4) and ($5::bigint is null or e.status = $5) \
+              and ($6::text is null or e.address = $6) and ($7::text is null or e.customer_ref = $7) \
+              order by e.id desc limit $3"
+        )
+    };
+}
+const BY_ADDRESS: &str = listed!("e.address = $6");
+const BY_CUSTOMER: &str = listed!("e.customer_ref = $7");
+const BY_FLOW: &str = listed!("e.flow_id = $4");
+const ALL: &str = listed!("1 = 1");
+
+fn read_line(row: &Row) -> Result<DeliveryLine> {
+    let status = row.text(2)?;
+    Ok(DeliveryLine {
+        attempt: row.count(0)?,
+        sent_at: row.time(1)?,
+        status: Outcome::parse(&status)
+            .ok_or_else(|| Error::Database(format!("`{status}` is no outcome").into()))?,
+        message_id: row.maybe_text(3)?,
+        error: row.maybe_text(4)?,
+    })
+}
+
+const LOG: &str = "select attempt, at, status, provider_id, error from punctual.delivery_outcome \
+    where entry_id = $1 order by attempt, part, tried";
+const TOLD: &str = "select message_id, told from punctual.response where entry_id = $1";
+
+async fn responses(
+    tx: &mut Tx,
+    tenant: Tenant,
+    flow: FlowId,
+    filter: &ResultFilter,
+    after: (Timestamp, EntryId),
+    limit: usize,
+) -> Result<Vec<Response>> {
+    let row = [
+        tenant.id().into(),
+        flow.0.into(),
+        after.0.into(),
+        after.1.0.into(),
+        i64::try_from(limit).unwrap_or(i64::MAX).into(),
+        Value::from(filter.number.map(i64::from)),
+        filter.trigger_id.as_deref().into(),
+        Value::from(filter.from.map(Timestamp::as_micros)),
+        Value::from(filter.to.map(Timestamp::as_micros)),
+    ];
+    tx.query(RESPONSES, &row).await?.iter().map(read_response).collect()
+}
+
+const RESPONSES: &str = "select r.entry_id, e.public_high, e.public_low, r.number, r.trigger_id, r.answers, \
+        r.completed_at \
+    from punctual.response r join punctual.entry e on e.id = r.entry_id and e.deleted_at is null \
+    where r.tenant_id = $1 and r.flow_id = $2 and r.completed_at >= $3 \
+        and (r.completed_at > $3 or r.entry_id > $4) \
+        and ($6::bigint is null or r.number = $6) and ($7::text is null or r.trigger_id = $7) \
+        and ($8::bigint is null or r.completed_at >= $8) and ($9::bigint is null or r.completed_at < $9) \
+    order by r.completed_at, r.entry_id limit $5";
+
+fn read_response(row: &Row) -> Result<Response> {
+    let public = PublicId::from_halves((row.int(1)?, row.int(2)?));
+    Ok(Response {
+        entry: EntryId(row.int(0)?),
+        public_id: public.ok_or_else(|| Error::Database("an entry has no public id".into()))?,
+        number: row.count(3)?,
+        trigger_id: row.text(4)?,
+        answers: serde_json::from_str(&row.text(5)?).unwrap_or_default(),
+        completed_at: row.time(6)?,
+    })
+}
+
+async fn counts(tx: &mut Tx, tenant: Tenant, flow: FlowId, filter: &ResultFilter) -> Result<EntryCounts> {
+    let row = [
+        tenant.id().into(),
+        flow.0.into(),
+        Value::from(filter.number.map(i64::from)),
+        filter.trigger_id.as_deref().into(),
+        Value::from(filter.from.map(Timestamp::as_micros)),
+        Value::from(filter.to.map(Timestamp::as_micros)),
+    ];
+    let mut counts = EntryCounts::default();
+    for row in tx.query(COUNTS, &row).await? {
+        let code = usize::try_from(row.int(0)?).unwrap_or(usize::MAX);
+        if let Some(place) = counts.0.get_mut(code) {
+            *place = u64::try_from(row.int(1)?).unwrap_or_default();
+        }
+    }
+    Ok(counts)
+}
+
+const COUNTS: &str = "select e.status, count(*) from punctual.entry e \
+    where e.tenant_id = $1 and e.flow_id = $2 and e.deleted_at is null \
+        and ($3::bigint is null or e.number = $3) and ($4::text is null or e.trigger_id = $4) \
+        and ($5::bigint is null or e.triggered_at >= $5) and ($6::bigint is null or e.triggered_at < $6) \
+    group by e.status";

@@ -1,0 +1,69 @@
+//! Which lanes of entries have due work, and when the next of it is due.
+//!
+//! A lane of entries is known by its subscription. One look visits each such lane once, whatever
+//! waits in it.
+
+use super::super::Store;
+use super::super::flows::{EXPIRE_LANE, SEND_LANE};
+use super::super::tx::Tx;
+use super::super::value::params;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::LaneId;
+
+/// What a lane of entries is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Sends by one channel.
+    Send,
+    /// Ends, if nobody answers.
+    Expire,
+}
+
+/// A lane with due work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryLane {
+    /// The lane.
+    pub lane: LaneId,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// When its first item was due.
+    pub first_due: Timestamp,
+}
+
+/// What a look saw.
+#[derive(Clone, Debug)]
+pub struct DueEntries {
+    /// The authority's time.
+    pub now: Timestamp,
+    /// Lanes with due work.
+    pub lanes: Vec<EntryLane>,
+    /// When the next work is due, of lanes that have none now.
+    pub next: Option<Timestamp>,
+}
+
+impl Store {
+    /// Looks for due work of entries, of all tenants. What is paused is left out.
+    pub async fn due_entries(&self) -> Result<DueEntries> {
+        self.read((), |tx, ()| Box::pin(due(tx))).await
+    }
+}
+
+async fn due(tx: &mut Tx) -> Result<DueEntries> {
+    let now = tx.now().await?;
+    let mut seen = DueEntries { now, lanes: Vec::new(), next: None };
+    for row in tx.query(LANES, params![SEND_LANE, EXPIRE_LANE]).await? {
+        let Some(first_due) = row.maybe_time(2)? else { continue };
+        if first_due > now {
+            seen.next = Some(seen.next.map_or(first_due, |next| next.min(first_due)));
+            continue;
+        }
+        let purpose = if row.text(1)? == EXPIRE_LANE { Purpose::Expire } else { Purpose::Send };
+        seen.lanes.push(EntryLane { lane: LaneId(row.int(0)?), purpose, first_due });
+    }
+    Ok(seen)
+}
+
+const LANES: &str = "select l.id, l.subscription, \
+        (select min(w.due_at) from punctual.work w where w.lane_id = l.id) \
+    from punctual.lane l where l.subscription in ($1, $2) and l.paused = 0 order by l.id";

@@ -1,0 +1,352 @@
+//! Flows: definitions with their versions. A survey is one.
+//!
+//! A draft is edited as often as one likes; publishing it writes a version, which is never changed
+//! afterwards, and makes it the one that events meet. Whatever changes what an event may trigger
+//! raises the tenant's stamp in the same transaction: who has read the published versions
+//! before ([`Store::published`]) asks whether the stamp is the same, and nothing else.
+//!
+//! Publishing also makes the lanes that its triggers' channels need, so that no ingest has to.
+
+use super::Store;
+use super::tx::Tx;
+use super::value::{Row, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Problems, Result};
+use crate::base::id::{FlowId, LaneId};
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::rules::message::check_name;
+use crate::rules::survey::Survey;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The subscription of lanes that hold due sends; their topic is the channel's key. A slash is in
+/// no name that a caller can give.
+pub(super) const SEND_LANE: &str = "/send";
+/// The subscription of the lane that holds what may expire …
+pub(super) const EXPIRE_LANE: &str = "/expire";
+/// … and its topic.
+pub(super) const EXPIRE_TOPIC: &str = "entries";
+
+/// A definition, as it is edited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Its id.
+    pub id: FlowId,
+    /// Its name, for people.
+    pub name: String,
+    /// The name it has in another system.
+    pub integration_id: Option<String>,
+    /// The draft.
+    pub draft: Value,
+    /// The version that events meet.
+    pub published: Option<u32>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When its draft was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// What is said of a flow when it is made or changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowDraft {
+    /// Its name, for people.
+    pub name: String,
+    /// The name it has in another system.
+    pub integration_id: Option<String>,
+    /// The draft.
+    pub definition: Value,
+}
+
+impl FlowDraft {
+    /// Everything that is wrong with it, and what is doubtful.
+    #[must_use]
+    pub fn check(&self) -> (Problems, Problems) {
+        let (mut problems, mut warnings) = (Problems::default(), Problems::default());
+        check_name(&self.name, "name", &mut problems);
+        if let Some(id) = &self.integration_id {
+            check_name(id, "integrationId", &mut problems);
+        }
+        let (mut inside, mut doubts) = (Problems::default(), Problems::default());
+        Survey::read(&self.definition, &mut inside, &mut doubts);
+        for (from, to) in [(inside, &mut problems), (doubts, &mut warnings)] {
+            for problem in from.0 {
+                to.push(crate::rules::document::join("definition", &problem.path), problem.message);
+            }
+        }
+        if self.definition.to_string().len() > limits::PAYLOAD_BYTES_MAX {
+            problems.push("definition", "is larger than 1 MiB");
+        }
+        (problems, warnings)
+    }
+}
+
+/// One version, as it was published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowVersion {
+    /// The flow.
+    pub flow: FlowId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// Its number, from 1.
+    pub number: u32,
+    /// What was published.
+    pub definition: Value,
+    /// The name the flow has in another system.
+    pub integration_id: Option<String>,
+    /// When.
+    pub published_at: Timestamp,
+}
+
+/// What events meet in a tenant, and the stamp it is valid for.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// While the tenant's stamp is this, nothing has changed.
+    pub stamp: i64,
+    /// The published versions.
+    pub versions: Vec<FlowVersion>,
+    /// The lanes of channels, by key.
+    pub lanes: BTreeMap<String, LaneId>,
+}
+
+impl Store {
+    /// Makes a flow from its draft.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem of the draft.
+    pub async fn create_flow(&self, tenant: Tenant, draft: FlowDraft) -> Result<Flow> {
+        draft.check().0.into_result()?;
+        self.write((tenant, draft), |tx, (tenant, draft)| Box::pin(create(tx, *tenant, draft))).await
+    }
+
+    /// Replaces the draft of a flow. What is published stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem of the draft, [`Error::NotFound`].
+    pub async fn change_flow(&self, tenant: Tenant, id: FlowId, draft: FlowDraft) -> Result<Flow> {
+        draft.check().0.into_result()?;
+        self.write((tenant, id, draft), |tx, (tenant, id, draft)| Box::pin(change(tx, *tenant, *id, draft)))
+            .await
+    }
+
+    /// Publishes the draft of a flow as its next version; answers its number.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the draft is not ready, [`Error::NotFound`].
+    pub async fn publish_flow(&self, tenant: Tenant, id: FlowId) -> Result<u32> {
+        self.write((tenant, id), |tx, (tenant, id)| Box::pin(publish(tx, *tenant, *id))).await
+    }
+
+    /// Lets no event meet a flow any more. Its entries go on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn unpublish_flow(&self, tenant: Tenant, id: FlowId) -> Result<()> {
+        self.write((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                if tx.execute(UNPUBLISH, params![id.0, tenant.id()]).await? == 0 {
+                    return Err(no_flow(*id));
+                }
+                raise_stamp(tx, *tenant).await
+            })
+        })
+        .await
+    }
+
+    /// One flow of a tenant.
+    pub async fn flow(&self, tenant: Tenant, id: FlowId) -> Result<Option<Flow>> {
+        self.read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id, BY_ID))).await
+    }
+
+    /// Flows of a tenant with ids above `after`, by id.
+    pub async fn flows(&self, tenant: Tenant, after: FlowId, limit: usize) -> Result<Vec<Flow>> {
+        self.read((tenant, after, limit), |tx, (tenant, after, limit)| {
+            Box::pin(async move {
+                let most = i64::try_from(*limit).unwrap_or(i64::MAX);
+                let rows = tx.query(LIST, params![tenant.id(), after.0, most]).await?;
+                rows.iter().map(read_flow).collect()
+            })
+        })
+        .await
+    }
+
+    /// One version of a flow, of whichever tenant: an entry names it.
+    pub async fn flow_version(&self, id: FlowId, number: u32) -> Result<Option<FlowVersion>> {
+        self.read((id, number), |tx, (id, number)| {
+            Box::pin(async move {
+                let row = tx.first(VERSION, params![id.0, i64::from(*number)]).await?;
+                row.as_ref().map(read_version).transpose()
+            })
+        })
+        .await
+    }
+
+    /// What events meet in a tenant; `None` if that is what `known` stands for.
+    pub async fn published(&self, tenant: Tenant, known: Option<i64>) -> Result<Option<Published>> {
+        self.read((tenant, known), |tx, (tenant, known)| Box::pin(published(tx, *tenant, *known))).await
+    }
+}
+
+fn no_flow(id: FlowId) -> Error {
+    Error::NotFound(format!("there is no survey {id}"))
+}
+
+async fn create(tx: &mut Tx, tenant: Tenant, draft: &FlowDraft) -> Result<Flow> {
+    let now = tx.now().await?;
+    let text = draft.definition.to_string();
+    let row = params![tenant.id(), &draft.name, draft.integration_id.as_deref(), &text, now];
+    let made = tx.first(INSERT, row).await?;
+    made.as_ref().map_or_else(|| Err(Error::Database("a flow was not written".into())), read_flow)
+}
+
+async fn change(tx: &mut Tx, tenant: Tenant, id: FlowId, draft: &FlowDraft) -> Result<Flow> {
+    let now = tx.now().await?;
+    let text = draft.definition.to_string();
+    let row = params![id.0, tenant.id(), &draft.name, draft.integration_id.as_deref(), &text, now];
+    let changed = tx.first(CHANGE, row).await?;
+    let flow = changed.as_ref().map_or_else(|| Err(no_flow(id)), read_flow)?;
+    // What is told of an answer names the integration id.
+    raise_stamp(tx, tenant).await?;
+    Ok(flow)
+}
+
+async fn publish(tx: &mut Tx, tenant: Tenant, id: FlowId) -> Result<u32> {
+    let now = tx.now().await?;
+    let flow = find(tx, tenant, id, BY_ID_LOCKED).await?.ok_or_else(|| no_flow(id))?;
+    let survey = ready(&flow.draft)?;
+    let last = tx.first(LAST_NUMBER, params![id.0]).await?.map_or(Ok(0), |row| row.int(0))?;
+    let number = last + 1;
+    let text = flow.draft.to_string();
+    tx.execute(ADD_VERSION, params![id.0, number, &text, now]).await?;
+    tx.execute("update punctual.flow set published = $2 where id = $1", params![id.0, number]).await?;
+    let channels: BTreeSet<&str> = survey.triggers.iter().map(|t| t.channel.as_str()).collect();
+    for (topic, subscription) in
+        channels.iter().map(|key| (*key, SEND_LANE)).chain([(EXPIRE_TOPIC, EXPIRE_LANE)])
+    {
+        tx.execute(ADD_LANE, params![tenant.id(), topic, subscription, now]).await?;
+    }
+    raise_stamp(tx, tenant).await?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// The survey of a draft that may be published.
+fn ready(draft: &Value) -> Result<Survey> {
+    let (mut problems, mut warnings) = (Problems::default(), Problems::default());
+    let survey = Survey::read(draft, &mut problems, &mut warnings);
+    if let Some(survey) = &survey {
+        survey.ready(|_| true, &mut problems, &mut warnings);
+    }
+    match survey {
+        Some(survey) if problems.0.is_empty() => Ok(survey),
+        _ => Err(Error::Invalid(problems)),
+    }
+}
+
+async fn raise_stamp(tx: &mut Tx, tenant: Tenant) -> Result<()> {
+    tx.execute(RAISE_STAMP, params![tenant.id()]).await?;
+    Ok(())
+}
+
+/// The tenant's stamp.
+pub(super) async fn stamp(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
+    tx.first(STAMP, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
+}
+
+async fn published(tx: &mut Tx, tenant: Tenant, known: Option<i64>) -> Result<Option<Published>> {
+    // The stamp is read first: what is read after it may be newer, never older.
+    let stamp = stamp(tx, tenant).await?;
+    if known == Some(stamp) {
+        return Ok(None);
+    }
+    let rows = tx.query(PUBLISHED, params![tenant.id()]).await?;
+    let versions = rows.iter().map(read_version).collect::<Result<_>>()?;
+    let rows = tx.query(SEND_LANES, params![tenant.id(), SEND_LANE]).await?;
+    let lanes = rows.iter().map(|row| Ok((row.text(0)?, LaneId(row.int(1)?)))).collect::<Result<_>>()?;
+    Ok(Some(Published { stamp, versions, lanes }))
+}
+
+async fn find(tx: &mut Tx, tenant: Tenant, id: FlowId, sql: &'static str) -> Result<Option<Flow>> {
+    tx.first(sql, params![id.0, tenant.id()]).await?.as_ref().map(read_flow).transpose()
+}
+
+fn read_flow(row: &Row) -> Result<Flow> {
+    Ok(Flow {
+        id: FlowId(row.int(0)?),
+        name: row.text(1)?,
+        integration_id: row.maybe_text(2)?,
+        draft: read_document(&row.text(3)?)?,
+        published: row.maybe_int(4)?.and_then(|n| u32::try_from(n).ok()),
+        created_at: row.time(5)?,
+        updated_at: row.time(6)?,
+    })
+}
+
+fn read_version(row: &Row) -> Result<FlowVersion> {
+    Ok(FlowVersion {
+        flow: FlowId(row.int(0)?),
+        tenant: Tenant::from_row(row.int(1)?),
+        number: row.count(2)?,
+        definition: read_document(&row.text(3)?)?,
+        integration_id: row.maybe_text(4)?,
+        published_at: row.time(5)?,
+    })
+}
+
+fn read_document(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|e| Error::Database(e.into()))
+}
+
+macro_rules! flow_columns {
+    () => {
+        "id, name, integration_id, draft, published, created_at, updated_at"
+    };
+}
+const INSERT: &str = concat!(
+    "insert into punctual.flow (tenant_id, name, integration_id, draft, created_at, updated_at) \
+     values ($1, $2, $3, $4, $5, $5) returning ",
+    flow_columns!()
+);
+const CHANGE: &str = concat!(
+    "update punctual.flow set name = $3, integration_id = $4, draft = $5, updated_at = $6 \
+     where id = $1 and tenant_id = $2 and deleted_at is null returning ",
+    flow_columns!()
+);
+macro_rules! by_id {
+    () => {
+        concat!(
+            "select ",
+            flow_columns!(),
+            " from punctual.flow where id = $1 and tenant_id = $2 and deleted_at is null"
+        )
+    };
+}
+const BY_ID: &str = by_id!();
+const BY_ID_LOCKED: &str = concat!(by_id!(), " for update");
+const LIST: &str = concat!(
+    "select ",
+    flow_columns!(),
+    " from punctual.flow where tenant_id = $1 and id > $2 and deleted_at is null order by id limit $3"
+);
+const UNPUBLISH: &str = "update punctual.flow set published = null \
+    where id = $1 and tenant_id = $2 and deleted_at is null";
+const LAST_NUMBER: &str = "select coalesce(max(number), 0) from punctual.flow_version where flow_id = $1";
+const ADD_VERSION: &str = "insert into punctual.flow_version (flow_id, number, definition, published_at) \
+    values ($1, $2, $3, $4)";
+pub(super) const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
+    values ($1, $2, $3, $4) on conflict do nothing";
+const RAISE_STAMP: &str = "insert into punctual.flow_stamp as s (tenant_id, stamp) values ($1, 1) \
+    on conflict (tenant_id) do update set stamp = s.stamp + 1";
+const STAMP: &str = "select stamp from punctual.flow_stamp where tenant_id = $1";
+macro_rules! version_columns {
+    () => {
+        "select v.flow_id, f.tenant_id, v.number, v.definition, f.integration_id, v.published_at \
+         from punctual.flow_version v join punctual.flow f on f.id = v.flow_id "
+    };
+}
+const VERSION: &str = concat!(version_columns!(), "where v.flow_id = $1 and v.number = $2");
+const PUBLISHED: &str = concat!(
+    version_columns!(),
+    "where f.tenant_id = $1 and f.deleted_at is null and v.number = f.published order by f.id"
+);
+const SEND_LANES: &str =
+    "select topic, id from punctual.lane where tenant_id = $1 and subscription = $2 order by id";

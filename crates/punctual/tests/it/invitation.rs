@@ -1,0 +1,466 @@
+//! From an event to an answer: entries, their sends, their end. The clock stands at
+//! 2026-05-14T05:13:00Z.
+
+use crate::bench::{Bench, TENANT, seconds};
+use punctual::engine::{Ingest, Ingested, Outcome, Submitted, Ticked};
+use punctual::rules::entry::Status;
+use punctual::rules::public_id::PublicId;
+use punctual::store::entries::Entry;
+use punctual::store::entries::deed::Deeded;
+use punctual::store::flows::FlowDraft;
+use punctual::{Accepted, ClockMode, Engine, FlowId, Letter, NotSent, Timestamp};
+use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+cases![
+    trg_5_a_batch_is_answered_in_its_order,
+    trg_8_a_deleted_entry_does_not_block,
+    trg_8_of_many_at_once_one_is_made,
+    trg_9_a_publish_is_seen_by_the_next_ingest_of_another_process,
+    trg_10_an_entry_remembers_its_event,
+    trg_12_the_long_cadence_sends_on_its_days,
+    trg_14_what_is_quiet_expires_strictly_after_its_grace,
+    trg_15_failures_are_logged_retried_and_given_up,
+    trg_15_without_a_channel_an_entry_halts_and_expires,
+    trg_16_an_answer_while_a_letter_is_out_is_the_last_word,
+    trg_16_nothing_is_sent_after_the_end,
+    trg_22_an_answer_commits_whole_or_not_at_all,
+    trg_2_an_event_can_stop_what_another_began,
+    a_lost_claim_of_letters_is_sent_again_and_says_so,
+];
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub fn time(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+/// A survey with one trigger, as it is changed by `edit`.
+pub fn survey(edit: impl FnOnce(&mut Value)) -> Value {
+    let mut definition = json!({
+        "title": {"en": "How was your visit?", "ar": "كيف كانت زيارتك؟"},
+        "locales": ["en", "ar"],
+        "defaultLocale": "en",
+        "questions": [
+            {"id": "rate", "type": "rating", "required": true, "text": {"en": "How was it?", "ar": "كيف؟"}},
+            {"id": "why", "type": "longText", "text": {"en": "Why?", "ar": "لماذا؟"},
+             "showIf": {"questionId": "rate", "op": "<", "value": 3}},
+        ],
+        "triggers": [{
+            "id": "csi-gr-trigger",
+            "enabled": true,
+            "eventKind": "service-visit-closed",
+            "filter": {"questionId": "candidate.jobType", "op": "==", "value": "GR"},
+            "dedupRecipe": ["templateId", "recipient.address", "candidate.dealerId", "candidate.wip"],
+            "schedule": {"initialDelay": "0d", "reminders": ["1d"]},
+            "channel": "memory:default",
+        }],
+    });
+    edit(&mut definition);
+    definition
+}
+
+/// What a channel was given, and what it is to answer; `None` is fine.
+#[derive(Clone, Default)]
+pub struct Mailbox {
+    letters: Arc<Mutex<Vec<Arc<Letter>>>>,
+    script: Arc<Mutex<VecDeque<Option<NotSent>>>>,
+}
+
+impl Mailbox {
+    pub fn letters(&self) -> Vec<Arc<Letter>> {
+        self.letters.lock().unwrap().clone()
+    }
+
+    fn fail_with(&self, script: Vec<Option<NotSent>>) {
+        *self.script.lock().unwrap() = script.into();
+    }
+
+    fn take(&self, letter: Arc<Letter>) -> Result<Accepted, NotSent> {
+        self.letters.lock().unwrap().push(letter);
+        match self.script.lock().unwrap().pop_front().flatten() {
+            Some(trouble) => Err(trouble),
+            None => Ok(Accepted { message_id: Some("mem-1".into()) }),
+        }
+    }
+}
+
+/// An engine on the bench's database, and the mailbox of its channel.
+pub async fn engine(t: &Bench) -> (Engine, Mailbox) {
+    let mailbox = Mailbox::default();
+    let taker = mailbox.clone();
+    let channel = move |letter: Arc<Letter>| {
+        let taker = taker.clone();
+        async move { taker.take(letter) }
+    };
+    let engine = Engine::builder(t.place.url())
+        .on_store(t.another().await)
+        .clock(ClockMode::Manual)
+        .channel("memory:default", channel)
+        .survey_url("https://survey.example/s/{publicId}")
+        .open()
+        .await
+        .unwrap();
+    (engine, mailbox)
+}
+
+pub async fn publish(engine: &Engine, definition: Value) -> FlowId {
+    let draft = FlowDraft { name: "CSI-GR".into(), integration_id: Some("csi-gr".into()), definition };
+    let flow = engine.store().create_flow(TENANT, draft).await.unwrap();
+    engine.store().publish_flow(TENANT, flow.id).await.unwrap();
+    flow.id
+}
+
+pub fn visit(wip: &str, job_type: &str) -> Value {
+    json!({
+        "payload": {"wip": wip, "dealerId": "1", "jobType": job_type, "CustomerName": "Kadhem Owaid"},
+        "recipient": {"address": "+964 770 000 0001", "locale": "ar", "customerRef": "cust-123"},
+    })
+}
+
+pub async fn ingest(engine: &Engine, items: Vec<Value>) -> Vec<Ingested> {
+    of_kind(engine, "service-visit-closed", items).await
+}
+
+async fn of_kind(engine: &Engine, kind: &str, items: Vec<Value>) -> Vec<Ingested> {
+    engine.ingest(TENANT, &Ingest { event_kind: kind.into(), items }).await.unwrap()
+}
+
+/// Ingests one event that makes one entry.
+pub async fn invite(engine: &Engine, wip: &str) -> PublicId {
+    let made = ingest(engine, vec![visit(wip, "GR")]).await;
+    assert_eq!(made[0].outcome, Outcome::Created, "{made:?}");
+    made[0].instances[0].public_id
+}
+
+pub async fn entry(engine: &Engine, id: PublicId) -> Entry {
+    engine.store().entry(TENANT, id).await.unwrap().expect("the entry is there")
+}
+
+async fn status(engine: &Engine, id: PublicId) -> Status {
+    entry(engine, id).await.standing.status
+}
+
+async fn tick(engine: &Engine) -> Ticked {
+    engine.tick(100).await.unwrap()
+}
+
+/// The log of an entry as `attempt status`.
+async fn log(engine: &Engine, id: PublicId) -> Vec<String> {
+    let lines = engine.store().delivery_log(entry(engine, id).await.id).await.unwrap();
+    lines.iter().map(|line| format!("{} {}", line.attempt, line.status.word())).collect()
+}
+
+fn answers(rate: i64) -> Map<String, Value> {
+    [("rate".to_owned(), json!(rate))].into_iter().collect()
+}
+
+fn transient() -> Option<NotSent> {
+    Some(NotSent::Transient { error: "503".into(), retry_after: None })
+}
+
+/// TRG-5, TRG-8: created, skipped with the original's id, failed alone, not matched.
+async fn trg_5_a_batch_is_answered_in_its_order(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    let flow = publish(&engine, survey(|_| {})).await;
+    let broken = json!({"payload": {"jobType": "GR"}, "recipient": {}});
+    let items = vec![visit("1", "GR"), visit("2", "PM"), broken, visit("1", "GR"), visit("3", "GR")];
+    let made = ingest(&engine, items).await;
+    let outcomes: Vec<Outcome> = made.iter().map(|item| item.outcome).collect();
+    use Outcome::{Created, Failed, NoMatch, Skipped};
+    assert_eq!(outcomes, [Created, NoMatch, Failed, Skipped, Created]);
+    assert_eq!(made[3].instances[0].public_id, made[0].instances[0].public_id, "the original's id");
+    assert!(made[2].error.as_ref().unwrap().contains("recipient.address"), "{made:?}");
+    assert_eq!((made[0].instances[0].flow, &*made[0].instances[0].trigger_id), (flow, "csi-gr-trigger"));
+    let again = ingest(&engine, vec![visit("3", "GR")]).await;
+    assert_eq!(again[0].outcome, Skipped);
+    assert_eq!(again[0].instances[0].public_id, made[4].instances[0].public_id);
+    assert_eq!(of_kind(&engine, "vehicle-sold", vec![visit("9", "GR")]).await[0].outcome, NoMatch);
+}
+
+/// TRG-8: what was deleted is welcome again, and is another one then.
+async fn trg_8_a_deleted_entry_does_not_block(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let first = invite(&engine, "1").await;
+    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), Deeded::Done(_)));
+    assert_eq!(engine.store().entry(TENANT, first).await.unwrap(), None);
+    let second = invite(&engine, "1").await;
+    assert_ne!(first, second);
+    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), Deeded::Unknown));
+    assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Skipped);
+    assert_eq!(tick(&engine).await.sent, 1);
+    assert_eq!(mailbox.letters()[0].public_id, Some(second));
+}
+
+/// TRG-8: the unique key decides, whoever comes at the same time.
+async fn trg_8_of_many_at_once_one_is_made(t: &Bench) {
+    let (first, _) = engine(t).await;
+    let (second, _) = engine(t).await;
+    publish(&first, survey(|_| {})).await;
+    let mut all = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let engine = if n % 2 == 0 { first.clone() } else { second.clone() };
+        all.spawn(async move {
+            let items = (0..20).map(|wip| visit(&((wip * 7 + n) % 20).to_string(), "GR")).collect();
+            ingest(&engine, items).await
+        });
+    }
+    let made: Vec<Ingested> = all.join_all().await.into_iter().flatten().collect();
+    let created = made.iter().filter(|item| item.outcome == Outcome::Created).count();
+    assert_eq!((created, made.len()), (20, 160), "each visit makes one entry");
+    let ids: std::collections::BTreeSet<PublicId> = made.iter().map(|i| i.instances[0].public_id).collect();
+    assert_eq!(ids.len(), 20, "and everybody is told that one");
+    assert_eq!(tick(&first).await.sent, 20);
+}
+
+/// TRG-9, TRG-1: no process meets yesterday's triggers; entries keep their version.
+async fn trg_9_a_publish_is_seen_by_the_next_ingest_of_another_process(t: &Bench) {
+    let (here, _) = engine(t).await;
+    let (there, _) = engine(t).await;
+    assert_eq!(ingest(&there, vec![visit("0", "GR")]).await[0].outcome, Outcome::NoMatch);
+    let flow = publish(&here, survey(|_| {})).await;
+    let old = invite(&there, "1").await;
+    let definition = survey(|d| d["triggers"][0]["filter"]["value"] = json!("PM"));
+    let draft = FlowDraft { name: "CSI-GR".into(), integration_id: None, definition };
+    here.store().change_flow(TENANT, flow, draft).await.unwrap();
+    assert_eq!(ingest(&there, vec![visit("2", "PM")]).await[0].outcome, Outcome::NoMatch, "only a draft yet");
+    assert_eq!(here.store().publish_flow(TENANT, flow).await.unwrap(), 2);
+    let new = ingest(&there, vec![visit("2", "PM"), visit("3", "GR")]).await;
+    assert_eq!((new[0].outcome, new[1].outcome), (Outcome::Created, Outcome::NoMatch));
+    assert_eq!(entry(&there, old).await.number, 1);
+    assert_eq!(entry(&there, new[0].instances[0].public_id).await.number, 2);
+    here.store().unpublish_flow(TENANT, flow).await.unwrap();
+    assert_eq!(ingest(&there, vec![visit("4", "PM")]).await[0].outcome, Outcome::NoMatch);
+}
+
+/// TRG-10: what an entry keeps of its event.
+async fn trg_10_an_entry_remembers_its_event(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    let flow = publish(&engine, survey(|d| d["triggers"][0]["schedule"]["initialDelay"] = json!("2h"))).await;
+    let mut item = visit("40956", "GR");
+    item["occurredAt"] = json!("2026-05-14T05:00:00Z");
+    let made = ingest(&engine, vec![item.clone()]).await;
+    let entry = entry(&engine, made[0].instances[0].public_id).await;
+    assert_eq!((entry.flow, entry.number, entry.trigger_id.as_str()), (flow, 1, "csi-gr-trigger"));
+    assert_eq!((entry.channel.as_str(), entry.address.as_str()), ("memory:default", "+964 770 000 0001"));
+    assert_eq!((entry.locale.as_deref(), entry.customer_ref.as_deref()), (Some("ar"), Some("cust-123")));
+    assert_eq!(serde_json::from_str::<Value>(&entry.payload).unwrap(), item["payload"]);
+    assert_eq!(entry.triggered_by, "event:service-visit-closed");
+    assert_eq!(entry.standing.triggered_at, t.now().await);
+    assert_eq!(entry.standing.next_send_at, Some(time("2026-05-14T07:00:00Z")), "the event's time counts");
+    assert_eq!((entry.standing.remaining, entry.standing.last_sent_at), (1, None));
+}
+
+/// TRG-12: 60 days, then 5, 10 and 15: four sends, to the second; an answer stops the rest.
+async fn trg_12_the_long_cadence_sends_on_its_days(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    let schedule = json!({"initialDelay": "60d", "reminders": ["5d", "10d", "15d"]});
+    publish(&engine, survey(|d| d["triggers"][0]["schedule"] = schedule)).await;
+    let start = t.now().await;
+    let (silent, answering) = (invite(&engine, "1").await, invite(&engine, "2").await);
+    engine.travel(start.plus(66 * DAY), true).await.unwrap();
+    assert_eq!(mailbox.letters().len(), 4, "two each on days 60 and 65");
+    assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    engine.travel(start.plus(400 * DAY), true).await.unwrap();
+    let lines = engine.store().delivery_log(entry(&engine, silent).await.id).await.unwrap();
+    let days: Vec<u64> = lines.iter().map(|line| line.sent_at.since(start).as_secs() / 86_400).collect();
+    assert_eq!(days, [60, 65, 75, 90]);
+    assert!(lines.iter().all(|line| line.sent_at.since(start).as_secs() % 86_400 == 0), "{lines:?}");
+    assert_eq!(status(&engine, silent).await, Status::Expired);
+    assert_eq!(log(&engine, answering).await, ["1 delivered", "2 delivered"]);
+    assert_eq!(status(&engine, answering).await, Status::Completed);
+    let attempts: Vec<u32> =
+        mailbox.letters().iter().filter(|l| l.public_id == Some(silent)).map(|l| l.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 4]);
+}
+
+/// TRG-14: quiet for strictly longer than the grace, counted from the last send; a trigger may have
+/// its own.
+async fn trg_14_what_is_quiet_expires_strictly_after_its_grace(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    publish(&engine, survey(|d| d["triggers"][0]["expiry"] = json!("10d"))).await;
+    let id = invite(&engine, "1").await;
+    let start = t.now().await;
+    engine.travel(start.plus(11 * DAY), true).await.unwrap();
+    assert_eq!(status(&engine, id).await, Status::Sent, "ten days after the reminder, not longer");
+    assert_eq!(tick(&engine).await.expired, 0);
+    engine.travel(start.plus(11 * DAY + seconds(1)), false).await.unwrap();
+    assert_eq!(tick(&engine).await.expired, 1);
+    assert_eq!(status(&engine, id).await, Status::Expired);
+    assert_eq!(t.count("select count(*) from punctual.work where message_id < 0").await, 0);
+    let late = engine.submit(id, answers(5), None).await.unwrap();
+    assert!(matches!(late, Submitted::Ended(refusal) if refusal.is_gone()), "{late:?}");
+}
+
+/// TRG-15: each try is in the log; a refusal ends this send, and the reminder still goes.
+async fn trg_15_failures_are_logged_retried_and_given_up(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let id = invite(&engine, "1").await;
+    mailbox.fail_with(vec![transient(), Some(NotSent::Unknown { error: "no answer".into() })]);
+    let start = t.now().await;
+    assert_eq!(tick(&engine).await.failed, 1);
+    assert_eq!(status(&engine, id).await, Status::Pending);
+    assert_eq!(tick(&engine).await, Ticked::default(), "it waits for its backoff");
+    engine.travel(start.plus(seconds(600)), true).await.unwrap();
+    assert_eq!(log(&engine, id).await, ["1 failed", "1 unknown", "1 delivered"]);
+    let keys: std::collections::BTreeSet<String> =
+        mailbox.letters().iter().map(|l| l.idempotency_key.clone()).collect();
+    assert_eq!(keys.len(), 1, "every try of a send has the same key");
+    mailbox.fail_with(vec![Some(NotSent::Permanent { error: "no such number".into() })]);
+    engine.travel(start.plus(3 * DAY), true).await.unwrap();
+    assert_eq!(log(&engine, id).await[3..], ["2 failed"], "a refusal is not tried again");
+    let second = invite(&engine, "2").await;
+    mailbox.fail_with((0..5).map(|_| transient()).collect());
+    engine.travel(start.plus(5 * DAY), true).await.unwrap();
+    let want = ["1 failed", "1 failed", "1 failed", "1 failed", "1 failed", "2 delivered"];
+    assert_eq!(log(&engine, second).await, want, "given up after five, and the reminder goes");
+}
+
+/// TRG-15: an unknown channel is logged, nothing is sent any more, and the entry expires.
+async fn trg_15_without_a_channel_an_entry_halts_and_expires(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    publish(&engine, survey(|d| d["triggers"][0]["channel"] = json!("sms:nobody"))).await;
+    let id = invite(&engine, "1").await;
+    let start = t.now().await;
+    assert_eq!(tick(&engine).await.failed, 1);
+    let halted = entry(&engine, id).await.standing;
+    assert_eq!((halted.status, halted.next_send_at), (Status::Pending, None));
+    assert_eq!(log(&engine, id).await, ["1 no-channel"]);
+    engine.travel(start.plus(31 * DAY), true).await.unwrap();
+    assert_eq!((status(&engine, id).await, log(&engine, id).await.len()), (Status::Expired, 1));
+}
+
+/// TRG-16: the answer comes while the letter is on its way: the letter is in the log, the entry stays
+/// answered, and no reminder follows.
+async fn trg_16_an_answer_while_a_letter_is_out_is_the_last_word(t: &Bench) {
+    let (first, _) = engine(t).await;
+    publish(&first, survey(|_| {})).await;
+    let (asker, answering) = (first.clone(), Arc::new(Mutex::new(None)));
+    let seen = Arc::clone(&answering);
+    let channel = move |letter: Arc<Letter>| {
+        let (asker, seen) = (asker.clone(), Arc::clone(&seen));
+        async move {
+            let submitted = asker.submit(letter.public_id.unwrap(), answers(5), None).await.unwrap();
+            *seen.lock().unwrap() = Some(submitted);
+            Ok(Accepted::default())
+        }
+    };
+    let sender = Engine::builder(t.place.url())
+        .on_store(t.another().await)
+        .clock(ClockMode::Manual)
+        .channel("memory:default", channel)
+        .open()
+        .await
+        .unwrap();
+    let id = invite(&first, "1").await;
+    assert_eq!(sender.tick(10).await.unwrap().sent, 1);
+    assert!(matches!(answering.lock().unwrap().as_ref(), Some(Submitted::Done { .. })));
+    let stands = entry(&first, id).await.standing;
+    assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None));
+    assert_eq!(log(&first, id).await, ["1 delivered"]);
+    assert_eq!(t.count("select count(*) from punctual.work where message_id < 0").await, 0);
+}
+
+/// TRG-16: after an answer, an end or a cancelling nothing is sent, also if its work is still there.
+async fn trg_16_nothing_is_sent_after_the_end(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let ids = [invite(&engine, "1").await, invite(&engine, "2").await, invite(&engine, "3").await];
+    mailbox.fail_with(vec![transient(), transient(), transient()]);
+    tick(&engine).await;
+    // The retries wait at moments of their own, which no deed looks for.
+    engine.submit(ids[0], answers(5), None).await.unwrap();
+    engine.store().cancel_entry(TENANT, ids[1]).await.unwrap();
+    engine.store().delete_entry(TENANT, ids[2]).await.unwrap();
+    engine.travel(t.now().await.plus(100 * DAY), true).await.unwrap();
+    assert_eq!(mailbox.letters().len(), 3, "one try each, before the end");
+    assert_eq!(status(&engine, ids[1]).await, Status::Cancelled);
+    assert_eq!(t.count("select count(*) from punctual.work where message_id < 0").await, 0);
+}
+
+/// TRG-22, TRG-24: the answer, the end, and the message for others commit together.
+async fn trg_22_an_answer_commits_whole_or_not_at_all(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    let flow = publish(&engine, survey(|_| {})).await;
+    let id = invite(&engine, "40956").await;
+    tick(&engine).await;
+    let broken = engine.submit(id, answers(9), None).await.unwrap();
+    assert!(matches!(&broken, Submitted::Wrong(refused) if refused.0[0].0 == "rate"), "{broken:?}");
+    shake!(t, "an answer", |store| store.complete(punctual::store::entries::deed::Answer {
+        public_id: id,
+        answers: answers(5),
+        meta: Some(json!({"agentId": "7"})),
+        tell: None,
+    }));
+    let payloads = t.texts("select payload from punctual.message where kind = 'response-completed'").await;
+    assert_eq!(payloads.len(), 1, "one message for one answer");
+    let told: Value = serde_json::from_str(payloads[0][0].as_deref().unwrap()).unwrap();
+    let want = [
+        ("surveyId", json!(flow)),
+        ("surveyVersion", json!(1)),
+        ("surveyIntegrationId", json!("csi-gr")),
+        ("instancePublicId", json!(id)),
+        ("triggerId", json!("csi-gr-trigger")),
+        ("customerRef", json!("cust-123")),
+        ("recipientAddress", json!("+964 770 000 0001")),
+        ("recipientLocale", json!("ar")),
+        ("eventType", json!("response-completed")),
+        ("completedAt", json!("2026-05-14T05:13:00Z")),
+        ("agentId", json!("7")),
+        ("answers", json!({"rate": 5})),
+        ("candidateMetadata", visit("40956", "GR")["payload"].clone()),
+    ];
+    for (field, value) in want {
+        assert_eq!(told[field], value, "{field}");
+    }
+    let second = engine.submit(id, answers(1), None).await.unwrap();
+    assert!(matches!(second, Submitted::Ended(refusal) if !refusal.is_gone()), "{second:?}");
+}
+
+/// TRG-2: `stopOn` withdraws what an event of the same key began.
+async fn trg_2_an_event_can_stop_what_another_began(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(
+        &engine,
+        survey(|d| {
+            d["triggers"][0]["schedule"]["initialDelay"] = json!("1d");
+            d["triggers"][0]["stopOn"] = json!(["visit-reopened"]);
+        }),
+    )
+    .await;
+    let id = invite(&engine, "1").await;
+    let other = invite(&engine, "2").await;
+    let stopped = of_kind(&engine, "visit-reopened", vec![visit("1", "GR"), visit("7", "GR")]).await;
+    assert_eq!((stopped[0].outcome, stopped[0].instances[0].public_id), (Outcome::Stopped, id));
+    assert_eq!(stopped[1].outcome, Outcome::NoMatch);
+    engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
+    let to: Vec<_> = mailbox.letters().iter().map(|l| l.public_id.unwrap()).collect();
+    assert!(!to.contains(&id) && to.contains(&other), "{to:?}");
+}
+
+/// A process is lost while its letters are out: they come back, are sent again under the same key,
+/// and the log says that the first may have gone out.
+async fn a_lost_claim_of_letters_is_sent_again_and_says_so(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let id = invite(&engine, "1").await;
+    let due = engine.store().due_entries().await.unwrap();
+    let takes = due.lanes.iter().map(|l| punctual::rules::share::Take {
+        lane: l.lane,
+        since: l.first_due,
+        quota: 10,
+    });
+    let wish =
+        punctual::store::claims::Wish { owner: "lost".into(), lease: seconds(30), takes: takes.collect() };
+    let lost = engine.store().begin_sends(wish).await.unwrap();
+    assert_eq!(lost.due.len(), 1);
+    assert_eq!(tick(&engine).await.sent, 0, "it is in somebody's hands");
+    engine.travel(t.now().await.plus(seconds(120)), true).await.unwrap();
+    assert_eq!(mailbox.letters().len(), 1);
+    assert_eq!(log(&engine, id).await, ["1 unknown", "1 delivered"]);
+    assert_eq!(status(&engine, id).await, Status::Sent);
+}
