@@ -18,7 +18,10 @@ pub mod pages;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
-use api::{dead_letters, events, inbox, jobs, keys, leases, queues, tenants, timers, work};
+use api::{
+    dead_letters, events, inbox, instances, jobs, keys, leases, queues, surveys, tenants, timers, triggers,
+    work,
+};
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -32,7 +35,7 @@ use punctual::store::keys::Role;
 /// Every route but the pages.
 #[must_use]
 pub fn table() -> Vec<Route> {
-    [of_work(), of_time(), of_the_house()].into_iter().flatten().collect()
+    [of_work(), of_surveys(), of_time(), of_the_house()].into_iter().flatten().collect()
 }
 
 /// Messages, queues and what they leave behind.
@@ -64,6 +67,34 @@ fn of_work() -> Vec<Route> {
         route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),
         route("POST /api/dead-letters/replay",                   Key(Support), dead_letters::replay),
         route("POST /api/dead-letters/purge",                    Key(Support), dead_letters::purge),
+    ]
+}
+
+/// Surveys, the events that trigger them, and what became of each invitation.
+#[rustfmt::skip]
+fn of_surveys() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Author, Support, Viewer};
+    vec![
+        route("POST /api/surveys",                               Key(Author),  surveys::create),
+        route("GET /api/surveys",                                Key(Viewer),  surveys::list),
+        route("GET /api/surveys/{id}",                           Key(Viewer),  surveys::show),
+        route("PUT /api/surveys/{id}",                           Key(Author),  surveys::change),
+        route("POST /api/surveys/{id}/publish",                  Key(Author),  surveys::publish),
+        route("POST /api/surveys/{id}/unpublish",                Key(Author),  surveys::unpublish),
+        route("GET /api/surveys/{id}/versions/{n}",              Key(Viewer),  surveys::version),
+        route("GET /api/surveys/{id}/results",                   Key(Viewer),  surveys::results),
+        route("GET /api/surveys/{id}/responses.csv",             Key(Support), surveys::export),
+        route("POST /api/surveys/{id}/triggers/{triggerId}/send", Key(Support), surveys::send),
+
+        route("POST /api/triggers/ingest",                       Key(Support), triggers::ingest),
+        route("POST /api/Surveys/Triggers/ingest",               Key(Support), triggers::ingest),
+        route("POST /api/triggers/explain",                      Key(Viewer),  triggers::explain),
+
+        route("GET /api/survey-instances",                       Key(Viewer),  instances::list),
+        route("GET /api/survey-instances/{publicId}",            Key(Viewer),  instances::show),
+        route("DELETE /api/survey-instances/{publicId}",         Key(Support), instances::delete),
+        route("POST /api/survey-instances/{publicId}/cancel",    Key(Support), instances::cancel),
     ]
 }
 

@@ -5,16 +5,20 @@
 //! [`Engine::store`] alone.
 
 mod build;
+mod explain;
 mod health;
 mod ingest;
 mod jobs;
+mod results;
 mod timers;
 mod travel;
 mod visit;
 
 pub use build::Builder;
+pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use health::Health;
 pub use ingest::{Chosen, Ingest, Ingested, Instance, Outcome};
+pub use results::{After, Comment, FROM_THE_START, SurveyResults};
 pub use timers::{Changed, Move};
 pub use travel::{Stepped, Ticked};
 pub use visit::{Submitted, Visit};

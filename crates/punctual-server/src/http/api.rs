@@ -4,12 +4,15 @@ mod choice;
 pub mod dead_letters;
 pub mod events;
 pub mod inbox;
+pub mod instances;
 pub mod jobs;
 pub mod keys;
 pub mod leases;
 pub mod queues;
+pub mod surveys;
 pub mod tenants;
 pub mod timers;
+pub mod triggers;
 pub mod work;
 
 use super::error::{Answer, Failure};

@@ -103,7 +103,7 @@ fn responses(need: Need, operation: &Operation) -> Value {
 fn answer(schema: &str) -> Value {
     match schema {
         "" => json!({"description": "Done; no content."}),
-        "text/html" | "text/plain" => {
+        "text/html" | "text/plain" | "text/csv" => {
             json!({"description": "Text.", "content": {(schema): {"schema": {"type": "string"}}}})
         }
         name => {
@@ -150,7 +150,8 @@ fn path_parameter(path: &str, name: &str) -> Value {
     let schema = match name {
         "topic" => reference("schemas", "Topic"),
         "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
-        "subscription" | "name" => reference("schemas", "Name"),
+        "subscription" | "name" | "triggerId" => reference("schemas", "Name"),
+        "publicId" => json!({"type": "string", "format": "uuid"}),
         _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})

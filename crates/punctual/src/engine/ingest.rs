@@ -116,6 +116,22 @@ impl Engine {
         Err(Error::Conflict("surveys were published over and over meanwhile; try again".into()))
     }
 
+    /// What is doubtful about a draft, channels that this process does not have included.
+    #[must_use]
+    pub fn doubts(&self, draft: &crate::store::flows::FlowDraft) -> Problems {
+        let (_, mut warnings) = draft.check();
+        let (mut problems, mut doubts) = (Problems::default(), Problems::default());
+        if let Some(survey) =
+            crate::rules::survey::Survey::read(&draft.definition, &mut problems, &mut Problems::default())
+        {
+            survey.check_channels(|key| self.inner.post.channels.get(key).is_some(), &mut doubts);
+        }
+        for doubt in doubts.0 {
+            warnings.push(crate::rules::document::join("definition", &doubt.path), doubt.message);
+        }
+        warnings
+    }
+
     /// Sends a survey to people that somebody chose: the trigger's filter is not asked, its dedup
     /// recipe is. A dry run writes nothing and tells who would get it and who would not.
     ///

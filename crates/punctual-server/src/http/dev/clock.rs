@@ -5,9 +5,13 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
+use punctual::engine::Ticked;
 use punctual::{ClockMode, Problems, Timestamp};
 use serde::Serialize;
 use std::time::Duration;
+
+/// The greatest size of a claim, and the one that is taken when nobody says another.
+const BATCH_SIZE_MAX: u64 = 1_000;
 
 /// What the clock says.
 #[derive(Debug, Serialize)]
@@ -15,15 +19,6 @@ use std::time::Duration;
 pub struct Now {
     now: Timestamp,
     clock: &'static str,
-}
-
-/// What was due and is done.
-#[derive(Debug, Default, Serialize)]
-pub struct Ticked {
-    sent: usize,
-    failed: usize,
-    expired: usize,
-    dispatched: usize,
 }
 
 /// Where to move the clock.
@@ -57,21 +52,21 @@ pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
     now(&app).await
 }
 
-/// `POST /api/scheduler/tick`
+/// `POST /api/scheduler/tick`: what is due now, until nothing is, whatever clock decides. On the system
+/// clock the loops do the same by themselves; a tick is one more beside them.
 ///
 /// # Errors
-/// 409 on the system clock, where the loops run by themselves.
+/// 422 for a wrong batch size.
 pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<Ticked>> {
-    manual(&app)?;
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only(&["batchSize"]);
-    let _ = read.whole("batchSize", 1..=1_000);
+    let batch = read.whole("batchSize", 1..=BATCH_SIZE_MAX).unwrap_or(BATCH_SIZE_MAX);
     problems.into_result()?;
-    let stepped = app.engine.step().await?;
+    let ticked = app.engine.tick(usize::try_from(batch).unwrap_or(usize::MAX)).await?;
     app.engine.wake();
-    Ok(Json(Ticked { dispatched: stepped.done, failed: stepped.failed, ..Ticked::default() }))
+    Ok(Json(ticked))
 }
 
 fn manual(app: &App) -> Answer<()> {

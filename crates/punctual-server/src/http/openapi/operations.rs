@@ -44,6 +44,9 @@ impl Operation {
 /// The parameters of every list.
 const LIST: &[&str] = &["Limit", "Cursor"];
 
+/// The parameters of results.
+const RESULTS: &[&str] = &["Version", "TriggerId", "From", "To"];
+
 /// One for every route.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Operation] = &[
@@ -78,6 +81,30 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/dead-letters/{id}", "One dead letter, with every attempt", (200, "DeadLetter")),
     op("POST /api/dead-letters/replay", "Put dead letters back to work", (200, "Moved")).takes("Which"),
     op("POST /api/dead-letters/purge", "Delete dead letters for good", (200, "Moved")).takes("Which"),
+
+    op("POST /api/surveys", "Make a survey from its draft", (201, "Survey")).takes("NewSurvey"),
+    op("GET /api/surveys", "All surveys", (200, "Survey[]")).query(LIST),
+    op("GET /api/surveys/{id}", "One survey, with its draft", (200, "Survey")),
+    op("PUT /api/surveys/{id}", "Change the draft of a survey", (200, "Survey")).takes("SurveyChange"),
+    op("POST /api/surveys/{id}/publish", "Publish the draft as the next version", (200, "SurveyPublished")),
+    op("POST /api/surveys/{id}/unpublish", "Let no event begin it any more", (200, "Survey")),
+    op("GET /api/surveys/{id}/versions/{n}", "One version, as it was published", (200, "SurveyVersion")),
+    op("GET /api/surveys/{id}/results", "What the answers come to", (200, "SurveyResults")).query(RESULTS),
+    op("GET /api/surveys/{id}/responses.csv", "Every answer, a line each", (200, "text/csv")).query(RESULTS),
+    op("POST /api/surveys/{id}/triggers/{triggerId}/send", "Send a survey by hand, or see who would get it",
+        (200, "Ingested")).takes("SendByHand"),
+
+    op("POST /api/triggers/ingest", "Events that may begin surveys", (200, "Ingested")).takes("Ingest"),
+    op("POST /api/Surveys/Triggers/ingest", "The same", (200, "Ingested")).takes("Ingest"),
+    op("POST /api/triggers/explain", "What events would come to, and why; writes nothing", (200, "Explanations"))
+        .takes("Ingest"),
+
+    op("GET /api/survey-instances", "Survey instances, the newest first", (200, "SurveyInstance[]"))
+        .query(&["SurveyId", "InstanceStatus", "Address", "CustomerRef", "Limit", "Cursor"]),
+    op("GET /api/survey-instances/{publicId}", "One instance, with all that was done for it",
+        (200, "SurveyInstance")),
+    op("DELETE /api/survey-instances/{publicId}", "Delete an instance; its event is welcome again", (204, "")),
+    op("POST /api/survey-instances/{publicId}/cancel", "Withdraw an instance", (200, "SurveyInstance")),
 
     op("GET /api/jobs", "All jobs, by name", (200, "Job[]")).query(LIST),
     op("GET /api/jobs/{name}", "One job", (200, "Job")),
@@ -127,7 +154,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/keys", "The tenant's keys, without their secrets", (200, "Key[]")).query(LIST),
     op("DELETE /api/keys/{id}", "Revoke a key; it stops working within a second", (204, "")),
 
-    op("POST /api/scheduler/tick", "Do everything that is due (manual clock)", (200, "Ticked"))
+    op("POST /api/scheduler/tick", "Do everything that is due now", (200, "Ticked"))
         .may_take("Tick"),
     op("GET /dev/clock", "The manual clock", (200, "Clock")),
     op("POST /dev/clock", "Move the manual clock, doing what becomes due on the way", (200, "Clock"))

@@ -111,6 +111,12 @@ impl Kind {
         }
     }
 
+    /// Whether it is answered in somebody's own words.
+    #[must_use]
+    pub const fn is_free_text(&self) -> bool {
+        matches!(self, Self::ShortText(_) | Self::LongText(_))
+    }
+
     /// The options, if it has any.
     #[must_use]
     pub fn choices(&self) -> &[Choice] {

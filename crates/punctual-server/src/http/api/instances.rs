@@ -1,0 +1,200 @@
+//! Survey instances, for people who support: find one by what a customer knows, see everything that
+//! was done for it, withdraw it.
+
+use super::raw;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::http::page::{List, Page};
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use punctual::rules::entry::Status;
+use punctual::rules::entry::log::DeliveryLine;
+use punctual::rules::masked::masked;
+use punctual::rules::public_id::PublicId;
+use punctual::store::entries::Entry;
+use punctual::store::entries::deed::Deeded;
+use punctual::store::entries::look::EntryFilter;
+use punctual::store::keys::Role;
+use punctual::{EntryId, FlowId, Problems, Timestamp};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// An instance as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    public_id: PublicId,
+    survey_id: i64,
+    survey_version: u32,
+    trigger_id: String,
+    status: &'static str,
+    channel: String,
+    recipient_address: String,
+    recipient_locale: Option<String>,
+    customer_ref: Option<String>,
+    metadata: Option<Box<RawValue>>,
+    triggered_at: Timestamp,
+    triggered_by: String,
+    next_send_at: Option<Timestamp>,
+    last_sent_at: Option<Timestamp>,
+    reminders_remaining: i64,
+    unique_hash: String,
+    delivery_log: Vec<DeliveryLine>,
+    dispatches: Vec<Dispatch>,
+    opened_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+}
+
+/// One subscriber that was told of the answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dispatch {
+    subscriber: String,
+    status: String,
+    attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The `{publicId}` of a path. A text that is none names nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Named(pub PublicId);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        let id = text.ok().and_then(|Path(text)| PublicId::parse(&text));
+        id.map(Self).ok_or_else(not_found)
+    }
+}
+
+fn not_found() -> Failure {
+    Failure::not_found("there is no survey instance of that id")
+}
+
+/// `GET /api/survey-instances?surveyId=&status=&address=&customerRef=`, the newest first.
+///
+/// # Errors
+/// 422 for a wrong filter.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let filter = read_filter(&page)?;
+    let before = match page.after_id()? {
+        0 => EntryId(i64::MAX),
+        id => EntryId(id),
+    };
+    let entries = app.engine.store().entries(caller.tenant, filter, before, page.limit + 1).await?;
+    let ids: Vec<(PublicId, i64)> = entries.iter().map(|e| (e.public_id, e.id.0)).collect();
+    let shown = entries.into_iter().map(|entry| show_entry(&caller, entry)).collect();
+    let place = |one: &Shown| ids.iter().find(|(id, _)| *id == one.public_id).map_or(0, |(_, n)| *n);
+    Ok(Json(page.list(shown, |one| place(one).to_string())))
+}
+
+/// `GET /api/survey-instances/{publicId}`: with everything that was done for it.
+///
+/// # Errors
+/// 404 when there is none.
+pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
+    let store = app.engine.store();
+    let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
+    let number = entry.id;
+    let mut shown = show_entry(&caller, entry);
+    shown.delivery_log = store.delivery_log(number).await?;
+    shown.dispatches = dispatches(&app, &caller, number).await?;
+    Ok(Json(shown))
+}
+
+/// `POST /api/survey-instances/{publicId}/cancel`
+///
+/// # Errors
+/// 404 when there is none, 409 when it has ended.
+pub async fn cancel(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
+    done(app.engine.store().cancel_entry(caller.tenant, id).await?)?;
+    app.engine.wake();
+    show(State(app), caller, Named(id)).await
+}
+
+/// `DELETE /api/survey-instances/{publicId}`: not shown any more; the same event is welcome again.
+///
+/// # Errors
+/// 404 when there is none.
+pub async fn delete(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<StatusCode> {
+    done(app.engine.store().delete_entry(caller.tenant, id).await?)?;
+    app.engine.wake();
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn done(deeded: Deeded) -> Answer<()> {
+    match deeded {
+        Deeded::Done(_) => Ok(()),
+        Deeded::Unknown => Err(not_found()),
+        Deeded::Refused(refusal) => Err(Failure::conflict(format!("this survey instance {refusal}"))),
+    }
+}
+
+async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Dispatch>> {
+    let _ = caller;
+    let told = app.engine.store().told_of(entry).await?;
+    let Some(told) = told else { return Ok(Vec::new()) };
+    let one = |subscriber: String| Dispatch {
+        subscriber,
+        status: "Pending".to_owned(),
+        attempts: 0,
+        message_id: Some(told.message.to_string()),
+        error: None,
+    };
+    Ok(told.subscribers.into_iter().map(one).collect())
+}
+
+/// Viewers see neither the whole address nor what the event said.
+fn show_entry(caller: &Caller, entry: Entry) -> Shown {
+    let open = caller.role > Role::Viewer;
+    Shown {
+        public_id: entry.public_id,
+        survey_id: entry.flow.0,
+        survey_version: entry.number,
+        trigger_id: entry.trigger_id,
+        status: entry.standing.status.word(),
+        channel: entry.channel,
+        recipient_address: if open { entry.address } else { masked(&entry.address) },
+        recipient_locale: entry.locale,
+        customer_ref: entry.customer_ref,
+        metadata: open.then(|| raw(entry.payload)),
+        triggered_at: entry.standing.triggered_at,
+        triggered_by: entry.triggered_by,
+        next_send_at: entry.standing.next_send_at,
+        last_sent_at: entry.standing.last_sent_at,
+        reminders_remaining: entry.standing.remaining,
+        unique_hash: entry.unique_hash,
+        delivery_log: Vec::new(),
+        dispatches: Vec::new(),
+        opened_at: entry.opened_at,
+        completed_at: entry.completed_at,
+    }
+}
+
+fn read_filter(page: &Page) -> Answer<EntryFilter> {
+    let mut problems = Problems::default();
+    let status = page.filter("status").map(Status::parse);
+    if status == Some(None) {
+        let words = Status::ALL.map(Status::word).join(", ");
+        problems.push("status", format!("must be one of {words}"));
+    }
+    let flow = page.filter("surveyId").map(str::parse);
+    if matches!(flow, Some(Err(_))) {
+        problems.push("surveyId", "must be the number of a survey");
+    }
+    problems.into_result()?;
+    Ok(EntryFilter {
+        flow: flow.and_then(Result::ok).map(FlowId),
+        status: status.flatten(),
+        address: page.filter("address").map(str::to_owned),
+        customer_ref: page.filter("customerRef").map(str::to_owned),
+    })
+}

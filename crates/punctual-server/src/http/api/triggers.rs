@@ -1,0 +1,105 @@
+//! Events in, invitations out; and what an event would come to.
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+use crate::http::input::{Fields, Input};
+use axum::Json;
+use axum::extract::State;
+use punctual::Problems;
+use punctual::engine::{Explained, Ingest, Ingested, Instance, Outcome};
+use serde::Serialize;
+
+/// What became of the events, in the order given.
+#[derive(Debug, Serialize)]
+pub struct Answered {
+    created: usize,
+    skipped: usize,
+    failed: usize,
+    unmatched: usize,
+    items: Vec<Item>,
+}
+
+/// What became of one event.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    outcome: Outcome,
+    instances: Vec<Shown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// An entry that an event was about.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    survey_id: i64,
+    trigger_id: String,
+    public_id: String,
+    outcome: Outcome,
+}
+
+/// What events would come to.
+#[derive(Debug, Serialize)]
+pub struct Explanations {
+    items: Vec<Explained>,
+}
+
+/// `POST /api/triggers/ingest`, `POST /api/Surveys/Triggers/ingest`
+///
+/// # Errors
+/// 422 for a body that cannot be read; an item that cannot be read fails alone.
+pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Answered>> {
+    let ingest = read_ingest(&input)?;
+    let done = app.engine.ingest(caller.tenant, &ingest).await?;
+    Ok(Json(answered(done)))
+}
+
+/// `POST /api/triggers/explain`: writes nothing.
+///
+/// # Errors
+/// 422 for a body that cannot be read.
+pub async fn explain(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Explanations>> {
+    let ingest = read_ingest(&input)?;
+    let items = app.engine.explain(caller.tenant, &ingest).await?;
+    Ok(Json(Explanations { items }))
+}
+
+fn read_ingest(input: &Input) -> Answer<Ingest> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["eventKind", "items"]);
+    let event_kind = read.need_name("eventKind");
+    read.need("items");
+    let items = read.list("items").cloned().unwrap_or_default();
+    problems.into_result()?;
+    Ok(Ingest { event_kind, items })
+}
+
+/// The answer to an ingest.
+pub(super) fn answered(done: Vec<Ingested>) -> Answered {
+    let count = |outcome: Outcome| done.iter().filter(|item| item.outcome == outcome).count();
+    Answered {
+        created: count(Outcome::Created),
+        skipped: count(Outcome::Skipped),
+        failed: count(Outcome::Failed),
+        unmatched: count(Outcome::NoMatch),
+        items: done.into_iter().map(shown).collect(),
+    }
+}
+
+fn shown(item: Ingested) -> Item {
+    let instance = |one: Instance| Shown {
+        survey_id: one.flow.0,
+        trigger_id: one.trigger_id.to_string(),
+        public_id: one.public_id.to_string(),
+        outcome: one.outcome,
+    };
+    Item {
+        outcome: item.outcome,
+        instances: item.instances.into_iter().map(instance).collect(),
+        error: item.error,
+    }
+}

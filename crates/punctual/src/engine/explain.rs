@@ -1,0 +1,170 @@
+//! Explain: what an event would come to, and why. Writes nothing.
+
+use super::Engine;
+use super::ingest::Ingest;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::FlowId;
+use crate::base::tenant::Tenant;
+use crate::rules::candidate::{Candidate, of_flow};
+use crate::rules::condition::Explanation;
+use crate::rules::public_id::PublicId;
+use crate::rules::zone::Zone;
+use crate::rules::{dedup, digest};
+use crate::run::shelf::{Offered, Place};
+use crate::store::entries::admit::key_of;
+use serde::Serialize;
+
+/// What one event would come to.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// Why it cannot be read.
+    pub error: Option<String>,
+    /// For every trigger of its kind, in the order of the surveys.
+    pub triggers: Vec<ExplainedTrigger>,
+}
+
+/// What one trigger would make of an event.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedTrigger {
+    /// The survey.
+    pub survey_id: FlowId,
+    /// Its version.
+    pub survey_version: u32,
+    /// The trigger.
+    pub trigger_id: String,
+    /// `Created`, `Skipped`, `NoMatch`, as an ingest would answer.
+    pub outcome: super::Outcome,
+    /// The same in words.
+    pub because: String,
+    /// What the filter saw; nothing if it has none.
+    pub filter: Option<Explanation>,
+    /// What is hashed, with `␟` for the separator.
+    pub dedup_text: String,
+    /// The dedup key.
+    pub unique_hash: String,
+    /// The entry that has this key already.
+    pub duplicate_of: Option<PublicId>,
+    /// The channel.
+    pub channel: String,
+    /// Whether this process has such a channel.
+    pub channel_known: bool,
+    /// When it would be sent, if every send goes out on time.
+    pub sends: Vec<ExplainedSend>,
+    /// When it would expire, if nobody answers.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// One send of the timetable.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedSend {
+    /// 1 is the invitation.
+    pub attempt: u32,
+    /// When.
+    pub at: Timestamp,
+    /// The same on the tenant's clocks.
+    pub local: String,
+}
+
+impl Engine {
+    /// What events of a kind would come to. Writes nothing.
+    ///
+    /// # Errors
+    /// [`crate::base::error::Error::Invalid`] as [`Engine::ingest`].
+    pub async fn explain(&self, tenant: Tenant, ingest: &Ingest) -> Result<Vec<Explained>> {
+        ingest.check()?;
+        let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
+        let zone = self.zone_of(tenant).await?;
+        let now = self.store().now().await?;
+        let mut all = Vec::with_capacity(ingest.items.len());
+        for item in ingest.read() {
+            let mut explained = Explained { error: None, triggers: Vec::new() };
+            match item {
+                Err(problems) => explained.error = Some(problems.to_string()),
+                Ok(candidate) => {
+                    for place in offered.begun_by(&ingest.event_kind) {
+                        let sight = Sight { tenant, offered: &offered, zone: &zone, now };
+                        explained.triggers.push(self.explain_one(&sight, *place, &candidate).await?);
+                    }
+                }
+            }
+            all.push(explained);
+        }
+        Ok(all)
+    }
+
+    async fn zone_of(&self, tenant: Tenant) -> Result<Option<Zone>> {
+        let tenants = self.store().tenants(tenant.id() - 1, 1).await?;
+        let name = tenants.into_iter().find(|row| row.tenant == tenant).map(|row| row.time_zone);
+        Ok(name.and_then(|name| Zone::find(&name).ok()))
+    }
+
+    async fn explain_one(
+        &self,
+        sight: &Sight<'_>,
+        place: Place,
+        candidate: &Candidate,
+    ) -> Result<ExplainedTrigger> {
+        let (edition, trigger, _) = sight.offered.at(place);
+        // Too many values: the rest is absent, and an ingest would refuse the item.
+        let mut facts = candidate.facts().unwrap_or_default();
+        of_flow(&mut facts, edition.flow);
+        let filter = trigger.filter.as_ref().map(|filter| filter.explain(&facts));
+        let digest = dedup::digest(&trigger.dedup_recipe, &facts);
+        let known = self.store().known_keys(sight.tenant, vec![key_of(&digest)]).await?;
+        let duplicate_of = known.into_values().next();
+        let (outcome, because) = verdict(trigger.enabled, filter.as_ref(), duplicate_of);
+        let begins = candidate.occurred_at.unwrap_or(sight.now);
+        let sends = trigger.schedule.plan(begins);
+        let grace = trigger.expiry.unwrap_or(crate::base::limits::EXPIRY_GRACE_DEFAULT);
+        Ok(ExplainedTrigger {
+            survey_id: edition.flow,
+            survey_version: edition.number,
+            trigger_id: trigger.id.clone(),
+            outcome,
+            because,
+            filter,
+            dedup_text: dedup::text(&trigger.dedup_recipe, &facts).replace('\u{1f}', "␟"),
+            unique_hash: digest::hex(&digest),
+            duplicate_of,
+            channel: trigger.channel.clone(),
+            channel_known: self.inner.post.channels.get(&trigger.channel).is_some(),
+            expires_at: sends.last().map(|last| last.plus(grace)),
+            sends: sends.into_iter().enumerate().map(|(n, at)| sight.send(n, at)).collect(),
+        })
+    }
+}
+
+/// What all triggers of one explanation are seen with.
+struct Sight<'a> {
+    tenant: Tenant,
+    offered: &'a Offered,
+    zone: &'a Option<Zone>,
+    now: Timestamp,
+}
+
+impl Sight<'_> {
+    fn send(&self, n: usize, at: Timestamp) -> ExplainedSend {
+        let attempt = u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
+        let local = self.zone.as_ref().map_or_else(|| at.to_string(), |zone| zone.show(at));
+        ExplainedSend { attempt, at, local }
+    }
+}
+
+fn verdict(
+    enabled: bool,
+    filter: Option<&Explanation>,
+    duplicate_of: Option<PublicId>,
+) -> (super::Outcome, String) {
+    use super::Outcome::{Created, NoMatch, Skipped};
+    match (enabled, filter, duplicate_of) {
+        (false, _, _) => (NoMatch, "the trigger is not enabled".into()),
+        (_, Some(filter), _) if !filter.holds => (NoMatch, filter.to_string()),
+        (_, _, Some(id)) => (Skipped, format!("{id} was made of the same event before")),
+        (_, Some(filter), None) => (Created, filter.to_string()),
+        (_, None, None) => (Created, "it has no filter, so every event of the kind matches".into()),
+    }
+}

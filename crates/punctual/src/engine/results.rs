@@ -1,0 +1,130 @@
+//! What the answers to a survey come to, read in pages, so that any number of them needs the memory of
+//! one.
+
+use super::Engine;
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{EntryId, FlowId};
+use crate::base::limits::LIST_ITEMS_MAX;
+use crate::base::tenant::Tenant;
+use crate::rules::results::Results;
+use crate::rules::survey::Survey;
+use crate::store::entries::look::{EntryCounts, Response, ResultFilter};
+use std::sync::Arc;
+
+/// Free texts that are shown with the results, the newest.
+const COMMENTS_MAX: usize = 100;
+
+/// The results of a survey.
+#[derive(Clone, Debug)]
+pub struct SurveyResults {
+    /// The survey, in the version that questions are named by.
+    pub survey: Arc<Survey>,
+    /// Entries by status.
+    pub counts: EntryCounts,
+    /// Answers, counted.
+    pub results: Results,
+    /// The newest texts in people's own words.
+    pub comments: Vec<Comment>,
+}
+
+/// A text in somebody's own words.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comment {
+    /// The question.
+    pub question_id: String,
+    /// The words.
+    pub text: String,
+    /// When.
+    pub completed_at: Timestamp,
+    /// Whose.
+    pub public_id: crate::rules::public_id::PublicId,
+}
+
+/// Where the next page of answers begins.
+pub type After = (Timestamp, EntryId);
+
+/// The first page.
+pub const FROM_THE_START: After = (Timestamp::MIN, EntryId(0));
+
+impl Engine {
+    /// What the answers to a survey come to; those of other versions count where they fit.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for a survey that is not there or was never published.
+    pub async fn results(
+        &self,
+        tenant: Tenant,
+        flow: FlowId,
+        filter: &ResultFilter,
+    ) -> Result<SurveyResults> {
+        let survey = self.survey_for_results(tenant, flow, filter.number).await?;
+        let counts = self.store().entry_counts(tenant, flow, filter.clone()).await?;
+        let (mut results, mut comments) = (Results::of(&survey), Vec::new());
+        let mut after = FROM_THE_START;
+        loop {
+            let page = self.responses(tenant, flow, filter, after).await?;
+            let Some(last) = page.last() else { break };
+            after = (last.completed_at, last.entry);
+            for response in &page {
+                results.add(&response.answers);
+                comments.extend(words(&survey, response));
+            }
+            let old = comments.len().saturating_sub(COMMENTS_MAX);
+            comments.drain(..old);
+        }
+        comments.reverse();
+        Ok(SurveyResults { survey, counts, results, comments })
+    }
+
+    /// The survey whose questions name the results: the asked-for version, else the newest.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for a survey that is not there or was never published.
+    pub async fn survey_for_results(
+        &self,
+        tenant: Tenant,
+        flow: FlowId,
+        number: Option<u32>,
+    ) -> Result<Arc<Survey>> {
+        let missing = || Error::NotFound(format!("there is no survey {flow}"));
+        let known = self.store().flow(tenant, flow).await?.ok_or_else(missing)?;
+        let number = number.or(known.published).unwrap_or(1);
+        let edition = self.inner.post.shelf.edition(self.store(), flow, number).await?;
+        let unpublished = || Error::NotFound(format!("survey {flow} has no version {number}"));
+        edition.map(|edition| Arc::clone(&edition.survey)).ok_or_else(unpublished)
+    }
+
+    /// A page of answers behind `after`, in order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn responses(
+        &self,
+        tenant: Tenant,
+        flow: FlowId,
+        filter: &ResultFilter,
+        after: After,
+    ) -> Result<Vec<Response>> {
+        self.store().responses(tenant, flow, filter.clone(), after, LIST_ITEMS_MAX).await
+    }
+}
+
+fn words(survey: &Survey, response: &Response) -> Vec<Comment> {
+    let free = |id: &str| {
+        let question = id.strip_suffix(".other").unwrap_or(id);
+        let asked = survey.question(question);
+        id.ends_with(".other") || asked.is_some_and(|question| question.kind.is_free_text())
+    };
+    let texts = response.answers.iter().filter(|(id, _)| free(id));
+    let comment = |(id, value): (&String, &serde_json::Value)| {
+        Some(Comment {
+            question_id: id.clone(),
+            text: value.as_str()?.to_owned(),
+            completed_at: response.completed_at,
+            public_id: response.public_id,
+        })
+    };
+    texts.filter_map(comment).collect()
+}
