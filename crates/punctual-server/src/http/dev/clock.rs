@@ -57,6 +57,19 @@ pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
     now(&app).await
 }
 
+/// Moves the manual clock on, doing what becomes due on the way, and what is due now.
+///
+/// # Errors
+/// As [`travel`].
+pub async fn advance(app: &App, by: Duration) -> Answer<()> {
+    manual(app)?;
+    let from = app.engine.store().now().await?;
+    app.engine.step().await?;
+    app.engine.travel(from.plus(by), true).await?;
+    app.engine.wake();
+    Ok(())
+}
+
 /// `POST /api/scheduler/tick`
 ///
 /// # Errors
