@@ -5,6 +5,7 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
+use punctual::engine::Stepped;
 use punctual::{ClockMode, Problems, Timestamp};
 use serde::Serialize;
 use std::time::Duration;
@@ -57,17 +58,27 @@ pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
     now(&app).await
 }
 
-/// Moves the manual clock on, doing what becomes due on the way, and what is due now.
+/// Moves the manual clock on, doing what becomes due on the way.
 ///
 /// # Errors
 /// As [`travel`].
 pub async fn advance(app: &App, by: Duration) -> Answer<()> {
     manual(app)?;
-    let from = app.engine.store().now().await?;
-    app.engine.step().await?;
-    app.engine.travel(from.plus(by), true).await?;
+    let to = app.engine.store().now().await?.plus(by);
+    app.engine.travel(to, true).await?;
     app.engine.wake();
     Ok(())
+}
+
+/// Does everything that is due at the present moment of the manual clock.
+///
+/// # Errors
+/// As [`tick`].
+pub async fn step(app: &App) -> Answer<Stepped> {
+    manual(app)?;
+    let stepped = app.engine.step().await?;
+    app.engine.wake();
+    Ok(stepped)
 }
 
 /// `POST /api/scheduler/tick`
@@ -82,8 +93,7 @@ pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<Ticked>> 
     read.only(&["batchSize"]);
     let _ = read.whole("batchSize", 1..=1_000);
     problems.into_result()?;
-    let stepped = app.engine.step().await?;
-    app.engine.wake();
+    let stepped = step(&app).await?;
     Ok(Json(Ticked { dispatched: stepped.done, failed: stepped.failed, ..Ticked::default() }))
 }
 

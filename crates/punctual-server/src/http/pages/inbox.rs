@@ -5,7 +5,7 @@
 //! also on a private listener; only the demo is open. Its forms work without scripts and are
 //! refused when they come from another site.
 
-use super::{html, is_ops, letters, page_with, refused};
+use super::{is_ops, letters, page_with, refused};
 use crate::app::App;
 use crate::http::dev;
 use crate::http::error::{Answer, Failure};
@@ -84,7 +84,9 @@ pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) 
         Some("hour") => dev::clock::advance(&app, HOUR).await?,
         Some("day") => dev::clock::advance(&app, 24 * HOUR).await?,
         Some("week") => dev::clock::advance(&app, 7 * 24 * HOUR).await?,
-        Some("tick") => dev::clock::advance(&app, Duration::ZERO).await?,
+        Some("tick") => {
+            dev::clock::step(&app).await?;
+        }
         Some("clear") => {
             sandbox.clear(&wanted);
         }
