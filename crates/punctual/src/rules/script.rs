@@ -1,7 +1,7 @@
 //! Scripts: what the next sends of a sandbox channel are answered, one step for each send.
 //!
 //! ```json
-//! {"script": ["transient", {"transient": {"retryAfter": "2m"}}, "timeout", "permanent", "ok"], "latencyMs": 50}
+//! {"script": ["transient", {"transient": {"retryAfter": "2m"}}, "timeout", "permanent"], "latencyMs": 50}
 //! ```
 //!
 //! | step | the send | its message |
@@ -9,8 +9,9 @@
 //! | `ok` | is taken | is delivered |
 //! | `transient` | may go well another time, perhaps not before `retryAfter` | is not |
 //! | `permanent` | will never go well | is not |
-//! | `timeout` | has no answer | **is delivered**, as with a provider that is only slow to say so; not with `"delivered": false` |
+//! | `timeout` | has no answer | **is delivered** unless it says `"delivered": false` |
 //!
+//! A provider that does not answer in time often delivers all the same, hence the last row.
 //! After its last step everything is taken. An `error` in `transient` and `permanent` is what the
 //! channel says.
 

@@ -53,8 +53,8 @@ fn keys(sandbox: &Sandbox) -> Vec<String> {
 #[tokio::test]
 async fn prd_17_sends_go_wrong_as_the_script_says() {
     let sandbox = Sandbox::new();
-    let words = json!([{"transient": {"retryAfter": "2m", "error": "busy"}}, "transient", "permanent", "timeout",
-        {"timeout": {"delivered": false}}, "ok"]);
+    let words = json!([{"transient": {"retryAfter": "2m", "error": "busy"}}, "transient", "permanent",
+        "timeout", {"timeout": {"delivered": false}}, "ok"]);
     sandbox.script("memory:a", scripted(words)).unwrap();
     let mut answers = Vec::new();
     for n in 0..7 {

@@ -60,8 +60,8 @@ fn clock(sight: &Sight) -> String {
     let wanted = Wanted { before: None, ..sight.wanted.clone() };
     let all = [("tick", "Do what is due"), ("hour", "1 hour on"), ("day", "1 day on"), ("week", "1 week on")];
     format!(
-        "<section class=\"clock\" aria-label=\"Manual clock\"><p>It is <time datetime=\"{now}\">{}</time> and \
-         stays so.</p>{}</section>\n",
+        "<section class=\"clock\" aria-label=\"Manual clock\"><p>It is \
+         <time datetime=\"{now}\">{}</time> and stays so.</p>{}</section>\n",
         to_the_second(now),
         all.map(|(deed, words)| button(&wanted, deed, words)).concat()
     )
@@ -160,11 +160,11 @@ fn about(received: &Received) -> String {
         format!(" of tenant {}", letter.tenant)
     };
     let outcome = match received.outcome {
-        Outcome::Sent => "delivered",
-        Outcome::Timeout => "delivered, but the sender got no answer",
+        Outcome::Sent => "",
+        Outcome::Timeout => ", but the sender got no answer",
     };
     let double = received.duplicate_of.as_deref().map_or_else(String::new, |first| {
         format!(" <strong class=\"warn\">The same as {}, sent again.</strong>", escape(first))
     });
-    format!("{which}{tenant}, {outcome} as {}.{double}", escape(&received.message_id))
+    format!("{which}{tenant}, delivered as {}{outcome}.{double}", escape(&received.message_id))
 }
