@@ -3,7 +3,7 @@
 use crate::client::{Client, Reply};
 use crate::world::{Base, ROOT_KEY, World};
 use punctual::rules::public_id::PublicId;
-use punctual::{Channel, Letter, Sandbox, Tenant};
+use punctual::{Letter, Sandbox, Tenant};
 use punctual_server::app::Settings;
 use serde_json::{Value, json};
 use std::sync::Arc;
