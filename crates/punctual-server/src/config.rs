@@ -4,6 +4,7 @@
 //! The file is TOML. A key that nobody knows is refused with the nearest one that somebody
 //! does: a setting that is silently ignored is worse than a server that does not start.
 
+pub mod channels;
 mod file;
 mod root_key;
 
@@ -121,6 +122,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// A key with all rights in all tenants.
     pub root_key: Option<String>,
+    /// The keys of channels that are in the sandbox.
+    pub sandboxed: Vec<String>,
 }
 
 impl Config {
@@ -158,6 +161,7 @@ impl Config {
             pool_size,
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
             root_key: root_key::decide(file.root_key)?,
+            sandboxed: channels::decide(&file.channels)?,
         })
     }
 

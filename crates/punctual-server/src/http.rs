@@ -28,7 +28,7 @@ use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use dev::clock;
+use dev::{channels, clock, messages};
 use error::Failure;
 use punctual::store::keys::Role;
 
@@ -137,7 +137,7 @@ fn of_time() -> Vec<Route> {
     ]
 }
 
-/// Tenants, keys, the clock, and what operators and programs look at.
+/// Tenants, keys, the clock, the sandbox, and what operators and programs look at.
 #[rustfmt::skip]
 fn of_the_house() -> Vec<Route> {
     use Need::{Key, Nothing, Private};
@@ -152,6 +152,10 @@ fn of_the_house() -> Vec<Route> {
         route("POST /api/scheduler/tick",                        Key(Ops),     clock::tick),
         route("GET /dev/clock",                                  Key(Ops),     clock::show),
         route("POST /dev/clock",                                 Key(Ops),     clock::travel),
+        route("GET /dev/messages",                               Key(Ops),     messages::list),
+        route("DELETE /dev/messages",                            Key(Ops),     messages::clear),
+        route("GET /dev/channels/{key}",                         Key(Ops),     channels::show),
+        route("PUT /dev/channels/{key}",                         Key(Ops),     channels::script),
 
         route("GET /health",                                     Private(Ops), health::details),
         route("GET /health/live",                                Private(Viewer), health::live),

@@ -29,6 +29,7 @@ use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
+use crate::run::channel::Channels;
 use crate::run::dispatch::{Dispatcher, Rest, Shop};
 use crate::run::inbox::{InboxKeeper, InboxSettings};
 use crate::run::lease::Candidate;
@@ -36,6 +37,7 @@ use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
+use crate::run::sandbox::Sandbox;
 use crate::run::send::{Post, Sender};
 use crate::run::stop::{self, Phase, Stop, Stopper};
 use crate::run::wake::{Hearer, Teller, Wake};
@@ -85,6 +87,7 @@ struct Inner {
     stepping: tokio::sync::Mutex<()>,
     /// Topics known to have a lane; only ever saves a question.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
+    sandbox: Option<Sandbox>,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +120,18 @@ impl Engine {
     #[must_use]
     pub fn topics(&self) -> Vec<String> {
         self.inner.shop.stations.iter().map(|s| s.topic.clone()).collect()
+    }
+
+    /// The channels of this process.
+    #[must_use]
+    pub fn channels(&self) -> &Channels {
+        &self.inner.post.channels
+    }
+
+    /// The sandbox, if there is one: always on a manual clock.
+    #[must_use]
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        self.inner.sandbox.as_ref()
     }
 
     /// Writes messages, whole or not at all, and wakes whoever may handle them.

@@ -34,6 +34,7 @@ pub use rules::timer::{NewTimer, Scheduled, When};
 pub use run::channel::{Accepted, Channel, Letter, NotSent};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
 pub use run::lease::LeaseGuard;
+pub use run::sandbox::Sandbox;
 pub use store::Store;
 pub use store::clock::ClockMode;
 pub use store::messages::Enqueued;

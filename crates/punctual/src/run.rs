@@ -12,6 +12,7 @@
 //!
 //! A loop knows verbs of the store, never SQL. Wake-ups make it fast; its own polling only
 //! makes it safe. A tick that fails pauses its loop, says so in health, and goes on.
+//! [`channel`]s are called by loops; the [`sandbox`] is one that only keeps what it was given.
 //! A [`lease`] guard has a task of its own, whether loops run or not.
 
 pub mod batch;
@@ -27,6 +28,7 @@ pub mod posting;
 pub mod prune;
 pub mod pulse;
 pub mod reap;
+pub mod sandbox;
 pub mod send;
 pub mod shelf;
 pub mod stop;

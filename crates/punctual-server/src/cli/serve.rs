@@ -8,7 +8,7 @@ pub(super) mod signals;
 use super::failure::{Failure, Outcome};
 use super::{logs, print_line};
 use crate::app::{App, Role, Settings, Started, Stopping};
-use crate::config::{Config, Flags};
+use crate::config::{Config, Flags, channels};
 use crate::http;
 use axum::Router;
 use axum::extract::Request;
@@ -47,6 +47,7 @@ pub async fn run(as_json: bool, database: Option<String>, flags: Flags) -> Outco
     logs::begin(config.log_format);
     let server = Server::open(config, |builder| builder, false).await?;
     server.warn_if_open_to_all().await?;
+    server.warn_of_sandboxed();
     // Before the ready line: whoever waits for it may ask for a stop at once.
     let asked = signals::asked_to_stop()?;
     server.say_ready(as_json);
@@ -63,7 +64,7 @@ impl Server {
         // The port first: a second server by mistake must not touch the database.
         let listener = TcpListener::bind(config.listen).await.map_err(|e| no_port(config.listen, &e))?;
         let address = listener.local_addr().map_err(|e| no_port(config.listen, &e))?;
-        let engine = furnish(builder(&config)).open().await?;
+        let engine = furnish(builder(&config, demo)).open().await?;
         let settings = Settings {
             root_key: config.root_key.clone(),
             dev: config.clock == ClockMode::Manual,
@@ -119,6 +120,14 @@ impl Server {
         Ok(())
     }
 
+    /// A channel that swallows everything must not go live by mistake.
+    fn warn_of_sandboxed(&self) {
+        if self.config.clock == ClockMode::System && !self.config.sandboxed.is_empty() {
+            let keys = self.config.sandboxed.join(", ");
+            tracing::warn!(target: "punctual", "nothing sent by {keys} reaches anybody: provider `memory`");
+        }
+    }
+
     /// Serves until it is asked to stop, then ends in good order.
     ///
     /// # Errors
@@ -161,7 +170,7 @@ async fn end(engine: &Engine, limit: Duration) {
     }
 }
 
-fn builder(config: &Config) -> Builder {
+fn builder(config: &Config, demo: bool) -> Builder {
     let mut builder = Engine::builder(&config.database)
         .pool_size(config.pool_size)
         .clock(config.clock)
@@ -169,6 +178,9 @@ fn builder(config: &Config) -> Builder {
         .inbox(config.inbox);
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
+    }
+    if let Some(sandbox) = channels::sandbox(&config.sandboxed, config.clock, demo) {
+        builder = builder.sandbox(sandbox);
     }
     if config.migrate { builder } else { builder.without_migrations() }
 }

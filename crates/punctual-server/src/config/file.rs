@@ -1,5 +1,6 @@
 //! The settings file.
 
+use super::channels::Written;
 use super::root_key::Secret;
 use super::{Clock, LogFormat};
 use crate::app::Role;
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 15] = [
     "database",
     "listen",
     "role",
@@ -24,6 +25,7 @@ pub const KEYS: [&str; 14] = [
     "pool_size",
     "log_format",
     "root_key",
+    "channels",
 ];
 
 /// The file as it is written; what it leaves out is decided elsewhere.
@@ -58,6 +60,8 @@ pub struct File {
     pub log_format: Option<LogFormat>,
     /// A key with all rights, or where to find it.
     pub root_key: Option<Secret>,
+    /// Channels by their key.
+    pub channels: Written,
 }
 
 impl File {
@@ -124,7 +128,7 @@ mod tests {
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
                    migrate=false\nstop_limit=''\nretention=''\ninbox_retention=''\ninbox_stuck_after=''\n\
-                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'";
+                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\nchannels={}";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

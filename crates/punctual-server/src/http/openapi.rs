@@ -149,6 +149,7 @@ fn path_names(path: &str) -> impl Iterator<Item = &str> {
 fn path_parameter(path: &str, name: &str) -> Value {
     let schema = match name {
         "topic" => reference("schemas", "Topic"),
+        "key" => reference("schemas", "ChannelKey"),
         "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
         "subscription" | "name" | "triggerId" => reference("schemas", "Name"),
         "publicId" => json!({"type": "string", "format": "uuid"}),

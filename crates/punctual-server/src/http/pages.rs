@@ -2,11 +2,14 @@
 //!
 //! Rendered here, without a framework; a small script fetches it again, and without scripts
 //! the browser does. It is open on a private listener and in the demo; elsewhere it wants a
-//! key of the role `ops`, as a bearer or as the password a browser asks for.
+//! key of the role `ops`, as a bearer or as the password a browser asks for. Beside it the
+//! [`inbox`] of the sandbox.
 
 mod basic;
 mod counters;
 mod html;
+mod inbox;
+mod letters;
 mod sight;
 mod status;
 
@@ -25,6 +28,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const STYLE: &str = include_str!("pages/status.css");
 const SCRIPT: &str = include_str!("pages/status.js");
+const INBOX_STYLE: &str = include_str!("pages/inbox.css");
 
 /// The pages.
 pub fn routes() -> Router<App> {
@@ -32,14 +36,13 @@ pub fn routes() -> Router<App> {
         .route("/", get(status_page))
         .route("/status.css", get(style))
         .route("/status.js", get(script))
+        .route("/dev/inbox", get(inbox::show).post(inbox::act))
+        .route("/dev/inbox.css", get(inbox_style))
 }
 
 async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
     if !may_look(&app, &headers).await {
-        let mut refused = page(StatusCode::UNAUTHORIZED, html::refusal());
-        let ask = HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
-        refused.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
-        return refused;
+        return refused();
     }
     match Sight::take(&app).await {
         Ok(sight) => page(StatusCode::OK, status::render(&sight)),
@@ -48,7 +51,12 @@ async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
 }
 
 async fn may_look(app: &App, headers: &HeaderMap) -> bool {
-    if app.settings.demo || !app.settings.guard_ops {
+    !app.settings.guard_ops || is_ops(app, headers).await
+}
+
+/// Whether the caller has a key of the role `ops`, or this is the demo.
+async fn is_ops(app: &App, headers: &HeaderMap) -> bool {
+    if app.settings.demo {
         return true;
     }
     let headers = basic::as_bearer(headers);
@@ -56,10 +64,21 @@ async fn may_look(app: &App, headers: &HeaderMap) -> bool {
     caller.is_ok_and(|caller| caller.role >= Role::Ops)
 }
 
+fn refused() -> Response {
+    let mut refused = page(StatusCode::UNAUTHORIZED, html::refusal());
+    let ask = HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
+    refused.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
+    refused
+}
+
 fn page(status: StatusCode, body: String) -> Response {
+    page_with(status, POLICY, body)
+}
+
+fn page_with(status: StatusCode, policy: &'static str, body: String) -> Response {
     let head = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, policy),
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -69,6 +88,10 @@ fn page(status: StatusCode, body: String) -> Response {
 
 async fn style() -> Response {
     asset("text/css; charset=utf-8", STYLE)
+}
+
+async fn inbox_style() -> Response {
+    asset("text/css; charset=utf-8", INBOX_STYLE)
 }
 
 async fn script() -> Response {

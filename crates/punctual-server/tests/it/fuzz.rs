@@ -41,7 +41,11 @@ impl Dice {
     }
 }
 
-const FIELDS: [&str; 50] = [
+const FIELDS: [&str; 54] = [
+    "script",
+    "latencyMs",
+    "transient",
+    "timeout",
     "seconds",
     "fencingToken",
     "messageId",
@@ -113,8 +117,8 @@ const WORDS: [&str; 18] = [
     "* * 31 2 FRI#5",
     "😀 ' \" \\ ; --",
 ];
-const PATHS: [&str; 9] =
-    ["orders", "1", "-1", "99999999999999999999", "%00", "%F0%28", "a%2Fb", "%20", "x%27%22"];
+const PATHS: [&str; 10] =
+    ["orders", "memory:a", "1", "-1", "99999999999999999999", "%00", "%F0%28", "a%2Fb", "%20", "x%27%22"];
 
 /// PRD-7: no input makes the server fail, and what it refuses it refuses in the same form.
 async fn prd_7_no_input_breaks_the_server(base: Base) {
@@ -125,7 +129,7 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
         for route in table() {
             let (method, path) = route.method_and_path();
             let mut path = path.to_owned();
-            for name in ["{topic}", "{subscription}", "{id}", "{name}"] {
+            for name in ["{topic}", "{subscription}", "{id}", "{name}", "{key}"] {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {

@@ -37,6 +37,7 @@ mod leases;
 mod openapi;
 mod operations;
 mod roles;
+mod sandbox;
 mod tenants;
 mod timers;
 mod trouble;

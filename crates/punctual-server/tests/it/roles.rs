@@ -14,7 +14,7 @@ on_each! { every_route_asks_for_its_role, a_public_listener_guards_health_and_me
 async fn call(client: &Client, route: &Route) -> u16 {
     let (method, path) = route.method_and_path();
     let path = path.replace("{topic}", "orders").replace("{subscription}", "mail").replace("{id}", "999999");
-    let path = path.replace("{name}", "nightly");
+    let path = path.replace("{name}", "nightly").replace("{key}", "memory:default");
     let body = if method == "GET" || method == "DELETE" { "" } else { "{}" };
     client.send(method, &path, body).await.status
 }

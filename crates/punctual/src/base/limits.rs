@@ -147,3 +147,15 @@ pub const SEND_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// An entry without a next send expires when it has been quiet for longer than this.
 pub const EXPIRY_GRACE_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The key of a channel, in characters.
+pub const CHANNEL_KEY_CHARS_MAX: usize = 100;
+/// Letters that a sandbox keeps …
+pub const SANDBOX_LETTERS_MAX: usize = 100_000;
+/// … and their texts together, in bytes; the oldest go first.
+pub const SANDBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Channels of a sandbox that have a script at the same time.
+pub const SANDBOX_SCRIPTS_MAX: usize = 1_000;
+/// Steps of one script.
+pub const SCRIPT_STEPS_MAX: usize = 10_000;
+/// The longest that a scripted answer takes.
+pub const SCRIPT_LATENCY_MAX: Duration = Duration::from_secs(60);

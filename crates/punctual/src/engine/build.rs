@@ -5,6 +5,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
+use crate::rules::channel::check_key;
 use crate::rules::job::NewJob;
 use crate::rules::message::check_topic;
 use crate::run::channel::{Channel, Channels};
@@ -12,11 +13,14 @@ use crate::run::dispatch::{Shop, Station};
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
 use crate::run::line::Line;
+use crate::run::sandbox::Sandbox;
 use crate::run::send::Post;
 use crate::run::shelf::Shelf;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,7 +48,8 @@ pub struct Builder {
     inbox: InboxSettings,
     owner: Option<String>,
     jobs: Vec<(String, NewJob)>,
-    channels: Channels,
+    channels: Given,
+    sandbox: Option<Sandbox>,
     survey_url: String,
     #[cfg(feature = "testing")]
     store: Option<Store>,
@@ -67,7 +72,8 @@ impl Builder {
             inbox: InboxSettings::default(),
             owner: None,
             jobs: Vec::new(),
-            channels: Channels::default(),
+            channels: Given::default(),
+            sandbox: None,
             survey_url: SURVEY_URL_DEFAULT.to_owned(),
             #[cfg(feature = "testing")]
             store: None,
@@ -102,10 +108,18 @@ impl Builder {
         self
     }
 
-    /// Sends by this channel whatever names its key.
+    /// Sends by a channel of the host's own under this key, such as `sms:own`.
     #[must_use]
     pub fn channel(mut self, key: impl Into<String>, channel: impl Channel) -> Self {
-        self.channels.add(key, Arc::new(channel));
+        self.channels.0.push((key.into(), Arc::new(channel)));
+        self
+    }
+
+    /// Lets a sandbox take what is sent by its channels. On a manual clock there is always one,
+    /// for every `memory:` key, unless another is named here; elsewhere there is none by itself.
+    #[must_use]
+    pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = Some(sandbox);
         self
     }
 
@@ -215,6 +229,8 @@ impl Builder {
             store.check_schema().await?;
         }
         store.use_clock(self.clock, self.leave_manual).await?;
+        let by_hand = self.clock == ClockMode::Manual;
+        let sandbox = self.sandbox.or_else(|| by_hand.then(Sandbox::new));
         let shop = Arc::new(Shop {
             store,
             stations: self.stations,
@@ -229,7 +245,7 @@ impl Builder {
         });
         let post = Arc::new(Post {
             store: shop.store.clone(),
-            channels: self.channels,
+            channels: self.channels.put_together(sandbox.as_ref()),
             shelf: Arc::new(Shelf::default()),
             survey_url: self.survey_url,
             owner: shop.owner.clone(),
@@ -247,6 +263,7 @@ impl Builder {
             loops: Mutex::new(Loops::default()),
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
+            sandbox,
         };
         let engine = Engine { inner: Arc::new(inner) };
         for (name, job) in self.jobs {
@@ -263,6 +280,7 @@ impl Builder {
                 problems.push(format!("handlers[{n}].topic"), "has a handler already");
             }
         }
+        self.check_channels(&mut problems);
         for (name, job) in &self.jobs {
             let mut found = Problems::default();
             job.check(name, &mut found);
@@ -289,6 +307,45 @@ impl Builder {
             }
         }
         if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
+    }
+
+    fn check_channels(&self, problems: &mut Problems) {
+        let mut seen = BTreeSet::new();
+        let given = self.channels.0.iter().map(|(key, _)| key.as_str());
+        let boxed = self.sandbox.iter().flat_map(Sandbox::keys);
+        for (n, key) in given.chain(boxed).enumerate() {
+            let path = format!("channels[{n}]");
+            check_key(key, &path, problems);
+            if !seen.insert(key) {
+                problems.push(path, format!("`{key}` is there already"));
+            }
+        }
+    }
+}
+
+/// Channels by key, as they were given.
+#[derive(Default)]
+struct Given(Vec<(String, Arc<dyn Channel>)>);
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(key, _)| key)).finish()
+    }
+}
+
+impl Given {
+    fn put_together(self, sandbox: Option<&Sandbox>) -> Channels {
+        let mut channels = Channels::default();
+        for (key, channel) in self.0 {
+            channels.add(key, channel);
+        }
+        let Some(sandbox) = sandbox else { return channels };
+        let one: Arc<dyn Channel> = Arc::new(sandbox.clone());
+        sandbox.keys().for_each(|key| channels.add(key, Arc::clone(&one)));
+        if sandbox.takes_every_memory() {
+            channels.add_memory(one);
+        }
+        channels
     }
 }
 

@@ -5,7 +5,9 @@
 //! [`Letter::idempotency_key`], after a crash, a lost lease or a failure: one that can tell its
 //! provider the key does, and then nothing goes out twice.
 
+use crate::base::clock::Timestamp;
 use crate::base::tenant::Tenant;
+use crate::rules::channel::MEMORY;
 use crate::rules::public_id::PublicId;
 use std::collections::HashMap;
 use std::fmt;
@@ -40,6 +42,8 @@ pub struct Letter {
     pub payload: Arc<serde_json::Value>,
     /// The same for every try of this send, and for no other.
     pub idempotency_key: String,
+    /// When the send began, by the database's clock.
+    pub sent_at: Timestamp,
 }
 
 /// A provider took it.
@@ -119,7 +123,7 @@ impl Channels {
     /// The channel of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<dyn Channel>> {
-        let memory = || self.memory.as_ref().filter(|_| key.starts_with("memory:"));
+        let memory = || self.memory.as_ref().filter(|_| key.starts_with(MEMORY));
         self.by_key.get(key).or_else(memory)
     }
 }

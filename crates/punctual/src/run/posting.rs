@@ -244,7 +244,6 @@ impl Post {
         if attempt > 1 {
             idempotency_key.push_str(&format!(":{attempt}"));
         }
-        let _ = now;
         Letter {
             tenant: entry.tenant,
             channel: entry.channel.clone(),
@@ -258,6 +257,7 @@ impl Post {
             survey_url: Some(url),
             payload: Arc::new(serde_json::from_str(&entry.payload).unwrap_or_default()),
             idempotency_key,
+            sent_at: now,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::engine::{Builder, Engine, Stepped};
 use crate::run::handler::Handler;
+use crate::run::sandbox::Sandbox;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
 use std::time::Duration;
@@ -47,6 +48,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Stage {
     engine: Engine,
+    sandbox: Sandbox,
     place: TemporaryStore,
 }
 
@@ -91,6 +93,12 @@ impl Stage {
     #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// What was sent by the `memory:` channels, and what they answer next.
+    #[must_use]
+    pub const fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     /// The database's address, for hosts that open it themselves.
@@ -178,6 +186,9 @@ impl StageBuilder {
         let place = TemporaryStore::new(self.backend).await?;
         let builder = Engine::builder(place.url()).clock(ClockMode::Manual);
         let builder = self.changes.into_iter().fold(builder, |builder, change| (change.0)(builder));
-        Ok(Stage { engine: builder.open().await?, place })
+        let engine = builder.open().await?;
+        // One that nobody sends to, if the engine was changed to have none.
+        let sandbox = engine.sandbox().cloned().unwrap_or_default();
+        Ok(Stage { engine, sandbox, place })
     }
 }

@@ -79,6 +79,7 @@ mod poison;
 mod prune;
 mod queue;
 mod reap;
+mod sandbox;
 mod sequence;
 mod settle;
 mod simulation;

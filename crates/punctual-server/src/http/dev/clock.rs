@@ -52,6 +52,29 @@ pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
     now(&app).await
 }
 
+/// Moves the manual clock on, doing what becomes due on the way.
+///
+/// # Errors
+/// As [`travel`].
+pub async fn advance(app: &App, by: Duration) -> Answer<()> {
+    manual(app)?;
+    let to = app.engine.store().now().await?.plus(by);
+    app.engine.travel(to, true).await?;
+    app.engine.wake();
+    Ok(())
+}
+
+/// Does everything that is due at the present moment of the manual clock.
+///
+/// # Errors
+/// 409 on the system clock.
+pub async fn step(app: &App) -> Answer<Ticked> {
+    manual(app)?;
+    let ticked = app.engine.tick(usize::try_from(BATCH_SIZE_MAX).unwrap_or(usize::MAX)).await?;
+    app.engine.wake();
+    Ok(ticked)
+}
+
 /// `POST /api/scheduler/tick`: what is due now, until nothing is, whatever clock decides. On the system
 /// clock the loops do the same by themselves; a tick is one more beside them.
 ///

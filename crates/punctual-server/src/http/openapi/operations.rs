@@ -159,6 +159,13 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /dev/clock", "The manual clock", (200, "Clock")),
     op("POST /dev/clock", "Move the manual clock, doing what becomes due on the way", (200, "Clock"))
         .takes("Travel"),
+    op("GET /dev/messages", "What the sandbox was given, oldest first", (200, "SandboxInbox"))
+        .query(&["Channel", "To", "Limit", "Cursor"]),
+    op("DELETE /dev/messages", "Forget what the sandbox was given", (200, "Deleted"))
+        .query(&["Channel", "To"]),
+    op("GET /dev/channels/{key}", "What is left of a sandbox channel's script", (200, "ChannelScript")),
+    op("PUT /dev/channels/{key}", "Make the next sends of a sandbox channel go wrong", (200, "ChannelScript"))
+        .takes("Script"),
 
     op("GET /health", "Health with its details; 503 when something is down", (200, "Health")),
     op("GET /health/live", "Whether this process should go on", (200, "Status")),

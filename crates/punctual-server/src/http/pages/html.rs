@@ -19,20 +19,18 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// A whole page around `main`; `live` pages look again by themselves.
-pub(super) fn frame(title: &str, main: &str, live: bool) -> String {
-    let again = if live {
-        "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>\
-         <script src=\"/status.js\" defer></script>"
-    } else {
-        ""
-    };
+/// What the head of a page needs that looks again by itself.
+pub(super) const LIVE: &str = "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>\
+    <script src=\"/status.js\" defer></script>";
+
+/// A whole page around `main`, with something `more` in its head.
+pub(super) fn frame(title: &str, main: &str, more: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-         <link rel=\"stylesheet\" href=\"/status.css\">\n{again}\n</head>\n\
+         <link rel=\"stylesheet\" href=\"/status.css\">\n{more}\n</head>\n\
          <body>\n{main}\n</body>\n</html>\n",
         escape(title)
     )
@@ -43,7 +41,7 @@ pub(super) fn refusal() -> String {
     let main = "<main><h1>Punctual</h1><p>This page needs a key: the root key, or one with the role \
         <code>ops</code>. Give it as the password (any name will do), or send \
         <code>Authorization: Bearer KEY</code>.</p></main>";
-    frame("A key is needed - Punctual", main, false)
+    frame("A key is needed - Punctual", main, "")
 }
 
 /// A page for a database that does not answer.
@@ -53,7 +51,7 @@ pub(super) fn trouble(said: &str) -> String {
          <p>This page looks again by itself.</p></main>",
         escape(said)
     );
-    frame("Trouble - Punctual", &main, true)
+    frame("Trouble - Punctual", &main, LIVE)
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub(super) struct Sight {
     pub database: &'static str,
     /// Whether this is the demo.
     pub demo: bool,
+    /// Whether there is a sandbox to look into.
+    pub sandbox: bool,
     /// The engine's health.
     pub health: Health,
     /// Queues with their tenant's slug.
@@ -68,6 +70,7 @@ impl Sight {
             role: app.settings.role,
             database: store.dialect().name(),
             demo: app.settings.demo,
+            sandbox: app.engine.sandbox().is_some(),
             health: app.engine.health().await,
             queues,
             many_tenants: tenants.len() > 1,

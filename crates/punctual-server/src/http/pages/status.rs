@@ -1,6 +1,6 @@
 //! The status page as HTML.
 
-use super::html::{escape, frame};
+use super::html::{LIVE, escape, frame};
 use super::sight::Sight;
 use crate::cli::words;
 use punctual::store::dead_letters::DeadLetter;
@@ -16,10 +16,11 @@ const ERROR_CHARS: usize = 200;
 pub(super) fn render(sight: &Sight) -> String {
     let complaints = sight.health.complaints();
     let main = format!(
-        "<header><h1>Punctual</h1>{}<p class=\"about\">{}</p></header>\n<main>\n{}{}{}{}{}{}</main>\n\
+        "<header><h1>Punctual</h1>{}<p class=\"about\">{}{}</p></header>\n<main>\n{}{}{}{}{}{}</main>\n\
          <footer>As of <time datetime=\"{}\">{}</time></footer>",
         badge(&complaints),
         escape(&about(sight)),
+        if sight.sandbox { "; <a href=\"/dev/inbox\">sandbox inbox</a>" } else { "" },
         trouble(&complaints),
         figures(sight),
         section("queues", "Queues", &queues(sight)),
@@ -30,11 +31,11 @@ pub(super) fn render(sight: &Sight) -> String {
         to_the_second(sight.now),
     );
     let title = if complaints.is_empty() { "Punctual" } else { "Trouble - Punctual" };
-    frame(title, &main, true)
+    frame(title, &main, LIVE)
 }
 
 /// A moment without its fraction, for people.
-fn to_the_second(at: Timestamp) -> String {
+pub(super) fn to_the_second(at: Timestamp) -> String {
     let text = at.to_string();
     let whole = text.split_once('.').map(|(whole, _)| whole.to_owned());
     whole.unwrap_or_else(|| text.trim_end_matches('Z').to_owned()).replace('T', " ") + " UTC"

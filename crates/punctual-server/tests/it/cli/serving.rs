@@ -51,7 +51,8 @@ fn what_cannot_be_served_is_refused_in_one_sentence() {
     let broken = place.file("broken.toml", "listen =\n");
     let not_a_database = format!("sqlite:{}", place.file("text.db", &"this is no database ".repeat(100)));
     let gone = "postgres://nobody@127.0.0.1:1/nothing";
-    let table: [(&[&str], i32, &str); 12] = [
+    let twilio = place.file("twilio.toml", "[channels.\"sms:twilio\"]\nprovider = \"twilio-sms\"\n");
+    let table: [(&[&str], i32, &str); 13] = [
         (&["--database", "mysql://x"], 2, "begins with `mysql:` is not supported"),
         (&["--database", "sqlite:"], 2, "needs a path"),
         (&["--database", "sqlite:/no/such/folder/x.db"], 2, "cannot open the SQLite database"),
@@ -64,6 +65,7 @@ fn what_cannot_be_served_is_refused_in_one_sentence() {
         (&["--config", &typo], 2, "`databse` is not a setting; did you mean `database`?"),
         (&["--config", &wrong], 2, "line 2: unknown variant `boss`"),
         (&["--config", &broken], 2, "line 1:"),
+        (&["--config", &twilio], 2, "channels.\"sms:twilio\": this version has no provider `twilio-sms` yet"),
     ];
     for (arguments, code, sentence) in table {
         let mut all = vec!["serve"];
@@ -166,6 +168,37 @@ fn a_manual_clock_is_left_only_when_told() {
     // Commands go by the clock that is there.
     assert_eq!(place.run(&["emit", "--topic", "t", "--kind", "k"]).code, 0);
     assert!(serve(&["--leave-manual-clock"]).serve().stop("-TERM").0.success());
+}
+
+/// PRD-17, TRG-17: the sandbox is there on a manual clock, and where the configuration puts a channel
+/// into it, which a server on the system clock says aloud.
+#[test]
+fn prd_17_the_sandbox_is_there_when_asked_for() {
+    let place = Place::new();
+    let named = place.file("named.toml", "[channels.\"whatsapp:default\"]\nprovider = \"memory\"\n");
+    let key = "k".repeat(40);
+    let bearer = format!("authorization: Bearer {key}\r\n");
+    for (more, memory, whatsapp, warned) in [
+        (&[][..], 409, 409, false),
+        (&["--clock", "manual"], 200, 404, false),
+        (&["--config", &named], 404, 200, true),
+        (&["--config", &named, "--clock", "manual"], 200, 200, false),
+    ] {
+        let serve = ["serve", "--database", "sqlite::memory:", "--listen", FREE_PORT];
+        let mut command = place.command(&[&serve, more].concat());
+        let serving = command.env("PUNCTUAL_ROOT_KEY", &key).serve();
+        let status = |path: &str| serving.get(path, &bearer).0;
+        assert_eq!(status("/dev/channels/memory:default"), memory, "{more:?}");
+        assert_eq!(status("/dev/channels/whatsapp:default"), whatsapp, "{more:?}");
+        let (_, _, err) = serving.stop("-TERM");
+        assert_eq!(
+            err.contains("nothing sent by whatsapp:default reaches anybody"),
+            warned,
+            "{more:?}: {err}"
+        );
+    }
+    let demo = place.command(&["demo", "--listen", FREE_PORT]).serve();
+    assert_eq!(demo.get("/dev/inbox", "").0, 200);
 }
 
 /// PLT-27: a worker answers operators only.

@@ -3,9 +3,10 @@
 
 use super::reading::Reading;
 use crate::base::limits;
+use crate::rules::channel::check_key;
 use crate::rules::condition::Condition;
 use crate::rules::dedup;
-use crate::rules::document::{self, Listed, Part, kind, length, quote};
+use crate::rules::document::{self, Listed, Part, kind, length};
 use crate::rules::entry::schedule::Schedule;
 use crate::rules::facts;
 use crate::rules::message::check_name;
@@ -136,18 +137,11 @@ fn read_recipe(part: &Part<'_>, to: &mut Reading<'_>) -> Vec<String> {
     recipe
 }
 
-/// A channel's key is its kind and its name. Whether there is such a channel is asked later.
+/// Whether there is such a channel is asked later.
 fn read_channel(part: &Part<'_>, to: &mut Reading<'_>) -> Option<String> {
-    let key = need_name(part, "channel", "the key of a channel, such as \"sms:twilio\"", to)?;
-    let word = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-    };
-    if !key.split_once(':').is_some_and(|(kind, name)| word(kind) && word(name)) {
-        let said =
-            "is not a channel's key: write its kind and its name, such as sms:twilio or memory:default";
-        to.problems.push(part.at("channel"), format!("`{}` {said}", quote(&key)));
-    }
-    Some(key)
+    let key = part.need_text("channel", "the key of a channel, such as \"sms:twilio\"", to.problems)?;
+    check_key(key, &part.at("channel"), to.problems);
+    Some(key.to_owned())
 }
 
 fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Schedule> {

@@ -1,0 +1,50 @@
+//! Keys of channels: a kind and a name, such as `whatsapp:default`.
+
+use super::document::quote;
+use crate::base::error::Problems;
+use crate::base::limits;
+
+/// What every key of the sandbox begins with.
+pub const MEMORY: &str = "memory:";
+
+/// Whether a text is a channel's key. Whether there is such a channel is asked elsewhere.
+pub fn check_key(key: &str, path: &str, problems: &mut Problems) {
+    let chars = key.chars().count();
+    if chars > limits::CHANNEL_KEY_CHARS_MAX {
+        let most = limits::CHANNEL_KEY_CHARS_MAX;
+        problems.push(path, format!("has {chars} characters, at most {most} are allowed"));
+    } else if !key.split_once(':').is_some_and(|(kind, name)| word(kind) && word(name)) {
+        let said =
+            "is not a channel's key: write its kind and its name, such as sms:twilio or memory:default";
+        problems.push(path, format!("`{}` {said}", quote(key)));
+    }
+}
+
+fn word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(key: &str) -> String {
+        let mut problems = Problems::default();
+        check_key(key, "channel", &mut problems);
+        problems.to_string()
+    }
+
+    /// TRG-17: a channel is known by its kind and its name.
+    #[test]
+    fn trg_17_a_key_is_a_kind_and_a_name() {
+        let longest = format!("sms:{}", "x".repeat(96));
+        for key in ["whatsapp:default", "sms:twilio", "email:smtp", "memory:a-b_c.1", longest.as_str()] {
+            assert_eq!(said(key), "", "{key}");
+        }
+        for key in ["", ":", "sms", "sms:", ":twilio", "sms:a:b", "sms:a b", "sms:a/b", "sms:ü", "sms:a\n"] {
+            assert!(said(key).contains("is not a channel's key: write its kind"), "{key}: {}", said(key));
+        }
+        let long = said(&format!("{longest}x"));
+        assert_eq!(long, "channel: has 101 characters, at most 100 are allowed");
+    }
+}
