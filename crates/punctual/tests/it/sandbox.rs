@@ -1,6 +1,7 @@
 //! The sandbox: what it keeps, what it answers, and who has one.
 
 use crate::bench::{Bench, TENANT, seconds};
+use crate::invitation;
 use punctual::base::limits;
 use punctual::rules::script::{Script, Step};
 use punctual::run::sandbox::{Outcome, Wanted};
@@ -15,6 +16,7 @@ cases![
     prd_17_a_manual_clock_has_a_sandbox_and_the_system_clock_none,
     trg_17_channels_are_found_by_their_key,
     a_stage_shows_what_was_sent,
+    prd_17_an_invitation_that_timed_out_is_seen_twice,
     a_second_delivery_under_a_key_is_kept_and_marked,
 ];
 
@@ -247,6 +249,30 @@ async fn trg_17_channels_are_found_by_their_key(t: &Bench) {
     let Err(Error::Invalid(problems)) = wrong.open().await else { panic!("it should be refused") };
     let paths: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
     assert_eq!(paths, ["channels[0]", "channels[2]", "channels[3]", "channels[4]"], "{problems}");
+}
+
+/// PRD-17, TRG-17: an invitation through the sandbox, at the engine's time, with what a channel needs;
+/// the try after a timeout goes out under the same key, and is seen as the double it is.
+async fn prd_17_an_invitation_that_timed_out_is_seen_twice(t: &Bench) {
+    let (engine, _) = invitation::engine(t).await;
+    let by_sandbox = |survey: &mut serde_json::Value| survey["triggers"][0]["channel"] = json!("memory:sms");
+    invitation::publish(&engine, invitation::survey(by_sandbox)).await;
+    let sandbox = engine.sandbox().unwrap();
+    sandbox.script("memory:sms", scripted(json!(["timeout", "permanent"]))).unwrap();
+    let id = invitation::invite(&engine, "1").await;
+    let start = t.now().await;
+    engine.travel(start.plus(Duration::from_secs(60 * 60)), true).await.unwrap();
+    assert_eq!(sandbox.count(&Wanted::default()), 1, "the second try was refused for good");
+    sandbox.script("memory:sms", scripted(json!(["timeout"]))).unwrap();
+    engine.travel(start.plus(Duration::from_secs(25 * 60 * 60)), true).await.unwrap();
+    let all = sandbox.letters(&Wanted::default(), 9);
+    let attempts: Vec<u32> = all.iter().map(|one| one.letter.attempt).collect();
+    assert_eq!(attempts, [1, 2, 2], "the invitation, and its reminder twice");
+    assert_eq!(all[2].duplicate_of.as_ref(), Some(&all[1].message_id));
+    let first = &all[0].letter;
+    assert_eq!((first.sent_at, first.public_id, first.locale.as_str()), (start, Some(id), "ar"));
+    assert_eq!(first.to, "+964 770 000 0001", "the address as it was given");
+    assert_eq!(first.survey_url, Some(format!("https://survey.example/s/{id}")));
 }
 
 async fn a_stage_shows_what_was_sent(t: &Bench) {
