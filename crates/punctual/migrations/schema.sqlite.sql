@@ -127,6 +127,8 @@ CREATE TABLE punctual_entry (
     channel      text     not null,
     public_high  integer   not null,
     public_low   integer   not null,
+    key_high     integer  not null,
+    key_low      integer  not null,
     unique_hash  text     not null,
     address      text     not null,
     locale       text,
@@ -152,16 +154,18 @@ CREATE INDEX punctual_entry_by_customer on punctual_entry (tenant_id, customer_r
 
 CREATE INDEX punctual_entry_by_flow on punctual_entry (tenant_id, flow_id, id);
 
+CREATE UNIQUE INDEX punctual_entry_by_key on punctual_entry (tenant_id, key_high, key_low) where deleted_at is null;
+
 CREATE INDEX punctual_entry_by_public_id on punctual_entry (public_high);
 
 CREATE TABLE punctual_entry_key (
-    tenant_id   integer    not null,
-    high        integer not null,
-    low         integer not null,
+    tenant_id   integer not null,
+    key_high    integer not null,
+    key_low     integer not null,
     public_high integer not null,
     public_low  integer not null,
     made_at     integer not null,
-    primary key (tenant_id, high, low)
+    primary key (tenant_id, key_high, key_low)
 );
 
 CREATE TABLE punctual_flow (

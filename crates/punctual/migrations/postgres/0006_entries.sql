@@ -49,6 +49,8 @@ create table punctual.entry (
     channel      text     not null,
     public_high  bigint   not null,
     public_low   bigint   not null,
+    key_high     bigint   not null,
+    key_low      bigint   not null,
     unique_hash  text     not null,
     address      text     not null,
     locale       text,
@@ -67,20 +69,22 @@ create table punctual.entry (
     deleted_at   bigint,
     version      int      not null default 1
 ) with (fillfactor = 80);
+-- The first half of the dedup key's digest; what was deleted does not block.
+create unique index entry_by_key on punctual.entry (tenant_id, key_high, key_low) where deleted_at is null;
 create index entry_by_public_id on punctual.entry (public_high);
 create index entry_by_flow on punctual.entry (tenant_id, flow_id, id);
 create index entry_by_address on punctual.entry (tenant_id, address);
 create index entry_by_customer on punctual.entry (tenant_id, customer_ref) where customer_ref is not null;
 
--- The first half of the dedup key's digest. It outlives its entry.
+-- Dedup keys of entries that are gone: a key outlives its entry.
 create table punctual.entry_key (
     tenant_id   int    not null,
-    high        bigint not null,
-    low         bigint not null,
+    key_high    bigint not null,
+    key_low     bigint not null,
     public_high bigint not null,
     public_low  bigint not null,
     made_at     bigint not null,
-    primary key (tenant_id, high, low)
+    primary key (tenant_id, key_high, key_low)
 );
 
 -- The intent to send: written before a channel is called. `part` counts the letters of one send.

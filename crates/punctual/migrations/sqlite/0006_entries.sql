@@ -45,6 +45,8 @@ create table punctual_entry (
     channel      text     not null,
     public_high  integer   not null,
     public_low   integer   not null,
+    key_high     integer  not null,
+    key_low      integer  not null,
     unique_hash  text     not null,
     address      text     not null,
     locale       text,
@@ -63,20 +65,22 @@ create table punctual_entry (
     deleted_at   integer,
     version      integer      not null default 1
 );
+-- The first half of the dedup key's digest; what was deleted does not block.
+create unique index punctual_entry_by_key on punctual_entry (tenant_id, key_high, key_low) where deleted_at is null;
 create index punctual_entry_by_public_id on punctual_entry (public_high);
 create index punctual_entry_by_flow on punctual_entry (tenant_id, flow_id, id);
 create index punctual_entry_by_address on punctual_entry (tenant_id, address);
 create index punctual_entry_by_customer on punctual_entry (tenant_id, customer_ref) where customer_ref is not null;
 
--- The first half of the dedup key's digest. It outlives its entry.
+-- Dedup keys of entries that are gone: a key outlives its entry.
 create table punctual_entry_key (
-    tenant_id   integer    not null,
-    high        integer not null,
-    low         integer not null,
+    tenant_id   integer not null,
+    key_high    integer not null,
+    key_low     integer not null,
     public_high integer not null,
     public_low  integer not null,
     made_at     integer not null,
-    primary key (tenant_id, high, low)
+    primary key (tenant_id, key_high, key_low)
 );
 
 -- The intent to send: written before a channel is called. `part` counts the letters of one send.

@@ -159,7 +159,7 @@ async fn insert(tx: &mut Tx, request: &Request, wanted: &[&NewEntry]) -> Result<
     }
 }
 
-/// The columns of entries, behind those of their keys.
+/// The columns of entries.
 fn columns<'a>(wanted: &[&'a NewEntry], now: Timestamp) -> Vec<Column<'a>> {
     let ints = |pick: &dyn Fn(&NewEntry) -> i64| Column::Ints(wanted.iter().map(|e| pick(e)).collect());
     let texts =
@@ -201,21 +201,20 @@ async fn insert_at_once(
 
 #[cfg(feature = "postgres")]
 const INSERT_AT_ONCE: &str = "\
-    with i as materialized (select * from unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
-            $8::bigint[], $9::int[], $10::text[], $11::int[], $12::text[], $13::text[], $14::text[], \
-            $15::text[], $16::text[], $17::text[], $18::bigint[], $19::bigint[], $20::int[]) \
-        x (high, low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, \
-            address, locale, customer_ref, payload, grace_us, next_send_at, reminders)), \
-    k as (insert into punctual.entry_key (tenant_id, high, low, public_high, public_low, made_at) \
-        select $1::int, high, low, public_high, public_low, $2::bigint from i \
-        on conflict do nothing returning public_high, public_low), \
-    e as (insert into punctual.entry (tenant_id, triggered_at, triggered_by, flow_id, number, trigger_id, \
-            lane_id, channel, public_high, public_low, unique_hash, address, locale, customer_ref, payload, \
-            grace_us, next_send_at, reminders, remaining) \
-        select $1::int, $2::bigint, $3::text, flow_id, number, trigger_id, lane_id, channel, \
-            i.public_high, i.public_low, unique_hash, address, locale, customer_ref, payload, grace_us, \
+    with e as (insert into punctual.entry (tenant_id, triggered_at, triggered_by, key_high, key_low, \
+            public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, address, \
+            locale, customer_ref, payload, grace_us, next_send_at, reminders, remaining) \
+        select $1::int, $2::bigint, $3::text, key_high, key_low, public_high, public_low, flow_id, number, \
+            trigger_id, lane_id, channel, unique_hash, address, locale, customer_ref, payload, grace_us, \
             next_send_at, reminders, reminders \
-        from i join k on k.public_high = i.public_high and k.public_low = i.public_low \
+        from unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[], \
+                $10::text[], $11::int[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], \
+                $17::text[], $18::bigint[], $19::bigint[], $20::int[]) \
+            x (key_high, key_low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, \
+                unique_hash, address, locale, customer_ref, payload, grace_us, next_send_at, reminders) \
+        where not exists (select 1 from punctual.entry_key k where k.tenant_id = $1::int \
+            and k.key_high = x.key_high and k.key_low = x.key_low) \
+        on conflict (tenant_id, key_high, key_low) where deleted_at is null do nothing \
         returning id, lane_id, next_send_at), \
     w as (insert into punctual.work (message_id, lane_id, due_at) select -id, lane_id, next_send_at from e) \
     select count(*) from e";
@@ -227,41 +226,25 @@ async fn insert_in_steps(
     wanted: &[&NewEntry],
     now: Timestamp,
 ) -> Result<usize> {
-    let keys: Vec<_> = wanted.iter().map(|e| key_row(request.tenant, e, now)).collect();
-    let fresh = tx.each(INSERT_KEY, &keys).await?;
-    let new: Vec<&NewEntry> =
-        wanted.iter().zip(&fresh).filter(|(_, rows)| !rows.is_empty()).map(|(e, _)| *e).collect();
-    if new.is_empty() {
-        return Ok(0);
-    }
     let shared = params![request.tenant.id(), now, &request.triggered_by];
-    tx.in_columns(("", INSERT_ENTRY), shared, &columns(&new, now)).await?;
-    // The writer is alone, so the ids of one run of inserts follow each other.
-    let last = tx.last_id();
-    let before = last - i64::try_from(new.len()).unwrap_or_default();
-    tx.execute(INSERT_WORK_OF, params![before, last]).await?;
-    Ok(new.len())
+    let made = tx.in_columns(("", INSERT_ENTRY), shared, &columns(wanted, now)).await?;
+    let (Some(first), Some(last)) = (made.first(), made.last()) else { return Ok(0) };
+    // The writer is alone: whatever stands between the first and the last is of this batch.
+    tx.execute(INSERT_WORK_OF, params![first.int(0)?, last.int(0)?]).await?;
+    Ok(made.len())
 }
 
 #[cfg(feature = "sqlite")]
-fn key_row<'a>(tenant: Tenant, e: &NewEntry, now: Timestamp) -> Vec<super::super::value::Value<'a>> {
-    let (high, low) = e.public_id.halves();
-    vec![tenant.id().into(), e.key.0.into(), e.key.1.into(), high.into(), low.into(), now.into()]
-}
-
-#[cfg(feature = "sqlite")]
-const INSERT_KEY: &str = "insert into punctual.entry_key \
-        (tenant_id, high, low, public_high, public_low, made_at) values ($1, $2, $3, $4, $5, $6) \
-    on conflict do nothing returning 1";
-/// The key's columns are among the parameters, and not used.
-#[cfg(feature = "sqlite")]
-const INSERT_ENTRY: &str = "insert into punctual.entry (tenant_id, triggered_at, triggered_by, public_high, \
-        public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, address, locale, \
-        customer_ref, payload, grace_us, next_send_at, reminders, remaining) \
-    values ($1, $2, $3, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20)";
+const INSERT_ENTRY: &str = "insert into punctual.entry (tenant_id, triggered_at, triggered_by, key_high, \
+        key_low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, \
+        address, locale, customer_ref, payload, grace_us, next_send_at, reminders, remaining) \
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20 \
+    where not exists (select 1 from punctual.entry_key k \
+        where k.tenant_id = $1 and k.key_high = $4 and k.key_low = $5) \
+    on conflict (tenant_id, key_high, key_low) where deleted_at is null do nothing returning id";
 #[cfg(feature = "sqlite")]
 const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, due_at) \
-    select -id, lane_id, next_send_at from punctual.entry where id > $1 and id <= $2";
+    select -id, lane_id, next_send_at from punctual.entry where id between $1 and $2";
 
 /// Who has these keys.
 async fn owners(tx: &mut Tx, tenant: Tenant, keys: &[Key]) -> Result<HashMap<Key, PublicId>> {
@@ -278,8 +261,14 @@ async fn owners(tx: &mut Tx, tenant: Tenant, keys: &[Key]) -> Result<HashMap<Key
     Ok(owners)
 }
 
-const OWNERS_AT_ONCE: &str = "select k.high, k.low, k.public_high, k.public_low \
+const OWNERS_AT_ONCE: &str = "select w.high, w.low, coalesce(e.public_high, k.public_high), \
+        coalesce(e.public_low, k.public_low) \
     from unnest($2::bigint[], $3::bigint[]) w (high, low) \
-    join punctual.entry_key k on k.tenant_id = $1::int and k.high = w.high and k.low = w.low";
-const OWNER: &str = "select high, low, public_high, public_low from punctual.entry_key \
-    where tenant_id = $1 and high = $2 and low = $3";
+    left join punctual.entry e on e.tenant_id = $1::int and e.key_high = w.high and e.key_low = w.low \
+        and e.deleted_at is null \
+    left join punctual.entry_key k on k.tenant_id = $1::int and k.key_high = w.high and k.key_low = w.low \
+    where e.id is not null or k.tenant_id is not null";
+const OWNER: &str = "select key_high, key_low, public_high, public_low from punctual.entry \
+        where tenant_id = $1 and key_high = $2 and key_low = $3 and deleted_at is null \
+    union all select key_high, key_low, public_high, public_low from punctual.entry_key \
+        where tenant_id = $1 and key_high = $2 and key_low = $3 limit 1";

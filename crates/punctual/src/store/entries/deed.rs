@@ -185,16 +185,10 @@ pub(super) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Deed) -> Resu
     if deed == Deed::Deleted {
         tx.execute("update punctual.entry set deleted_at = $2 where id = $1", params![entry.id.0, now])
             .await?;
-        let (high, low) = entry.public_id.halves();
-        tx.execute(FREE_KEY, params![entry.tenant.id(), high, low, entry.standing.triggered_at]).await?;
     }
     (entry.standing, entry.version) = (standing, entry.version + 1);
     Ok(Deeded::Done(Box::new(entry)))
 }
-
-/// The key was written in the same moment as its entry.
-const FREE_KEY: &str = "delete from punctual.entry_key \
-    where tenant_id = $1 and public_high = $2 and public_low = $3 and made_at = $4";
 
 /// Writes the end of an entry, and takes its waiting send out of the queue.
 async fn write_end(tx: &mut Tx, entry: &Entry, standing: Standing, now: Timestamp) -> Result<()> {
