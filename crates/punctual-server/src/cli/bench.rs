@@ -5,6 +5,7 @@ use super::{Everywhere, print_line};
 use punctual::rules::duration;
 use punctual_bench::punctual::Punctual;
 use punctual_bench::queue::{Databases, QueueOptions, queue};
+use punctual_bench::surveys::{self, SurveyOptions};
 use punctual_bench::timers::{TimerOptions, timers};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +17,10 @@ pub(super) enum Bench {
     Queue(Box<Queue>),
     /// Timers: how late they are, alone and all at once, and what cancelling many costs
     Timers(Timers),
+    /// Events into invitations, beside hand-written SQL for the same rows (PostgreSQL)
+    Ingest(Surveys),
+    /// Due invitations through a channel that takes everything, beside hand-written SQL (PostgreSQL)
+    Send(Surveys),
 }
 
 /// Which databases are measured.
@@ -58,6 +63,20 @@ pub(super) struct Queue {
     backlog: usize,
 }
 
+/// How many events or letters.
+#[derive(Debug, clap::Args)]
+pub(super) struct Surveys {
+    /// Events, or letters, in each round
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    entries: usize,
+    /// Rounds; medians of fewer than five say little
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    /// Connections that send side by side
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    connections: usize,
+}
+
 /// How many timers.
 #[derive(Debug, clap::Args)]
 pub(super) struct Timers {
@@ -94,6 +113,8 @@ impl Bench {
         let report = match self {
             Self::Queue(wanted) => queue(Some(Arc::new(Punctual)), wanted.options()?).await,
             Self::Timers(wanted) => timers(wanted.options()?).await,
+            Self::Ingest(wanted) => surveys::ingest(wanted.options()?).await,
+            Self::Send(wanted) => surveys::send(wanted.options()?).await,
         };
         let report = report.map_err(|e| trouble(format!("{e:#}")))?;
         if everywhere.json {
@@ -129,6 +150,15 @@ impl Queue {
             punctual: std::env::current_exe().ok(),
             ..QueueOptions::default()
         })
+    }
+}
+
+impl Surveys {
+    fn options(&self) -> Outcome<SurveyOptions> {
+        if self.entries == 0 || self.rounds == 0 || self.connections == 0 {
+            return Err(Failure::usage("--entries, --rounds and --connections must be at least 1"));
+        }
+        Ok(SurveyOptions { entries: self.entries, rounds: self.rounds, connections: self.connections })
     }
 }
 
