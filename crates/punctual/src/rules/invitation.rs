@@ -6,7 +6,9 @@
 
 use super::locale::{self, Texts};
 use super::template::choose::choose;
-use super::template::{MessageTemplate, Rendered, Target, Template, TemplateSet, Values, Wanted};
+use super::template::set::Filled;
+use super::template::{MessageTemplate, Target, Template, TemplateSet, Values, Wanted};
+use crate::base::error::Problem;
 use crate::base::id::{FlowId, TemplateId};
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -90,26 +92,46 @@ pub fn word(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
     }
 }
 
-/// Words one send by one template, fitting or not.
+fn by_template(set: &TemplateSet, template: &MessageTemplate, invitation: &Invitation<'_>) -> Wording {
+    let tag = template.locale_for(invitation.locale);
+    let filled = template.fill(&values(set, invitation, tag), tag);
+    let told = |warning: Problem| format!("{}: {}", warning.path, warning.message);
+    Wording {
+        template: Some((template.id, template.version)),
+        locale: tag.to_owned(),
+        subject: filled.subject,
+        body: filled.body,
+        html: filled.html,
+        warnings: filled.warnings.into_iter().map(told).collect(),
+    }
+}
+
+/// What a template says to a reader who does not exist, with this payload: so that its author sees it.
 #[must_use]
-pub fn by_template(set: &TemplateSet, template: &MessageTemplate, invitation: &Invitation<'_>) -> Wording {
-    let language = &template.definition.language;
-    // A text in Arabic for a reader of ar-IQ has that reader's dates; one in English does not.
-    let near = |tag: &&str| locale::same(locale::language(tag), locale::language(language));
-    let tag = invitation.locale.filter(near).unwrap_or(language);
-    let values = values(set, invitation, tag);
-    let mut warnings = Vec::new();
-    let mut render = |name: &str, text: &Template, target| {
-        let Rendered { text, warnings: said } = text.render(&values, target, tag);
-        warnings.extend(said.into_iter().map(|said| format!("{name}: {said}")));
-        text
+pub fn preview(
+    set: &TemplateSet,
+    template: &MessageTemplate,
+    locale: Option<&str>,
+    payload: &Value,
+) -> Filled {
+    let mut title = Texts::default();
+    title.insert("en", "Survey title");
+    title.insert("ar", "عنوان الاستبيان");
+    let sample = Invitation {
+        flow: FlowId(0),
+        title: &title,
+        default_locale: "en",
+        channel: &template.definition.channel,
+        attempt: template.definition.attempt.unwrap_or(1),
+        public_id: "0123456789abcdefghjkmn",
+        survey_url: "https://survey.example/s/0123456789abcdefghjkmn",
+        address: "+15550100",
+        locale,
+        customer_ref: Some("customer-1"),
+        payload,
     };
-    let texts = &template.texts;
-    let subject = texts.subject.as_ref().map(|text| render("subject", text, Target::Line));
-    let body = render("body", &texts.body, Target::Text);
-    let html = texts.html.as_ref().map(|text| render("html", text, Target::Html));
-    let template = Some((template.id, template.version));
-    Wording { template, locale: tag.to_owned(), subject, body, html, warnings }
+    let tag = template.locale_for(locale);
+    template.fill(&values(set, &sample, tag), tag)
 }
 
 /// What a template can name.

@@ -90,9 +90,25 @@ impl Definition {
     /// Reads a definition. Every problem is told by its path; one comes back only if there is none.
     pub fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
-        let known = [FIELDS.as_slice(), &READ_BACK].concat();
-        let part = Part::read(json, "", &known, problems)?;
-        let definition = Self {
+        let definition = Self::read_parts(json, problems)?;
+        // What is missing or of a wrong type was told already.
+        let mut more = Problems::default();
+        definition.check(&mut more);
+        let told: Vec<String> = problems.0[before..].iter().map(|problem| problem.path.clone()).collect();
+        problems.0.extend(more.0.into_iter().filter(|problem| !told.contains(&problem.path)));
+        Some(definition).filter(|_| problems.0.len() == before)
+    }
+
+    /// Reads back what [`Definition::to_json`] wrote. It was checked when it was kept, so it is not judged
+    /// again by rules that may be stricter by now.
+    #[must_use]
+    pub fn kept(json: &Value) -> Self {
+        Self::read_parts(json, &mut Problems::default()).unwrap_or_default()
+    }
+
+    fn read_parts(json: &Value, problems: &mut Problems) -> Option<Self> {
+        let part = Part::read(json, "", &[FIELDS.as_slice(), &READ_BACK].concat(), problems)?;
+        Some(Self {
             event_type: need(&part, "eventType", "the kind of events it is for", problems),
             channel: need(&part, "channel", "WhatsApp, SMS, Email, or the key of a channel", problems),
             name: optional(&part, "name", problems),
@@ -104,13 +120,7 @@ impl Definition {
             html: optional(&part, "html", problems),
             provider_template: part.get("providerTemplate").cloned(),
             active: part.get("isActive").is_some().then(|| part.flag("isActive", true, problems)),
-        };
-        // What is missing or of a wrong type was told already.
-        let mut more = Problems::default();
-        definition.check(&mut more);
-        let told: Vec<String> = problems.0[before..].iter().map(|problem| problem.path.clone()).collect();
-        problems.0.extend(more.0.into_iter().filter(|problem| !told.contains(&problem.path)));
-        Some(definition).filter(|_| problems.0.len() == before)
+        })
     }
 
     /// Its texts, if nothing is wrong with it.
