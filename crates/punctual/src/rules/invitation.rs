@@ -145,8 +145,8 @@ fn values<'a>(set: &'a TemplateSet, of: &Invitation<'a>, tag: &str) -> Values<'a
         .given("recipient.address", of.address)
         .given_if("recipient.locale", of.locale)
         .given_if("recipient.customerRef", of.customer_ref)
-        .from("candidate", of.payload)
-        .from("", of.payload)
+        .under("candidate", of.payload)
+        .under("", of.payload)
 }
 
 /// The title for a reader: in the locale, its language, or the survey's own.

@@ -55,7 +55,7 @@ pub struct Rendered {
 /// use punctual::rules::template::{Target, Template, Values};
 /// let template = Template::parse("Hello {{guest.name}}, see {{LINK}}").unwrap();
 /// let payload = serde_json::json!({"guest": {"name": "Ada & Co"}});
-/// let values = Values::default().given("link", "https://example.org").from("", &payload);
+/// let values = Values::default().given("link", "https://example.org").under("", &payload);
 /// let made = template.render(&values, Target::Html, "en");
 /// assert_eq!(made.text, "Hello Ada &amp; Co, see https://example.org");
 /// ```
@@ -130,28 +130,24 @@ impl Template {
                     let took = made.text.len() - before;
                     if took > room {
                         made.text.truncate(before);
-                        let said = "was left out: the text would be too long";
-                        made.warnings.push(format!("`{{{{{}}}}}` {said}", quote(&placeholder.key)));
-                    } else {
-                        room -= took;
+                        placeholder.warn("was left out: the text would be too long", &mut made.warnings);
                     }
+                    room -= took.min(room);
                 }
             }
         }
-        made.warnings.dedup();
         made
     }
 }
 
 impl Placeholder {
     fn value<'v>(&'v self, values: &'v Values<'_>, locale: &str, warnings: &mut Vec<String>) -> Cow<'v, str> {
-        let mut warn = |said: &str| warnings.push(format!("`{{{{{}}}}}` {said}", quote(&self.key)));
-        let mut found = values.get(&self.key).map(|value| value.text()).unwrap_or_else(|| {
-            values.holds_more(&self.key).then(|| warn("is an object: name what is in it"));
-            None
-        });
-        if let Some(text) = &mut found {
-            cut(text, &mut warn);
+        let mut warn = |said: &str| self.warn(said, warnings);
+        let mut found = values.get(&self.key).and_then(values::Found::text);
+        match &mut found {
+            Some(text) => cut(text, &mut warn),
+            None if values.holds_more(&self.key) => warn("is an object: name what is in it"),
+            None => {}
         }
         for filter in &self.filters {
             found = filter.apply(found, values, locale, &mut warn);
@@ -163,6 +159,13 @@ impl Placeholder {
                 Missing::AsWritten => Cow::Borrowed(&self.written),
             }
         })
+    }
+
+    fn warn(&self, said: &str, warnings: &mut Vec<String>) {
+        let said = format!("`{{{{{}}}}}` {said}", quote(&self.key));
+        if !warnings.contains(&said) {
+            warnings.push(said);
+        }
     }
 }
 

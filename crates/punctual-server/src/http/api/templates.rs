@@ -14,8 +14,7 @@ use punctual::rules::template::choose::kind_of;
 use punctual::rules::template::segments::Segments;
 use punctual::rules::template::set::Filled;
 use punctual::rules::template::{Definition, MessageTemplate, TemplateSet, Values};
-use punctual::rules::zone::Zone;
-use punctual::store::templates::{Active, Template, TemplateFilter};
+use punctual::store::templates::{Template, TemplateFilter};
 use punctual::{Error, MessageId, Problem, Problems, TemplateId, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -124,11 +123,12 @@ pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<St
 pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Preview>> {
     let template = find(&app, &caller, id).await?;
     let (payload, locale) = read_preview(&app, &caller, &input).await?;
-    let active = app.engine.store().active_templates(caller.tenant, &template.definition.event_type).await?;
+    let event_type = &template.definition.event_type;
+    let set = app.engine.templates().of(app.engine.store(), caller.tenant, event_type).await?;
     let texts = template.definition.compile()?;
     let Template { id, version, definition, .. } = template;
     let template = MessageTemplate { id, version, definition, texts };
-    let filled = fill(&active, &template, locale.as_deref(), &payload);
+    let filled = fill(&set, &template, locale.as_deref(), &payload);
     let sms = kind_of(&template.definition.channel) == "SMS";
     Ok(Json(Preview {
         id: id.to_string(),
@@ -182,13 +182,11 @@ async fn read_preview(app: &App, caller: &Caller, input: &Input) -> Answer<(Valu
     Ok((payload, locale))
 }
 
-fn fill(active: &Active, template: &MessageTemplate, locale: Option<&str>, payload: &Value) -> Filled {
-    let zone = Zone::find(&active.time_zone).unwrap_or_else(|_| Zone::utc());
-    let set = TemplateSet { zone, ..TemplateSet::default() };
+fn fill(set: &TemplateSet, template: &MessageTemplate, locale: Option<&str>, payload: &Value) -> Filled {
     if template.definition.event_type == invitation::EVENT_TYPE {
-        return invitation::preview(&set, template, locale, payload);
+        return invitation::preview(set, template, locale, payload);
     }
-    let values = Values::default().zone(&set.zone).from("", payload).from("payload", payload);
+    let values = Values::default().zone(&set.zone).under("", payload).under("payload", payload);
     template.fill(&values, template.locale_for(locale))
 }
 

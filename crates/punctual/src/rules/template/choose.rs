@@ -36,10 +36,10 @@ pub fn kind_of(channel: &str) -> &str {
         Some((kind, _)) => kind,
         None => channel,
     };
-    match kind.to_ascii_lowercase().as_str() {
-        "mail" => "Email",
-        lower => super::definition::KINDS.into_iter().find(|k| k.eq_ignore_ascii_case(lower)).unwrap_or(kind),
+    if kind.eq_ignore_ascii_case("mail") {
+        return "Email";
     }
+    super::definition::KINDS.into_iter().find(|known| known.eq_ignore_ascii_case(kind)).unwrap_or(kind)
 }
 
 /// The template for a message, if one fits.
@@ -61,7 +61,8 @@ fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Option<R
         Some(_) => return None,
     };
     let exact = of.channel == wanted.channel;
-    if !exact && !kind_of(&of.channel).eq_ignore_ascii_case(kind) || !exact && of.channel.contains(':') {
+    let alike = || !of.channel.contains(':') && kind_of(&of.channel).eq_ignore_ascii_case(kind);
+    if !exact && !alike() {
         return None;
     }
     let attempt = match of.attempt {

@@ -57,7 +57,7 @@ impl<'a> Values<'a> {
 
     /// Adds what `json` holds, its names behind `prefix` and a dot; without a prefix, the names alone.
     #[must_use]
-    pub fn from(mut self, prefix: &'a str, json: &'a Value) -> Self {
+    pub fn under(mut self, prefix: &'a str, json: &'a Value) -> Self {
         self.sources.push((prefix, json));
         self
     }
