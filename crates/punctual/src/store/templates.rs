@@ -201,6 +201,7 @@ const DELETE: &str = "update punctual.message_template set deleted_at = $3, upda
     where tenant_id = $1 and id = $2 and deleted_at is null";
 const RAISE: &str = "insert into punctual.template_stamp as s (tenant_id, stamp) values ($1, 1) \
     on conflict (tenant_id) do update set stamp = s.stamp + 1";
+const STAMP: &str = "select stamp from punctual.template_stamp where tenant_id = $1";
 const TENANT: &str = "select default_locale, time_zone from punctual.tenant where id = $1";
 
 fn read_template(row: &Row) -> Result<Template> {
@@ -282,9 +283,7 @@ async fn raise_stamp(tx: &mut Tx, tenant: Tenant) -> Result<()> {
 }
 
 async fn stamp(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
-    let row =
-        tx.first("select stamp from punctual.template_stamp where tenant_id = $1", params![tenant.id()]);
-    row.await?.map_or(Ok(0), |row| row.int(0))
+    tx.first(STAMP, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
 }
 
 async fn active(tx: &mut Tx, tenant: Tenant, event_type: &str) -> Result<Active> {
