@@ -88,20 +88,19 @@ impl<'a> Values<'a> {
     pub(super) fn get(&self, key: &str) -> Option<Found<'_>> {
         let named = self.named.iter().find(|(path, _)| same_name(key, path));
         let named = named.map(|(_, value)| Found::Text(value));
-        named.or_else(|| self.look(key, &|value| !value.is_object()).map(Found::Json))
+        named.or_else(|| self.look(key, false).map(Found::Json))
     }
 
     /// Whether a key leads to an object, which has no text of its own.
     pub(super) fn holds_more(&self, key: &str) -> bool {
-        self.look(key, &Value::is_object).is_some()
+        self.look(key, true).is_some()
     }
 
-    fn look(&self, key: &str, fits: &dyn Fn(&Value) -> bool) -> Option<&'a Value> {
-        let each = |find: fn(&'a Value, &str, &dyn Fn(&Value) -> bool) -> Option<&'a Value>| {
-            let mut sources = self.sources.iter();
-            sources.find_map(|(prefix, json)| find(json, behind(prefix, key)?, fits))
-        };
-        each(exact).or_else(|| each(|json, key, fits| nearly(json, key, 1, fits)))
+    /// What a key leads to: an object, or something else that is there.
+    fn look(&self, key: &str, object: bool) -> Option<&'a Value> {
+        let asked = || self.sources.iter().filter_map(|(prefix, json)| Some((*json, behind(prefix, key)?)));
+        let just_so = asked().find_map(|(json, key)| exact(json, key, object));
+        just_so.or_else(|| asked().find_map(|(json, key)| nearly(json, key, 1, object)))
     }
 }
 
@@ -172,12 +171,16 @@ pub(super) fn same_name(key: &str, path: &str) -> bool {
     rest.is_empty()
 }
 
+fn fits(value: &Value, object: bool) -> bool {
+    !value.is_null() && value.is_object() == object
+}
+
 /// The value at a path as it is written.
-fn exact<'v>(json: &'v Value, key: &str, fits: &dyn Fn(&Value) -> bool) -> Option<&'v Value> {
+fn exact<'v>(json: &'v Value, key: &str, object: bool) -> Option<&'v Value> {
     let mut here = json.as_object()?;
     let mut rest = key;
     loop {
-        if let Some(found) = here.get(rest).filter(|value| !value.is_null() && fits(value)) {
+        if let Some(found) = here.get(rest).filter(|value| fits(value, object)) {
             return Some(found);
         }
         let (name, after) = rest.split_once('.')?;
@@ -187,13 +190,14 @@ fn exact<'v>(json: &'v Value, key: &str, fits: &dyn Fn(&Value) -> bool) -> Optio
 
 /// The value at a path in any case, joined or not: names of this object first, then what is in it.
 /// Each place is visited at most once, so this costs no more than the document is large.
-fn nearly<'v>(json: &'v Value, key: &str, depth: usize, fits: &dyn Fn(&Value) -> bool) -> Option<&'v Value> {
+fn nearly<'v>(json: &'v Value, key: &str, depth: usize, object: bool) -> Option<&'v Value> {
     let here = json.as_object().filter(|_| depth <= limits::FACT_DEPTH_MAX)?;
     let begins = || here.iter().filter_map(|(name, value)| Some((strip(key, name)?, value)));
-    let whole = begins().find(|(rest, value)| rest.is_empty() && !value.is_null() && fits(value));
+    let whole = begins().find(|(rest, value)| rest.is_empty() && fits(value, object));
     whole.map(|(_, value)| value).or_else(|| {
         let mut deeper = begins().filter(|(rest, value)| !rest.is_empty() && value.is_object());
-        deeper
-            .find_map(|(rest, value)| nearly(value, rest.strip_prefix('.').unwrap_or(rest), depth + 1, fits))
+        deeper.find_map(|(rest, value)| {
+            nearly(value, rest.strip_prefix('.').unwrap_or(rest), depth + 1, object)
+        })
     })
 }
