@@ -37,9 +37,10 @@ async fn ntf_7_a_template_over_http(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
     root.does("/dev/clock", json!({"set": "2026-05-14T05:13:00Z", "run": false}), 200).await;
-    let given = json!({"eventType": "survey.invitation", "channel": "Email", "name": "Mail", "language": "ar-IQ",
-        "scopeType": "survey", "scopeId": 7, "attempt": 2, "subject": "{{surveyTitle}}", "body": "{{surveyUrl}}",
-        "html": "<a href=\"{{surveyUrl}}\">x</a>", "providerTemplate": {"key": "csi", "params": ["{{wip}}"]}});
+    let given = json!({"eventType": "survey.invitation", "channel": "Email", "name": "Mail",
+        "language": "ar-IQ", "scopeType": "survey", "scopeId": 7, "attempt": 2, "subject": "{{surveyTitle}}",
+        "body": "{{surveyUrl}}", "html": "<a href=\"{{surveyUrl}}\">x</a>",
+        "providerTemplate": {"key": "csi", "params": ["{{wip}}"]}});
     let made = make(&root, given.clone()).await;
     let mut want = given.clone();
     for (name, value) in [
@@ -111,8 +112,10 @@ async fn ntf_9_a_preview_fills_in_values(base: Base) {
     let root = world.root().tenant("iraq");
     let made = make(
         &root,
-        json!({"eventType": "survey.invitation", "channel": "SMS", "language": "ar", "subject": "{{CUSTOMERNAME}}",
-        "body": "{{customerName}} {{at | date}} {{candidate.car.vin | lower}}", "html": "<b>{{customerName}}</b>"}),
+        json!({"eventType": "survey.invitation", "channel": "SMS", "language": "ar",
+        "subject": "{{CUSTOMERNAME}}",
+        "body": "{{customerName}} {{at | date}} {{candidate.car.vin | lower}}",
+        "html": "<b>{{customerName}}</b>"}),
     )
     .await;
     let path = format!("{}/preview", at(&made));

@@ -153,7 +153,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/message-templates", "Make a message template", (201, "MessageTemplate"))
         .takes("NewMessageTemplate"),
     op("GET /api/message-templates/{id}", "One message template", (200, "MessageTemplate")),
-    op("PUT /api/message-templates/{id}", "Make a new version of a message template", (200, "MessageTemplate"))
+    op("PUT /api/message-templates/{id}", "Make a new version of a template", (200, "MessageTemplate"))
         .takes("NewMessageTemplate"),
     op("DELETE /api/message-templates/{id}", "Use a message template no more", (204, "")),
     op("POST /api/message-templates/{id}/preview", "What a template says; nothing is sent",

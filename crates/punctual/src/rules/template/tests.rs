@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 fn payload() -> Value {
     json!({"CustomerName": "Kadhem <b>Owaid</b>", "guest": {"phone": "+964", "Name": {"first": "Ada"}},
         "guestphone": null, "count": 3.0, "vip": true, "tags": ["a", 2, null, {"x": 1}], "empty": "  ",
-        "at": "2026-05-14T22:13:00Z", "day": "2026-05-04", "wall": "2026-05-14T09:05:00", "amount": -1234567.5,
+        "at": "2026-05-14T22:13:00Z", "day": "2026-05-04", "wall": "2026-05-14T09:05:00",
+        "amount": -1234567.5,
         "a.b": 1, "a": {"b": 2, "c": 3}, "ÜBER": "x", "lines": "one\r\ntwo", "typed": "٧٫٥"})
 }
 
@@ -165,7 +166,8 @@ fn ntf_9_sizes_are_bounded() {
     assert!(Template::parse(&"{{a}}".repeat(most + 1)).unwrap_err()[0].message.contains("more than 500"));
     assert!(Template::parse(&format!("{{{{a{}}}}}", "|upper".repeat(9))).is_err());
     assert!(Template::parse(&format!("{{{{{}}}}}", "k".repeat(513))).is_err());
-    let huge = json!({"a": "é".repeat(600_000), "l": vec!["xyz"; 100_000], "deep": (0..200).fold(json!(1), |v, _| json!({"d": v}))});
+    let deep = (0..200).fold(json!(1), |inner, _| json!({"d": inner}));
+    let huge = json!({"a": "é".repeat(600_000), "l": vec!["xyz"; 100_000], "deep": deep});
     let values = Values::default().under("", &huge);
     let made = Template::parse(&"{{a}}".repeat(most)).unwrap().render(&values, Target::Html, "en");
     assert!(
@@ -239,7 +241,9 @@ proptest! {
                     prop_assert_eq!(made.text, text.replace("\\{{", "{{"));
                 }
             }
-            Err(wrongs) => prop_assert!(!wrongs.is_empty() && wrongs.iter().all(|w| w.line > 0 && w.column > 0)),
+            Err(wrongs) => {
+                prop_assert!(!wrongs.is_empty() && wrongs.iter().all(|w| w.line > 0 && w.column > 0));
+            }
         }
     }
 

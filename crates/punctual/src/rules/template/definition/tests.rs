@@ -36,11 +36,11 @@ fn ntf_10_a_bad_definition_is_told_everything() {
     for path in ["eventType", "channel", "language", "body"] {
         assert!(said.contains(&format!("{path}: is missing")), "{said}");
     }
-    let (none, said) = read(
-        &json!({"eventType": EVENT_TYPE, "channel": " ", "language": "arabic", "scopeType": "listing",
-        "scopeId": "1", "attempt": 0, "subject": "a\nb {{", "body": "Hi {{a b}} {{c|x}}", "html": 7, "isActive": "yes",
-        "providerTemplate": {"params": {"a": "{{", "b": 1}, "colour": 1}, "langauge": "x"}),
-    );
+    let (none, said) =
+        read(&json!({"eventType": EVENT_TYPE, "channel": " ", "language": "arabic", "scopeType": "listing",
+        "scopeId": "1", "attempt": 0, "subject": "a\nb {{", "body": "Hi {{a b}} {{c|x}}", "html": 7,
+        "isActive": "yes",
+        "providerTemplate": {"params": {"a": "{{", "b": 1}, "colour": 1}, "langauge": "x"}));
     assert_eq!(none, None);
     for want in [
         "channel: must not",
