@@ -19,8 +19,8 @@ pub mod pages;
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
 use api::{
-    dead_letters, events, inbox, instances, jobs, keys, leases, queues, surveys, tenants, timers, triggers,
-    work,
+    dead_letters, events, inbox, instances, jobs, keys, leases, queues, surveys, templates, tenants, timers,
+    triggers, work,
 };
 use axum::Router;
 use axum::handler::Handler;
@@ -35,7 +35,7 @@ use punctual::store::keys::Role;
 /// Every route but the pages.
 #[must_use]
 pub fn table() -> Vec<Route> {
-    [of_work(), of_surveys(), of_time(), of_the_house()].into_iter().flatten().collect()
+    [of_work(), of_surveys(), of_time(), of_words(), of_the_house()].into_iter().flatten().collect()
 }
 
 /// Messages, queues and what they leave behind.
@@ -134,6 +134,21 @@ fn of_time() -> Vec<Route> {
         route("POST /api/inbox/fail",                            Key(Support), inbox::fail),
         route("POST /api/inbox/dead",                            Key(Support), inbox::dead),
         route("POST /api/inbox/replay",                          Key(Support), inbox::replay),
+    ]
+}
+
+/// What people are told.
+#[rustfmt::skip]
+fn of_words() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Author, Viewer};
+    vec![
+        route("GET /api/message-templates",                      Key(Viewer),  templates::list),
+        route("POST /api/message-templates",                     Key(Author),  templates::create),
+        route("GET /api/message-templates/{id}",                 Key(Viewer),  templates::show),
+        route("PUT /api/message-templates/{id}",                 Key(Author),  templates::change),
+        route("DELETE /api/message-templates/{id}",              Key(Author),  templates::delete),
+        route("POST /api/message-templates/{id}/preview",        Key(Viewer),  templates::preview),
     ]
 }
 

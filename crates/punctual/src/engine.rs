@@ -40,6 +40,7 @@ use crate::run::reap::Reaper;
 use crate::run::sandbox::Sandbox;
 use crate::run::send::{Post, Sender};
 use crate::run::stop::{self, Phase, Stop, Stopper};
+use crate::run::templates::Templates;
 use crate::run::wake::{Hearer, Teller, Wake};
 use crate::store::Store;
 use crate::store::clock::ClockMode;
@@ -85,6 +86,8 @@ struct Inner {
     inbox: InboxSettings,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
+    /// The words of what is sent.
+    templates: Templates,
     /// Topics known to have a lane; only ever saves a question.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
     sandbox: Option<Sandbox>,
@@ -108,6 +111,12 @@ impl Engine {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.shop.store
+    }
+
+    /// The message templates that this process keeps ready.
+    #[must_use]
+    pub fn templates(&self) -> &Templates {
+        &self.inner.templates
     }
 
     /// Whose hand moves time.

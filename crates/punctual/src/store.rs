@@ -37,6 +37,7 @@ pub mod sequences;
 pub mod settle;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod templates;
 pub mod tenants;
 pub mod timers;
 pub mod tx;

@@ -10,6 +10,7 @@ pub mod keys;
 pub mod leases;
 pub mod queues;
 pub mod surveys;
+pub mod templates;
 pub mod tenants;
 pub mod timers;
 pub mod triggers;

@@ -39,6 +39,7 @@ mod operations;
 mod roles;
 mod sandbox;
 mod surveys;
+mod templates;
 mod tenants;
 mod timers;
 mod trouble;

@@ -62,6 +62,10 @@ number_id! {
     /// An entry: one occurrence of a trigger.
     EntryId
 }
+number_id! {
+    /// A message template.
+    TemplateId
+}
 
 impl LaneId {
     /// Work whose topic has no lane yet; the router moves it (see `store::routes`).

@@ -159,3 +159,25 @@ pub const SANDBOX_SCRIPTS_MAX: usize = 1_000;
 pub const SCRIPT_STEPS_MAX: usize = 10_000;
 /// The longest that a scripted answer takes.
 pub const SCRIPT_LATENCY_MAX: Duration = Duration::from_secs(60);
+/// A template's text, in bytes: a long mail with its markup.
+pub const TEMPLATE_BYTES_MAX: usize = 256 * 1024;
+/// A template's subject, in characters: mail programs show the first 80.
+pub const SUBJECT_CHARS_MAX: usize = 500;
+/// Placeholders of one text.
+pub const TEMPLATE_PLACEHOLDERS_MAX: usize = 500;
+/// Filters of one placeholder.
+pub const TEMPLATE_FILTERS_MAX: usize = 8;
+/// What stands behind the colon of a filter, in bytes.
+pub const TEMPLATE_ARGUMENT_BYTES_MAX: usize = 500;
+/// One value in a text, in bytes; the rest of it is cut off.
+pub const TEMPLATE_VALUE_BYTES_MAX: usize = 16 * 1024;
+/// A text with its values, in bytes; a value that no longer fits is left out.
+pub const RENDERED_BYTES_MAX: usize = 512 * 1024;
+/// Parameters of a provider's own template.
+pub const PROVIDER_PARAMS_MAX: usize = 100;
+/// The send that a template is for, at most: the invitation and every reminder.
+pub const TEMPLATE_ATTEMPT_MAX: u32 = REMINDERS_MAX as u32 + 1;
+/// A change of templates is seen by other processes after at most this long.
+pub const TEMPLATES_FRESH: Duration = Duration::from_secs(1);
+/// Sets of templates that a process keeps; beyond that it forgets them all and reads them again.
+pub const TEMPLATE_SETS_MAX: usize = 10_000;

@@ -16,6 +16,7 @@ use crate::run::line::Line;
 use crate::run::sandbox::Sandbox;
 use crate::run::send::Post;
 use crate::run::shelf::Shelf;
+use crate::run::templates::Templates;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
@@ -254,10 +255,13 @@ impl Builder {
             postings: AtomicUsize::new(0),
             room: Notify::new(),
         });
+        // Where time stands still, a change is seen by the very next step.
+        let fresh = if self.clock == ClockMode::Manual { Duration::ZERO } else { limits::TEMPLATES_FRESH };
         let inner = Inner {
             shop,
             post,
             clock: self.clock,
+            templates: Templates::new(fresh),
             retention: self.retention,
             inbox: self.inbox,
             loops: Mutex::new(Loops::default()),

@@ -43,6 +43,12 @@ impl Zone {
         Ok(Self { name, zone })
     }
 
+    /// The zone without a summer time.
+    #[must_use]
+    pub fn utc() -> Self {
+        Self { name: DEFAULT.to_owned(), zone: TimeZone::UTC }
+    }
+
     /// The names of all zones.
     #[must_use]
     pub fn all() -> Vec<String> {
@@ -61,6 +67,13 @@ impl Zone {
         let Ok(at) = jiff::Timestamp::from_microsecond(moment.as_micros()) else { return moment.to_string() };
         let offset = self.zone.to_offset(at);
         format!("{}{offset} {}", offset.to_datetime(at), self.name)
+    }
+
+    /// What the clocks on the wall show at a moment. `None` only beyond the calendar's ends.
+    #[must_use]
+    pub fn local(&self, moment: Timestamp) -> Option<DateTime> {
+        let at = jiff::Timestamp::from_microsecond(moment.as_micros()).ok()?;
+        Some(self.zone.to_datetime(at))
     }
 
     /// The moment that a local time stands for. `None` only beyond the calendar's ends.

@@ -86,6 +86,7 @@ mod simulation;
 mod sql_function;
 mod stale;
 mod survey;
+mod template;
 mod tenant;
 mod timer;
 mod timer_firing;

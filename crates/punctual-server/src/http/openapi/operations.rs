@@ -148,6 +148,17 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/inbox/dead", "It will never work out", (200, "InboxMarked")).takes("InboxMark"),
     op("POST /api/inbox/replay", "Make dead messages welcome again", (200, "Moved")).takes("InboxWhich"),
 
+    op("GET /api/message-templates", "Message templates, by id", (200, "MessageTemplate[]"))
+        .query(&["EventType", "Channel", "Language", "ScopeType", "ScopeId", "IsActive", "Limit", "Cursor"]),
+    op("POST /api/message-templates", "Make a message template", (201, "MessageTemplate"))
+        .takes("NewMessageTemplate"),
+    op("GET /api/message-templates/{id}", "One message template", (200, "MessageTemplate")),
+    op("PUT /api/message-templates/{id}", "Make a new version of a template", (200, "MessageTemplate"))
+        .takes("NewMessageTemplate"),
+    op("DELETE /api/message-templates/{id}", "Use a message template no more", (204, "")),
+    op("POST /api/message-templates/{id}/preview", "What a template says; nothing is sent",
+        (200, "MessageTemplatePreview")).may_take("PreviewMessageTemplate"),
+
     op("POST /api/tenants", "Make a tenant", (201, "Tenant")).takes("NewTenant"),
     op("GET /api/tenants", "All tenants", (200, "Tenant[]")).query(LIST),
     op("POST /api/keys", "Make a key; its secret is shown once", (201, "NewKeyShown")).takes("NewKey"),

@@ -1,0 +1,177 @@
+//! Message templates over HTTP.
+
+use crate::client::Client;
+use crate::world::{Base, World};
+use serde_json::{Value, json};
+
+on_each! {
+    ntf_7_a_template_over_http,
+    ntf_7_templates_are_listed_by_filter,
+    ntf_9_a_preview_fills_in_values,
+    ntf_10_a_bad_template_is_told_everything,
+    a_template_is_found_by_its_tenant_only,
+}
+
+const PATH: &str = "/api/message-templates";
+
+fn invitation(body: &str) -> Value {
+    json!({"eventType": "survey.invitation", "channel": "WhatsApp", "language": "en", "body": body})
+}
+
+async fn make(client: &Client, template: Value) -> Value {
+    client.does(PATH, template, 201).await
+}
+
+fn at(template: &Value) -> String {
+    format!("{PATH}/{}", template["id"].as_str().unwrap())
+}
+
+async fn put(client: &Client, path: &str, template: Value) -> Value {
+    let reply = client.put(path, template).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.json()
+}
+
+/// NTF-7, TRG-18: every verb, with the fields that the contract names.
+async fn ntf_7_a_template_over_http(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    root.does("/dev/clock", json!({"set": "2026-05-14T05:13:00Z", "run": false}), 200).await;
+    let given = json!({"eventType": "survey.invitation", "channel": "Email", "name": "Mail",
+        "language": "ar-IQ", "scopeType": "survey", "scopeId": 7, "attempt": 2, "subject": "{{surveyTitle}}",
+        "body": "{{surveyUrl}}", "html": "<a href=\"{{surveyUrl}}\">x</a>",
+        "providerTemplate": {"key": "csi", "params": ["{{wip}}"]}});
+    let made = make(&root, given.clone()).await;
+    let mut want = given.clone();
+    for (name, value) in [
+        ("id", made["id"].clone()),
+        ("scopeId", json!("7")),
+        ("isActive", json!(true)),
+        ("templateVersion", json!(1)),
+        ("warnings", json!([])),
+        ("createdAt", json!("2026-05-14T05:13:00Z")),
+        ("updatedAt", json!("2026-05-14T05:13:00Z")),
+    ] {
+        want[name] = value;
+    }
+    assert_eq!(made, want);
+    let path = at(&made);
+    assert_eq!(root.sees(&path).await, want);
+    assert_eq!(put(&root, &path, made.clone()).await, want, "the same again changes nothing");
+    let mut edited = made.clone();
+    edited["body"] = json!("تذكير {{surveyUrl}} {{surveyTitel}}");
+    edited["name"] = Value::Null;
+    let shown = put(&root, &path, edited).await;
+    assert_eq!((&shown["templateVersion"], &shown["name"]), (&json!(2), &Value::Null));
+    let said = "`{{surveyTitel}}` is not known; did you mean `{{surveyTitle}}`?";
+    assert_eq!(shown["warnings"], json!([{"path": "body", "message": said}]));
+    let mut off = shown.clone();
+    off["isActive"] = json!(false);
+    let off = put(&root, &path, off).await;
+    assert_eq!((&off["templateVersion"], &off["isActive"]), (&json!(2), &json!(false)));
+    assert_eq!(root.delete(&path).await.status, 204);
+    root.get(&path).await.problem(404);
+    root.delete(&path).await.problem(404);
+    root.put(&path, given).await.problem(404);
+    assert_eq!(root.sees(PATH).await, json!({"items": [], "nextCursor": null}));
+}
+
+/// NTF-7
+async fn ntf_7_templates_are_listed_by_filter(base: Base) {
+    let root = World::manual(base).await.root();
+    for (channel, language) in [("SMS", "en"), ("SMS", "ar"), ("Email", "en")] {
+        let mut template = invitation("{{surveyUrl}}");
+        template["channel"] = json!(channel);
+        template["language"] = json!(language);
+        make(&root, template).await;
+    }
+    let table = [
+        ("", 3),
+        ("channel=SMS", 2),
+        ("channel=SMS&language=ar", 1),
+        ("eventType=survey.invitation&isActive=true", 3),
+        ("isActive=false", 0),
+        ("eventType=booking.confirmed", 0),
+        ("scopeType=survey&scopeId=7", 0),
+    ];
+    for (query, want) in table {
+        let found = root.sees(&format!("{PATH}?{query}")).await;
+        assert_eq!(found["items"].as_array().unwrap().len(), want, "{query}");
+    }
+    let first = root.sees(&format!("{PATH}?limit=2")).await;
+    let more = format!("{PATH}?limit=2&cursor={}", first["nextCursor"].as_str().unwrap());
+    assert_eq!(root.sees(&more).await["items"][0]["channel"], "Email");
+    assert_eq!(root.get(&format!("{PATH}?isActive=maybe")).await.problem(422), ["isActive"]);
+}
+
+/// NTF-9, NTF-10, NTF-11: with a payload, an event, or nothing; escaped, in the reader's words.
+async fn ntf_9_a_preview_fills_in_values(base: Base) {
+    let world = World::manual(base).await;
+    let tenant = json!({"slug": "iraq", "name": "Iraq", "timeZone": "Asia/Baghdad", "defaultLocale": "ar"});
+    world.root().does("/api/tenants", tenant, 201).await;
+    let root = world.root().tenant("iraq");
+    let made = make(
+        &root,
+        json!({"eventType": "survey.invitation", "channel": "SMS", "language": "ar",
+        "subject": "{{CUSTOMERNAME}}",
+        "body": "{{customerName}} {{at | date}} {{candidate.car.vin | lower}}",
+        "html": "<b>{{customerName}}</b>"}),
+    )
+    .await;
+    let path = format!("{}/preview", at(&made));
+    let payload = json!({"CustomerName": "<Ada>\nL", "at": "2026-05-14T22:00:00Z", "car": {"VIN": "X9"}});
+    let seen = root.does(&path, json!({"payload": payload, "locale": "ar-IQ"}), 200).await;
+    let want = json!({"id": made["id"], "templateVersion": 1, "locale": "ar-IQ", "subject": "<Ada> L",
+        "body": "<Ada>\nL 15 أيار 2026 x9", "html": "<b>&lt;Ada&gt;\nL</b>",
+        "segments": {"count": 1, "units": 23, "encoding": "UCS-2"}, "warnings": []});
+    assert_eq!(seen, want);
+    let event = json!({"topic": "t", "kind": "k", "payload": {"customerName": "Bo"}});
+    let id = root.does("/api/events", event, 202).await["ids"][0].clone();
+    let seen = root.does(&path, json!({"eventId": id, "locale": "fr"}), 200).await;
+    assert_eq!((&seen["subject"], &seen["locale"]), (&json!("Bo"), &json!("ar")));
+    assert_eq!(seen["warnings"][0], json!({"path": "body", "message": "`{{at}}` has no value"}));
+    let reply = root.send("POST", &path, "").await;
+    assert_eq!((reply.status, &reply.json()["subject"]), (200, &json!("")), "no sample is fine, too");
+    let bad = json!({"payload": 7, "locale": "arabic", "eventId": "none", "x": 1});
+    let mut paths = root.post(&path, bad).await.problem(422);
+    paths.sort();
+    paths.dedup();
+    assert_eq!(paths, ["eventId", "locale", "payload", "x"]);
+    let plain = json!({"eventType": "booking.confirmed", "channel": "Email", "language": "en", "subject": "S",
+        "body": "{{payload.guest.name}} {{guestName}}"});
+    let plain = make(&root, plain).await;
+    let preview = json!({"payload": {"guest": {"name": "Ada"}}});
+    let seen = root.does(&format!("{}/preview", at(&plain)), preview, 200).await;
+    assert_eq!((&seen["body"], &seen["segments"]), (&json!("Ada Ada"), &Value::Null));
+}
+
+/// NTF-10: all problems at once, and nothing is written.
+async fn ntf_10_a_bad_template_is_told_everything(base: Base) {
+    let root = World::manual(base).await.root();
+    let made = make(&root, invitation("{{surveyUrl}}")).await;
+    let bad = json!({"channel": "", "language": "en_US", "scopeType": "survey", "attempt": "second",
+        "subject": "two\nlines", "body": "Hello {{name", "colour": 1});
+    for reply in [root.post(PATH, bad.clone()).await, root.put(&at(&made), bad).await] {
+        let mut paths = reply.problem(422);
+        paths.sort();
+        let want = ["attempt", "body", "channel", "colour", "eventType", "language", "scopeId", "subject"];
+        assert_eq!(paths, want, "{}", reply.text);
+        assert!(reply.text.contains("line 1, column 7: is not closed"), "{}", reply.text);
+    }
+    root.send("POST", PATH, "{").await.problem(400);
+    root.send("POST", PATH, "[]").await.problem(422);
+    assert_eq!(root.sees(PATH).await["items"], json!([made]));
+}
+
+async fn a_template_is_found_by_its_tenant_only(base: Base) {
+    let world = World::manual(base).await;
+    let acme = world.tenant("acme").await;
+    let made = make(&acme, invitation("{{surveyUrl}}")).await;
+    let (root, path) = (world.root(), at(&made));
+    root.get(&path).await.problem(404);
+    root.put(&path, invitation("mine")).await.problem(404);
+    root.delete(&path).await.problem(404);
+    root.post(&format!("{path}/preview"), json!({})).await.problem(404);
+    assert_eq!(root.sees(PATH).await["items"], json!([]));
+    assert_eq!(acme.sees(&path).await, made);
+}

@@ -1,0 +1,77 @@
+//! The templates of one tenant for one kind of events, ready to be used.
+
+use super::definition::{Compiled, Definition};
+use super::{Rendered, Target, Template, Values};
+use crate::base::error::Problem;
+use crate::base::id::TemplateId;
+use crate::rules::locale;
+use crate::rules::zone::Zone;
+
+/// A template that is in use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageTemplate {
+    /// Its id.
+    pub id: TemplateId,
+    /// Which version of it this is, from 1.
+    pub version: u32,
+    /// As it was defined.
+    pub definition: Definition,
+    /// Its texts.
+    pub texts: Compiled,
+}
+
+/// A template with its values filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// The subject, in one line.
+    pub subject: Option<String>,
+    /// The text.
+    pub body: String,
+    /// The text with markup.
+    pub html: Option<String>,
+    /// What had no value or did not fit, by the text that names it.
+    pub warnings: Vec<Problem>,
+}
+
+impl MessageTemplate {
+    /// The locale that its text is shown in to a reader: the reader's own, if it is of the same language. A
+    /// text in Arabic has the dates of a reader of `ar-IQ`; one in English does not.
+    #[must_use]
+    pub fn locale_for<'a>(&'a self, reader: Option<&'a str>) -> &'a str {
+        let language = &self.definition.language;
+        let near = |tag: &&str| locale::same(locale::language(tag), locale::language(language));
+        reader.filter(near).unwrap_or(language)
+    }
+
+    /// Fills in the values.
+    #[must_use]
+    pub fn fill(&self, values: &Values<'_>, tag: &str) -> Filled {
+        let mut warnings = Vec::new();
+        let mut render = |name: &str, text: &Template, target| {
+            let Rendered { text, warnings: said } = text.render(values, target, tag);
+            warnings.extend(said.into_iter().map(|said| Problem::new(name, said)));
+            text
+        };
+        let subject = self.texts.subject.as_ref().map(|text| render("subject", text, Target::Line));
+        let body = render("body", &self.texts.body, Target::Text);
+        let html = self.texts.html.as_ref().map(|text| render("html", text, Target::Html));
+        Filled { subject, body, html, warnings }
+    }
+}
+
+/// What the wording of a tenant's messages needs.
+#[derive(Clone, Debug)]
+pub struct TemplateSet {
+    /// The templates in use.
+    pub templates: Vec<MessageTemplate>,
+    /// The tenant's language.
+    pub default_locale: String,
+    /// The tenant's zone, in which moments are shown.
+    pub zone: Zone,
+}
+
+impl Default for TemplateSet {
+    fn default() -> Self {
+        Self { templates: Vec::new(), default_locale: "en".into(), zone: Zone::utc() }
+    }
+}

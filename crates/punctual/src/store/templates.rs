@@ -1,0 +1,297 @@
+//! Message templates: what is said, by version.
+//!
+//! Editing writes a new version beside the old ones, which a log may name, and never changes one. Switching
+//! a template on or off is no edit. A deleted template is never used again and no longer listed; its
+//! versions stay. Every change raises the tenant's stamp in the same transaction: who keeps templates in
+//! memory reads the stamp *before* the templates, so what it keeps is never older than its stamp says.
+
+use super::Store;
+use super::tx::Tx;
+use super::value::{Row, Value, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::TemplateId;
+use crate::base::tenant::Tenant;
+use crate::rules::template::{Definition, Scope};
+
+/// A template as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// Its id.
+    pub id: TemplateId,
+    /// Its current version, from 1.
+    pub version: u32,
+    /// Whether it is used.
+    pub active: bool,
+    /// The current version.
+    pub definition: Definition,
+    /// Since when it exists.
+    pub created_at: Timestamp,
+    /// When it was last edited or switched.
+    pub updated_at: Timestamp,
+}
+
+/// Which templates a list shows; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct TemplateFilter {
+    /// For this kind of events.
+    pub event_type: Option<String>,
+    /// For this channel, as it is written.
+    pub channel: Option<String>,
+    /// In this language, as it is written.
+    pub language: Option<String>,
+    /// With a scope of this type.
+    pub scope_type: Option<String>,
+    /// With a scope of this id.
+    pub scope_id: Option<String>,
+    /// In use, or not.
+    pub active: Option<bool>,
+}
+
+/// What wording a tenant's messages takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Active {
+    /// The stamp that all this is at least as new as.
+    pub stamp: i64,
+    /// The templates in use, by id.
+    pub templates: Vec<Template>,
+    /// The tenant's language.
+    pub default_locale: String,
+    /// The tenant's time zone.
+    pub time_zone: String,
+}
+
+impl Store {
+    /// Makes a template.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem; nothing is written then.
+    pub async fn create_template(&self, tenant: Tenant, definition: Definition) -> Result<Template> {
+        definition.compile()?;
+        self.write((tenant, definition), |tx, (tenant, definition)| Box::pin(create(tx, *tenant, definition)))
+            .await
+    }
+
+    /// Makes a template say this from now on. The same again changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem, [`Error::NotFound`] when there is none.
+    pub async fn change_template(
+        &self,
+        tenant: Tenant,
+        id: TemplateId,
+        definition: Definition,
+    ) -> Result<Template> {
+        definition.compile()?;
+        self.write((tenant, id, definition), |tx, (tenant, id, definition)| {
+            Box::pin(change(tx, *tenant, *id, definition))
+        })
+        .await
+    }
+
+    /// Deletes a template: it is used no more. Answers whether there was one.
+    pub async fn delete_template(&self, tenant: Tenant, id: TemplateId) -> Result<bool> {
+        self.write((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let deleted = tx.execute(DELETE, params![tenant.id(), id.0, now]).await? == 1;
+                if deleted {
+                    raise_stamp(tx, *tenant).await?;
+                }
+                Ok(deleted)
+            })
+        })
+        .await
+    }
+
+    /// A template by its id.
+    pub async fn template(&self, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {
+        self.read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id))).await
+    }
+
+    /// What a version of a template said, also of a deleted one.
+    pub async fn template_version(
+        &self,
+        tenant: Tenant,
+        id: TemplateId,
+        number: u32,
+    ) -> Result<Option<Definition>> {
+        self.read((tenant, id, number), |tx, (tenant, id, number)| {
+            Box::pin(async move {
+                let row = tx.first(VERSION, params![tenant.id(), id.0, i64::from(*number)]).await?;
+                row.map(|row| definition_of(&row.text(0)?)).transpose()
+            })
+        })
+        .await
+    }
+
+    /// Templates of a tenant by id, those behind `after`.
+    pub async fn templates(
+        &self,
+        tenant: Tenant,
+        filter: TemplateFilter,
+        after: TemplateId,
+        limit: usize,
+    ) -> Result<Vec<Template>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
+            Box::pin(async move {
+                let active: Value<'_> = filter.active.map(i64::from).into();
+                let texts = [
+                    &filter.event_type,
+                    &filter.channel,
+                    &filter.language,
+                    &filter.scope_type,
+                    &filter.scope_id,
+                ];
+                let mut row = vec![tenant.id().into(), after.0.into(), (*limit).into(), active];
+                row.extend(texts.map(|text| Value::from(text.as_deref())));
+                tx.query(LIST, &row).await?.iter().map(read_template).collect()
+            })
+        })
+        .await
+    }
+
+    /// The stamp of a tenant's templates; 0 before the first.
+    pub async fn template_stamp(&self, tenant: Tenant) -> Result<i64> {
+        self.read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant))).await
+    }
+
+    /// All that wording a tenant's messages of one kind takes.
+    pub async fn active_templates(&self, tenant: Tenant, event_type: &str) -> Result<Active> {
+        self.read((tenant, event_type.to_owned()), |tx, (tenant, event_type)| {
+            Box::pin(active(tx, *tenant, event_type))
+        })
+        .await
+    }
+}
+
+/// The columns that [`read_template`] reads.
+macro_rules! columns {
+    () => {
+        "select t.id, t.version, t.active, v.definition, t.created_at, t.updated_at \
+         from punctual.message_template t \
+         join punctual.message_template_version v on v.template_id = t.id and v.number = t.version \
+         where t.tenant_id = $1 and t.deleted_at is null "
+    };
+}
+
+const FIND: &str = concat!(columns!(), "and t.id = $2");
+const TAKE: &str = "select id from punctual.message_template \
+    where tenant_id = $1 and id = $2 and deleted_at is null for update";
+const LIST: &str = concat!(
+    columns!(),
+    "and t.id > $2 and ($4::int is null or t.active = $4) and ($5::text is null or t.event_type = $5) \
+     and ($6::text is null or t.channel = $6) and ($7::text is null or t.language = $7) \
+     and ($8::text is null or t.scope_type = $8) and ($9::text is null or t.scope_id = $9) \
+     order by t.id limit $3"
+);
+const ACTIVE: &str = concat!(columns!(), "and t.event_type = $2 and t.active = 1 order by t.id");
+const VERSION: &str = "select v.definition from punctual.message_template_version v \
+    join punctual.message_template t on t.id = v.template_id \
+    where t.tenant_id = $1 and t.id = $2 and v.number = $3";
+const INSERT: &str = "insert into punctual.message_template (event_type, channel, language, scope_type, \
+        scope_id, active, updated_at, created_at, tenant_id) \
+    values ($1, $2, $3, $4, $5, $6, $7, $7, $8) returning id";
+const CHANGE: &str = "update punctual.message_template set event_type = $1, channel = $2, language = $3, \
+        scope_type = $4, scope_id = $5, active = $6, updated_at = $7, version = $9 where id = $8";
+const INSERT_VERSION: &str = "insert into punctual.message_template_version \
+    (template_id, number, definition, created_at) values ($1, $2, $3, $4)";
+const DELETE: &str = "update punctual.message_template set deleted_at = $3, updated_at = $3, active = 0 \
+    where tenant_id = $1 and id = $2 and deleted_at is null";
+const RAISE: &str = "insert into punctual.template_stamp as s (tenant_id, stamp) values ($1, 1) \
+    on conflict (tenant_id) do update set stamp = s.stamp + 1";
+const STAMP: &str = "select stamp from punctual.template_stamp where tenant_id = $1";
+const TENANT: &str = "select default_locale, time_zone from punctual.tenant where id = $1";
+
+fn read_template(row: &Row) -> Result<Template> {
+    Ok(Template {
+        id: TemplateId(row.int(0)?),
+        version: row.count(1)?,
+        active: row.flag(2)?,
+        definition: definition_of(&row.text(3)?)?,
+        created_at: row.time(4)?,
+        updated_at: row.time(5)?,
+    })
+}
+
+fn definition_of(text: &str) -> Result<Definition> {
+    let json = serde_json::from_str(text).map_err(|error| Error::Database(error.into()))?;
+    Ok(Definition::kept(&json))
+}
+
+fn text_of(definition: &Definition) -> String {
+    serde_json::Value::Object(definition.to_json()).to_string()
+}
+
+/// The columns of a template's row but the last, which follow.
+fn head(definition: &Definition, active: bool, now: Timestamp) -> Vec<Value<'_>> {
+    let scope = |of: fn(&Scope) -> &String| definition.scope.as_ref().map(|scope| of(scope).as_str());
+    vec![
+        definition.event_type.as_str().into(),
+        definition.channel.as_str().into(),
+        definition.language.as_str().into(),
+        scope(|scope| &scope.kind).into(),
+        scope(|scope| &scope.id).into(),
+        active.into(),
+        now.into(),
+    ]
+}
+
+async fn create(tx: &mut Tx, tenant: Tenant, definition: &Definition) -> Result<Template> {
+    let now = tx.now().await?;
+    let active = definition.active.unwrap_or(true);
+    let mut row = head(definition, active, now);
+    row.push(tenant.id().into());
+    let made = tx.first(INSERT, &row).await?;
+    let id = made.ok_or_else(|| Error::Database("an insert returned no id".into()))?.int(0)?;
+    tx.execute(INSERT_VERSION, params![id, 1, &text_of(definition), now]).await?;
+    raise_stamp(tx, tenant).await?;
+    let definition = Definition { active: None, ..definition.clone() };
+    Ok(Template { id: TemplateId(id), version: 1, active, definition, created_at: now, updated_at: now })
+}
+
+async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Definition) -> Result<Template> {
+    let missing = || Error::NotFound(format!("there is no message template `{id}`"));
+    tx.first(TAKE, params![tenant.id(), id.0]).await?.ok_or_else(missing)?;
+    let old = find(tx, tenant, id).await?.ok_or_else(missing)?;
+    let active = definition.active.unwrap_or(old.active);
+    let text = text_of(definition);
+    let edited = text != text_of(&old.definition);
+    if !edited && active == old.active {
+        return Ok(old);
+    }
+    let now = tx.now().await?;
+    let version = old.version + u32::from(edited);
+    if edited {
+        tx.execute(INSERT_VERSION, params![id.0, i64::from(version), &text, now]).await?;
+    }
+    let mut row = head(definition, active, now);
+    row.extend_from_slice(params![id.0, i64::from(version)]);
+    tx.execute(CHANGE, &row).await?;
+    raise_stamp(tx, tenant).await?;
+    find(tx, tenant, id).await?.ok_or_else(missing)
+}
+
+async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {
+    tx.first(FIND, params![tenant.id(), id.0]).await?.as_ref().map(read_template).transpose()
+}
+
+async fn raise_stamp(tx: &mut Tx, tenant: Tenant) -> Result<()> {
+    tx.execute(RAISE, params![tenant.id()]).await?;
+    Ok(())
+}
+
+async fn stamp(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
+    tx.first(STAMP, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
+}
+
+async fn active(tx: &mut Tx, tenant: Tenant, event_type: &str) -> Result<Active> {
+    // The stamp first: a change that comes in between is read again later, not missed.
+    let stamp = stamp(tx, tenant).await?;
+    let rows = tx.query(ACTIVE, params![tenant.id(), event_type]).await?;
+    let templates = rows.iter().map(read_template).collect::<Result<_>>()?;
+    let row = tx.first(TENANT, params![tenant.id()]).await?;
+    let row = row.ok_or_else(|| Error::NotFound("there is no such tenant".into()))?;
+    Ok(Active { stamp, templates, default_locale: row.text(0)?, time_zone: row.text(1)? })
+}
