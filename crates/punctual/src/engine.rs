@@ -10,6 +10,7 @@ mod health;
 mod ingest;
 mod jobs;
 mod results;
+mod subscriptions;
 mod timers;
 mod travel;
 mod visit;
@@ -19,6 +20,7 @@ pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use health::Health;
 pub use ingest::{Chosen, Ingest, Ingested, Instance, Outcome};
 pub use results::{After, Comment, FROM_THE_START, SurveyResults};
+pub use subscriptions::DeletedSubscription;
 pub use timers::{Changed, Move};
 pub use travel::{Stepped, Ticked};
 pub use visit::{Submitted, Visit};
@@ -30,7 +32,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::channel::Channels;
-use crate::run::dispatch::{Dispatcher, Rest, Shop};
+use crate::run::dispatch::{Dispatcher, Duty, Rest, Shop, Station};
 use crate::run::inbox::{InboxKeeper, InboxSettings};
 use crate::run::lease::Candidate;
 use crate::run::plan::Planner;
@@ -119,7 +121,11 @@ impl Engine {
     /// The topics that have a handler here.
     #[must_use]
     pub fn topics(&self) -> Vec<String> {
-        self.inner.shop.stations.iter().map(|s| s.topic.clone()).collect()
+        let topic = |station: &Station| match &station.duty {
+            Duty::Topic(topic) => Some(topic.clone()),
+            Duty::Subscriber(_) => None,
+        };
+        self.inner.shop.stations.iter().filter_map(topic).collect()
     }
 
     /// The channels of this process.

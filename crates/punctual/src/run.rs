@@ -32,4 +32,5 @@ pub mod sandbox;
 pub mod send;
 pub mod shelf;
 pub mod stop;
+pub mod subscription;
 pub mod wake;
