@@ -210,6 +210,11 @@ CREATE TABLE punctual_follower (
     primary key (lane_id, key, due_at, message_id)
 ) without rowid;
 
+CREATE TABLE punctual_handled_topic (
+    topic text   primary key,
+    since integer not null
+);
+
 CREATE TABLE punctual_inbox (
     id           integer primary key autoincrement,
     tenant_id    integer not null,
@@ -383,6 +388,20 @@ CREATE TABLE punctual_sequence (
     head    integer not null,
     primary key (lane_id, key)
 ) without rowid;
+
+CREATE TABLE punctual_subscription (
+    tenant_id  integer not null references punctual_tenant,
+    topic      text   not null,
+    name       text   not null,
+    lane_id    integer not null unique references punctual_lane,
+    target     text   not null,
+    handler    text,
+    filter     text,
+    enabled    integer not null check (enabled in (0, 1)),
+    created_at integer not null,
+    updated_at integer not null,
+    primary key (tenant_id, topic, name)
+);
 
 CREATE TABLE punctual_tenant (
     id             integer primary key autoincrement,
