@@ -2,14 +2,15 @@
 
 use super::Engine;
 use crate::base::error::{Error, Result};
-use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
 use crate::rules::subscription::{NewSubscription, Target};
 use crate::run::dispatch::Duty;
-use crate::run::subscription::{self, Ask};
+use crate::run::subscription::{self, Ask, Served};
 use crate::store::claims::Catch;
 use crate::store::jobs::Put;
+use crate::store::queues::Lane;
 use crate::store::subscriptions::Subscription;
+use std::sync::Arc;
 
 /// What went with a deleted subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,23 +71,34 @@ impl Engine {
         }
     }
 
+    /// Whether remote workers may claim from this lane of a subscription.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it has no subscription (any more), [`Error::Conflict`] when the target
+    /// is not a queue.
+    pub async fn check_claimable(&self, lane: &Lane) -> Result<()> {
+        self.claimable(lane).await.map(drop)
+    }
+
     /// Claims for a remote worker from a subscription's lane, what its filter lets through.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the lane has no subscription, [`Error::Conflict`] when its target is
-    /// not a queue, [`Error::Invalid`] for an impossible lease or owner.
-    pub async fn claim_subscribed(&self, lane: LaneId, ask: &Ask) -> Result<Catch> {
-        let served = self.inner.shop.roster.of(self.store(), &[lane]).await?.remove(&lane);
-        let Some(served) = served else {
-            return Err(Error::NotFound("there is no such subscription".into()));
-        };
-        if served.target != Target::Queue {
-            return Err(Error::Conflict(format!(
-                "the subscription `{}/{}` goes to a handler in a process; \
-                 only those with the target queue can be claimed",
-                served.topic, served.name
-            )));
+    /// As [`Engine::check_claimable`], and [`Error::Invalid`] for an impossible lease or owner.
+    pub async fn claim_subscribed(&self, lane: &Lane, ask: &Ask) -> Result<Catch> {
+        let served = self.claimable(lane).await?;
+        subscription::claim(self.store(), &served, lane.id, ask).await
+    }
+
+    async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {
+        let name = format!("{}/{}", lane.topic, lane.subscription);
+        let served = self.inner.shop.roster.of(self.store(), &[lane.id]).await?.remove(&lane.id);
+        match served {
+            None => Err(Error::NotFound(format!("there is no subscription `{name}`"))),
+            Some(served) if served.target == Target::Queue => Ok(served),
+            Some(_) => Err(Error::Conflict(format!(
+                "the subscription `{name}` goes to a handler in a process; \
+                 only those with the target queue can be claimed"
+            ))),
         }
-        subscription::claim(self.store(), &served, lane, ask).await
     }
 }

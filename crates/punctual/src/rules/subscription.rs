@@ -259,7 +259,8 @@ mod tests {
         let wrong = json!({"filter": {"questionId": "payload.x", "op": "is"}, "target": {"type": "pigeon"},
             "retry": {"maxAttempts": 0, "backoff": ["soon"], "tries": 1}, "enabled": "yes", "colour": 1});
         let said = problems(&wrong).join("\n");
-        let paths = ["filter.op: ", "target.type: `pigeon` is not a target", "retry.maxAttempts: ", "colour: "];
+        let paths =
+            ["filter.op: ", "target.type: `pigeon` is not a target", "retry.maxAttempts: ", "colour: "];
         for part in paths.into_iter().chain(["retry.backoff", "retry.tries: ", "enabled: must be true"]) {
             assert!(said.contains(part), "{part} in {said}");
         }
@@ -268,10 +269,14 @@ mod tests {
             (json!({}), "target: is missing"),
             (json!({"target": {"type": "handler"}}), "target.name: is missing"),
             (json!({"target": {"type": "queue", "name": "x"}}), "target.name: `name` is not a field"),
-            (json!({"target": {"type": "webhook", "url": "https://x.example"}}),
-                "target.type: `webhook` is not there in this version; there are queue"),
-            (json!({"target": {"type": "queue"}, "filter": {"questionId": "candidate.x", "op": "exists"}}),
-                "filter: asks for `candidate.x`, which no message has"),
+            (
+                json!({"target": {"type": "webhook", "url": "https://x.example"}}),
+                "target.type: `webhook` is not there in this version; there are queue",
+            ),
+            (
+                json!({"target": {"type": "queue"}, "filter": {"questionId": "candidate.x", "op": "exists"}}),
+                "filter: asks for `candidate.x`, which no message has",
+            ),
         ];
         for (value, want) in cases {
             let said = problems(&value);
@@ -300,7 +305,8 @@ mod tests {
             assert_eq!(read.admits(&placed), want, "{filter}");
             assert_eq!(read.to_json(), filter);
         }
-        let bare = Filter::read(&json!({"questionId": "payload", "op": "exists"}), "", &mut Problems::default());
+        let bare =
+            Filter::read(&json!({"questionId": "payload", "op": "exists"}), "", &mut Problems::default());
         assert!(bare.unwrap().admits(&message("k", "7")), "a payload need not be an object");
     }
 

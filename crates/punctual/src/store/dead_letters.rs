@@ -114,13 +114,7 @@ fn check(which: &Which) -> Result<()> {
 const MOVE_MAX: usize = 1_000;
 
 /// With `served`, only those that somebody would get: letters of a deleted subscription stay.
-async fn select(
-    tx: &mut Tx,
-    tenant: Tenant,
-    which: &Which,
-    served: bool,
-    limit: usize,
-) -> Result<Vec<Row>> {
+async fn select(tx: &mut Tx, tenant: Tenant, which: &Which, served: bool, limit: usize) -> Result<Vec<Row>> {
     let ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
     let values = [
         tenant.id().into(),

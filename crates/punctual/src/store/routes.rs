@@ -194,8 +194,11 @@ async fn note_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
     new.sort_unstable();
     let now = tx.now().await?;
     let rows: Vec<Vec<Value<'_>>> = new.iter().map(|topic| vec![topic.as_str().into(), now.into()]).collect();
-    tx.each("insert into punctual.handled_topic (topic, since) values ($1, $2) on conflict do nothing", &rows)
-        .await?;
+    tx.each(
+        "insert into punctual.handled_topic (topic, since) values ($1, $2) on conflict do nothing",
+        &rows,
+    )
+    .await?;
     Ok(())
 }
 
