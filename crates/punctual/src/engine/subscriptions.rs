@@ -65,10 +65,12 @@ impl Engine {
         let mut deleted = DeletedSubscription { waiting: 0, in_flight: left.in_flight };
         loop {
             match self.store().drop_orphaned(left.lane).await? {
-                0 => return Ok(deleted),
+                0 => break,
                 some => deleted.waiting += some,
             }
         }
+        self.tell().await;
+        Ok(deleted)
     }
 
     /// Whether remote workers may claim from this lane of a subscription.

@@ -208,7 +208,8 @@ impl Batch {
         let skipped = self.left - wanted.len();
         self.left = wanted.len();
         self.waiting = wanted.into_iter();
-        self.freed(skipped, Duration::ZERO);
+        self.station().in_flight.fetch_sub(skipped, Ordering::Relaxed);
+        self.shop.room.notify_one();
         gauge::filtered(&served.topic, &served.name, skipped);
     }
 
