@@ -93,7 +93,7 @@ async fn trg_25_a_broken_subscriber_is_alone_with_its_trouble(backend: Backend) 
     let id = send(&stage, "order.placed").await;
     stage.drain().await.unwrap();
     assert_eq!((good.ids(), bad.ids()), (vec![id], vec![id]));
-    for (wait, tries) in [(59, 1), (1, 2), (299, 2), (1, 3), (3_600, 3)] {
+    for (wait, tries) in [(53, 1), (7, 2), (269, 2), (31, 3), (3_600, 3)] {
         stage.advance(seconds(wait)).await.unwrap();
         assert_eq!((good.ids().len(), bad.ids().len()), (1, tries));
     }
@@ -149,11 +149,13 @@ async fn an_own_handler_and_subscribers_each_get_it(backend: Backend) {
     own.next(Err(HandlerError::fail("never")));
     let ids = [send(&stage, "a").await, send(&stage, "b").await];
     stage.drain().await.unwrap();
-    let mut got = crm.ids();
+    let (mut got, mut had) = (crm.ids(), own.ids());
     got.sort_unstable();
-    assert_eq!((own.ids(), got), (ids.to_vec(), vec![ids[0], ids[0], ids[1], ids[1]]));
+    had.sort_unstable();
+    assert_eq!((had, got), (ids.to_vec(), vec![ids[0], ids[0], ids[1], ids[1]]));
     let letters = stage.engine().store().dead_letters(TENANT, Which::default(), 9).await.unwrap();
-    assert_eq!((letters.len(), letters[0].subscription.as_str(), letters[0].message.id), (1, "", ids[0]));
+    let dead: Vec<_> = letters.iter().map(|l| (l.subscription.as_str(), l.message.id)).collect();
+    assert_eq!(dead, [("", own.ids()[0])]);
     assert_eq!((waiting(&stage, "crm").await, waiting(&stage, "again").await), ((0, 0), (0, 0)));
 }
 
