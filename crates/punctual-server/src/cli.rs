@@ -23,6 +23,7 @@ mod logs;
 mod migrate;
 mod queues;
 mod status;
+mod subscriptions;
 mod tenants;
 mod timers;
 
@@ -69,6 +70,9 @@ enum Command {
     /// Pause, resume and set queues
     #[command(subcommand)]
     Queues(queues::Queues),
+    /// List, put and delete subscriptions
+    #[command(subcommand)]
+    Subscriptions(subscriptions::Subscriptions),
     /// Look at leases, hold one, or run a command under one
     #[command(subcommand)]
     Lease(leases::Leases),
@@ -118,6 +122,7 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Emit(command) => command.run(&everywhere).await?,
         Command::DeadLetters(command) => command.run(&everywhere).await?,
         Command::Queues(command) => command.run(&everywhere).await?,
+        Command::Subscriptions(command) => command.run(&everywhere).await?,
         Command::Lease(command) => return command.run(&everywhere).await,
         Command::Inbox(command) => command.run(&everywhere).await?,
         Command::Timer(command) => command.run(&everywhere).await?,

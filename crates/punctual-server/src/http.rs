@@ -19,8 +19,8 @@ pub mod pages;
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
 use api::{
-    dead_letters, events, inbox, instances, jobs, keys, leases, queues, surveys, templates, tenants, timers,
-    triggers, work,
+    dead_letters, events, inbox, instances, jobs, keys, leases, queues, subscriptions, surveys, templates,
+    tenants, timers, triggers, work,
 };
 use axum::Router;
 use axum::handler::Handler;
@@ -62,6 +62,11 @@ fn of_work() -> Vec<Route> {
         route("POST /api/queues/{topic}/{subscription}/abandon", Key(Support), work::abandon),
         route("POST /api/queues/{topic}/{subscription}/fail",    Key(Support), work::fail),
         route("POST /api/queues/{topic}/{subscription}/extend",  Key(Support), work::extend),
+
+        route("GET /api/subscriptions",                          Key(Viewer),  subscriptions::list),
+        route("GET /api/subscriptions/{topic}/{name}",           Key(Viewer),  subscriptions::show),
+        route("PUT /api/subscriptions/{topic}/{name}",           Key(Author),  subscriptions::put),
+        route("DELETE /api/subscriptions/{topic}/{name}",        Key(Author),  subscriptions::delete),
 
         route("GET /api/dead-letters",                           Key(Viewer),  dead_letters::list),
         route("GET /api/dead-letters/{id}",                      Key(Viewer),  dead_letters::show),

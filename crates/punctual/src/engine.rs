@@ -10,6 +10,7 @@ mod health;
 mod ingest;
 mod jobs;
 mod results;
+mod subscriptions;
 mod timers;
 mod travel;
 mod visit;
@@ -19,6 +20,7 @@ pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use health::Health;
 pub use ingest::{Chosen, Ingest, Ingested, Instance, Outcome};
 pub use results::{After, Comment, FROM_THE_START, SurveyResults};
+pub use subscriptions::DeletedSubscription;
 pub use timers::{Changed, Move};
 pub use travel::{Stepped, Ticked};
 pub use visit::{Submitted, Visit};
@@ -30,7 +32,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::channel::Channels;
-use crate::run::dispatch::{Dispatcher, Rest, Shop};
+use crate::run::dispatch::{Dispatcher, Duty, Rest, Shop, Station};
 use crate::run::inbox::{InboxKeeper, InboxSettings};
 use crate::run::lease::Candidate;
 use crate::run::plan::Planner;
@@ -87,7 +89,6 @@ struct Inner {
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
     /// The words of what is sent.
-    templates: Templates,
     /// Topics known to have a lane; only ever saves a question.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
     sandbox: Option<Sandbox>,
@@ -116,7 +117,7 @@ impl Engine {
     /// The message templates that this process keeps ready.
     #[must_use]
     pub fn templates(&self) -> &Templates {
-        &self.inner.templates
+        &self.inner.post.templates
     }
 
     /// Whose hand moves time.
@@ -128,7 +129,11 @@ impl Engine {
     /// The topics that have a handler here.
     #[must_use]
     pub fn topics(&self) -> Vec<String> {
-        self.inner.shop.stations.iter().map(|s| s.topic.clone()).collect()
+        let topic = |station: &Station| match &station.duty {
+            Duty::Topic(topic) => Some(topic.clone()),
+            Duty::Subscriber(_) => None,
+        };
+        self.inner.shop.stations.iter().filter_map(topic).collect()
     }
 
     /// The channels of this process.

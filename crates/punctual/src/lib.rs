@@ -31,6 +31,7 @@ pub use engine::Engine;
 pub use rules::inbox::Delivery;
 pub use rules::job::{Misfire, NewJob, Overlap};
 pub use rules::message::{Entity, Message, NewMessage};
+pub use rules::subscription::NewSubscription;
 pub use rules::timer::{NewTimer, Scheduled, When};
 pub use run::channel::{Accepted, Channel, Letter, NotSent};
 pub use run::handler::{Handled, Handler, HandlerError, Work};

@@ -34,6 +34,7 @@ pub mod queue;
 pub mod results;
 pub mod script;
 pub mod share;
+pub mod subscription;
 pub mod survey;
 pub mod template;
 pub mod timer;

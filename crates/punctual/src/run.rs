@@ -32,5 +32,6 @@ pub mod sandbox;
 pub mod send;
 pub mod shelf;
 pub mod stop;
+pub mod subscription;
 pub mod templates;
 pub mod wake;

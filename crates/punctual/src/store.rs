@@ -12,6 +12,7 @@ mod columns;
 mod company;
 pub mod dead_letters;
 pub mod dialect;
+pub mod dispatches;
 pub mod entries;
 pub mod fault;
 pub mod flows;
@@ -37,6 +38,7 @@ pub mod sequences;
 pub mod settle;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod subscriptions;
 pub mod templates;
 pub mod tenants;
 pub mod timers;

@@ -90,11 +90,11 @@ impl Set {
 }
 
 /// What is no number is passed on as it is, and refused with all other problems.
-fn number_or_text(text: &str) -> Value {
+pub(super) fn number_or_text(text: &str) -> Value {
     text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
 }
 
-fn waits(text: &str) -> Value {
+pub(super) fn waits(text: &str) -> Value {
     let list = || text.split(',').map(str::trim).map(Value::from).collect();
     serde_json::from_str(text).unwrap_or_else(|_| list())
 }

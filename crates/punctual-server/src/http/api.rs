@@ -9,6 +9,7 @@ pub mod jobs;
 pub mod keys;
 pub mod leases;
 pub mod queues;
+pub mod subscriptions;
 pub mod surveys;
 pub mod templates;
 pub mod tenants;

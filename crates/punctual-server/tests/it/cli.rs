@@ -6,4 +6,5 @@ mod commands;
 mod guards;
 mod process;
 mod serving;
+mod subscriptions;
 mod timers;

@@ -38,6 +38,7 @@ mod openapi;
 mod operations;
 mod roles;
 mod sandbox;
+mod subscriptions;
 mod surveys;
 mod templates;
 mod tenants;

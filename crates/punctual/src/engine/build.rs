@@ -7,15 +7,16 @@ use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::check_key;
 use crate::rules::job::NewJob;
-use crate::rules::message::check_topic;
+use crate::rules::message::{check_name, check_topic};
 use crate::run::channel::{Channel, Channels};
-use crate::run::dispatch::{Shop, Station};
+use crate::run::dispatch::{Duty, Shop, Station};
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
 use crate::run::line::Line;
 use crate::run::sandbox::Sandbox;
 use crate::run::send::Post;
 use crate::run::shelf::Shelf;
+use crate::run::subscription::Roster;
 use crate::run::templates::Templates;
 use crate::run::wake::Wake;
 use crate::store::Store;
@@ -97,7 +98,26 @@ impl Builder {
         concurrency: usize,
         handler: impl Handler,
     ) -> Self {
-        self.stations.push(Station::new(topic.into(), Arc::new(handler), concurrency));
+        self.stations.push(Station::new(Duty::Topic(topic.into()), Arc::new(handler), concurrency));
+        self
+    }
+
+    /// Handles every subscription whose target is `{type: "handler", name}`, in every topic and tenant,
+    /// 16 messages at a time.
+    #[must_use]
+    pub fn subscriber(self, name: impl Into<String>, handler: impl Handler) -> Self {
+        self.subscriber_with(name, CONCURRENCY_DEFAULT, handler)
+    }
+
+    /// The same, `concurrency` messages at a time.
+    #[must_use]
+    pub fn subscriber_with(
+        mut self,
+        name: impl Into<String>,
+        concurrency: usize,
+        handler: impl Handler,
+    ) -> Self {
+        self.stations.push(Station::new(Duty::Subscriber(name.into()), Arc::new(handler), concurrency));
         self
     }
 
@@ -235,6 +255,7 @@ impl Builder {
         let shop = Arc::new(Shop {
             store,
             stations: self.stations,
+            roster: Roster::new(self.clock == ClockMode::Manual),
             owner: self.owner.unwrap_or_else(own_name),
             lease: self.lease,
             poll_max: self.poll_max,
@@ -244,10 +265,13 @@ impl Builder {
             line: Line::default(),
             batches: AtomicUsize::new(0),
         });
+        // Where time stands still, a change is seen by the very next step.
+        let fresh = if self.clock == ClockMode::Manual { Duration::ZERO } else { limits::TEMPLATES_FRESH };
         let post = Arc::new(Post {
             store: shop.store.clone(),
             channels: self.channels.put_together(sandbox.as_ref()),
             shelf: Arc::new(Shelf::default()),
+            templates: Templates::new(fresh),
             survey_url: self.survey_url,
             owner: shop.owner.clone(),
             lease: shop.lease,
@@ -255,13 +279,10 @@ impl Builder {
             postings: AtomicUsize::new(0),
             room: Notify::new(),
         });
-        // Where time stands still, a change is seen by the very next step.
-        let fresh = if self.clock == ClockMode::Manual { Duration::ZERO } else { limits::TEMPLATES_FRESH };
         let inner = Inner {
             shop,
             post,
             clock: self.clock,
-            templates: Templates::new(fresh),
             retention: self.retention,
             inbox: self.inbox,
             loops: Mutex::new(Loops::default()),
@@ -270,6 +291,11 @@ impl Builder {
             sandbox,
         };
         let engine = Engine { inner: Arc::new(inner) };
+        let topics = engine.topics();
+        if !topics.is_empty() {
+            engine.store().note_handled(topics.clone()).await?;
+            engine.store().declare_handled(topics).await?;
+        }
         for (name, job) in self.jobs {
             engine.put_job(Tenant::DEFAULT, &name, job).await?;
         }
@@ -279,9 +305,20 @@ impl Builder {
     fn check(&self) -> Result<()> {
         let mut problems = Problems::default();
         for (n, station) in self.stations.iter().enumerate() {
-            check_topic(&station.topic, &format!("handlers[{n}].topic"), &mut problems);
-            if self.stations[..n].iter().any(|s| s.topic == station.topic) {
-                problems.push(format!("handlers[{n}].topic"), "has a handler already");
+            let path = match &station.duty {
+                Duty::Topic(topic) => {
+                    let path = format!("handlers[{n}].topic");
+                    check_topic(topic, &path, &mut problems);
+                    path
+                }
+                Duty::Subscriber(name) => {
+                    let path = format!("handlers[{n}].name");
+                    check_name(name, &path, &mut problems);
+                    path
+                }
+            };
+            if self.stations[..n].iter().any(|s| s.duty == station.duty) {
+                problems.push(path, "has a handler already");
             }
         }
         self.check_channels(&mut problems);

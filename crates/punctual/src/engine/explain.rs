@@ -106,7 +106,7 @@ impl Engine {
         &self,
         sight: &Sight<'_>,
         place: Place,
-        candidate: &Candidate,
+        candidate: &Candidate<'_>,
     ) -> Result<ExplainedTrigger> {
         let (edition, trigger, _) = sight.offered.at(place);
         // Too many values: the rest is absent, and an ingest would refuse the item.

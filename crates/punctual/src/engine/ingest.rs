@@ -97,8 +97,7 @@ impl Engine {
         let read = ingest.read();
         for _ in 0..MATCHES_MAX {
             let offered = self.inner.post.shelf.known(self.store(), tenant).await?;
-            let places = offered.begun_by(&ingest.event_kind);
-            let batch = Batch::matched(&read, &offered, places, Filters::Asked);
+            let mut batch = Batch::matched(&read, &offered, Which::OfKind(&ingest.event_kind));
             let stops = Stops::matched(&read, &offered, &ingest.event_kind);
             if batch.entries.is_empty() && stops.0.is_empty() {
                 // Nothing would notice that something was published since.
@@ -108,7 +107,7 @@ impl Engine {
                 }
                 return Ok(batch.report(&read, &[], &offered));
             }
-            let Some(made) = self.admit(tenant, &offered, &by, &batch).await? else { continue };
+            let Some(made) = self.admit(tenant, &offered, &by, &mut batch).await? else { continue };
             let mut report = batch.report(&read, &made, &offered);
             self.stop_entries(tenant, &offered, stops, &mut report).await?;
             return Ok(report);
@@ -150,13 +149,13 @@ impl Engine {
             let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
             let place =
                 offered.find(chosen.flow, &chosen.trigger_id).ok_or_else(|| nothing_to_send(chosen))?;
-            let batch = Batch::matched(&read, &offered, &[place], Filters::NotAsked);
+            let mut batch = Batch::matched(&read, &offered, Which::Chosen(place));
             if chosen.dry_run {
                 let made = self.foretold(tenant, &batch).await?;
                 return Ok(batch.report(&read, &made, &offered));
             }
             let by = format!("user:{}", chosen.by);
-            let Some(made) = self.admit(tenant, &offered, &by, &batch).await? else { continue };
+            let Some(made) = self.admit(tenant, &offered, &by, &mut batch).await? else { continue };
             return Ok(batch.report(&read, &made, &offered));
         }
         Err(Error::Conflict("surveys were published over and over meanwhile; try again".into()))
@@ -168,9 +167,9 @@ impl Engine {
         tenant: Tenant,
         offered: &Offered,
         by: &str,
-        batch: &Batch,
+        batch: &mut Batch,
     ) -> Result<Option<Vec<Made>>> {
-        let entries = batch.entries.iter().map(|(_, _, entry)| entry.clone()).collect();
+        let entries = std::mem::take(&mut batch.entries);
         match self.store().admit(tenant, offered.stamp, by.to_owned(), entries).await? {
             Admitted::Stale => {
                 self.inner.post.shelf.current(self.store(), tenant).await?;
@@ -189,9 +188,9 @@ impl Engine {
 
     /// What writing it would come to.
     async fn foretold(&self, tenant: Tenant, batch: &Batch) -> Result<Vec<Made>> {
-        let keys: Vec<Key> = batch.entries.iter().map(|(_, _, entry)| entry.key).collect();
+        let keys: Vec<Key> = batch.entries.iter().map(|entry| entry.key).collect();
         let mut known: HashMap<Key, PublicId> = self.store().known_keys(tenant, keys).await?;
-        let foretell = |(_, _, entry): &(usize, Place, NewEntry)| match known.get(&entry.key) {
+        let foretell = |entry: &NewEntry| match known.get(&entry.key) {
             Some(owner) => Made::Duplicate(*owner),
             None => {
                 known.insert(entry.key, entry.public_id);
@@ -238,7 +237,7 @@ fn nothing_to_send(chosen: &Chosen) -> Error {
 }
 
 /// Items as they were read.
-pub(super) type Read = [std::result::Result<Candidate, Problems>];
+type Read<'a> = [std::result::Result<Candidate<'a>, Problems>];
 
 impl Ingest {
     pub(super) fn check(&self) -> Result<()> {
@@ -251,29 +250,33 @@ impl Ingest {
         problems.into_result()
     }
 
-    pub(super) fn read(&self) -> Vec<std::result::Result<Candidate, Problems>> {
+    pub(super) fn read(&self) -> Vec<std::result::Result<Candidate<'_>, Problems>> {
         self.items.iter().map(Candidate::read).collect()
     }
 }
 
-/// Whether the triggers' filters are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Filters {
-    Asked,
-    NotAsked,
+/// Which triggers a batch meets.
+#[derive(Clone, Copy, Debug)]
+enum Which<'a> {
+    /// Those of a kind, if they are enabled and their filters hold.
+    OfKind(&'a str),
+    /// One that somebody chose: nothing is asked.
+    Chosen(Place),
 }
 
-/// What a batch comes to: for each entry to be, the item and the trigger it comes from.
+/// What a batch comes to.
 struct Batch {
-    entries: Vec<(usize, Place, NewEntry)>,
+    entries: Vec<NewEntry>,
+    /// For each entry, the item and the trigger it comes from.
+    origins: Vec<(usize, Place)>,
     failed: BTreeMap<usize, String>,
 }
 
 impl Batch {
-    fn matched(read: &Read, offered: &Offered, places: &[Place], filters: Filters) -> Self {
-        let mut batch = Self { entries: Vec::new(), failed: BTreeMap::new() };
+    fn matched(read: &Read<'_>, offered: &Offered, which: Which<'_>) -> Self {
+        let mut batch = Self { entries: Vec::new(), origins: Vec::new(), failed: BTreeMap::new() };
         for (n, item) in read.iter().enumerate() {
-            if let Err(said) = batch.add(n, item, offered, places, filters) {
+            if let Err(said) = batch.add(n, item, offered, which) {
                 batch.failed.insert(n, said);
             }
         }
@@ -283,36 +286,42 @@ impl Batch {
     fn add(
         &mut self,
         n: usize,
-        item: &std::result::Result<Candidate, Problems>,
+        item: &std::result::Result<Candidate<'_>, Problems>,
         offered: &Offered,
-        places: &[Place],
-        filters: Filters,
+        which: Which<'_>,
     ) -> std::result::Result<(), String> {
         let candidate = item.as_ref().map_err(ToString::to_string)?;
         let mut facts = candidate.facts()?;
-        let mut texts: Option<Texts> = None;
+        let places = match which {
+            Which::OfKind(kind) => offered.wanted_by(kind, &facts),
+            Which::Chosen(place) => vec![place],
+        };
+        let (mut texts, mut flow) = (None, None);
         for place in places {
-            let (edition, trigger, _) = offered.at(*place);
-            of_flow(&mut facts, edition.flow);
+            let (edition, trigger, _) = offered.at(place);
+            if flow != Some(edition.flow) {
+                of_flow(&mut facts, edition.flow);
+                flow = Some(edition.flow);
+            }
             let wanted = || trigger.filter.as_ref().is_none_or(|filter| filter.holds(&facts));
-            if filters == Filters::Asked && !(trigger.enabled && wanted()) {
+            if matches!(which, Which::OfKind(_)) && !(trigger.enabled && wanted()) {
                 continue;
             }
             let texts = texts.get_or_insert_with(|| Texts::of(candidate));
-            let entry = new_entry(candidate, texts, &facts, offered, *place)?;
-            self.entries.push((n, *place, entry));
+            self.entries.push(new_entry(candidate, texts, &facts, offered, place)?);
+            self.origins.push((n, place));
         }
         Ok(())
     }
 
     /// What is told of a batch whose entries came to this.
-    fn report(self, read: &Read, made: &[Made], offered: &Offered) -> Vec<Ingested> {
+    fn report(self, read: &Read<'_>, made: &[Made], offered: &Offered) -> Vec<Ingested> {
         let none = || Ingested { outcome: Outcome::NoMatch, instances: Vec::new(), error: None };
         let mut report: Vec<Ingested> = read.iter().map(|_| none()).collect();
         for (n, said) in self.failed {
             report[n] = Ingested { outcome: Outcome::Failed, error: Some(said), ..none() };
         }
-        for ((n, place, _), made) in self.entries.iter().zip(made) {
+        for ((n, place), made) in self.origins.iter().zip(made) {
             let (edition, _, shared) = offered.at(*place);
             let (public_id, outcome) = match made {
                 Made::Created(id) => (*id, Outcome::Created),
@@ -337,18 +346,18 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(candidate: &Candidate) -> Self {
+    fn of(candidate: &Candidate<'_>) -> Self {
         Self {
-            address: candidate.address.as_str().into(),
-            locale: candidate.locale.as_deref().map(Into::into),
-            customer_ref: candidate.customer_ref.as_deref().map(Into::into),
-            payload: candidate.payload.to_string().into(),
+            address: candidate.address.into(),
+            locale: candidate.locale.map(Into::into),
+            customer_ref: candidate.customer_ref.map(Into::into),
+            payload: candidate.payload_text.as_str().into(),
         }
     }
 }
 
 fn new_entry(
-    candidate: &Candidate,
+    candidate: &Candidate<'_>,
     texts: &Texts,
     facts: &Facts<'_>,
     offered: &Offered,
@@ -380,7 +389,7 @@ fn new_entry(
 struct Stops(Vec<(usize, Place, Key)>);
 
 impl Stops {
-    fn matched(read: &Read, offered: &Offered, kind: &str) -> Self {
+    fn matched(read: &Read<'_>, offered: &Offered, kind: &str) -> Self {
         let places = offered.stopped_by(kind);
         let mut stops = Vec::new();
         for (n, item) in read.iter().enumerate().filter(|_| !places.is_empty()) {

@@ -140,7 +140,8 @@ impl Engine {
             return Ok(total);
         }
         total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
-        while let Some(next) = self.store().next_moment(self.topics()).await?.filter(|next| *next < to) {
+        let next = || self.store().next_moment(self.topics(), self.subscribers());
+        while let Some(next) = next().await?.filter(|next| *next < to) {
             self.store().set_clock(next).await?;
             total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         }

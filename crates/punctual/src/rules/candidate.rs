@@ -12,36 +12,41 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Problems;
 use crate::base::id::FlowId;
 use crate::base::limits;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 const FIELDS: [&str; 4] = ["payload", "recipient", "occurredAt", "entity"];
 const RECIPIENT_FIELDS: [&str; 3] = ["address", "locale", "customerRef"];
 
+/// The path of the template's id.
+pub const TEMPLATE_ID: &str = "templateId";
+
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
-    /// What happened: an object.
-    pub payload: Value,
+pub struct Candidate<'a> {
+    /// What happened: an object, if somebody said.
+    payload: Option<&'a Value>,
+    /// The same as JSON text.
+    pub payload_text: String,
     /// Who is to be reached, as it was given.
-    recipient: Value,
-    /// What it happened to, as it was given; null if nobody said.
-    entity: Value,
+    recipient: &'a Value,
+    /// What it happened to, as it was given.
+    entity: Option<&'a Value>,
     /// The address.
-    pub address: String,
+    pub address: &'a str,
     /// The locale the recipient reads.
-    pub locale: Option<String>,
+    pub locale: Option<&'a str>,
     /// The recipient's name in another system.
-    pub customer_ref: Option<String>,
+    pub customer_ref: Option<&'a str>,
     /// When it happened, if somebody said so.
     pub occurred_at: Option<Timestamp>,
 }
 
-impl Candidate {
+impl<'a> Candidate<'a> {
     /// Reads one event.
     ///
     /// # Errors
     /// Everything that is wrong with it, by path.
-    pub fn read(item: &Value) -> Result<Self, Problems> {
+    pub fn read(item: &'a Value) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         match read(item, &mut problems) {
             Some(candidate) if problems.0.is_empty() => Ok(candidate),
@@ -55,10 +60,12 @@ impl Candidate {
     /// A sentence, when the payload has too many values.
     pub fn facts(&self) -> Result<Facts<'_>, String> {
         let mut facts = Facts::default();
-        facts.flatten("recipient", &self.recipient)?;
-        facts.flatten("candidate", &self.payload).map_err(|said| format!("payload {said}"))?;
-        if !self.entity.is_null() {
-            facts.flatten("entity", &self.entity)?;
+        facts.flatten("recipient", self.recipient)?;
+        if let Some(payload) = self.payload {
+            facts.flatten("candidate", payload).map_err(|said| format!("payload {said}"))?;
+        }
+        if let Some(entity) = self.entity {
+            facts.flatten("entity", entity)?;
         }
         Ok(facts)
     }
@@ -66,7 +73,7 @@ impl Candidate {
 
 /// Adds what a trigger of this flow sees besides.
 pub fn of_flow(facts: &mut Facts<'_>, flow: FlowId) {
-    facts.insert("templateId", flow.0.into());
+    facts.insert(TEMPLATE_ID, flow.0.into());
 }
 
 /// The facts that a subscriber's filter looks at when somebody has answered.
@@ -94,23 +101,21 @@ pub fn told(survey: &Survey, trigger: Option<&Trigger>, facts: &Facts<'_>) -> Op
     Some(subscribers.iter().filter(|s| wanted(&s.filter)).map(|s| s.key.clone()).collect())
 }
 
-fn read(item: &Value, problems: &mut Problems) -> Option<Candidate> {
+fn read<'a>(item: &'a Value, problems: &mut Problems) -> Option<Candidate<'a>> {
     let part = Part::read(item, "", &FIELDS, problems)?;
-    let payload = match part.get("payload") {
-        None => Value::Object(Map::new()),
-        Some(payload @ Value::Object(_)) => payload.clone(),
-        Some(other) => {
-            problems.push("payload", format!("must be an object, not {}", kind(other)));
-            return None;
-        }
-    };
-    if payload.to_string().len() > limits::PAYLOAD_BYTES_MAX {
+    let payload = part.get("payload");
+    if let Some(other) = payload.filter(|payload| !payload.is_object()) {
+        problems.push("payload", format!("must be an object, not {}", kind(other)));
+        return None;
+    }
+    let payload_text = payload.map_or_else(|| "{}".to_owned(), Value::to_string);
+    if payload_text.len() > limits::PAYLOAD_BYTES_MAX {
         problems.push("payload", "is larger than 1 MiB");
     }
     let occurred_at = part.get("occurredAt").and_then(|value| read_time(value, problems));
-    let entity = part.get("entity").cloned().unwrap_or(Value::Null);
-    if !(entity.is_object() || entity.is_null()) {
-        problems.push("entity", format!("must be an object with type and id, not {}", kind(&entity)));
+    let entity = part.get("entity");
+    if let Some(other) = entity.filter(|entity| !entity.is_object()) {
+        problems.push("entity", format!("must be an object with type and id, not {}", kind(other)));
     }
     let recipient = part.need("recipient", "who is to be reached: {\"address\": …}", problems)?;
     let who = Part::read(recipient, "recipient", &RECIPIENT_FIELDS, problems)?;
@@ -122,15 +127,7 @@ fn read(item: &Value, problems: &mut Problems) -> Option<Candidate> {
     }
     let customer_ref = optional_text(&who, "customerRef", problems);
     customer_ref.inspect(|text| check_text(text, "recipient.customerRef", problems));
-    Some(Candidate {
-        payload,
-        recipient: recipient.clone(),
-        entity,
-        address: address.to_owned(),
-        locale: locale.map(str::to_owned),
-        customer_ref: customer_ref.map(str::to_owned),
-        occurred_at,
-    })
+    Some(Candidate { payload, payload_text, recipient, entity, address, locale, customer_ref, occurred_at })
 }
 
 fn optional_text<'a>(part: &Part<'a>, field: &str, problems: &mut Problems) -> Option<&'a str> {
@@ -172,8 +169,9 @@ mod tests {
 
     #[test]
     fn a_candidate_needs_an_address_and_nothing_else() {
-        let candidate = Candidate::read(&json!({"recipient": {"address": "+964 770 000 0001"}})).unwrap();
-        assert_eq!((candidate.address.as_str(), &candidate.payload), ("+964 770 000 0001", &json!({})));
+        let item = json!({"recipient": {"address": "+964 770 000 0001"}});
+        let candidate = Candidate::read(&item).unwrap();
+        assert_eq!((candidate.address, candidate.payload_text.as_str()), ("+964 770 000 0001", "{}"));
         assert_eq!((candidate.locale, candidate.customer_ref, candidate.occurred_at), (None, None, None));
     }
 

@@ -86,6 +86,16 @@ impl Condition {
         self.leaves().into_iter().map(|leaf| leaf.path.as_str()).collect()
     }
 
+    /// A path and the strings one of which must stand there for the condition to hold; `None` if it
+    /// has no such part. It lets many conditions be looked up by value before any is asked.
+    #[must_use]
+    pub fn needs(&self) -> Option<(&str, Vec<&str>)> {
+        match &self.root {
+            Node::All(parts) => parts.iter().find_map(Node::needs),
+            other => other.needs(),
+        }
+    }
+
     /// The document it was read from; read again, it is the same condition.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -110,6 +120,11 @@ impl Condition {
 pub const STEPS_MAX: usize = 1_000_000;
 
 impl Node {
+    fn needs(&self) -> Option<(&str, Vec<&str>)> {
+        let Self::Leaf(leaf) = self else { return None };
+        Some((leaf.path.as_str(), leaf.strings()?))
+    }
+
     fn holds(&self, facts: &Facts<'_>, reach: Reach) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(|part| part.holds(facts, reach)),

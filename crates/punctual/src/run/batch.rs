@@ -8,13 +8,14 @@
 //! from before it was asked for, because nobody knows how long the answer took. Items that were in
 //! a crash before run alone and are marked first.
 
-use super::dispatch::{Shop, Station};
+use super::dispatch::{Seat, Shop, Station};
 use super::gauge;
 use super::handler::{self, Handled, Handler, HandlerError, Work};
 use super::stop::{Phase, Stop};
+use super::subscription::Served;
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::{Error, Result};
-use crate::base::id::{MessageId, Token};
+use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::random;
 use crate::rules::attempt::Retry;
 use crate::store::claims::{Catch, Claimed};
@@ -42,11 +43,13 @@ const INSIST_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The lease is renewed when this part of it has passed: one part in so many.
 const RENEW_SHARE: u32 = 3;
 
-/// Items of one topic under one claim.
+/// Items of one topic, or of one subscription, under one claim.
 #[derive(Debug)]
 pub struct Batch {
     shop: Arc<Shop>,
     station: usize,
+    /// The subscription and its lane, unless it is a topic's own queue.
+    served: Option<(LaneId, Arc<Served>)>,
     token: Token,
     suspect: bool,
     keyed: bool,
@@ -81,31 +84,37 @@ struct Finished {
 }
 
 impl Batch {
-    /// Splits a catch into batches by claim and topic.
+    /// Splits a catch into batches by claim and topic, or subscription.
     pub(super) fn new(
         shop: &Arc<Shop>,
-        topics: &HashMap<String, usize>,
+        seats: &HashMap<LaneId, Seat>,
         catch: Catch,
         asked: Moment,
     ) -> Vec<Self> {
-        let mut groups: Vec<(Token, usize, Vec<Claimed>)> = Vec::new();
+        let mut groups: Vec<(Token, &Seat, Vec<Claimed>)> = Vec::new();
         for claimed in catch.items {
-            let Some(station) = topics.get(&claimed.message.topic) else { continue };
+            let lane = claimed.item.lane();
+            let Some(seat) = seats.get(&lane) else { continue };
             // Items of one claim follow each other, so the last group is nearly always it.
-            let group = groups.iter_mut().rev().find(|g| g.0 == claimed.token && g.1 == *station);
-            match group {
+            let together = |group: &&mut (Token, &Seat, Vec<Claimed>)| {
+                let same = seat.served.is_none() || group.2[0].item.lane() == lane;
+                group.0 == claimed.token && group.1.station == seat.station && same
+            };
+            match groups.iter_mut().rev().find(together) {
                 Some(group) => group.2.push(claimed),
-                None => groups.push((claimed.token.clone(), *station, vec![claimed])),
+                None => groups.push((claimed.token.clone(), seat, vec![claimed])),
             }
         }
         let tokens: Vec<Token> = groups.iter().map(|g| g.0.clone()).collect();
         let claimed_at = (catch.now.unwrap_or(Timestamp::MIN), monotonic());
-        let build = |(token, station, items): (Token, usize, Vec<Claimed>)| {
+        let build = |(token, seat, items): (Token, &Seat, Vec<Claimed>)| {
+            let station = seat.station;
             shop.stations[station].in_flight.fetch_add(items.len(), Ordering::Relaxed);
             shop.batches.fetch_add(1, Ordering::Relaxed);
             Self {
                 shop: Arc::clone(shop),
                 station,
+                served: seat.served.clone().map(|served| (items[0].item.lane(), served)),
                 suspect: items.iter().any(|c| c.item.is_suspect()),
                 keyed: items.iter().any(|c| c.item.key().is_some()),
                 runs: items.iter().any(is_run),
@@ -135,7 +144,7 @@ impl Batch {
             tracing::warn!(target: "punctual", %error, token = %self.token, "a batch was not settled");
             self.lost()
         });
-        gauge::batch(&self.station().topic, &tally);
+        gauge::batch(&self.station().duty.label(), &tally);
         tally
     }
 
@@ -182,7 +191,30 @@ impl Batch {
         self.work(stop).await
     }
 
+    /// Sets aside what the subscription's filter does not let through: it is done.
+    async fn sift(&mut self) {
+        let Some((_, served)) = self.served.clone().filter(|(_, served)| served.is_picky()) else { return };
+        let mut wanted = Vec::with_capacity(self.left);
+        for (n, claimed) in self.waiting.by_ref().enumerate() {
+            if served.admits(&claimed) {
+                wanted.push(claimed);
+            } else {
+                self.words.push((claimed.message.id, Word::Ack));
+            }
+            if n % QUICK_RUN == QUICK_RUN - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let skipped = self.left - wanted.len();
+        self.left = wanted.len();
+        self.waiting = wanted.into_iter();
+        self.station().in_flight.fetch_sub(skipped, Ordering::Relaxed);
+        self.shop.room.notify_one();
+        gauge::filtered(&served.topic, &served.name, skipped);
+    }
+
     async fn work(&mut self, stop: Stop) -> Result<Tally> {
+        self.sift().await;
         let mut running: JoinSet<Finished> = JoinSet::new();
         let mut tally = Tally::default();
         let mut flush = tokio::time::interval(FLUSH);
@@ -395,7 +427,8 @@ impl Batch {
         let settlement = Settlement { token: self.token.clone(), words };
         let mut pause = INSIST_PAUSE;
         let outcomes = loop {
-            let answer = self.shop.store.settle(vec![settlement.clone()], None, random::seed()).await;
+            let within = self.served.as_ref().map(|(lane, _)| *lane);
+            let answer = self.shop.store.settle(vec![settlement.clone()], within, random::seed()).await;
             if !self.asks_again(answer.as_ref().err(), &mut pause).await {
                 break answer?;
             }

@@ -10,6 +10,7 @@
 use super::batch::Batch;
 use super::handler::Handler;
 use super::line::Line;
+use super::subscription::{Roster, Served};
 use super::wake::Wake;
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
@@ -20,6 +21,7 @@ use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
 use crate::store::claims::{Catch, Wish};
 use crate::store::planted::Bug;
+use crate::store::scout::{Sighting, View};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,10 +45,30 @@ const DEEP: usize = CLAIM_ITEMS_MAX / 4;
 /// What a planted bug waits for: longer than any process lives.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A topic with its handler, and how much of it is going on.
+/// What a handler is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// The own queue of this topic, in every tenant.
+    Topic(String),
+    /// Every subscription whose target has this name.
+    Subscriber(String),
+}
+
+impl Duty {
+    /// What is counted under, as a metric's label.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self {
+            Self::Topic(topic) => topic.clone(),
+            Self::Subscriber(name) => format!("handler {name}"),
+        }
+    }
+}
+
+/// A duty with its handler, and how much of it is going on.
 pub struct Station {
-    /// The topic.
-    pub topic: String,
+    /// What it is for.
+    pub duty: Duty,
     /// The code.
     pub handler: Arc<dyn Handler>,
     /// How many of its messages run at once.
@@ -59,18 +81,18 @@ pub struct Station {
 
 impl std::fmt::Debug for Station {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Station").field("topic", &self.topic).finish_non_exhaustive()
+        f.debug_struct("Station").field("duty", &self.duty).finish_non_exhaustive()
     }
 }
 
 impl Station {
-    /// A topic whose messages are handled `concurrency` at a time.
+    /// A duty whose messages are handled `concurrency` at a time.
     #[must_use]
-    pub fn new(topic: String, handler: Arc<dyn Handler>, concurrency: usize) -> Self {
+    pub fn new(duty: Duty, handler: Arc<dyn Handler>, concurrency: usize) -> Self {
         let concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
         Self {
-            lateness: super::gauge::lateness(&topic),
-            topic,
+            lateness: super::gauge::lateness(&duty.label()),
+            duty,
             handler,
             concurrency,
             slots: Arc::new(Semaphore::new(concurrency)),
@@ -90,8 +112,10 @@ impl Station {
 pub struct Shop {
     /// The database.
     pub store: Store,
-    /// The topics that are handled here.
+    /// What is handled here.
     pub stations: Vec<Station>,
+    /// What is known of subscriptions.
+    pub roster: Roster,
     /// The name under which this process claims.
     pub owner: String,
     /// How long a claim is held before it must be renewed.
@@ -121,11 +145,21 @@ pub enum Rest {
     Idle(Option<Duration>),
 }
 
+/// Which station handles a lane, and for which subscription, if it is for one.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) station: usize,
+    pub(super) served: Option<Arc<Served>>,
+}
+
 /// The looking and claiming half of a worker.
 #[derive(Debug)]
 pub struct Dispatcher {
     shop: Arc<Shop>,
     topics: HashMap<String, usize>,
+    subscribers: HashMap<String, usize>,
+    /// Who handles the lanes that were offered.
+    seats: HashMap<LaneId, Seat>,
     offers: Vec<Offer>,
     turn: usize,
     /// The first due time beyond the offers, seen from [`Dispatcher::scouted`].
@@ -142,10 +176,18 @@ impl Dispatcher {
     /// A dispatcher for all stations of a shop.
     #[must_use]
     pub fn new(shop: Arc<Shop>) -> Self {
-        let topics = shop.stations.iter().enumerate().map(|(n, s)| (s.topic.clone(), n)).collect();
+        let (mut topics, mut subscribers) = (HashMap::new(), HashMap::new());
+        for (n, station) in shop.stations.iter().enumerate() {
+            match &station.duty {
+                Duty::Topic(topic) => topics.insert(topic.clone(), n),
+                Duty::Subscriber(name) => subscribers.insert(name.clone(), n),
+            };
+        }
         Self {
             shop,
             topics,
+            subscribers,
+            seats: HashMap::new(),
             offers: Vec::new(),
             turn: 0,
             next_due: None,
@@ -176,13 +218,30 @@ impl Dispatcher {
         if takes.is_empty() {
             return Ok((Vec::new(), self.rest()));
         }
+        // A message may be owed to a topic's own queue and to its subscriptions. They are not claimed
+        // together: words about an item of an own queue name no lane.
+        let is_own = |take: &Take| self.seats.get(&take.lane).is_none_or(|seat| seat.served.is_none());
+        let (own, subscribed): (Vec<Take>, Vec<Take>) = takes.into_iter().partition(is_own);
+        let mut batches = Vec::new();
+        for takes in [own, subscribed].into_iter().filter(|takes| !takes.is_empty()) {
+            match self.claim_all(&takes).await {
+                Ok(claimed) => batches.extend(claimed),
+                // What is claimed already is done first; the trouble comes again, or is over.
+                Err(_) if !batches.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((batches, Rest::None))
+    }
+
+    async fn claim_all(&mut self, takes: &[Take]) -> Result<Vec<Batch>> {
         let asked = monotonic();
-        let catch = self.claim(&takes).await?;
-        self.learn(&takes, &catch);
+        let catch = self.claim(takes).await?;
+        self.learn(takes, &catch);
         if catch.items.len() >= DEEP {
             self.shop.help.notify_one();
         }
-        Ok((Batch::new(&self.shop, &self.topics, catch, asked), Rest::None))
+        Ok(Batch::new(&self.shop, &self.seats, catch, asked))
     }
 
     fn must_scout(&self) -> bool {
@@ -221,14 +280,12 @@ impl Dispatcher {
             return self.scout_whole().await;
         }
         self.next_due = None;
-        for seen in &view.lanes {
-            self.consider(seen.lane, &seen.topic, seen.first_due, seen.paused, view.now);
-        }
-        Ok(())
+        self.consider_all(&view).await
     }
 
     async fn scout_whole(&mut self) -> Result<()> {
         self.offers.clear();
+        self.seats.clear();
         self.deep.clear();
         self.next_due = None;
         let mut after = LaneId(-1);
@@ -241,9 +298,7 @@ impl Dispatcher {
                 after = LaneId::UNROUTED;
                 continue;
             }
-            for seen in &view.lanes {
-                self.consider(seen.lane, &seen.topic, seen.first_due, seen.paused, view.now);
-            }
+            self.consider_all(&view).await?;
             if !view.more {
                 break;
             }
@@ -251,11 +306,41 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn consider(&mut self, lane: LaneId, topic: &str, due: Timestamp, paused: bool, now: Timestamp) {
-        let Some(handler) = self.topics.get(topic).filter(|_| !paused) else { return };
+    async fn consider_all(&mut self, view: &View) -> Result<()> {
+        let is_other = |seen: &&Sighting| !seen.subscription.is_empty() && !seen.paused;
+        let served = match &self.subscribers {
+            none if none.is_empty() => HashMap::new(),
+            _ => {
+                let lanes: Vec<LaneId> = view.lanes.iter().filter(is_other).map(|seen| seen.lane).collect();
+                self.shop.roster.of(&self.shop.store, &lanes).await?
+            }
+        };
+        for seen in &view.lanes {
+            if let Some(seat) = self.seat(seen, served.get(&seen.lane)) {
+                self.consider(seen, seat, view.now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Who handles a lane here, if anybody does.
+    fn seat(&self, seen: &Sighting, served: Option<&Arc<Served>>) -> Option<Seat> {
+        if seen.subscription.is_empty() {
+            return Some(Seat { station: *self.topics.get(&seen.topic)?, served: None });
+        }
+        let station = *self.subscribers.get(served?.target.handler()?)?;
+        Some(Seat { station, served: served.cloned() })
+    }
+
+    fn consider(&mut self, seen: &Sighting, seat: Seat, now: Timestamp) {
+        let due = seen.first_due;
+        if seen.paused {
+            return;
+        }
         if due <= now {
             // The scout walked up to its first row; a claim need not walk there again.
-            self.offers.push(Offer { lane, handler: *handler, since: due });
+            self.offers.push(Offer { lane: seen.lane, handler: seat.station, since: due });
+            self.seats.insert(seen.lane, seat);
         } else {
             let away = due.since(now);
             self.next_due = Some(self.next_due.map_or(away, |known| known.min(away)));

@@ -24,6 +24,12 @@ pub(super) fn batch(topic: &str, tally: &Tally) {
     count("punctual_claims_lost_total", tally.lost);
 }
 
+/// A subscription's filter did not let items through.
+pub(super) fn filtered(topic: &str, subscription: &str, n: usize) {
+    let labels = [("topic", topic.to_owned()), ("subscription", subscription.to_owned())];
+    counter!("punctual_messages_filtered_total", &labels).increment(n as u64);
+}
+
 /// Messages were written.
 pub(crate) fn enqueued(n: usize) {
     counter!("punctual_messages_enqueued_total").increment(n as u64);

@@ -14,8 +14,11 @@ use crate::base::error::Result;
 use crate::base::id::Token;
 use crate::base::limits::SEND_TIMEOUT;
 use crate::base::random;
+use crate::base::tenant::Tenant;
 use crate::rules::entry::failure::Failure;
 use crate::rules::entry::log::{DeliveryLine, Outcome};
+use crate::rules::invitation::{self, Invitation};
+use crate::rules::template::TemplateSet;
 use crate::store::entries::Entry;
 use crate::store::entries::send::{Due, Ended, Outgoing, Settled, Tried};
 use std::collections::HashMap;
@@ -52,6 +55,7 @@ pub struct Posting {
     waiting: std::vec::IntoIter<Due>,
     out: JoinSet<Sent>,
     letters: HashMap<Id, (Due, Option<Arc<Edition>>)>,
+    templates: HashMap<Tenant, Arc<TemplateSet>>,
     ended: Vec<Ended>,
     posted: Posted,
     lost: bool,
@@ -71,6 +75,7 @@ impl Posting {
             waiting: outgoing.due.into_iter(),
             out: JoinSet::new(),
             letters: HashMap::new(),
+            templates: HashMap::new(),
             ended: Vec::new(),
             posted: Posted::default(),
             lost: false,
@@ -82,18 +87,8 @@ impl Posting {
         let mut flushed = monotonic();
         while !self.lost {
             self.hand_out(&stop).await;
-            if self.out.is_empty() {
+            if self.out.is_empty() || !self.hear(flushed, &stop).await {
                 break;
-            }
-            let renew_at = self.post.lease / RENEW_SHARE;
-            tokio::select! {
-                biased;
-                Some(done) = self.out.join_next_with_id() => self.note(done),
-                () = tokio::time::sleep(FLUSH.saturating_sub(flushed.elapsed())), if !self.ended.is_empty() => {}
-                () = tokio::time::sleep(renew_at.saturating_sub(self.held_since.elapsed())) => {
-                    self.renew().await;
-                }
-                () = stop.reached(Phase::Over) => break,
             }
             if flushed.elapsed() >= FLUSH && !self.ended.is_empty() {
                 self.settle().await;
@@ -104,6 +99,28 @@ impl Posting {
         self.posted
     }
 
+    /// Waits until a letter is through, or something else is to be done; `false`: not any longer.
+    async fn hear(&mut self, flushed: Moment, stop: &Stop) -> bool {
+        let renew = (self.post.lease / RENEW_SHARE).saturating_sub(self.held_since.elapsed());
+        let flush = if self.ended.is_empty() { renew } else { FLUSH.saturating_sub(flushed.elapsed()) };
+        tokio::select! {
+            biased;
+            Some(done) = self.out.join_next_with_id() => {
+                self.note(done);
+                while let Some(done) = self.out.try_join_next_with_id() {
+                    self.note(done);
+                }
+            }
+            () = tokio::time::sleep(renew.min(flush)) => {
+                if self.held_since.elapsed() >= self.post.lease / RENEW_SHARE {
+                    self.renew().await;
+                }
+            }
+            () = stop.reached(Phase::Over) => return false,
+        }
+        true
+    }
+
     /// Begins letters as far as there is room. Once a stop is asked for, nothing new is begun: what
     /// waits goes back.
     async fn hand_out(&mut self, stop: &Stop) {
@@ -111,14 +128,25 @@ impl Posting {
             let Some(due) = self.waiting.next() else { return };
             let entry = &due.entry;
             let edition = self.post.shelf.edition(&self.post.store, entry.flow, entry.number).await;
-            match edition {
-                Ok(edition) if !stop.is_asked() => self.begin(due, edition),
+            let set = self.templates_of(due.entry.tenant).await;
+            match (edition, set) {
+                (Ok(edition), Ok(set)) if !stop.is_asked() => self.begin(due, edition, &set),
                 _ => self.end(due, None, Tried::NotBegun),
             }
         }
     }
 
-    fn begin(&mut self, due: Due, edition: Option<Arc<Edition>>) {
+    /// A tenant's templates, the same for all letters of a claim.
+    async fn templates_of(&mut self, tenant: Tenant) -> Result<Arc<TemplateSet>> {
+        if let Some(known) = self.templates.get(&tenant) {
+            return Ok(Arc::clone(known));
+        }
+        let set = self.post.templates.of(&self.post.store, tenant, invitation::EVENT_TYPE).await?;
+        self.templates.insert(tenant, Arc::clone(&set));
+        Ok(set)
+    }
+
+    fn begin(&mut self, due: Due, edition: Option<Arc<Edition>>, set: &TemplateSet) {
         let Some(channel) = self.post.channels.get(&due.entry.channel) else {
             let line = DeliveryLine::no_channel(due.entry.attempt(), self.now, &due.entry.channel);
             let error = line.error.unwrap_or_default();
@@ -130,7 +158,7 @@ impl Posting {
             let tried = Tried::NotSent { outcome: Outcome::Failed, failure: Failure::Permanent, error };
             return self.end(due, edition, tried);
         };
-        let letter = Arc::new(self.post.letter(&due.entry, known, self.now));
+        let letter = Arc::new(self.post.letter(&due.entry, known, set, self.now));
         let channel = Arc::clone(channel);
         let sending = async move {
             let sent = tokio::time::timeout(SEND_TIMEOUT, channel.send(letter));
@@ -175,7 +203,7 @@ impl Posting {
 
     /// Writes what is known; when the database is out of reach, again for as long as the lease lasts.
     async fn settle(&mut self) {
-        let ended = std::mem::take(&mut self.ended);
+        let ended: Arc<[Ended]> = std::mem::take(&mut self.ended).into();
         if ended.is_empty() || self.lost {
             return;
         }
@@ -200,8 +228,8 @@ impl Posting {
         }
     }
 
-    async fn settle_once(&self, ended: &[Ended]) -> Result<Settled> {
-        self.post.store.end_sends(self.token.clone(), ended.to_vec(), random::seed()).await
+    async fn settle_once(&self, ended: &Arc<[Ended]>) -> Result<Settled> {
+        self.post.store.end_sends(self.token.clone(), Arc::clone(ended), random::seed()).await
     }
 }
 
@@ -234,13 +262,29 @@ fn tried(sent: Sent) -> Tried {
 
 impl Post {
     /// The letter of a send.
-    fn letter(&self, entry: &Entry, edition: &Edition, now: Timestamp) -> Letter {
-        let survey = &edition.survey;
-        let locale = survey.locale_for(entry.locale.as_deref());
-        let url = self.survey_url.replace("{publicId}", &entry.public_id.to_string());
+    fn letter(&self, entry: &Entry, edition: &Edition, set: &TemplateSet, now: Timestamp) -> Letter {
+        let public_id = entry.public_id.to_string();
+        let url = self.survey_url.replace("{publicId}", &public_id);
+        let payload: serde_json::Value = serde_json::from_str(&entry.payload).unwrap_or_default();
         let attempt = entry.attempt();
-        let title = survey.title.get(locale, &survey.default_locale);
-        let mut idempotency_key = format!("{}:{}:survey.invitation", entry.public_id, entry.channel);
+        let wording = invitation::word(
+            set,
+            &Invitation {
+                flow: entry.flow,
+                title: &edition.survey.title,
+                default_locale: &edition.survey.default_locale,
+                channel: &entry.channel,
+                attempt,
+                public_id: &public_id,
+                survey_url: &url,
+                address: &entry.address,
+                locale: Some(edition.survey.locale_for(entry.locale.as_deref())),
+                customer_ref: entry.customer_ref.as_deref(),
+                payload: &payload,
+            },
+        );
+        let template = wording.template.map_or_else(|| "built-in".to_owned(), |(id, _)| id.to_string());
+        let mut idempotency_key = format!("{public_id}:{}:{template}", entry.channel);
         if attempt > 1 {
             idempotency_key.push_str(&format!(":{attempt}"));
         }
@@ -248,14 +292,14 @@ impl Post {
             tenant: entry.tenant,
             channel: entry.channel.clone(),
             to: entry.address.clone(),
-            locale: locale.to_owned(),
+            locale: wording.locale,
             attempt,
             public_id: Some(entry.public_id),
-            subject: Some(title.to_owned()),
-            body: format!("{title} {url}"),
-            html: None,
+            subject: wording.subject,
+            body: wording.body,
+            html: wording.html,
             survey_url: Some(url),
-            payload: Arc::new(serde_json::from_str(&entry.payload).unwrap_or_default()),
+            payload: Arc::new(payload),
             idempotency_key,
             sent_at: now,
         }

@@ -43,8 +43,17 @@ impl Pruner {
         }
         while self.store.prune_rest(self.retention).await? > 0 {}
         while self.store.prune_runs().await? > 0 {}
+        self.drop_orphaned().await?;
         self.cursor = 0;
         Ok(dropped)
+    }
+
+    /// What came back, or came late, into the lanes of deleted subscriptions.
+    async fn drop_orphaned(&self) -> Result<()> {
+        for lane in self.store.orphaned_lanes().await? {
+            while self.store.drop_orphaned(lane).await? > 0 {}
+        }
+        Ok(())
     }
 }
 
@@ -55,6 +64,9 @@ impl Ticks for Pruner {
         let more = rest + self.store.prune_runs().await? > 0;
         self.cursor = if step.finished { 0 } else { step.cursor };
         self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
+        if step.finished {
+            self.drop_orphaned().await?;
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use super::posting::{Posted, Posting};
 use super::pulse::Ticks;
 use super::shelf::Shelf;
 use super::stop::{self, Stop};
+use super::templates::Templates;
 use super::wake::Wake;
 use crate::base::clock::monotonic;
 use crate::base::error::Result;
@@ -36,6 +37,8 @@ pub struct Post {
     pub channels: Channels,
     /// The surveys.
     pub shelf: Arc<Shelf>,
+    /// The message templates.
+    pub templates: Templates,
     /// The link to a survey, with `{publicId}` in it.
     pub survey_url: String,
     /// The name under which this process claims.

@@ -7,7 +7,10 @@
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{FlowId, LaneId};
 use crate::base::tenant::Tenant;
+use crate::rules::candidate::TEMPLATE_ID;
+use crate::rules::condition::Condition;
 use crate::rules::entry::schedule::Schedule;
+use crate::rules::facts::Facts;
 use crate::rules::survey::{Survey, Trigger};
 use crate::store::Store;
 use crate::store::flows::{FlowVersion, Published};
@@ -82,6 +85,47 @@ impl Shared {
 /// Where a trigger stands: the number of an edition, and that of a trigger in it.
 pub type Place = (usize, usize);
 
+/// The triggers of one kind of events, by what their filters need, so that an event asks only those
+/// that may want it.
+#[derive(Debug, Default)]
+struct Sieve {
+    all: Vec<Place>,
+    /// Triggers that need one of some strings at a path.
+    needing: Vec<(String, HashMap<String, Vec<Place>>)>,
+    /// All others.
+    rest: Vec<Place>,
+}
+
+impl Sieve {
+    fn add(&mut self, trigger: &Trigger, place: Place) {
+        self.all.push(place);
+        // The template's id is the trigger's own, and not among the event's facts.
+        let needs =
+            trigger.filter.as_ref().and_then(Condition::needs).filter(|(path, _)| *path != TEMPLATE_ID);
+        let Some((path, values)) = needs else { return self.rest.push(place) };
+        let at = self.needing.iter().position(|(known, _)| known == path).unwrap_or_else(|| {
+            self.needing.push((path.to_owned(), HashMap::new()));
+            self.needing.len() - 1
+        });
+        for value in values {
+            let places = self.needing[at].1.entry(value.to_owned()).or_default();
+            if places.last() != Some(&place) {
+                places.push(place);
+            }
+        }
+    }
+
+    fn pass(&self, facts: &Facts<'_>) -> Vec<Place> {
+        let mut places = self.rest.clone();
+        for (path, by_value) in &self.needing {
+            let value = facts.get(path).and_then(serde_json::Value::as_str);
+            places.extend(value.and_then(|value| by_value.get(value)).into_iter().flatten());
+        }
+        places.sort_unstable();
+        places
+    }
+}
+
 /// What events meet in a tenant.
 #[derive(Debug)]
 pub struct Offered {
@@ -91,7 +135,7 @@ pub struct Offered {
     pub editions: Vec<Arc<Edition>>,
     /// The lanes of channels, by key.
     pub lanes: BTreeMap<String, LaneId>,
-    begin: HashMap<String, Vec<Place>>,
+    begin: HashMap<String, Sieve>,
     stop: HashMap<String, Vec<Place>>,
 }
 
@@ -99,11 +143,10 @@ impl Offered {
     fn new(published: Published) -> Result<Self> {
         let editions =
             published.versions.iter().map(|v| Edition::new(v).map(Arc::new)).collect::<Result<Vec<_>>>()?;
-        let (mut begin, mut stop): (HashMap<String, Vec<Place>>, HashMap<String, Vec<Place>>) =
-            Default::default();
+        let (mut begin, mut stop): (HashMap<String, Sieve>, HashMap<String, Vec<Place>>) = Default::default();
         for (e, edition) in editions.iter().enumerate() {
             for (t, trigger) in edition.survey.triggers.iter().enumerate() {
-                begin.entry(trigger.event_kind.clone()).or_default().push((e, t));
+                begin.entry(trigger.event_kind.clone()).or_default().add(trigger, (e, t));
                 for one in &trigger.stop_on {
                     let places = stop.entry(one.event_kind.clone()).or_default();
                     if places.last() != Some(&(e, t)) {
@@ -118,7 +161,14 @@ impl Offered {
     /// The triggers that look at events of a kind, enabled or not.
     #[must_use]
     pub fn begun_by(&self, kind: &str) -> &[Place] {
-        self.begin.get(kind).map_or(&[], Vec::as_slice)
+        self.begin.get(kind).map_or(&[], |sieve| &sieve.all)
+    }
+
+    /// Those of them that may want an event of these facts, in their order: the filters of all others
+    /// do not hold.
+    #[must_use]
+    pub fn wanted_by(&self, kind: &str, facts: &Facts<'_>) -> Vec<Place> {
+        self.begin.get(kind).map_or_else(Vec::new, |sieve| sieve.pass(facts))
     }
 
     /// The triggers whose entries events of a kind may stop.

@@ -1,7 +1,7 @@
 //! The clock that decides: the database server's, the host's (SQLite), or a manual one
 //! kept in the database, shared by every process that serves it.
 
-use super::value::params;
+use super::value::{Value, params};
 use super::{Backend, Store};
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::{Error, Result};
@@ -113,14 +113,20 @@ impl Store {
         .await
     }
 
-    /// The next moment after now at which something becomes due in a lane of these topics,
-    /// a lease ends, or a job is due.
-    pub async fn next_moment(&self, topics: Vec<String>) -> Result<Option<Timestamp>> {
-        self.read(topics, |tx, topics| {
+    /// The next moment after now at which something becomes due in the own queue of these topics
+    /// or in a subscription of these handlers, a lease ends, or a job is due.
+    pub async fn next_moment(
+        &self,
+        topics: Vec<String>,
+        subscribers: Vec<String>,
+    ) -> Result<Option<Timestamp>> {
+        self.read((topics, subscribers), |tx, (topics, subscribers)| {
             Box::pin(async move {
                 let now = tx.now().await?;
-                let names: Vec<Option<&str>> = topics.iter().map(|t| Some(t.as_str())).collect();
-                let row = tx.first(NEXT, &[now.into(), super::value::Value::Texts(&names)]).await?;
+                let topics: Vec<Option<&str>> = topics.iter().map(|t| Some(t.as_str())).collect();
+                let subscribers: Vec<Option<&str>> = subscribers.iter().map(|s| Some(s.as_str())).collect();
+                let values = [now.into(), Value::Texts(&topics), Value::Texts(&subscribers)];
+                let row = tx.first(NEXT, &values).await?;
                 let Some(row) = row else { return Ok(None) };
                 Ok([row.maybe_time(0)?, row.maybe_time(1)?, row.maybe_time(2)?].into_iter().flatten().min())
             })
@@ -143,7 +149,9 @@ const TAKE: &str = "update punctual.clock set holder = $1, held_until = $2 \
     where id = 1 and (holder is null or held_until < $3)";
 const NEXT: &str = "select \
     (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
-        from punctual.lane l where l.paused = 0 \
-            and (l.subscription in ('/send', '/expire') or l.topic = any($2::text[]))), \
+        from punctual.lane l where l.paused = 0 and (l.subscription in ('/send', '/expire') \
+            or (l.subscription = '' and l.topic = any($2::text[])) \
+            or exists (select 1 from punctual.subscription s \
+                where s.lane_id = l.id and s.handler = any($3::text[])))), \
     (select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1), \
     (select min(j.next_due) from punctual.job j where j.next_due > $1)";

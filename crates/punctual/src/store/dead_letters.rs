@@ -80,7 +80,8 @@ impl Store {
         .await
     }
 
-    /// Puts dead letters back to work, a bounded number at a time.
+    /// Puts dead letters back to work, a bounded number at a time. Those of a subscription that was
+    /// deleted stay until there is one of its name again.
     pub async fn replay(&self, tenant: Tenant, which: Which, dry_run: bool) -> Result<Moved> {
         check(&which)?;
         self.write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
@@ -112,7 +113,8 @@ fn check(which: &Which) -> Result<()> {
 /// Dead letters moved by one transaction.
 const MOVE_MAX: usize = 1_000;
 
-async fn select(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Result<Vec<Row>> {
+/// With `served`, only those that somebody would get: letters of a deleted subscription stay.
+async fn select(tx: &mut Tx, tenant: Tenant, which: &Which, served: bool, limit: usize) -> Result<Vec<Row>> {
     let ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
     let values = [
         tenant.id().into(),
@@ -122,6 +124,7 @@ async fn select(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Res
         which.ids.is_none().into(),
         Value::Ints(&ids),
         i64::try_from(limit).unwrap_or(0).into(),
+        served.into(),
     ];
     tx.query(LIST, &values).await
 }
@@ -134,11 +137,13 @@ const LIST: &str = concat!(
       join punctual.message m on m.id = d.message_id \
       where d.tenant_id = $1 and d.id > $2 and ($3::text is null or l.topic = $3) \
         and ($4::text is null or l.subscription = $4) and ($5 = 1 or d.id = any($6::bigint[])) \
+        and ($8 = 0 or l.subscription = '' \
+            or exists (select 1 from punctual.subscription s where s.lane_id = l.id)) \
       order by d.id limit $7"
 );
 
 async fn list(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Result<Vec<DeadLetter>> {
-    let rows = select(tx, tenant, which, limit).await?;
+    let rows = select(tx, tenant, which, false, limit).await?;
     let mut letters = Vec::with_capacity(rows.len());
     for mut row in rows {
         let message = read_message(&mut row, 8)?;
@@ -176,7 +181,7 @@ const ATTEMPTS: &str = "select number, at, owner, outcome, error from punctual.a
     where message_id = $1 and lane_id = $2 order by id";
 
 async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again: bool) -> Result<Moved> {
-    let rows = select(tx, tenant, which, MOVE_MAX).await?;
+    let rows = select(tx, tenant, which, again, MOVE_MAX).await?;
     let mut moved = Moved { ids: Vec::with_capacity(rows.len()), more: rows.len() == MOVE_MAX };
     let mut letters = Vec::with_capacity(rows.len());
     for row in &rows {

@@ -33,6 +33,7 @@ pub fn for_sqlite(sql: &str) -> String {
     let mut out = sql
         .replace("punctual.", "punctual_")
         .replace(" for update skip locked", "")
+        .replace(" for no key update", "")
         .replace(" for update", "")
         .replace(" as materialized", " as");
     while let Some(at) = out.find("= any($") {

@@ -225,6 +225,7 @@ async fn publish(tx: &mut Tx, tenant: Tenant, id: FlowId) -> Result<u32> {
     {
         tx.execute(ADD_LANE, params![tenant.id(), topic, subscription, now]).await?;
     }
+    super::routes::ensure(tx, tenant, super::entries::tell::TOPIC).await?;
     raise_stamp(tx, tenant).await?;
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }

@@ -6,7 +6,7 @@
 //! A deleted job's runs that wait are deleted with it; what is in flight ends by itself.
 
 use super::Store;
-use super::routes::own_lane;
+use super::routes;
 use super::runs::{self, RunStatus};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
@@ -224,7 +224,7 @@ async fn put(tx: &mut Tx, definition: &Definition) -> Result<(Put, Job)> {
     if let Some(job) = take(tx, definition.tenant, &definition.name).await? {
         return change(tx, definition, job, now).await;
     }
-    own_lane(tx, definition.tenant, &definition.new.topic).await?;
+    routes::ensure(tx, definition.tenant, &definition.new.topic).await?;
     let enabled = definition.new.enabled.unwrap_or(true);
     let next = definition.timetable.next_after(now).filter(|_| enabled);
     let mut row = definition.columns(enabled, next, now);
@@ -250,7 +250,7 @@ async fn change(tx: &mut Tx, definition: &Definition, old: Job, now: Timestamp) 
     if same {
         return Ok((Put::Same, old));
     }
-    own_lane(tx, definition.tenant, &new.topic).await?;
+    routes::ensure(tx, definition.tenant, &new.topic).await?;
     let next = if replanned { timetable.next_after(now).filter(|_| enabled) } else { old.next_due };
     let mut row = definition.columns(enabled, next, now);
     row.push(old.id.0.into());

@@ -5,6 +5,10 @@
 //! enqueuer or a claimer would wait for. A message that carries its publisher's id is
 //! admitted once per (tenant, source, id).
 
+pub(super) mod addressed;
+
+pub use addressed::Addressed;
+
 use super::Store;
 use super::points::{Point, reach};
 use super::tx::Tx;
@@ -371,7 +375,6 @@ const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, du
     left join punctual.route r on r.tenant_id = m.tenant_id and r.topic = m.topic \
     where m.id between $1 and $2";
 
-#[cfg(feature = "sqlite")]
 fn columns<'a>(tenant: Tenant, m: &'a NewMessage, now: Timestamp) -> Vec<Value<'a>> {
     let micros = |t: Option<Timestamp>| t.map(Timestamp::as_micros);
     vec![
@@ -393,11 +396,17 @@ fn columns<'a>(tenant: Tenant, m: &'a NewMessage, now: Timestamp) -> Vec<Value<'
     ]
 }
 
+macro_rules! insert_message {
+    () => {
+        "insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, occurred_at, \
+            key, entity_type, entity_id, correlation_id, headers, source, external_id, schema_version) \
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+    };
+}
+use insert_message;
+
 #[cfg(feature = "sqlite")]
-const INSERT_MESSAGE: &str = "insert into punctual.message (tenant_id, topic, kind, payload, created_at, \
-        due_at, occurred_at, key, entity_type, entity_id, correlation_id, headers, source, external_id, \
-        schema_version) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const INSERT_MESSAGE: &str = insert_message!();
 
 /// One work row; also for what comes back into the table one by one.
 pub(super) const INSERT_WORK: &str =

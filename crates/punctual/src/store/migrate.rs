@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 8] = [
     Migration {
         version: 1,
         name: "start",
@@ -54,6 +54,12 @@ const MIGRATIONS: [Migration; 7] = [
         name: "entries",
         postgres: include_str!("../../migrations/postgres/0006_entries.sql"),
         sqlite: include_str!("../../migrations/sqlite/0006_entries.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "subscriptions",
+        postgres: include_str!("../../migrations/postgres/0007_subscriptions.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0007_subscriptions.sql"),
     },
     Migration {
         version: 8,

@@ -1,7 +1,7 @@
 //! Queues as operators see them: a lane with its settings and what waits in it.
 
 use super::Store;
-use super::routes::own_lane;
+use super::routes;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -125,16 +125,25 @@ const LANE_BY_NAME: &str = concat!(
 );
 const LANES_BY_ID: &str =
     concat!("select ", lane_columns!(), " from punctual.lane l where l.id = any($1::int[])");
+/// What a lane `l` has: `$2` is the time, `$3` where counting stops.
+macro_rules! lane_counts {
+    () => {
+        "(select count(*) from (select 1 from punctual.work w where w.lane_id = l.id limit $3) x), \
+         (select count(*) from (select 1 from punctual.work w \
+            where w.lane_id = l.id and w.due_at <= $2 limit $3) x), \
+         (select count(*) from (select 1 from punctual.follower f where f.lane_id = l.id limit $3) x), \
+         (select count(*) from punctual.dead_letter d where d.lane_id = l.id), \
+         (select min(w.due_at) from punctual.work w where w.lane_id = l.id)"
+    };
+}
+pub(super) use {lane_columns, lane_counts};
+
 const QUEUES: &str = concat!(
     "select ",
     lane_columns!(),
-    ", (select count(*) from (select 1 from punctual.work w where w.lane_id = l.id limit $3) x), \
-       (select count(*) from (select 1 from punctual.work w \
-            where w.lane_id = l.id and w.due_at <= $2 limit $3) x), \
-       (select count(*) from (select 1 from punctual.follower f where f.lane_id = l.id limit $3) x), \
-       (select count(*) from punctual.dead_letter d where d.lane_id = l.id), \
-       (select min(w.due_at) from punctual.work w where w.lane_id = l.id) \
-     from punctual.lane l where l.tenant_id = $1 order by l.topic, l.subscription"
+    ", ",
+    lane_counts!(),
+    " from punctual.lane l where l.tenant_id = $1 order by l.topic, l.subscription"
 );
 
 fn read_lane(row: &Row) -> Result<Lane> {
@@ -169,15 +178,9 @@ pub(super) async fn lanes(tx: &mut Tx, ids: &HashSet<LaneId>) -> Result<HashMap<
 }
 
 async fn declare(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<Lane> {
-    let id = own_lane(tx, tenant, topic).await?;
-    let ids = HashSet::from([id]);
-    let lane = lanes(tx, &ids).await?.remove(&id);
-    let mut lane = lane.ok_or_else(|| Error::NotFound(format!("there is no queue `{topic}`")))?;
-    if !lane.declared {
-        tx.execute("update punctual.lane set declared = 1 where id = $1", params![id.0]).await?;
-        lane.declared = true;
-    }
-    Ok(lane)
+    let id = routes::declare(tx, tenant, topic).await?;
+    let lane = lanes(tx, &HashSet::from([id])).await?.remove(&id);
+    lane.ok_or_else(|| Error::NotFound(format!("there is no queue `{topic}`")))
 }
 
 async fn set(
@@ -207,7 +210,7 @@ const SET_LANE: &str = "update punctual.lane set paused = $2, max_attempts = $3,
     retention_us = $5, dead_head = $6 where id = $1";
 
 /// Items under open claims, by lane. Open claims are few: what is in flight is bounded.
-async fn in_flight(tx: &mut Tx) -> Result<HashMap<LaneId, i64>> {
+pub(super) async fn in_flight(tx: &mut Tx) -> Result<HashMap<LaneId, i64>> {
     let mut counts = HashMap::new();
     for row in tx.query(OPEN_CLAIMS, params![OPEN_CLAIMS_MAX]).await? {
         for item in super::settle::read_items(&row.text(0)?)? {
@@ -226,17 +229,18 @@ async fn queues(tx: &mut Tx, tenant: Tenant) -> Result<Vec<QueueState>> {
     let now = tx.now().await?;
     let rows = tx.query(QUEUES, params![tenant.id(), now, COUNT_MAX]).await?;
     let in_flight = in_flight(tx).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(QueueState {
-                lane: read_lane(row)?,
-                waiting: row.int(10)?,
-                due: row.int(11)?,
-                behind_their_key: row.int(12)?,
-                in_flight: in_flight.get(&LaneId(row.int(0)?)).copied().unwrap_or(0),
-                dead: row.int(13)?,
-                oldest_due: row.maybe_time(14)?,
-            })
-        })
-        .collect()
+    rows.iter().map(|row| read_state(row, &in_flight)).collect()
+}
+
+/// Reads a lane and its counts, which are the first columns of a row.
+pub(super) fn read_state(row: &Row, in_flight: &HashMap<LaneId, i64>) -> Result<QueueState> {
+    Ok(QueueState {
+        lane: read_lane(row)?,
+        waiting: row.int(10)?,
+        due: row.int(11)?,
+        behind_their_key: row.int(12)?,
+        in_flight: in_flight.get(&LaneId(row.int(0)?)).copied().unwrap_or(0),
+        dead: row.int(13)?,
+        oldest_due: row.maybe_time(14)?,
+    })
 }

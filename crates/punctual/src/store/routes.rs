@@ -1,19 +1,26 @@
 //! Routes: which lanes a topic's messages go to.
 //!
-//! Routes are read by every enqueue and written rarely. A message whose topic has no
-//! route yet waits in lane 0; [`Store::route_waiting`] gives each such topic a lane of
-//! its own and moves what waits, so a host's transaction never creates anything. Whoever makes
-//! a topic's route moves what waits for it in the same transaction: else messages that find the
+//! Routes are read by every enqueue and written rarely: a lane for each enabled subscription, and the
+//! topic's own lane if that queue is declared (by a setting, a claim, or a handler in a process) or
+//! nobody else takes the messages. Whoever changes one of these takes the topic first, which is the row
+//! of its own lane, and then has the routes made anew from what is there: two changes never see half
+//! of each other. Enqueuers wait for nobody; one that read the routes before a change and commits
+//! after it counts as before it.
+//!
+//! A message whose topic has no route yet waits in lane 0; [`Store::route_waiting`] gives each such
+//! topic its routes and moves what waits, so a host's transaction never creates anything. Whoever
+//! makes a topic's route moves what waits for it in the same transaction: else messages that find the
 //! route would overtake earlier ones of their key.
 
 use super::Store;
+use super::dialect::Dialect;
 use super::tx::Tx;
 use super::value::{Value, params};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// The lanes of a topic; the unrouted lane when there is none.
 pub(super) async fn lanes_of(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<Vec<i64>> {
@@ -24,36 +31,89 @@ pub(super) async fn lanes_of(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result
 
 const LANES_OF: &str = "select lane_id from punctual.route where tenant_id = $1 and topic = $2";
 
-/// The topic's own lane, made if need be, and routed, with what waited for that.
-pub(super) async fn own_lane(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<LaneId> {
-    let (lane, fresh) = find_or_make(tx, tenant, topic).await?;
-    if fresh {
+/// Gives a topic its routes if it has none, with what waited for that.
+pub(super) async fn ensure(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
+    if lanes_of(tx, tenant, topic).await? == [LaneId::UNROUTED.0] {
+        take(tx, tenant, topic).await?;
+        settle(tx, tenant, topic).await?;
         fetch_waiting(tx, tenant, topic).await?;
     }
-    Ok(lane)
+    Ok(())
 }
 
-/// The topic's own lane, and whether its route is new.
-async fn find_or_make(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<(LaneId, bool)> {
-    if let Some(row) = tx.first(OWN_LANE, params![tenant.id(), topic]).await? {
-        let lane = LaneId(row.int(0)?);
-        if row.flag(1)? {
-            return Ok((lane, false));
-        }
-        tx.execute(ADD_ROUTE, params![tenant.id(), topic, lane.0]).await?;
-        return Ok((lane, true));
+/// The topic's own lane, made if need be, declared and routed.
+pub(super) async fn declare(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<LaneId> {
+    if let Some(row) = tx.first(DECLARED, params![tenant.id(), topic]).await? {
+        return row.int(0).map(LaneId);
+    }
+    let own = take(tx, tenant, topic).await?;
+    tx.execute("update punctual.lane set declared = 1 where id = $1 and declared = 0", params![own.0])
+        .await?;
+    if settle(tx, tenant, topic).await? {
+        fetch_waiting(tx, tenant, topic).await?;
+    }
+    Ok(own)
+}
+
+const DECLARED: &str = "select l.id from punctual.lane l \
+    where l.tenant_id = $1 and l.topic = $2 and l.subscription = '' and l.declared = 1 \
+        and exists (select 1 from punctual.route r \
+            where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id)";
+
+/// Takes a topic: nobody else changes its routes until the commit. Answers its own lane, which is
+/// made if need be. It does not get in the way of what only refers to that lane.
+pub(super) async fn take(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<LaneId> {
+    if let Some(row) = tx.first(TAKE, params![tenant.id(), topic]).await? {
+        return row.int(0).map(LaneId);
     }
     let now = tx.now().await?;
     tx.execute(ADD_LANE, params![tenant.id(), topic, now]).await?;
-    let row = tx.first(OWN_LANE, params![tenant.id(), topic]).await?;
-    let lane = row.map_or(Ok(LaneId::UNROUTED.0), |row| row.int(0))?;
-    tx.execute(ADD_ROUTE, params![tenant.id(), topic, lane]).await?;
-    Ok((LaneId(lane), true))
+    let row = tx.first(TAKE, params![tenant.id(), topic]).await?;
+    row.map_or_else(|| Err(no_lane()), |row| row.int(0)).map(LaneId)
 }
+
+fn no_lane() -> Error {
+    Error::Database("a lane that was just written is not there".into())
+}
+
+const TAKE: &str = "select id from punctual.lane \
+    where tenant_id = $1 and topic = $2 and subscription = '' for no key update";
+const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at) values ($1, $2, $3) \
+    on conflict do nothing";
+
+/// Makes the routes of a topic that was taken what they should be; answers whether one is new. Then
+/// what waits in lane 0 is to be fetched.
+pub(super) async fn settle(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<bool> {
+    tx.execute(REMOVE_ROUTES, params![tenant.id(), topic]).await?;
+    Ok(tx.execute(ADD_ROUTES, params![tenant.id(), topic]).await? > 0)
+}
+
+/// Whether messages of its topic go to a lane `l`.
+macro_rules! wanted {
+    () => {
+        "(exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
+            or (l.subscription = '' and (l.declared = 1 \
+                or exists (select 1 from punctual.handled_topic h where h.topic = l.topic) \
+                or not exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
+                    and s.topic = l.topic and s.enabled = 1))))"
+    };
+}
+const REMOVE_ROUTES: &str = concat!(
+    "delete from punctual.route where tenant_id = $1 and topic = $2 and lane_id not in ( \
+        select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
+    wanted!(),
+    ")"
+);
+const ADD_ROUTES: &str = concat!(
+    "insert into punctual.route (tenant_id, topic, lane_id) \
+        select l.tenant_id, l.topic, l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
+    wanted!(),
+    " on conflict do nothing"
+);
 
 /// Moves what waits in lane 0 for this topic. Rows that a router moves at this moment are left to
 /// it: it may be waiting for this very transaction.
-async fn fetch_waiting(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
+pub(super) async fn fetch_waiting(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
     let waiting = tx.query(UNROUTED_OF, params![tenant.id(), topic]).await?;
     if waiting.is_empty() {
         return Ok(());
@@ -78,16 +138,8 @@ const UNROUTED_OF: &str = "select w.message_id, w.due_at, w.key from punctual.wo
     and exists (select 1 from punctual.message m \
         where m.id = w.message_id and m.tenant_id = $1 and m.topic = $2) for update skip locked";
 
-const OWN_LANE: &str = "select l.id, case when exists (select 1 from punctual.route r \
-        where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id) then 1 else 0 end \
-    from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and l.subscription = ''";
-const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at) values ($1, $2, $3) \
-    on conflict do nothing";
-const ADD_ROUTE: &str = "insert into punctual.route (tenant_id, topic, lane_id) values ($1, $2, $3) \
-    on conflict do nothing";
-
 impl Store {
-    /// Gives topics lanes of their own before anything is written to them.
+    /// Gives topics their routes before anything is written to them.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -95,12 +147,29 @@ impl Store {
         self.write((tenant, topics), |tx, (tenant, topics)| {
             Box::pin(async move {
                 for topic in topics {
-                    own_lane(tx, *tenant, topic).await?;
+                    ensure(tx, *tenant, topic).await?;
                 }
                 Ok(())
             })
         })
         .await
+    }
+
+    /// Remembers that a process has handlers for these topics: no subscription that is put from now on
+    /// takes their own queues away. Those of before are for [`Store::declare_handled`], afterwards.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn note_handled(&self, topics: Vec<String>) -> Result<()> {
+        self.write(topics, |tx, topics| Box::pin(note_handled(tx, topics))).await
+    }
+
+    /// Declares the own queues of these topics wherever subscriptions have taken their place.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn declare_handled(&self, topics: Vec<String>) -> Result<()> {
+        self.write(topics, |tx, topics| Box::pin(declare_handled(tx, topics))).await
     }
 
     /// Moves what waits in lane 0 to the lanes of its topics, a bounded number at a time;
@@ -110,25 +179,71 @@ impl Store {
     }
 }
 
+async fn note_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
+    let names: Vec<Option<&str>> = topics.iter().map(|topic| Some(topic.as_str())).collect();
+    let known = tx.query(HANDLED, &[Value::Texts(&names)]).await?;
+    let known = known.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
+    let mut new: Vec<&String> = topics.iter().filter(|topic| !known.contains(topic)).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    if tx.dialect() == Dialect::Postgres {
+        // Waits for whoever is just putting a subscription without knowing of these.
+        tx.execute("lock table punctual.subscription in share mode", &[]).await?;
+    }
+    new.sort_unstable();
+    let now = tx.now().await?;
+    let rows: Vec<Vec<Value<'_>>> = new.iter().map(|topic| vec![topic.as_str().into(), now.into()]).collect();
+    tx.each(
+        "insert into punctual.handled_topic (topic, since) values ($1, $2) on conflict do nothing",
+        &rows,
+    )
+    .await?;
+    Ok(())
+}
+
+const HANDLED: &str = "select topic from punctual.handled_topic where topic = any($1::text[])";
+
+async fn declare_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
+    let names: Vec<Option<&str>> = topics.iter().map(|topic| Some(topic.as_str())).collect();
+    for row in tx.query(DISPLACED, &[Value::Texts(&names)]).await? {
+        declare(tx, Tenant::from_row(row.int(0)?), &row.text(1)?).await?;
+    }
+    Ok(())
+}
+
+const DISPLACED: &str = "select distinct s.tenant_id, s.topic from punctual.subscription s \
+    where s.topic = any($1::text[]) and not exists (select 1 from punctual.lane l \
+        join punctual.route r on r.lane_id = l.id and r.tenant_id = l.tenant_id and r.topic = l.topic \
+        where l.tenant_id = s.tenant_id and l.topic = s.topic and l.subscription = '' and l.declared = 1) \
+    order by s.tenant_id, s.topic";
+
 async fn route_waiting(tx: &mut Tx) -> Result<usize> {
     let limit = i64::try_from(limits::BATCH_ITEMS_MAX).unwrap_or(i64::MAX);
     let waiting = tx.query(UNROUTED, params![limit]).await?;
-    let mut lanes: HashMap<(i64, String), Vec<i64>> = HashMap::new();
+    let mut places = Vec::with_capacity(waiting.len());
+    for row in &waiting {
+        places.push(row.maybe_int(2)?.zip(row.maybe_text(3)?));
+    }
+    // In one order, so that two routers never wait for each other in a circle.
+    let mut lanes: BTreeMap<&(i64, String), Vec<i64>> =
+        places.iter().flatten().map(|place| (place, Vec::new())).collect();
+    for (place, lanes) in &mut lanes {
+        let tenant = Tenant::from_row(place.0);
+        if lanes_of(tx, tenant, &place.1).await? == [LaneId::UNROUTED.0] {
+            take(tx, tenant, &place.1).await?;
+            settle(tx, tenant, &place.1).await?;
+        }
+        *lanes = lanes_of(tx, tenant, &place.1).await?;
+    }
+    let keys = waiting.iter().map(|row| row.maybe_text(4)).collect::<Result<Vec<_>>>()?;
     let mut moved = Vec::with_capacity(waiting.len());
     let mut gone = Vec::with_capacity(waiting.len());
-    let keys = waiting.iter().map(|row| row.maybe_text(4)).collect::<Result<Vec<_>>>()?;
-    for (row, key) in waiting.iter().zip(&keys) {
+    for ((row, key), place) in waiting.iter().zip(&keys).zip(&places) {
         let (message, due) = (row.int(0)?, row.int(1)?);
         gone.push(vec![Value::Int(due), Value::Int(message)]);
         // The message itself may have been dropped; then so is its work.
-        let (Some(tenant), Some(topic)) = (row.maybe_int(2)?, row.maybe_text(3)?) else { continue };
-        let place = (tenant, topic);
-        if !lanes.contains_key(&place) {
-            let tenant = Tenant::from_row(tenant);
-            find_or_make(tx, tenant, &place.1).await?;
-            lanes.insert(place.clone(), lanes_of(tx, tenant, &place.1).await?);
-        }
-        for lane in &lanes[&place] {
+        for lane in place.iter().flat_map(|place| &lanes[place]) {
             moved.push(vec![message.into(), (*lane).into(), due.into(), key.as_deref().into()]);
         }
     }

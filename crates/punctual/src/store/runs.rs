@@ -18,7 +18,7 @@ pub use history::{Run, RunCensus, RunStatus};
 use super::Store;
 use super::jobs::{DeletedJob, Job, job_columns, read_job};
 use super::messages;
-use super::routes::{lanes_of, own_lane};
+use super::routes;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -28,8 +28,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::job::Overlap;
 use crate::rules::message::NewMessage;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The entity type of a run's message.
 pub const ENTITY: &str = "job-run";
@@ -144,14 +143,12 @@ const INSERT: &str = "insert into punctual.run \
 
 /// Writes the messages of runs, with their work.
 async fn send(tx: &mut Tx, runs: &[(&Job, RunId, Timestamp)]) -> Result<()> {
-    let mut lanes: HashMap<(Tenant, &str), i64> = HashMap::new();
+    let mut routed: HashSet<(Tenant, &str)> = HashSet::new();
     let mut by_tenant: BTreeMap<Tenant, Vec<(RunId, &str, NewMessage)>> = BTreeMap::new();
     for (job, run, scheduled_at) in runs {
         let topic = job.topic.as_str();
-        if let Entry::Vacant(unknown) = lanes.entry((job.tenant, topic)) {
-            own_lane(tx, job.tenant, topic).await?;
-            let count = lanes_of(tx, job.tenant, topic).await?.len();
-            unknown.insert(i64::try_from(count).unwrap_or(i64::MAX));
+        if routed.insert((job.tenant, topic)) {
+            routes::ensure(tx, job.tenant, topic).await?;
         }
         let message = message_of(job, *run, *scheduled_at);
         by_tenant.entry(job.tenant).or_default().push((*run, topic, message));
@@ -159,18 +156,22 @@ async fn send(tx: &mut Tx, runs: &[(&Job, RunId, Timestamp)]) -> Result<()> {
     for (tenant, sent) in by_tenant {
         let all: Vec<&NewMessage> = sent.iter().map(|(_, _, message)| message).collect();
         let ids = messages::insert(tx, tenant, &all).await?;
-        let open = |topic: &str| lanes.get(&(tenant, topic)).copied().unwrap_or(1);
-        let rows: Vec<Vec<Value<'_>>> = sent
-            .iter()
-            .zip(ids)
-            .map(|((run, topic, _), id)| vec![run.0.into(), id.0.into(), open(topic).into()])
-            .collect();
+        let mut rows: Vec<Vec<Value<'_>>> = Vec::with_capacity(sent.len());
+        for ((run, topic, message), id) in sent.iter().zip(ids) {
+            let due = message.due_at.map(Timestamp::as_micros);
+            rows.push(vec![run.0.into(), id.0.into(), tenant.id().into(), (*topic).into(), due.into()]);
+        }
         tx.each(SENT, &rows).await?;
     }
     Ok(())
 }
 
-const SENT: &str = "update punctual.run set message_id = $2, open = $3, status = 'pending' where id = $1";
+/// The lanes that owe something are counted by what was written: routes may change at any moment.
+const SENT: &str = "update punctual.run set message_id = $2, status = 'pending', open = ( \
+        select count(*) from punctual.lane l join punctual.work w \
+            on w.lane_id = l.id and w.due_at = $5 and w.message_id = $2 \
+        where l.tenant_id = $3 and l.topic = $4) \
+    where id = $1";
 
 fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
     let headers = [("job", job.name.clone()), ("scheduledTime", scheduled_at.to_string())];
@@ -207,6 +208,8 @@ pub(super) enum What {
     Again(String),
     /// It is dead.
     Dead(String),
+    /// It was not done, because nobody wants it any more.
+    Dropped,
 }
 
 /// Who had the items, and since when.
@@ -230,7 +233,7 @@ pub(super) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], no
     let common = |e: &Ending| -> Vec<Value<'_>> {
         vec![e.message.0.into(), holder.claimed_at.into(), i64::from(e.attempt).into(), holder.owner.into()]
     };
-    let (mut done, mut again, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut done, mut again, mut dead, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for ending in endings {
         let mut row = common(ending);
         match &ending.what {
@@ -246,11 +249,13 @@ pub(super) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], no
                 row.extend_from_slice(params![now, error.as_str()]);
                 dead.push(row);
             }
+            What::Dropped => dropped.push(vec![ending.message.0.into(), now.into()]),
         }
     }
     tx.each(AGAIN, &again).await?;
     tx.each(DONE, &done).await?;
     tx.each(DEAD, &dead).await?;
+    tx.each(DROPPED, &dropped).await?;
     for job in &jobs {
         release(tx, job).await?;
     }
@@ -283,6 +288,13 @@ const DEAD: &str = concat!(
     "ended_at = case when open = 1 then $5::bigint end, last_error = $6, status = 'failed', open = open - 1 \
      where message_id = $1 and open > 0"
 );
+/// A run that others did without trouble has succeeded; any other was not done by everybody.
+const DROPPED: &str = "update punctual.run set ended_at = case when open = 1 then $2::bigint end, \
+        status = case when open > 1 or status <> 'pending' then status \
+            when started_at is not null and last_error is null then 'succeeded' else 'skipped' end, \
+        last_error = case when started_at is null then 'its subscription was deleted' \
+            else last_error end, open = open - 1 \
+    where message_id = $1 and open > 0";
 
 /// Runs that waited for one that has ended may go: the next, or all if the policy has changed.
 async fn release(tx: &mut Tx, job: &Job) -> Result<()> {

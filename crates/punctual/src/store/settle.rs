@@ -227,7 +227,7 @@ async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> 
 impl Held {
     /// What a word about this item would do.
     fn standing(&self, message: MessageId, within: Option<LaneId>) -> Outcome {
-        let is_it = |i: &Item| i.message() == message && within.is_none_or(|lane| lane == i.lane());
+        let is_it = |item: &Item| is_it(item, message, within);
         match self.open.iter().any(is_it) {
             true if !self.finished => Outcome::Done,
             true if self.reaped => Outcome::LostClaim,
@@ -246,7 +246,7 @@ impl Held {
     ) -> Outcome {
         let outcome = self.standing(message, within);
         if outcome == Outcome::Done
-            && let Some(at) = self.open.iter().position(|i| i.message() == message)
+            && let Some(at) = self.open.iter().position(|item| is_it(item, message, within))
         {
             said.push((self.open.remove(at), word));
         }
@@ -270,6 +270,11 @@ pub(super) async fn finish_items(
     }
     write_back(tx, token, &held.open, now).await?;
     Ok(true)
+}
+
+/// A message may be there for several lanes: of one lane it is there once.
+fn is_it(item: &Item, message: MessageId, within: Option<LaneId>) -> bool {
+    item.message() == message && within.is_none_or(|lane| lane == item.lane())
 }
 
 async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {

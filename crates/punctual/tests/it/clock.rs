@@ -94,7 +94,7 @@ async fn the_next_moment_is_when_something_becomes_due_or_a_lease_ends(t: &Bench
     let now = t.now().await;
     let lane = t.lane("orders").await;
     t.lane("other").await;
-    let next = |topic: &str| t.store().next_moment(vec![topic.to_owned()]);
+    let next = |topic: &str| t.store().next_moment(vec![topic.to_owned()], vec![]);
     assert_eq!(next("orders").await.unwrap(), None);
     t.enqueue(vec![message("orders").due_at(now.plus(seconds(90))), message("orders")]).await;
     assert_eq!(next("orders").await.unwrap(), Some(now.plus(seconds(90))));

@@ -85,6 +85,7 @@ mod settle;
 mod simulation;
 mod sql_function;
 mod stale;
+mod subscription;
 mod survey;
 mod template;
 mod tenant;

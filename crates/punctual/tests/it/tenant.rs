@@ -18,7 +18,7 @@ cases![
     one_topic_in_two_tenants_is_two_queues,
 ];
 
-async fn acme(t: &Bench) -> Tenant {
+pub async fn acme(t: &Bench) -> Tenant {
     let new = NewTenant { slug: "acme".into(), name: "Acme".into(), ..NewTenant::default() };
     t.store().create_tenant(new).await.unwrap().tenant
 }

@@ -139,17 +139,26 @@ fn done(deeded: Deeded) -> Answer<()> {
 }
 
 async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Dispatch>> {
-    let _ = caller;
-    let told = app.engine.store().told_of(entry).await?;
-    let Some(told) = told else { return Ok(Vec::new()) };
-    let one = |subscriber: String| Dispatch {
-        subscriber,
-        status: "Pending".to_owned(),
-        attempts: 0,
+    let store = app.engine.store();
+    let Some(told) = store.told_of(entry).await? else { return Ok(Vec::new()) };
+    // The topic's own queue is no subscriber.
+    let names: Vec<String> = told.subscribers.into_iter().filter(|name| !name.is_empty()).collect();
+    let found = store.dispatches(caller.tenant, told.message, &names).await?;
+    let known = found.into_iter().map(|one| Dispatch {
+        subscriber: one.subscriber,
+        status: format!("{:?}", one.status),
+        attempts: one.attempts,
         message_id: Some(told.message.to_string()),
-        error: None,
-    };
-    Ok(told.subscribers.into_iter().map(one).collect())
+        error: one.error,
+    });
+    let unknown = told.unknown.into_iter().map(|subscriber| Dispatch {
+        subscriber,
+        status: "Unknown".to_owned(),
+        attempts: 0,
+        message_id: None,
+        error: Some("there was no enabled subscription of that name on survey.responses".to_owned()),
+    });
+    Ok(known.chain(unknown).collect())
 }
 
 /// Viewers see neither the whole address nor what the event said.

@@ -14,6 +14,7 @@ use punctual::base::{limits, random};
 use punctual::rules::attempt::Retry;
 use punctual::rules::job::check_output;
 use punctual::rules::share::Take;
+use punctual::run::subscription::Ask;
 use punctual::store::claims::{Catch, Claimed, Wish};
 use punctual::store::queues::Lane;
 use punctual::store::settle::{Outcome, Settlement, Word};
@@ -63,18 +64,11 @@ pub struct Settled {
     outcome: Outcome,
 }
 
-/// What a claim asks for.
-struct Ask {
-    owner: String,
-    lease: Duration,
-    limit: usize,
-    wait: Duration,
-}
-
 /// `POST /api/queues/{topic}/claim`
 ///
 /// # Errors
-/// 404 for a subscription that does not exist, 422 for an impossible wish.
+/// 404 for a subscription that does not exist, 409 for one that is not for remote workers, 422 for an
+/// impossible wish.
 pub async fn claim(
     State(app): State<App>,
     caller: Caller,
@@ -83,20 +77,21 @@ pub async fn claim(
     input: Input,
 ) -> Answer<Json<Items<ClaimedItem>>> {
     let known = app.engine.store().lane(caller.tenant, &place.topic, &place.subscription).await?;
-    if known.is_none() && !place.is_own() {
-        return Err(place.not_found());
+    if !place.is_own() {
+        let lane = known.as_ref().ok_or_else(|| place.not_found())?;
+        app.engine.check_claimable(lane).await?;
     }
-    let ask = read_ask(&input)?;
+    let (ask, wait) = read_ask(&input)?;
     let lane = match known {
         Some(lane) if lane.declared || !place.is_own() => lane,
         _ => app.engine.store().declare_queue(caller.tenant, &place.topic).await?,
     };
-    let catch = claim_waiting(&app, &lane, &ask, &hangup).await?;
+    let catch = claim_waiting(&app, &lane, &ask, wait, &hangup).await?;
     let until = catch.lease_until;
     Ok(Json(Items { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
 }
 
-fn read_ask(input: &Input) -> Answer<Ask> {
+fn read_ask(input: &Input) -> Answer<(Ask, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -108,7 +103,7 @@ fn read_ask(input: &Input) -> Answer<Ask> {
     let lease = lease(&mut read);
     problems.into_result()?;
     let limit = limit.unwrap_or(limits::CLAIM_ITEMS_DEFAULT);
-    Ok(Ask { owner, lease, limit, wait: Duration::from_secs(wait) })
+    Ok((Ask { owner, lease, limit }, Duration::from_secs(wait)))
 }
 
 /// The lease that a body asks for.
@@ -119,12 +114,12 @@ pub(super) fn lease(read: &mut Fields<'_, '_>) -> Duration {
 
 /// Claims, and waits for work if there is none. It listens before it looks, so that nothing
 /// slips in between.
-async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, hangup: &Hangup) -> Answer<Catch> {
-    let end = monotonic() + ask.wait;
+async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, wait: Duration, hangup: &Hangup) -> Answer<Catch> {
+    let end = monotonic() + wait;
     loop {
         let mut woken = pin!(app.engine.woken());
         tokio::select! { biased; () = &mut woken => {}, () = std::future::ready(()) => {} }
-        let catch = claim_now(app, lane.id, ask).await?;
+        let catch = claim_now(app, lane, ask).await?;
         let left = end.since(monotonic());
         if !catch.items.is_empty() || left.is_zero() {
             return Ok(catch);
@@ -139,12 +134,9 @@ async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, hangup: &Hangup) -> An
     }
 }
 
-async fn claim_now(app: &App, lane: LaneId, ask: &Ask) -> Answer<Catch> {
-    let store = app.engine.store();
+async fn claim_now(app: &App, lane: &Lane, ask: &Ask) -> Answer<Catch> {
     loop {
-        let take = Take { lane, since: Timestamp::MIN, quota: ask.limit };
-        let wish = Wish { owner: ask.owner.clone(), lease: ask.lease, takes: vec![take] };
-        let catch = store.claim(wish).await?;
+        let catch = claim_once(app, lane, ask).await?;
         // Followers of a busy key leave the queue without being handed out: look behind them.
         let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
         if only_followers || (catch.items.is_empty() && route_waiting(&app.engine).await? > 0) {
@@ -152,6 +144,15 @@ async fn claim_now(app: &App, lane: LaneId, ask: &Ask) -> Answer<Catch> {
         }
         return Ok(catch);
     }
+}
+
+async fn claim_once(app: &App, lane: &Lane, ask: &Ask) -> Answer<Catch> {
+    if !lane.subscription.is_empty() {
+        return Ok(app.engine.claim_subscribed(lane, ask).await?);
+    }
+    let take = Take { lane: lane.id, since: Timestamp::MIN, quota: ask.limit };
+    let wish = Wish { owner: ask.owner.clone(), lease: ask.lease, takes: vec![take] };
+    Ok(app.engine.store().claim(wish).await?)
 }
 
 /// How long until the lane's next item is due, within reason.

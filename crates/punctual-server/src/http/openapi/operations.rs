@@ -76,6 +76,14 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/queues/{topic}/{subscription}/extend", "Hold claims for longer", (200, "Settled"))
         .takes("Extend"),
 
+    op("GET /api/subscriptions", "All subscriptions, by topic and name", (200, "Subscription[]"))
+        .query(&["Topic", "Limit", "Cursor"]),
+    op("GET /api/subscriptions/{topic}/{name}", "One subscription, with what waits", (200, "Subscription")),
+    op("PUT /api/subscriptions/{topic}/{name}", "Make or change a subscription", (200, "Subscription"))
+        .takes("NewSubscription"),
+    op("DELETE /api/subscriptions/{topic}/{name}", "Delete a subscription with what waits for it",
+        (200, "DeletedSubscription")),
+
     op("GET /api/dead-letters", "Dead letters, oldest first", (200, "DeadLetter[]"))
         .query(&["Topic", "Subscription", "Limit", "Cursor"]),
     op("GET /api/dead-letters/{id}", "One dead letter, with every attempt", (200, "DeadLetter")),

@@ -56,6 +56,16 @@ impl Leaf {
         found.is_some_and(|found| self.test.passes(found, reach)) != self.op.is_opposite()
     }
 
+    /// The strings one of which it wants; `None` if something else holds, too.
+    pub(super) fn strings(&self) -> Option<Vec<&str>> {
+        match &self.test {
+            _ if self.op.is_opposite() => None,
+            Test::Equal(value) => value.as_str().map(|text| vec![text]),
+            Test::In(values) => values.iter().map(Value::as_str).collect(),
+            _ => None,
+        }
+    }
+
     /// What it compares with, as the document has it.
     pub(super) fn wanted(&self) -> Option<Value> {
         match &self.test {

@@ -261,13 +261,13 @@ async fn owners(tx: &mut Tx, tenant: Tenant, keys: &[Key]) -> Result<HashMap<Key
     Ok(owners)
 }
 
-const OWNERS_AT_ONCE: &str = "select w.high, w.low, coalesce(e.public_high, k.public_high), \
-        coalesce(e.public_low, k.public_low) \
-    from unnest($2::bigint[], $3::bigint[]) w (high, low) \
-    left join punctual.entry e on e.tenant_id = $1::int and e.key_high = w.high and e.key_low = w.low \
-        and e.deleted_at is null \
-    left join punctual.entry_key k on k.tenant_id = $1::int and k.key_high = w.high and k.key_low = w.low \
-    where e.id is not null or k.tenant_id is not null";
+/// Each key is looked up by itself: a join would be planned anew with every size of the table.
+const OWNERS_AT_ONCE: &str = "select w.high, w.low, o.public_high, o.public_low \
+    from unnest($2::bigint[], $3::bigint[]) w (high, low) cross join lateral ( \
+        select e.public_high, e.public_low from punctual.entry e where e.tenant_id = $1::int \
+            and e.key_high = w.high and e.key_low = w.low and e.deleted_at is null \
+        union all select k.public_high, k.public_low from punctual.entry_key k where k.tenant_id = $1::int \
+            and k.key_high = w.high and k.key_low = w.low limit 1) o";
 const OWNER: &str = "select key_high, key_low, public_high, public_low from punctual.entry \
         where tenant_id = $1 and key_high = $2 and key_low = $3 and deleted_at is null \
     union all select key_high, key_low, public_high, public_low from punctual.entry_key \

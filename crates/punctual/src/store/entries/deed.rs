@@ -5,9 +5,10 @@
 //! has ended is taken out of the queue; one that is in flight finds out by itself.
 
 use super::super::Store;
-use super::super::messages;
+use super::super::messages::addressed::insert_to;
 use super::super::tx::Tx;
 use super::super::value::params;
+use super::look::Told;
 use super::tell::{self, Moment};
 use super::{Entry, entry_columns, read_entry};
 use crate::base::clock::Timestamp;
@@ -139,10 +140,10 @@ async fn complete(tx: &mut Tx, answer: &Answer) -> Result<Deeded> {
     write_end(tx, &entry, standing, now).await?;
     let agent_id = answer.agent_id();
     let moment = Moment::Completed { at: now, agent_id, answers: answer.answers.clone() };
-    let (message, told) = tell_some(tx, &entry, &moment, answer.tell.as_deref()).await?;
+    let told = tell_some(tx, &entry, &moment, answer.tell.as_deref()).await?;
     let answers = serde_json::to_string(&answer.answers).unwrap_or_default();
     let meta = answer.meta.as_ref().map(Json::to_string);
-    let told = serde_json::to_string(&told).unwrap_or_default();
+    let names = told.names();
     let row = params![
         entry.id.0,
         entry.tenant.id(),
@@ -152,8 +153,8 @@ async fn complete(tx: &mut Tx, answer: &Answer) -> Result<Deeded> {
         &answers,
         meta.as_deref(),
         now,
-        message.0,
-        &told,
+        told.message.0,
+        &names,
     ];
     tx.execute(RESPONSE, row).await?;
     tx.execute("delete from punctual.progress where entry_id = $1", params![entry.id.0]).await?;
@@ -211,16 +212,10 @@ async fn tell(tx: &mut Tx, entry: &Entry, moment: &Moment) -> Result<()> {
 }
 
 /// Tells some or every subscription; answers the message, and whom it went to.
-async fn tell_some(
-    tx: &mut Tx,
-    entry: &Entry,
-    moment: &Moment,
-    only: Option<&[String]>,
-) -> Result<(crate::base::id::MessageId, Vec<String>)> {
+async fn tell_some(tx: &mut Tx, entry: &Entry, moment: &Moment, only: Option<&[String]>) -> Result<Told> {
     let integrations = tell::integrations(tx, std::iter::once(entry.flow)).await?;
     let integration = integrations.get(&entry.flow).and_then(Option::as_deref);
     let message = tell::message(entry, integration, moment);
-    let _ = only;
-    let ids = messages::insert(tx, entry.tenant, &[&message]).await?;
-    Ok((ids.first().copied().unwrap_or(crate::base::id::MessageId(0)), Vec::new()))
+    let addressed = insert_to(tx, entry.tenant, &message, only).await?;
+    Ok(Told { message: addressed.id, subscribers: addressed.to, unknown: addressed.unknown })
 }

@@ -50,8 +50,17 @@ pub struct Response {
 pub struct Told {
     /// The message.
     pub message: MessageId,
-    /// The subscriptions.
+    /// The subscriptions; an empty name is the topic's own queue.
     pub subscribers: Vec<String>,
+    /// Names that the survey lists and that had no enabled subscription.
+    pub unknown: Vec<String>,
+}
+
+impl Told {
+    /// The names, as the row has them.
+    pub(super) fn names(&self) -> String {
+        serde_json::json!([self.subscribers, self.unknown]).to_string()
+    }
 }
 
 /// Which answers are wanted; what is `None` does not count.
@@ -129,8 +138,8 @@ impl Store {
             Box::pin(async move {
                 let row = tx.first(TOLD, params![entry.0]).await?;
                 row.map(|row| {
-                    let subscribers = serde_json::from_str(&row.text(1)?).unwrap_or_default();
-                    Ok(Told { message: MessageId(row.int(0)?), subscribers })
+                    let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
+                    Ok(Told { message: MessageId(row.int(0)?), subscribers, unknown })
                 })
                 .transpose()
             })

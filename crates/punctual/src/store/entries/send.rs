@@ -109,7 +109,7 @@ pub enum Settled {
 
 struct Ending {
     token: Token,
-    ended: Vec<Ended>,
+    ended: Arc<[Ended]>,
     seed: u64,
 }
 
@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// Writes what became of sends of one claim.
-    pub async fn end_sends(&self, token: Token, ended: Vec<Ended>, seed: u64) -> Result<Settled> {
+    pub async fn end_sends(&self, token: Token, ended: Arc<[Ended]>, seed: u64) -> Result<Settled> {
         let ending = Ending { token, ended, seed };
         let settled = self.write(ending, |tx, ending| Box::pin(end(tx, ending))).await;
         reach(Point::SettledBeforeAnswer);
@@ -280,7 +280,7 @@ async fn end(tx: &mut Tx, ending: &Ending) -> Result<Settled> {
     log(tx, &ending.ended, now).await?;
     let lanes = lanes_of_failures(tx, &ending.ended).await?;
     let mut steps = Vec::with_capacity(ending.ended.len());
-    for ended in &ending.ended {
+    for ended in ending.ended.iter() {
         let patience = patience(lanes.get(&ended.due.item.lane()));
         let seed = ending.seed ^ ended.due.entry.id.0.unsigned_abs();
         if let Some(step) = Step::after(ended, &ended.due.entry, &patience, now, seed) {

@@ -12,14 +12,14 @@ use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
-use serde_json::{Map, Value as Json, json};
+use crate::rules::public_id::PublicId;
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The topic.
 pub const TOPIC: &str = "survey.responses";
-/// The entity type of its messages; the id is the entry's public id.
-pub const ENTITY: &str = "survey-instance";
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,34 +69,55 @@ impl Moment {
     }
 }
 
+/// What is told, but for the event's payload, which is JSON already.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Said<'a> {
+    survey_id: FlowId,
+    survey_version: u32,
+    survey_integration_id: Option<&'a str>,
+    instance_public_id: PublicId,
+    trigger_id: &'a str,
+    customer_ref: Option<&'a str>,
+    recipient_address: &'a str,
+    recipient_locale: Option<&'a str>,
+    event_type: &'static str,
+    occurred_at: Timestamp,
+    completed_at: Option<Timestamp>,
+    agent_id: Option<&'a str>,
+    attempt: Option<u32>,
+    answers: Option<&'a Map<String, Json>>,
+}
+
 /// The message of a moment.
 pub(super) fn message(entry: &Entry, integration_id: Option<&str>, moment: &Moment) -> NewMessage {
     let (completed_at, agent_id, answers) = match moment {
-        Moment::Completed { at, agent_id, answers } => {
-            (Some(*at), agent_id.clone(), Json::Object(answers.clone()))
-        }
-        _ => (None, None, Json::Null),
+        Moment::Completed { at, agent_id, answers } => (Some(*at), agent_id.as_deref(), Some(answers)),
+        _ => (None, None, None),
     };
-    let attempt = if let Moment::Sent { attempt, .. } = moment { Some(*attempt) } else { None };
-    let metadata: Json = serde_json::from_str(&entry.payload).unwrap_or(Json::Null);
-    let payload = json!({
-        "surveyId": entry.flow,
-        "surveyVersion": entry.number,
-        "surveyIntegrationId": integration_id,
-        "instancePublicId": entry.public_id,
-        "triggerId": entry.trigger_id,
-        "customerRef": entry.customer_ref,
-        "recipientAddress": entry.address,
-        "recipientLocale": entry.locale,
-        "eventType": moment.kind(),
-        "occurredAt": moment.at(),
-        "completedAt": completed_at,
-        "agentId": agent_id,
-        "attempt": attempt,
-        "answers": answers,
-        "candidateMetadata": metadata,
-    });
-    NewMessage::new(TOPIC, moment.kind(), payload.to_string()).entity(ENTITY, entry.public_id.to_string())
+    let said = Said {
+        survey_id: entry.flow,
+        survey_version: entry.number,
+        survey_integration_id: integration_id,
+        instance_public_id: entry.public_id,
+        trigger_id: &entry.trigger_id,
+        customer_ref: entry.customer_ref.as_deref(),
+        recipient_address: &entry.address,
+        recipient_locale: entry.locale.as_deref(),
+        event_type: moment.kind(),
+        occurred_at: moment.at(),
+        completed_at,
+        agent_id,
+        attempt: if let Moment::Sent { attempt, .. } = moment { Some(*attempt) } else { None },
+        answers,
+    };
+    let mut payload = serde_json::to_string(&said).unwrap_or_default();
+    // Behind the last field, in the place of the closing brace.
+    payload.pop();
+    payload.push_str(",\"candidateMetadata\":");
+    payload.push_str(&entry.payload);
+    payload.push('}');
+    NewMessage::new(TOPIC, moment.kind(), payload)
 }
 
 /// Writes what happened to many, in one statement for each tenant.

@@ -1,0 +1,106 @@
+//! The verbs of subscriptions.
+
+use super::Engine;
+use crate::base::error::{Error, Result};
+use crate::base::tenant::Tenant;
+use crate::rules::subscription::{NewSubscription, Target};
+use crate::run::dispatch::Duty;
+use crate::run::subscription::{self, Ask, Served};
+use crate::store::claims::Catch;
+use crate::store::jobs::Put;
+use crate::store::queues::Lane;
+use crate::store::subscriptions::Subscription;
+use std::sync::Arc;
+
+/// What went with a deleted subscription.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeletedSubscription {
+    /// Items that waited and were dropped.
+    pub waiting: usize,
+    /// Items that are in flight and end by themselves.
+    pub in_flight: i64,
+}
+
+impl Engine {
+    /// The names under which subscriptions are handled here.
+    #[must_use]
+    pub fn subscribers(&self) -> Vec<String> {
+        let names = self.inner.shop.stations.iter().filter_map(|station| match &station.duty {
+            Duty::Topic(_) => None,
+            Duty::Subscriber(name) => Some(name.clone()),
+        });
+        names.collect()
+    }
+
+    /// Makes a subscription, or changes it into this. The same again changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the names cannot be.
+    pub async fn put_subscription(
+        &self,
+        tenant: Tenant,
+        topic: &str,
+        name: &str,
+        new: NewSubscription,
+    ) -> Result<(Put, Subscription)> {
+        let put = self.store().put_subscription(tenant, topic, name, new).await?;
+        self.inner.shop.roster.forget();
+        self.tell().await;
+        Ok(put)
+    }
+
+    /// Deletes a subscription with what waits for it. What is in flight ends by itself, dead letters
+    /// stay until they are purged.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none.
+    pub async fn delete_subscription(
+        &self,
+        tenant: Tenant,
+        topic: &str,
+        name: &str,
+    ) -> Result<DeletedSubscription> {
+        let left = self.store().delete_subscription(tenant, topic, name).await?;
+        self.inner.shop.roster.forget();
+        let mut deleted = DeletedSubscription { waiting: 0, in_flight: left.in_flight };
+        loop {
+            match self.store().drop_orphaned(left.lane).await? {
+                0 => break,
+                some => deleted.waiting += some,
+            }
+        }
+        self.tell().await;
+        Ok(deleted)
+    }
+
+    /// Whether remote workers may claim from this lane of a subscription.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it has no subscription (any more), [`Error::Conflict`] when the target
+    /// is not a queue.
+    pub async fn check_claimable(&self, lane: &Lane) -> Result<()> {
+        self.claimable(lane).await.map(drop)
+    }
+
+    /// Claims for a remote worker from a subscription's lane, what its filter lets through.
+    ///
+    /// # Errors
+    /// As [`Engine::check_claimable`], and [`Error::Invalid`] for an impossible lease or owner.
+    pub async fn claim_subscribed(&self, lane: &Lane, ask: &Ask) -> Result<Catch> {
+        let served = self.claimable(lane).await?;
+        subscription::claim(self.store(), &served, lane.id, ask).await
+    }
+
+    async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {
+        let name = format!("{}/{}", lane.topic, lane.subscription);
+        let served = self.inner.shop.roster.of(self.store(), &[lane.id]).await?.remove(&lane.id);
+        match served {
+            None => Err(Error::NotFound(format!("there is no subscription `{name}`"))),
+            Some(served) if served.target == Target::Queue => Ok(served),
+            Some(_) => Err(Error::Conflict(format!(
+                "the subscription `{name}` goes to a handler in a process; \
+                 only those with the target queue can be claimed"
+            ))),
+        }
+    }
+}

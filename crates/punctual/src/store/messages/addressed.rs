@@ -1,0 +1,105 @@
+//! A message for some subscriptions of its topic, and for nobody else.
+//!
+//! Where a message usually goes, its topic's routes say. A sender that names subscriptions itself
+//! reaches those that are there and enabled at that moment, each as it would by a route: with its own
+//! lane, filter, retries and dead letters. The topic's own queue gets nothing then.
+
+use super::{check, columns, insert, insert_message};
+use crate::base::error::Result;
+use crate::base::id::MessageId;
+use crate::base::tenant::Tenant;
+use crate::rules::message::NewMessage;
+use crate::store::Store;
+use crate::store::routes;
+use crate::store::tx::Tx;
+use crate::store::value::{Value, params};
+
+/// A message that was written, and who is owed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addressed {
+    /// The message.
+    pub id: MessageId,
+    /// Names of the subscriptions it went to, in their order; an empty name is the topic's own queue.
+    pub to: Vec<String>,
+    /// Names that were asked for and have no enabled subscription.
+    pub unknown: Vec<String>,
+}
+
+impl Store {
+    /// Writes one message: where its topic's routes say, or only to the subscriptions named. With an
+    /// empty list it is kept and nobody is owed it. Its id is not looked at.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] with every problem when the message is not acceptable.
+    pub async fn enqueue_to(
+        &self,
+        tenant: Tenant,
+        message: NewMessage,
+        only: Option<Vec<String>>,
+    ) -> Result<Addressed> {
+        check(std::slice::from_ref(&message))?;
+        self.write((tenant, message, only), |tx, (tenant, message, only)| {
+            Box::pin(insert_to(tx, *tenant, message, only.as_deref()))
+        })
+        .await
+    }
+}
+
+/// The same inside a transaction, for a message that was checked.
+pub(in crate::store) async fn insert_to(
+    tx: &mut Tx,
+    tenant: Tenant,
+    message: &NewMessage,
+    only: Option<&[String]>,
+) -> Result<Addressed> {
+    match only {
+        None => insert_routed(tx, tenant, message).await,
+        Some(names) => insert_only(tx, tenant, message, names).await,
+    }
+}
+
+/// Who is owed it is read from what was written: routes may change at any moment.
+async fn insert_routed(tx: &mut Tx, tenant: Tenant, message: &NewMessage) -> Result<Addressed> {
+    routes::ensure(tx, tenant, &message.topic).await?;
+    let ids = insert(tx, tenant, &[message]).await?;
+    let id = ids.first().copied().unwrap_or(MessageId(0));
+    let rows = tx.query(OWED, params![tenant.id(), &message.topic, id.0]).await?;
+    let to = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
+    Ok(Addressed { id, to, unknown: Vec::new() })
+}
+
+const OWED: &str = "select l.subscription from punctual.lane l \
+    join punctual.message m on m.id = $3 \
+    join punctual.work w on w.lane_id = l.id and w.message_id = m.id \
+        and w.due_at = coalesce(m.due_at, m.created_at) \
+    where l.tenant_id = $1 and l.topic = $2 order by l.subscription";
+
+async fn insert_only(
+    tx: &mut Tx,
+    tenant: Tenant,
+    message: &NewMessage,
+    names: &[String],
+) -> Result<Addressed> {
+    let wanted: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    let values = [tenant.id().into(), Value::from(&message.topic), Value::Texts(&wanted)];
+    let rows = tx.query(ENABLED, &values).await?;
+    let found = rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect::<Result<Vec<_>>>()?;
+    let now = tx.now().await?;
+    let made = tx.first(INSERT_RETURNING, &columns(tenant, message, now)).await?;
+    let id = made.map_or(Ok(0), |row| row.int(0))?;
+    let due = message.due_at.unwrap_or(now);
+    let work: Vec<Vec<Value<'_>>> = found
+        .iter()
+        .map(|(_, lane)| vec![id.into(), (*lane).into(), due.into(), message.key.as_deref().into()])
+        .collect();
+    tx.each(super::INSERT_WORK, &work).await?;
+    let known = |name: &&String| !found.iter().any(|(found, _)| found == *name);
+    let mut unknown: Vec<String> = names.iter().filter(known).cloned().collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    Ok(Addressed { id: MessageId(id), to: found.into_iter().map(|(name, _)| name).collect(), unknown })
+}
+
+const ENABLED: &str = "select s.name, s.lane_id from punctual.subscription s \
+    where s.tenant_id = $1 and s.topic = $2 and s.name = any($3::text[]) and s.enabled = 1 order by s.name";
+const INSERT_RETURNING: &str = concat!(insert_message!(), " returning id");
