@@ -6,6 +6,7 @@
 //! | [`cli`] | the commands |
 //! | [`config`] | settings: flag over environment over file over default |
 //! | [`demo`] | a small shop at work |
+//! | [`survey_page`] | the page on which somebody answers a survey |
 //! | [`auth`] | who is asking, and what they may do |
 //! | [`app`] | what every request sees |
 
@@ -15,3 +16,4 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod http;
+pub mod survey_page;

@@ -6,7 +6,7 @@
 
 mod basic;
 mod counters;
-mod html;
+pub(crate) mod html;
 mod sight;
 mod status;
 
