@@ -40,10 +40,11 @@ impl Markup {
         self
     }
 
-    /// A sentence of ours with `value` in the place of `{}`.
+    /// A sentence of ours with `value` in the place of `{}`. A date in an Arabic sentence would
+    /// otherwise be read backwards.
     pub fn fill(&mut self, sentence: &'static str, value: impl fmt::Display) -> &mut Self {
-        let (before, after) = sentence.split_once("{}").unwrap_or((sentence, ""));
-        self.text(before).show(value).text(after)
+        let Some((before, after)) = sentence.split_once("{}") else { return self.text(sentence) };
+        self.text(before).raw("<bdi dir=\"ltr\">").show(value).raw("</bdi>").text(after)
     }
 
     /// The page.
@@ -70,6 +71,9 @@ mod tests {
         let mut page = Markup::with_room(0);
         page.raw("<p title=\"").text("\"><script>").raw("\">").show("<b>").fill("at least {}!", '<');
         page.raw_if(false, "<hr>").raw_if(true, "</p>");
-        assert_eq!(page.into_text(), "<p title=\"&quot;&gt;&lt;script&gt;\">&lt;b&gt;at least &lt;!</p>");
+        assert_eq!(
+            page.into_text(),
+            "<p title=\"&quot;&gt;&lt;script&gt;\">&lt;b&gt;at least <bdi dir=\"ltr\">&lt;</bdi>!</p>"
+        );
     }
 }

@@ -195,7 +195,12 @@ impl Asked<'_> {
     }
 
     fn scale(&self, range: &RangeInclusive<i64>, out: &mut Markup) {
-        out.raw("<div class=\"scale\">\n");
+        // In two even rows where it is narrow.
+        out.raw(match range.end() - range.start() + 1 {
+            ..=4 | 7..=8 => "<div class=\"scale by-4\">\n",
+            5 | 9..=10 => "<div class=\"scale by-5\">\n",
+            _ => "<div class=\"scale\">\n",
+        });
         for step in range.clone() {
             out.raw("<label>");
             self.button("radio", step == *range.start(), &step.to_string(), out);

@@ -71,7 +71,7 @@ pub struct Kinds {
     pub option: &'static str,
     /// It is not a number.
     pub number: &'static str,
-    /// It is not a date.
+    /// It is not a date; with an example.
     pub date: &'static str,
     /// It is not a text.
     pub text: &'static str,
@@ -93,6 +93,9 @@ pub struct Ends {
     /// Something broke on our side.
     pub trouble: [&'static str; 2],
 }
+
+/// A day as it is to be written.
+const DAY: &str = "2026-05-14";
 
 /// Every language, English first.
 const ALL: [Words; 2] = [ENGLISH, ARABIC];
@@ -116,14 +119,14 @@ const ENGLISH: Words = Words {
         choices_max: "Choose at most {}.",
         chars_min: "Write at least {} characters.",
         chars_max: "Write at most {} characters.",
-        least: "Not less than {}.",
-        greatest: "Not more than {}.",
+        least: "At least {}.",
+        greatest: "At most {}.",
     },
     wrong: Kinds {
         missing: "Please answer this question.",
         option: "Please choose one of the options.",
         number: "Please write a number, such as 12 or 2.5.",
-        date: "Please give a date as year-month-day, such as 2026-05-14.",
+        date: "Please give a date as year-month-day, such as {}.",
         text: "Please write a text.",
     },
     ends: Ends {
@@ -155,14 +158,14 @@ const ARABIC: Words = Words {
         choices_max: "أكبر عدد من الاختيارات: {}.",
         chars_min: "أقل عدد من الأحرف: {}.",
         chars_max: "أكبر عدد من الأحرف: {}.",
-        least: "لا أقل من {}.",
-        greatest: "لا أكثر من {}.",
+        least: "الحد الأدنى: {}.",
+        greatest: "الحد الأقصى: {}.",
     },
     wrong: Kinds {
         missing: "يرجى الإجابة عن هذا السؤال.",
         option: "يرجى اختيار أحد الخيارات.",
         number: "يرجى كتابة رقم، مثل 12 أو 2.5.",
-        date: "يرجى كتابة التاريخ بصيغة سنة-شهر-يوم، مثل 2026-05-14.",
+        date: "يرجى كتابة التاريخ بصيغة سنة-شهر-يوم، مثل {}.",
         text: "يرجى كتابة نص.",
     },
     ends: Ends {
@@ -194,7 +197,7 @@ impl Words {
         match wrong {
             Wrong::Missing => out.text(self.wrong.missing),
             Wrong::Unknown { .. } | Wrong::NotAnOption { .. } => out.text(self.wrong.option),
-            Wrong::Type { .. } => out.text(self.wrong.of(&question.kind)),
+            Wrong::Type { .. } => out.fill(self.wrong.of(&question.kind), DAY),
             Wrong::TooFew(least) => out.fill(self.bounds.choices_min, least),
             Wrong::TooMany(most) => out.fill(self.bounds.choices_max, most),
             Wrong::TooShort(least) => out.fill(self.bounds.chars_min, least),
