@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn trg_23_a_flood_is_cut_off_and_its_neighbour_is_not() {
         let (rate, mut table) = (Rate::per_minute(100), Table::new(SETS));
-        let passed = (0..1_000).filter(|n| table.ask(rate, 7, at(5) + Duration::from_millis(*n)).is_ok()).count();
+        let passed =
+            (0..1_000).filter(|n| table.ask(rate, 7, at(5) + Duration::from_millis(*n)).is_ok()).count();
         assert_eq!(passed, 101, "a minute's worth, and what came free within the second");
         assert_eq!(table.ask(rate, 8, at(6)), Ok(()), "another key is not concerned");
         assert_eq!(table.ask(rate, 7, at(66)), Ok(()), "a minute later it may again");

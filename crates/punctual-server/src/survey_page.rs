@@ -117,7 +117,7 @@ impl Step<'_> {
 
 /// How far one is, counted in questions: how many steps are left is not known before the answers are.
 fn progress(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
-    if step.at == 0 && step.steps.is_last(0) {
+    if step.at == 0 && !step.steps.may_go_on(0) {
         return;
     }
     let first = step.steps.get(step.at).first();
@@ -161,8 +161,8 @@ fn form_of(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
     }
     // The way on comes first: it is what the Enter key presses.
     out.raw("<div class=\"buttons\">\n<button type=\"submit\" class=\"on\">");
-    let last = step.steps.is_last(step.at);
-    voice.say(if last { voice.words.send } else { voice.words.next }, out);
+    let more = step.steps.may_go_on(step.at);
+    voice.say(if more { voice.words.next } else { voice.words.send }, out);
     out.raw("</button>\n");
     if step.at > 0 {
         out.raw("<button type=\"submit\" name=\".go\" value=\"back\">");

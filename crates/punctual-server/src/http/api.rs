@@ -10,6 +10,7 @@ pub mod leases;
 pub mod queues;
 pub mod tenants;
 pub mod timers;
+pub mod visits;
 pub mod work;
 
 use super::error::{Answer, Failure};

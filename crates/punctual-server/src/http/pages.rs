@@ -10,6 +10,7 @@ pub(crate) mod html;
 mod sight;
 mod status;
 
+use super::visit;
 use crate::app::App;
 use crate::auth::Guard;
 use axum::Router;
@@ -32,6 +33,7 @@ pub fn routes() -> Router<App> {
         .route("/", get(status_page))
         .route("/status.css", get(style))
         .route("/status.js", get(script))
+        .route("/s/assets/{file}", get(visit::file))
 }
 
 async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {

@@ -18,7 +18,6 @@ use axum::response::{IntoResponse, Response};
 use punctual::engine::{Submitted, Visit};
 use punctual::rules::answers::{Refused, Wrong};
 use punctual::rules::entry::Status;
-use punctual::rules::public_id::PublicId;
 use punctual::rules::survey::Survey;
 use reader::Reader;
 use serde_json::{Map, Value};
@@ -149,7 +148,7 @@ async fn submit(
     Ok(match app.engine.submit(visit.public_id, answers.clone(), None).await? {
         Submitted::Done { .. } => reader.to_thanks(),
         Submitted::Unknown => unknown(reader),
-        Submitted::Ended(refusal) if refusal.status == Status::Completed => {
+        Submitted::Ended(refusal) if refusal.status() == Status::Completed => {
             closing(StatusCode::CONFLICT, End::Answered, visit, reader)
         }
         Submitted::Ended(_) => closing(StatusCode::GONE, End::Over, visit, reader),

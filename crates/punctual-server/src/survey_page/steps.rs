@@ -10,7 +10,10 @@ use serde_json::{Map, Value};
 
 /// The steps of a survey for somebody who has answered this so far.
 #[derive(Debug)]
-pub struct Steps<'s>(Vec<Vec<&'s Question>>);
+pub struct Steps<'s> {
+    survey: &'s Survey,
+    all: Vec<Vec<&'s Question>>,
+}
 
 impl<'s> Steps<'s> {
     /// All steps of the path that these answers take.
@@ -20,7 +23,7 @@ impl<'s> Steps<'s> {
             let after = steps.last().and_then(|step| step.last()).map(|question| question.id.as_str());
             let step = survey.next(answers, after);
             if step.is_empty() {
-                return Self(steps);
+                return Self { survey, all: steps };
             }
             steps.push(step);
         }
@@ -28,17 +31,34 @@ impl<'s> Steps<'s> {
 
     /// The questions of a step; none behind the last one.
     pub fn get(&self, step: usize) -> &[&'s Question] {
-        self.0.get(step).map_or(&[], Vec::as_slice)
+        self.all.get(step).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether nothing is asked behind it.
+    /// Whether nothing is asked behind it, with these answers.
     pub const fn is_last(&self, step: usize) -> bool {
-        step + 1 >= self.0.len()
+        step + 1 >= self.all.len()
+    }
+
+    /// Whether something may still be asked behind it, whatever is answered on it.
+    pub fn may_go_on(&self, step: usize) -> bool {
+        let asked = |fact: &str| {
+            let id = fact.strip_suffix(".other").unwrap_or(fact);
+            self.get(step).iter().any(|question| question.id == id)
+        };
+        let rests = |question: &Question| {
+            question.show_if.iter().any(|condition| condition.paths().into_iter().any(asked))
+        };
+        !self.is_last(step) || self.survey.questions.iter().any(rests)
+    }
+
+    /// The step that a form says it is, as far as there is one.
+    pub fn clamped(&self, wanted: Option<usize>) -> usize {
+        wanted.unwrap_or(0).min(self.all.len().saturating_sub(1))
     }
 
     /// The step of a question.
     pub fn find(&self, id: &str) -> Option<usize> {
-        self.0.iter().position(|step| step.iter().any(|question| question.id == id))
+        self.all.iter().position(|step| step.iter().any(|question| question.id == id))
     }
 
     /// The step to show: the one that was asked for, or else where somebody left off, but none behind
@@ -49,11 +69,11 @@ impl<'s> Steps<'s> {
         answers: &Map<String, Value>,
         wrong: &[(String, Wrong)],
     ) -> usize {
-        let last = self.0.len().saturating_sub(1);
+        let last = self.all.len().saturating_sub(1);
         let blocked = wrong.iter().filter_map(|(id, _)| self.find(id)).min().unwrap_or(last);
         let untouched =
             |step: &Vec<&Question>| !step.iter().any(|question| answers.contains_key(&question.id));
-        let left_off = || self.0.iter().position(untouched).unwrap_or(last);
+        let left_off = || self.all.iter().position(untouched).unwrap_or(last);
         wanted.unwrap_or_else(left_off).min(blocked)
     }
 }
@@ -70,7 +90,7 @@ mod tests {
 
     fn ids(steps: &Steps<'_>) -> Vec<String> {
         let join = |step: &Vec<&Question>| step.iter().map(|q| q.id.as_str()).collect::<Vec<_>>().join(" ");
-        steps.0.iter().map(join).collect()
+        steps.all.iter().map(join).collect()
     }
 
     /// TRG-19: the path follows the answers.
@@ -86,7 +106,10 @@ mod tests {
         for (answers, want) in table {
             assert_eq!(ids(&Steps::of(&survey, &map(answers.clone()))), want, "{answers}");
         }
-        assert!(Steps::of(&survey, &Map::new()).get(9).is_empty());
+        let none = Map::new();
+        let steps = Steps::of(&survey, &none);
+        assert!(steps.get(9).is_empty());
+        assert!(steps.may_go_on(0) && !steps.may_go_on(1), "a complaint would be asked about");
     }
 
     /// TRG-19: whoever comes back goes on where they left off, and nobody skips what is required.

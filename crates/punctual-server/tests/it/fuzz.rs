@@ -125,7 +125,7 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
         for route in table() {
             let (method, path) = route.method_and_path();
             let mut path = path.to_owned();
-            for name in ["{topic}", "{subscription}", "{id}", "{name}"] {
+            for name in ["{topic}", "{subscription}", "{id}", "{name}", "{publicId}"] {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
@@ -153,7 +153,8 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
             let body = if method == "GET" { String::new() } else { body };
             let reply = root.send(method, &path, &body).await;
             assert!((200..500).contains(&reply.status), "{round} {method} {path} {body}: {}", reply.text);
-            if reply.status >= 400 {
+            // Pages say on a page what is wrong.
+            if reply.status >= 400 && !path.starts_with("/s/") {
                 reply.problem(reply.status);
             }
         }

@@ -40,4 +40,5 @@ mod roles;
 mod tenants;
 mod timers;
 mod trouble;
+mod visit;
 mod work;

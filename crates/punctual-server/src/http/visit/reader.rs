@@ -137,16 +137,21 @@ mod tests {
 
     #[test]
     fn a_step_is_counted_from_one_outside() {
-        for (query, step) in
-            [("step=1", Some(0)), ("step=0", None), ("step=x", None), ("", None), ("step=99999999999999999999", None)]
-        {
+        for (query, step) in [
+            ("step=1", Some(0)),
+            ("step=0", None),
+            ("step=x", None),
+            ("", None),
+            ("step=99999999999999999999", None),
+        ] {
             assert_eq!(reader(query, "en").step, step, "{query}");
         }
     }
 
     #[test]
     fn ways_on_keep_the_language() {
-        let to = |query: &str| reader(query, "ar").to_step(2).headers()[LOCATION].to_str().unwrap().to_owned();
+        let to =
+            |query: &str| reader(query, "ar").to_step(2).headers()[LOCATION].to_str().unwrap().to_owned();
         assert_eq!((to("lang=ar"), to("step=4")), ("?step=2&lang=ar".into(), "?step=2".into()));
         assert_eq!(reader("lang=a%0d%0aSet-Cookie:x", "en").to_thanks().headers()[LOCATION], "?done=1");
     }
