@@ -70,8 +70,8 @@ export class Chromium {
   }
 
   async end() {
-    const gone = new Promise((done) => this.process.once("exit", done));
     this.process.removeAllListeners("exit");
+    const gone = new Promise((done) => this.process.once("exit", done));
     try {
       process.kill(-this.process.pid, "SIGKILL");
       await gone;
@@ -83,8 +83,9 @@ export class Chromium {
 }
 
 class Page {
-  // What the page asked for, and what the browser complained of.
+  // What the page asked for, what it was answered, and what the browser complained of.
   requests = [];
+  answers = [];
   complaints = [];
 
   constructor(browser, session) {
@@ -95,7 +96,11 @@ class Page {
 
   #hear(method, params) {
     if (method === "Network.requestWillBeSent") this.requests.push(`${params.request.method} ${params.request.url}`);
-    if (method === "Network.responseReceived" && params.type === "Document") this.status = params.response.status;
+    if (method === "Network.responseReceived") {
+      const { status, url } = params.response;
+      this.answers.push(`${status} ${url}`);
+      if (params.type === "Document") this.status = status;
+    }
     if (method === "Runtime.exceptionThrown") this.complaints.push(params.exceptionDetails.text);
     if (method === "Log.entryAdded" && ["security", "javascript", "violation"].includes(params.entry.source)) {
       this.complaints.push(params.entry.text);

@@ -23,6 +23,7 @@ mod client;
 mod world;
 
 mod bad_input;
+mod browser;
 mod cli;
 mod clock;
 mod cloud_events;
