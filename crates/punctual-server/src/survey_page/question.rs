@@ -249,7 +249,8 @@ impl Asked<'_> {
     fn own_words(&self, choice: &Choice, out: &mut Markup) {
         let id = self.question.other_id();
         let given = self.answers.get(&id).map(label).unwrap_or_default();
-        out.raw("<div class=\"own\"><input type=\"text\" autocomplete=\"off\" dir=\"auto\" placeholder=\" \" id=\"f-");
+        out.raw("<div class=\"own\"><input type=\"text\" autocomplete=\"off\" dir=\"auto\" ");
+        out.raw("placeholder=\" \" id=\"f-");
         out.text(&id).raw("\" name=\"").text(&id).raw("\" aria-label=\"");
         out.text(self.voice.plain(&choice.text)).raw(": ").text(self.voice.words.own_words);
         out.raw("\" value=\"").text(&given).raw("\"></div>\n");

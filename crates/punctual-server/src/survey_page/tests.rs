@@ -40,7 +40,8 @@ fn has(page: &str, parts: &[&str]) {
 #[test]
 fn trg_19_every_type_of_question_is_shown_with_its_answer() {
     let survey = sample::every_type("en");
-    let answers = json!({"rate": "4", "grade": 0, "likely": 10, "bad": "No", "how": "2", "why": ["price", "else"],
+    let answers = json!({"rate": "4", "grade": 0, "likely": 10, "bad": "No", "how": "2",
+        "why": ["price", "else"],
         "why.other": "too loud", "name": "Zoë", "story": "a\nb", "cars": 2.5, "since": "2024-02-29"});
     let page = page(&survey, "en", &answers, 0, false);
     has(
@@ -49,7 +50,8 @@ fn trg_19_every_type_of_question_is_shown_with_its_answer() {
             "<html lang=\"en\" dir=\"ltr\">",
             "<form method=\"post\" novalidate autocomplete=\"off\" action=\"?step=1\"",
             "data-opened=\"../api/SurveyInstances/07070707-0707-4707-8707-070707070707/opened\"",
-            "<fieldset class=\"question\" role=\"radiogroup\" aria-required=\"true\" aria-describedby=\"h-rate\">",
+            "<fieldset class=\"question\" role=\"radiogroup\" aria-required=\"true\" \
+             aria-describedby=\"h-rate\">",
             "<legend class=\"asked\">rate? <span class=\"tag\">Required</span></legend>",
             "<p class=\"help\" id=\"h-rate\">Five is best</p>",
             "<input type=\"radio\" name=\"rate\" id=\"f-rate\" value=\"1\">",
@@ -62,11 +64,13 @@ fn trg_19_every_type_of_question_is_shown_with_its_answer() {
             "<input type=\"radio\" name=\"how\" checked value=\"2\"><span>phone?</span>",
             "<input type=\"checkbox\" name=\"why\" id=\"f-why\" checked value=\"price\"><span>price?</span>",
             "<input type=\"checkbox\" name=\"why\" checked value=\"else\">",
-            "id=\"f-why.other\" name=\"why.other\" aria-label=\"else?: In your own words\" value=\"too loud\">",
+            "id=\"f-why.other\" name=\"why.other\" aria-label=\"else?: In your own words\" \
+             value=\"too loud\">",
             "<p class=\"help\" id=\"b-why\">Choose at most <bdi dir=\"ltr\">2</bdi>.</p>",
             "<label class=\"asked\" for=\"f-name\">name?</label>",
             "id=\"f-name\" name=\"name\" aria-describedby=\"b-name\" value=\"Zoë\">",
-            "Write at least <bdi dir=\"ltr\">2</bdi> characters. Write at most <bdi dir=\"ltr\">40</bdi> characters.",
+            "Write at least <bdi dir=\"ltr\">2</bdi> characters. Write at most <bdi \
+             dir=\"ltr\">40</bdi> characters.",
             "<textarea rows=\"5\" dir=\"auto\" id=\"f-story\" name=\"story\">\na\nb</textarea>",
             "<input autocomplete=\"off\" type=\"text\" inputmode=\"decimal\" id=\"f-cars\"",
             "value=\"2.5\">",
@@ -96,7 +100,8 @@ fn trg_19_arabic_runs_from_right_to_left() {
             "<span class=\"tile\">نعم</span>",
             "<button type=\"submit\" class=\"on\">إرسال</button>",
             "<a lang=\"en\" hreflang=\"en\" dir=\"ltr\" href=\"?lang=en&amp;step=1\">English</a>",
-            "<a lang=\"ar\" hreflang=\"ar\" dir=\"rtl\" href=\"?lang=ar&amp;step=1\" aria-current=\"true\">العربية</a>",
+            "<a lang=\"ar\" hreflang=\"ar\" dir=\"rtl\" href=\"?lang=ar&amp;step=1\" \
+             aria-current=\"true\">العربية</a>",
         ],
     );
     assert!(!page.contains("Required"), "{page}");
@@ -119,10 +124,12 @@ fn trg_21_problems_lead_to_their_fields() {
             "<li><a href=\"#f-name\">name?</a><br>Write at least <bdi dir=\"ltr\">2</bdi> characters.</li>",
             "<li><a href=\"#f-cars\">cars?</a><br>Please write a number, such as 12 or 2.5.</li>",
             "<li><a href=\"#f-since\">since?</a><br>At least <bdi dir=\"ltr\">2020-01-01</bdi>.</li>",
-            "role=\"radiogroup\" aria-required=\"true\" aria-invalid=\"true\" aria-describedby=\"h-rate e-rate\">",
+            "role=\"radiogroup\" aria-required=\"true\" aria-invalid=\"true\" \
+             aria-describedby=\"h-rate e-rate\">",
             "<p class=\"wrong\" id=\"e-rate\">Please answer this question.</p>",
             "name=\"why\" id=\"f-why\" checked aria-invalid=\"true\" value=\"price\">",
-            "id=\"f-cars\" name=\"cars\" aria-invalid=\"true\" aria-describedby=\"b-cars e-cars\" value=\"many\">",
+            "id=\"f-cars\" name=\"cars\" aria-invalid=\"true\" aria-describedby=\"b-cars e-cars\" \
+             value=\"many\">",
         ],
     );
     assert_eq!(page.matches("class=\"wrong\"").count(), 5, "{page}");
@@ -161,7 +168,8 @@ fn trg_19_steps_lead_on_and_back() {
 #[test]
 fn texts_in_another_language_are_marked() {
     let survey = sample::read(&json!({
-        "title": {"ar": "عنوان", "ckb": "ناونیشان"}, "locales": ["ar", "ckb"], "defaultLocale": "ar", "triggers": [],
+        "title": {"ar": "عنوان", "ckb": "ناونیشان"}, "locales": ["ar", "ckb"],
+        "defaultLocale": "ar", "triggers": [],
         "questions": [{"id": "a", "type": "shortText", "text": {"ar": "سؤال"}, "required": true}],
     }));
     let page = page(&survey, "ckb", &json!({}), 0, false);
@@ -180,13 +188,17 @@ fn texts_in_another_language_are_marked() {
 /// TRG-19: whatever somebody writes into a survey or an answer, it stays text.
 #[test]
 fn trg_19_stored_markup_is_inert() {
-    let evil = "</title></textarea><script>alert(1)</script>\"' onfocus=alert(1) autofocus x='<img src=x onerror=alert(1)>";
+    let evil = "</title></textarea><script>alert(1)</script>\"' onfocus=alert(1) autofocus x='<img \
+     src=x onerror=alert(1)>";
     let text = json!({"en": evil, "ar": evil});
     let options = json!([{"value": evil, "text": text}, {"value": "o", "text": text, "other": true}]);
     let types = ["rating", "nps", "yesNo", "shortText", "longText", "number", "date"];
     let mut questions: Vec<Value> = types
         .iter()
-        .map(|kind| json!({"id": format!("q-{kind}"), "type": kind, "text": text, "help": text, "required": true}))
+        .map(|kind| {
+            let id = format!("q-{kind}");
+            json!({"id": id, "type": kind, "text": text, "help": text, "required": true})
+        })
         .collect();
     for kind in ["singleChoice", "multiChoice"] {
         questions.push(json!({"id": kind, "type": kind, "text": text, "help": text, "options": options}));

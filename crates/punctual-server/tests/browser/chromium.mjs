@@ -143,7 +143,9 @@ class Page {
   }
 
   async scheme(value) {
-    await this.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value }] });
+    // Without motion, so that no colour is looked at on its way to another.
+    const still = { name: "prefers-reduced-motion", value: "reduce" };
+    await this.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value }, still] });
   }
 
   async scripts(on) {

@@ -28,6 +28,7 @@ try {
 // Every page of a walk through the survey: no complaint of axe or the browser, no sideways scrolling.
 async function looks(lang, link) {
   const page = await browser.page();
+  await page.scheme("light");
   await page.open(`${origin}/s/${link}?lang=${lang}`);
   assert.equal(await page.run("document.documentElement.dir"), lang === "ar" ? "rtl" : "ltr");
   await check(page, `${lang}-1-first`);

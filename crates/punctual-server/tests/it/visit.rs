@@ -31,7 +31,8 @@ pub fn survey() -> Value {
         "questions": [
             {"id": "rate", "type": "rating", "required": true, "text": {"en": "How was it?", "ar": "كيف؟"}},
             {"id": "bad", "type": "yesNo", "required": true, "text": {"en": "A complaint?", "ar": "شكوى؟"}},
-            {"id": "story", "type": "longText", "required": true, "text": {"en": "What went wrong?", "ar": "ماذا؟"},
+            {"id": "story", "type": "longText", "required": true, "text": {"en": "What went \
+             wrong?", "ar": "ماذا؟"},
              "showIf": {"questionId": "bad", "op": "==", "value": "Yes"}},
             {"id": "why", "type": "multiChoice", "text": {"en": "Why?", "ar": "لماذا؟"},
              "options": [{"value": "price", "text": {"en": "Price", "ar": "السعر"}},
@@ -147,7 +148,8 @@ async fn trg_19_pages_are_dressed_for_strangers(base: Base) {
         assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
         assert_eq!(
             page.header("content-security-policy"),
-            "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; \
+            "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
+             form-action 'self'; \
              base-uri 'none'; frame-ancestors 'none'; connect-src 'self'"
         );
         assert_eq!(

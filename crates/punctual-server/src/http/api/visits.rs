@@ -72,7 +72,10 @@ pub async fn show(State(app): State<App>, visitor: Visitor) -> Answer<Json<Visit
 }
 
 fn question(question: &Question) -> Value {
-    let choice = |choice: &Choice| json!({"value": choice.value, "text": choice.text.to_json(), "other": choice.other});
+    let choice = |choice: &Choice| {
+        let text = choice.text.to_json();
+        json!({"value": choice.value, "text": text, "other": choice.other})
+    };
     let choices = question.kind.choices();
     let (min, max) = bounds(&question.kind);
     json!({

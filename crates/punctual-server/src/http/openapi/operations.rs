@@ -128,7 +128,8 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/public/survey-instances/{publicId}", "What a link asks, for own front ends", (200, "Visit")),
     op("POST /api/SurveyInstances/{publicId}/opened", "A person has the page open", (204, "")),
     op("POST /api/SurveyInstances/{publicId}/responses",
-        "Hand in answers, once; 409 the second time, 410 when it is over", (200, "Completed")).takes("Response"),
+        "Hand in answers, once; 409 the second time, 410 when it is over", (200, "Completed"))
+        .takes("Response"),
 
     op("POST /api/tenants", "Make a tenant", (201, "Tenant")).takes("NewTenant"),
     op("GET /api/tenants", "All tenants", (200, "Tenant[]")).query(LIST),
