@@ -1,10 +1,11 @@
 # Sourced by ./test: the drivers of other languages that tests and examples call our SQL
-# functions with. They are kept beside the build, in $PUNCTUAL_CLIENTS.
+# functions with, and what the browser tests need. They are kept beside the build, in $PUNCTUAL_CLIENTS.
 
 PSYCOPG_VERSION=3.2.10
 NODE_POSTGRES_VERSION=8.16.3
+AXE_CORE_VERSION=4.14.0
 
-# Installs psycopg and node-postgres from their registries, once.
+# Installs psycopg, node-postgres and axe-core from their registries, and chromium from the system's, once.
 clients() {
   PUNCTUAL_CLIENTS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients" && cd "${CARGO_TARGET_DIR:-target}/clients" && pwd)
   export PUNCTUAL_CLIENTS
@@ -13,6 +14,8 @@ clients() {
   need npm npm
   psycopg || missing psycopg "python3 -m venv $PUNCTUAL_CLIENTS/python, then its pip install psycopg[binary]"
   node_postgres || missing node-postgres "npm install --prefix $PUNCTUAL_CLIENTS pg"
+  need chromium chromium
+  axe_core || missing axe-core "npm install --prefix $PUNCTUAL_CLIENTS axe-core"
 }
 
 psycopg() {
@@ -29,6 +32,13 @@ node_postgres() {
   [ "$(node -p "require('$PUNCTUAL_CLIENTS/node_modules/pg/package.json').version" 2>/dev/null)" = "$NODE_POSTGRES_VERSION" ] && return
   say "Installing node-postgres $NODE_POSTGRES_VERSION"
   npm install --prefix "$PUNCTUAL_CLIENTS" --no-audit --no-fund --loglevel=error "pg@$NODE_POSTGRES_VERSION" >/dev/null
+}
+
+# Finds what keeps people from using a page.
+axe_core() {
+  [ "$(node -p "require('$PUNCTUAL_CLIENTS/node_modules/axe-core/package.json').version" 2>/dev/null)" = "$AXE_CORE_VERSION" ] && return
+  say "Installing axe-core $AXE_CORE_VERSION"
+  npm install --prefix "$PUNCTUAL_CLIENTS" --no-audit --no-fund --loglevel=error "axe-core@$AXE_CORE_VERSION" >/dev/null
 }
 
 missing() {

@@ -1,6 +1,7 @@
 //! What every request sees. The only place where the parts are put together is
 //! `cli::serve`.
 
+use crate::http::visitor::Public;
 use punctual::Engine;
 use punctual::base::clock::{Moment, monotonic};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub demo: bool,
     /// What this process does.
     pub role: Role,
+    /// What needs no key, and how often strangers may ask for it.
+    pub public: Public,
     /// When it began.
     pub started: Started,
     /// Whether this process is about to end.

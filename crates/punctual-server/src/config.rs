@@ -8,11 +8,12 @@ pub mod channels;
 mod file;
 mod root_key;
 
-pub use file::{File, KEYS};
+pub use file::{File, KEYS, PUBLIC_KEYS, PublicFile};
 pub use root_key::ROOT_KEY_CHARS_MIN;
 
 use crate::app::Role;
 use crate::cli::failure::{Failure, Outcome};
+use crate::http::visitor::REQUESTS_PER_MINUTE_DEFAULT;
 use clap::ValueEnum;
 use punctual::ClockMode;
 use punctual::rules::duration;
@@ -124,6 +125,30 @@ pub struct Config {
     pub root_key: Option<String>,
     /// The keys of channels that are in the sandbox.
     pub sandboxed: Vec<String>,
+    /// What needs no key.
+    pub public: PublicConfig,
+}
+
+/// Settings of what needs no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicConfig {
+    /// Public requests from one address.
+    pub requests_per_minute: u32,
+    /// Whether a proxy of ours writes `X-Forwarded-For`.
+    pub trust_forwarded_for: bool,
+}
+
+impl PublicConfig {
+    fn decide(file: Option<PublicFile>) -> Outcome<Self> {
+        let file = file.unwrap_or_default();
+        let requests_per_minute = file.requests_per_minute.unwrap_or(REQUESTS_PER_MINUTE_DEFAULT);
+        if requests_per_minute == 0 {
+            let said =
+                "public.requests_per_minute is 0, which lets nobody in; give a large number for no limit";
+            return Err(Failure::usage(said));
+        }
+        Ok(Self { requests_per_minute, trust_forwarded_for: file.trust_forwarded_for.unwrap_or(false) })
+    }
 }
 
 impl Config {
@@ -162,6 +187,7 @@ impl Config {
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
             root_key: root_key::decide(file.root_key)?,
             sandboxed: channels::decide(&file.channels)?,
+            public: PublicConfig::decide(file.public)?,
         })
     }
 

@@ -15,12 +15,14 @@ pub mod metrics;
 pub mod openapi;
 pub mod page;
 pub mod pages;
+pub mod visit;
+pub mod visitor;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
 use api::{
     dead_letters, events, inbox, instances, jobs, keys, leases, queues, subscriptions, surveys, templates,
-    tenants, timers, triggers, work,
+    tenants, timers, triggers, visits, work,
 };
 use axum::Router;
 use axum::handler::Handler;
@@ -35,7 +37,10 @@ use punctual::store::keys::Role;
 /// Every route but the pages.
 #[must_use]
 pub fn table() -> Vec<Route> {
-    [of_work(), of_surveys(), of_time(), of_words(), of_the_house()].into_iter().flatten().collect()
+    [of_work(), of_surveys(), of_visitors(), of_time(), of_words(), of_the_house()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Messages, queues and what they leave behind.
@@ -157,6 +162,19 @@ fn of_words() -> Vec<Route> {
     ]
 }
 
+/// What somebody with a link may do. Each counts how often it is asked ([`visitor`]).
+#[rustfmt::skip]
+fn of_visitors() -> Vec<Route> {
+    use Need::Nothing;
+    vec![
+        route("GET /s/{publicId}",                               Nothing,      visit::show),
+        route("POST /s/{publicId}",                              Nothing,      visit::take),
+        route("GET /api/public/survey-instances/{publicId}",     Nothing,      visits::show),
+        route("POST /api/SurveyInstances/{publicId}/opened",     Nothing,      visits::opened),
+        route("POST /api/SurveyInstances/{publicId}/responses",  Nothing,      visits::respond),
+    ]
+}
+
 /// Tenants, keys, the clock, the sandbox, and what operators and programs look at.
 #[rustfmt::skip]
 fn of_the_house() -> Vec<Route> {
@@ -221,7 +239,8 @@ pub fn router(app: App) -> Router {
     for route in table() {
         let (method, path) = route.method_and_path();
         let mut run = route.run;
-        if method == "POST" {
+        // An Idempotency-Key is its tenant's, and who has no key has no tenant.
+        if method == "POST" && route.need != Need::Nothing {
             run = run.route_layer(from_fn_with_state(app.clone(), answers::once));
         }
         let check = (guard.clone(), route.need);

@@ -6,6 +6,8 @@
 //! | [`cli`] | the commands |
 //! | [`config`] | settings: flag over environment over file over default |
 //! | [`demo`] | a small shop at work |
+//! | [`rate_limit`] | how often strangers may ask |
+//! | [`survey_page`] | the page on which somebody answers a survey |
 //! | [`auth`] | who is asking, and what they may do |
 //! | [`app`] | what every request sees |
 
@@ -15,3 +17,5 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod http;
+pub mod rate_limit;
+pub mod survey_page;

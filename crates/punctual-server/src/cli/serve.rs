@@ -10,6 +10,7 @@ use super::{logs, print_line};
 use crate::app::{App, Role, Settings, Started, Stopping};
 use crate::config::{Config, Flags, channels};
 use crate::http;
+use crate::http::visitor::Public;
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -71,6 +72,7 @@ impl Server {
             guard_ops: !config.is_private(),
             demo,
             role: config.role,
+            public: Public::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
             started: Started::default(),
             stopping: Stopping::default(),
             metrics: recorder(),
@@ -140,7 +142,7 @@ impl Server {
             Role::All | Role::Worker => engine.start(),
         }
         let upkeep = tokio::spawn(upkeep(self.app.settings.metrics.clone()));
-        let service = routes(&self.app);
+        let service = routes(&self.app).into_make_service_with_connect_info::<SocketAddr>();
         let settings = Arc::clone(&self.app.settings);
         let quiet = async move { settings.stopping.begun().await };
         let serving = axum::serve(self.listener, service).with_graceful_shutdown(quiet);

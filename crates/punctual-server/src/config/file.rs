@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 16] = [
     "database",
     "listen",
     "role",
@@ -26,7 +26,10 @@ pub const KEYS: [&str; 15] = [
     "log_format",
     "root_key",
     "channels",
+    "public",
 ];
+/// Every key of its table `[public]`.
+pub const PUBLIC_KEYS: [&str; 2] = ["requests_per_minute", "trust_forwarded_for"];
 
 /// The file as it is written; what it leaves out is decided elsewhere.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -62,6 +65,18 @@ pub struct File {
     pub root_key: Option<Secret>,
     /// Channels by their key.
     pub channels: Written,
+    /// What needs no key.
+    pub public: Option<PublicFile>,
+}
+
+/// The table `[public]`: what needs no key.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PublicFile {
+    /// Public requests from one address.
+    pub requests_per_minute: Option<u32>,
+    /// Whether a proxy of ours writes `X-Forwarded-For`.
+    pub trust_forwarded_for: Option<bool>,
 }
 
 impl File {
@@ -80,6 +95,11 @@ impl File {
         let table: toml::Table = toml::from_str(text).map_err(|e| at_line(text, &e))?;
         if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(format!("`{unknown}` is not a setting{}", hint(unknown, &KEYS)));
+        }
+        let public = table.get("public").and_then(toml::Value::as_table);
+        let mut inner = public.into_iter().flat_map(toml::Table::keys);
+        if let Some(unknown) = inner.find(|key| !PUBLIC_KEYS.contains(&key.as_str())) {
+            return Err(format!("`public.{unknown}` is not a setting{}", hint(unknown, &PUBLIC_KEYS)));
         }
         // From the text once more, so that a wrong value can be named with its line.
         toml::from_str(text).map_err(|e| at_line(text, &e))
@@ -116,6 +136,8 @@ mod tests {
             ("\nrole = \"boss\"", "line 2: unknown variant `boss`"),
             ("pool_size = \"many\"", "line 1: invalid type"),
             ("listen = ", "line 1:"),
+            ("[public]\nrequest_per_minute = 1", "did you mean `requests_per_minute`?"),
+            ("[public]\nrequests_per_minute = -1", "line 2: invalid value"),
         ];
         for (text, said) in table {
             let found = File::parse(text).unwrap_err();
@@ -128,7 +150,8 @@ mod tests {
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
                    migrate=false\nstop_limit=''\nretention=''\ninbox_retention=''\ninbox_stuck_after=''\n\
-                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\nchannels={}";
+                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
+                   public={requests_per_minute=9,trust_forwarded_for=true}\nchannels={}";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

@@ -15,6 +15,7 @@ pub mod templates;
 pub mod tenants;
 pub mod timers;
 pub mod triggers;
+pub mod visits;
 pub mod work;
 
 use super::error::{Answer, Failure};

@@ -67,6 +67,11 @@ impl Failure {
         Self::new(StatusCode::CONFLICT, "conflict", detail)
     }
 
+    /// 410: it was there, and is over.
+    pub fn gone(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "gone", detail)
+    }
+
     /// 413: more than is taken in one go.
     pub fn too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)

@@ -40,7 +40,12 @@ impl<S: Send + Sync> FromRequest<S> for Input {
 
 /// Reads a body within its limits of size and time.
 pub async fn read(body: Body) -> Result<Bytes, Failure> {
-    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
+    read_within(body, BODY_BYTES_MAX).await
+}
+
+/// Reads a body of at most `bytes_max`, whole mebibytes, and within its limit of time.
+pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
+    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, bytes_max)).await {
         Err(_) => Err(Failure::new(
             StatusCode::REQUEST_TIMEOUT,
             "timeout",
@@ -48,7 +53,7 @@ pub async fn read(body: Body) -> Result<Bytes, Failure> {
         )),
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_length(&error) => {
-            let most = BODY_BYTES_MAX / (1024 * 1024);
+            let most = bytes_max / (1024 * 1024);
             Err(Failure::too_large(format!("a request may have at most {most} MiB")))
         }
         Ok(Err(_)) => Err(Failure::malformed("the body broke off before its end")),
@@ -70,12 +75,7 @@ impl Input {
     /// # Errors
     /// 400 when it is not JSON, 422 when it is not an object.
     pub fn object(&self) -> Result<Map<String, Value>, Failure> {
-        match serde_json::from_slice(&self.bytes).map_err(|e| not_json(&e))? {
-            Value::Object(map) => Ok(map),
-            other => {
-                Err(punctual::Error::invalid("", format!("must be an object, not {}", name(&other))).into())
-            }
-        }
+        object(&self.bytes)
     }
 
     /// The body as a JSON object; nothing at all stands for an empty one.
@@ -84,6 +84,17 @@ impl Input {
     /// As [`Input::object`].
     pub fn object_or_nothing(&self) -> Result<Map<String, Value>, Failure> {
         if self.bytes.trim_ascii().is_empty() { Ok(Map::new()) } else { self.object() }
+    }
+}
+
+/// A body as a JSON object.
+///
+/// # Errors
+/// 400 when it is not JSON, 422 when it is not an object.
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, Failure> {
+    match serde_json::from_slice(body).map_err(|e| not_json(&e))? {
+        Value::Object(map) => Ok(map),
+        other => Err(punctual::Error::invalid("", format!("must be an object, not {}", name(&other))).into()),
     }
 }
 

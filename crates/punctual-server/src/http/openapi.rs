@@ -13,6 +13,9 @@ use std::sync::LazyLock;
 /// Schemas and parameters, as JSON.
 const COMPONENTS: &str = include_str!("openapi/components.json");
 
+/// The media type of a form.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// The document, made once.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&super::table()));
 
@@ -94,7 +97,9 @@ fn responses(need: Need, operation: &Operation) -> Value {
     if schema == "Health" || schema == "Status" {
         all.insert("503".into(), answer(schema));
     }
-    if matches!(need, Need::Key(_)) {
+    // Pages say on a page what is wrong.
+    let public = operation.route.contains("{publicId}") && !operation.route.contains(" /s/");
+    if matches!(need, Need::Key(_)) || public {
         all.insert("default".into(), json!({"$ref": "#/components/responses/Problem"}));
     }
     Value::Object(all)
@@ -114,7 +119,8 @@ fn answer(schema: &str) -> Value {
 
 fn body(schema: &str, required: bool) -> Value {
     let mut content = Map::new();
-    content.insert("application/json".into(), json!({"schema": schema_of(schema)}));
+    let media_type = if schema == "SurveyForm" { FORM } else { "application/json" };
+    content.insert(media_type.into(), json!({"schema": schema_of(schema)}));
     if schema == "Events" {
         let (one, many) =
             (schema_of("CloudEvent"), json!({"type": "array", "items": schema_of("CloudEvent")}));
@@ -150,9 +156,9 @@ fn path_parameter(path: &str, name: &str) -> Value {
     let schema = match name {
         "topic" => reference("schemas", "Topic"),
         "key" => reference("schemas", "ChannelKey"),
+        "publicId" => reference("schemas", "PublicId"),
         "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
         "subscription" | "name" | "triggerId" => reference("schemas", "Name"),
-        "publicId" => json!({"type": "string", "format": "uuid"}),
         _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})
@@ -175,6 +181,7 @@ fn tag(path: &str) -> &str {
     match parts.next() {
         Some("api") => parts.next().unwrap_or("api"),
         Some("dev") => "dev",
+        Some("s") => "public",
         _ => "server",
     }
 }

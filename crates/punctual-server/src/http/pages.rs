@@ -7,12 +7,13 @@
 
 mod basic;
 mod counters;
-mod html;
+pub(crate) mod html;
 mod inbox;
 mod letters;
 mod sight;
 mod status;
 
+use super::visit;
 use crate::app::App;
 use crate::auth::Guard;
 use axum::Router;
@@ -38,6 +39,7 @@ pub fn routes() -> Router<App> {
         .route("/status.js", get(script))
         .route("/dev/inbox", get(inbox::show).post(inbox::act))
         .route("/dev/inbox.css", get(inbox_style))
+        .route("/s/assets/{file}", get(visit::file))
 }
 
 async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {

@@ -129,7 +129,9 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
         for route in table() {
             let (method, path) = route.method_and_path();
             let mut path = path.to_owned();
-            for name in ["{topic}", "{subscription}", "{id}", "{name}", "{key}"] {
+            for name in
+                ["{topic}", "{subscription}", "{id}", "{name}", "{key}", "{publicId}", "{triggerId}", "{n}"]
+            {
                 path = path.replace(name, dice.pick(&PATHS));
             }
             if method == "GET" && dice.roll(2) == 0 {
@@ -157,7 +159,8 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
             let body = if method == "GET" { String::new() } else { body };
             let reply = root.send(method, &path, &body).await;
             assert!((200..500).contains(&reply.status), "{round} {method} {path} {body}: {}", reply.text);
-            if reply.status >= 400 {
+            // Pages say on a page what is wrong.
+            if reply.status >= 400 && !path.starts_with("/s/") {
                 reply.problem(reply.status);
             }
         }

@@ -23,6 +23,7 @@ mod client;
 mod world;
 
 mod bad_input;
+mod browser;
 mod cli;
 mod clock;
 mod cloud_events;
@@ -44,4 +45,5 @@ mod templates;
 mod tenants;
 mod timers;
 mod trouble;
+mod visit;
 mod work;

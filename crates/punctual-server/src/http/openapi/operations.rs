@@ -167,6 +167,16 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/message-templates/{id}/preview", "What a template says; nothing is sent",
         (200, "MessageTemplatePreview")).may_take("PreviewMessageTemplate"),
 
+    op("GET /s/{publicId}", "The page of a survey; changes nothing", (200, "text/html"))
+        .query(&["Lang", "Step"]),
+    op("POST /s/{publicId}", "Take one step of the page; leads to the next", (303, ""))
+        .takes("SurveyForm").query(&["Lang", "Step"]),
+    op("GET /api/public/survey-instances/{publicId}", "What a link asks, for own front ends", (200, "Visit")),
+    op("POST /api/SurveyInstances/{publicId}/opened", "A person has the page open", (204, "")),
+    op("POST /api/SurveyInstances/{publicId}/responses",
+        "Hand in answers, once; 409 the second time, 410 when it is over", (200, "Completed"))
+        .takes("Response"),
+
     op("POST /api/tenants", "Make a tenant", (201, "Tenant")).takes("NewTenant"),
     op("GET /api/tenants", "All tenants", (200, "Tenant[]")).query(LIST),
     op("POST /api/keys", "Make a key; its secret is shown once", (201, "NewKeyShown")).takes("NewKey"),

@@ -3,6 +3,12 @@
 /// Text that cannot become markup.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    escape_into(text, &mut out);
+    out
+}
+
+/// Writes text that cannot become markup.
+pub(crate) fn escape_into(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
@@ -16,7 +22,6 @@ pub(super) fn escape(text: &str) -> String {
             c => out.push(c),
         }
     }
-    out
 }
 
 /// What the head of a page needs that looks again by itself.

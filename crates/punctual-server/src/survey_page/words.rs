@@ -1,0 +1,284 @@
+//! What the page says by itself, in one table. Everything else is the survey's own text.
+//!
+//! A language that is not here gets English, in its own direction and marked as English. Sentences
+//! with a number avoid its plural, which Arabic has six of.
+
+use super::markup::Markup;
+use punctual::rules::answers::Wrong;
+use punctual::rules::locale::{language, same};
+use punctual::rules::survey::{Kind, Question};
+
+/// The words of one language. `{}` stands for a number or a date.
+#[derive(Debug)]
+pub struct Words {
+    /// The language they are in.
+    pub language: &'static str,
+    /// The button to the next step.
+    pub next: &'static str,
+    /// The button to the step before.
+    pub back: &'static str,
+    /// The button that hands the answers in.
+    pub send: &'static str,
+    /// Stands beside a question that must be answered.
+    pub required: &'static str,
+    /// The name of the bar that shows how far one is.
+    pub progress: &'static str,
+    /// The name of the list of languages.
+    pub languages: &'static str,
+    /// Between a step of a scale and the last one.
+    pub of: &'static str,
+    /// The two ends of the scale from 0 to 10.
+    pub nps_ends: [&'static str; 2],
+    /// Yes, and no.
+    pub yes_no: [&'static str; 2],
+    /// The name of the field for words of one's own.
+    pub own_words: &'static str,
+    /// Above the list of what is wrong.
+    pub problems: &'static str,
+    /// Before a page's title when something is wrong.
+    pub problem_mark: &'static str,
+    /// What is asked of a number of choices, a length, a value.
+    pub bounds: Bounds,
+    /// What is wrong with an answer.
+    pub wrong: Kinds,
+    /// The ends of a visit.
+    pub ends: Ends,
+}
+
+/// What is asked of an answer beforehand, and afterwards if it was not so.
+#[derive(Debug)]
+pub struct Bounds {
+    /// Fewer choices.
+    pub choices_min: &'static str,
+    /// More choices.
+    pub choices_max: &'static str,
+    /// Fewer characters.
+    pub chars_min: &'static str,
+    /// More characters.
+    pub chars_max: &'static str,
+    /// A smaller number or date.
+    pub least: &'static str,
+    /// A greater number or date.
+    pub greatest: &'static str,
+}
+
+/// What is wrong with an answer of a type.
+#[derive(Debug)]
+pub struct Kinds {
+    /// There is none.
+    pub missing: &'static str,
+    /// It is not an option.
+    pub option: &'static str,
+    /// It is not a number.
+    pub number: &'static str,
+    /// It is not a date; with an example.
+    pub date: &'static str,
+    /// It is not a text.
+    pub text: &'static str,
+}
+
+/// The pages that ask nothing: a title and a sentence.
+#[derive(Debug)]
+pub struct Ends {
+    /// The answers have just come in.
+    pub thanks: [&'static str; 2],
+    /// They had come in before.
+    pub answered: [&'static str; 2],
+    /// It is too late, or was withdrawn.
+    pub over: [&'static str; 2],
+    /// There is no such link.
+    pub unknown: [&'static str; 2],
+    /// Too much was asked in too short a time.
+    pub too_often: [&'static str; 2],
+    /// Something broke on our side.
+    pub trouble: [&'static str; 2],
+}
+
+/// A day as it is to be written.
+const DAY: &str = "2026-05-14";
+
+/// Every language, English first.
+const ALL: [Words; 2] = [ENGLISH, ARABIC];
+
+const ENGLISH: Words = Words {
+    language: "en",
+    next: "Next",
+    back: "Back",
+    send: "Send",
+    required: "Required",
+    progress: "Progress",
+    languages: "Language",
+    of: " of ",
+    nps_ends: ["Not at all likely", "Extremely likely"],
+    yes_no: ["Yes", "No"],
+    own_words: "In your own words",
+    problems: "Please look at this again",
+    problem_mark: "Error: ",
+    bounds: Bounds {
+        choices_min: "Choose at least {}.",
+        choices_max: "Choose at most {}.",
+        chars_min: "Write at least {} characters.",
+        chars_max: "Write at most {} characters.",
+        least: "At least {}.",
+        greatest: "At most {}.",
+    },
+    wrong: Kinds {
+        missing: "Please answer this question.",
+        option: "Please choose one of the options.",
+        number: "Please write a number, such as 12 or 2.5.",
+        date: "Please give a date as year-month-day, such as {}.",
+        text: "Please write a text.",
+    },
+    ends: Ends {
+        thanks: ["Thank you", "Your answers have arrived. You can close this page now."],
+        answered: ["Already answered", "We have your answers. There is nothing more to do, thank you."],
+        over: ["This survey has ended", "It can no longer be answered. Thank you for looking in."],
+        unknown: ["Survey not found", "The link may be incomplete. Please open it again from your message."],
+        too_often: ["One moment, please", "There were too many requests. Please try again in a minute."],
+        trouble: ["That did not work", "Something went wrong on our side. Please try again in a moment."],
+    },
+};
+
+const ARABIC: Words = Words {
+    language: "ar",
+    next: "التالي",
+    back: "رجوع",
+    send: "إرسال",
+    required: "مطلوب",
+    progress: "التقدّم",
+    languages: "اللغة",
+    of: " من ",
+    nps_ends: ["غير محتمل إطلاقًا", "محتمل جدًا"],
+    yes_no: ["نعم", "لا"],
+    own_words: "بكلماتك",
+    problems: "يرجى مراجعة ما يلي",
+    problem_mark: "خطأ: ",
+    bounds: Bounds {
+        choices_min: "أقل عدد من الاختيارات: {}.",
+        choices_max: "أكبر عدد من الاختيارات: {}.",
+        chars_min: "أقل عدد من الأحرف: {}.",
+        chars_max: "أكبر عدد من الأحرف: {}.",
+        least: "الحد الأدنى: {}.",
+        greatest: "الحد الأقصى: {}.",
+    },
+    wrong: Kinds {
+        missing: "يرجى الإجابة عن هذا السؤال.",
+        option: "يرجى اختيار أحد الخيارات.",
+        number: "يرجى كتابة رقم، مثل 12 أو 2.5.",
+        date: "يرجى كتابة التاريخ بصيغة سنة-شهر-يوم، مثل {}.",
+        text: "يرجى كتابة نص.",
+    },
+    ends: Ends {
+        thanks: ["شكرًا لك", "وصلتنا إجاباتك. يمكنك إغلاق هذه الصفحة الآن."],
+        answered: ["تمت الإجابة من قبل", "لدينا إجاباتك، ولا حاجة إلى أي شيء آخر. شكرًا لك."],
+        over: ["انتهى هذا الاستبيان", "لم تعد الإجابة عنه ممكنة. شكرًا لاهتمامك."],
+        unknown: ["الاستبيان غير موجود", "قد يكون الرابط ناقصًا. يرجى فتحه مرة أخرى من الرسالة."],
+        too_often: ["لحظة من فضلك", "وصلتنا طلبات كثيرة. يرجى المحاولة مرة أخرى بعد دقيقة."],
+        trouble: ["تعذّر ذلك", "حدث خطأ من جانبنا. يرجى المحاولة مرة أخرى بعد قليل."],
+    },
+};
+
+impl Words {
+    /// The words for a locale.
+    pub fn of(locale: &str) -> &'static Self {
+        const { &ALL }
+            .iter()
+            .find(|words| same(words.language, language(locale)))
+            .unwrap_or(&const { ENGLISH })
+    }
+
+    /// Whether a locale's own language is here.
+    pub fn speak(locale: &str) -> bool {
+        ALL.iter().any(|words| same(words.language, language(locale)))
+    }
+
+    /// Says what is wrong with the answer to a question.
+    pub fn say(&self, wrong: &Wrong, question: &Question, out: &mut Markup) {
+        match wrong {
+            Wrong::Missing => out.text(self.wrong.missing),
+            Wrong::Unknown { .. } | Wrong::NotAnOption { .. } => out.text(self.wrong.option),
+            Wrong::Type { .. } => out.fill(self.wrong.of(&question.kind), DAY),
+            Wrong::TooFew(least) => out.fill(self.bounds.choices_min, least),
+            Wrong::TooMany(most) => out.fill(self.bounds.choices_max, most),
+            Wrong::TooShort(least) => out.fill(self.bounds.chars_min, least),
+            Wrong::TooLong(most) => out.fill(self.bounds.chars_max, most),
+            Wrong::TooSmall(least) => out.fill(self.bounds.least, least),
+            Wrong::TooLarge(most) => out.fill(self.bounds.greatest, most),
+        };
+    }
+}
+
+impl Kinds {
+    const fn of(&self, kind: &Kind) -> &'static str {
+        match kind {
+            Kind::SingleChoice(_) | Kind::MultiChoice(..) | Kind::YesNo => self.option,
+            Kind::Rating(_) | Kind::Nps | Kind::Number(_) => self.number,
+            Kind::Date(_) => self.date,
+            Kind::ShortText(_) | Kind::LongText(_) => self.text,
+        }
+    }
+}
+
+/// Languages by the name their speakers give them. Others are shown by their tag.
+const NAMES: [(&str, &str); 20] = [
+    ("ar", "العربية"),
+    ("ckb", "کوردیی ناوەندی"),
+    ("de", "Deutsch"),
+    ("en", "English"),
+    ("es", "Español"),
+    ("fa", "فارسی"),
+    ("fr", "Français"),
+    ("he", "עברית"),
+    ("hi", "हिन्दी"),
+    ("id", "Indonesia"),
+    ("it", "Italiano"),
+    ("ja", "日本語"),
+    ("ku", "Kurdî"),
+    ("nl", "Nederlands"),
+    ("pl", "Polski"),
+    ("pt", "Português"),
+    ("ru", "Русский"),
+    ("tr", "Türkçe"),
+    ("ur", "اردو"),
+    ("zh", "中文"),
+];
+
+/// What a locale is called in its own language, if no other of `locales` is called the same.
+pub fn name_of<'l>(locale: &'l str, locales: &[String]) -> &'l str {
+    let own = language(locale);
+    let alone = locales.iter().filter(|other| same(language(other), own)).count() < 2;
+    let known = NAMES.iter().find(|(tag, _)| same(tag, own)).map(|(_, name)| *name);
+    known.filter(|_| alone).unwrap_or(locale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_follow_the_language_and_fall_back_to_english() {
+        for (locale, next) in [("ar-IQ", "التالي"), ("AR", "التالي"), ("en-GB", "Next"), ("ckb", "Next")]
+        {
+            assert_eq!(Words::of(locale).next, next, "{locale}");
+        }
+        assert!(Words::speak("ar-SA") && Words::speak("en") && !Words::speak("ckb"));
+    }
+
+    #[test]
+    fn sentences_with_a_value_have_one_place_for_it() {
+        for words in ALL {
+            let b = words.bounds;
+            for sentence in [b.choices_min, b.choices_max, b.chars_min, b.chars_max, b.least, b.greatest] {
+                assert_eq!(sentence.matches("{}").count(), 1, "{sentence}");
+            }
+        }
+    }
+
+    #[test]
+    fn locales_are_called_by_their_own_name_where_it_is_clear() {
+        let two = ["en", "ar"].map(String::from);
+        assert_eq!((name_of("ar", &two), name_of("en", &two)), ("العربية", "English"));
+        let regions = ["en-GB", "en-US", "xx"].map(String::from);
+        assert_eq!((name_of("en-US", &regions), name_of("xx", &regions)), ("en-US", "xx"));
+    }
+}
