@@ -8,11 +8,14 @@
 
 mod checker;
 mod dice;
+mod entries;
 mod faults;
 mod found;
 mod inbox;
 mod jobs;
 mod leases;
+mod letters;
+mod people;
 mod play;
 mod timers;
 mod truth;

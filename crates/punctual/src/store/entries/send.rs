@@ -168,10 +168,11 @@ async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<Vec
     let missing: Vec<i64> = ids.iter().copied().filter(|id| !entries.contains_key(id)).collect();
     let busy: HashSet<i64> = if missing.is_empty() { HashSet::new() } else { there(tx, &missing).await? };
     let (mut due, mut back) = (Vec::with_capacity(taken.len()), Vec::new());
+    let whatever = tx.has(Bug::SendAfterTheEnd);
     for t in taken {
         let Some(id) = t.item.entry() else { continue };
         match entries.remove(&id.0) {
-            Some(entry) if entry.standing.is_due(now) && !entry.deleted => {
+            Some(entry) if whatever || (entry.standing.is_due(now) && !entry.deleted) => {
                 due.push(Due { item: t.item, entry });
             }
             Some(_) => {}
@@ -427,11 +428,18 @@ async fn write_steps<'s, 'a>(tx: &mut Tx, steps: &'s [Step<'a>]) -> Result<Vec<&
     let lanes = expire_lanes(tx, steps).await?;
     let work: Vec<WorkRow> = steps.iter().map(|step| WorkRow::of(step, &lanes)).collect();
     let columns = step_columns(steps, &work);
+    let unversioned = tx.has(Bug::StandingWithoutVersion);
     let written = match tx {
         #[cfg(feature = "postgres")]
-        Tx::Postgres(_) => tx.in_columns((STEPS_AT_ONCE, ""), &[], &columns).await?,
+        Tx::Postgres(_) => {
+            let text = if unversioned { STEPS_UNVERSIONED } else { STEPS_AT_ONCE };
+            tx.in_columns((text, ""), &[], &columns).await?
+        }
         #[cfg(feature = "sqlite")]
-        Tx::Sqlite(_) => tx.in_columns(("", STEP), &[], &columns[..STEP_COLUMNS]).await?,
+        Tx::Sqlite(_) => {
+            let text = if unversioned { STEP_UNVERSIONED } else { STEP };
+            tx.in_columns(("", text), &[], &columns[..STEP_COLUMNS]).await?
+        }
     };
     let written: HashSet<i64> = written.iter().map(|row| row.int(0)).collect::<Result<_>>()?;
     #[cfg(feature = "sqlite")]
@@ -518,21 +526,36 @@ fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
 }
 
 #[cfg(feature = "postgres")]
-const STEPS_AT_ONCE: &str = "\
-    with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
+macro_rules! steps_at_once {
+    ($version:literal) => {
+        concat!(
+    "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
             last_sent_at = x.last_sent_at, remaining = x.remaining, version = e.version + 1 \
         from unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::int[], $7::int[], \
                 $8::bigint[], $9::int[], $10::int[]) \
             x (id, version, status, next_send_at, last_sent_at, remaining, lane_id, due_at, attempts, \
                 unstarted) \
-        where e.id = x.id and e.version = x.version \
-        returning e.id, x.lane_id, x.due_at, x.attempts, x.unstarted), \
+        where e.id = x.id ",
+            $version,
+            " returning e.id, x.lane_id, x.due_at, x.attempts, x.unstarted), \
     w as (insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted) \
         select -id, lane_id, due_at, attempts, unstarted from u where due_at is not null) \
-    select id from u";
+    select id from u"
+        )
+    };
+}
+#[cfg(feature = "postgres")]
+const STEPS_AT_ONCE: &str = steps_at_once!("and e.version = x.version");
+/// A planted bug: whoever has changed the entry meanwhile is overwritten.
+#[cfg(feature = "postgres")]
+const STEPS_UNVERSIONED: &str = steps_at_once!("");
 #[cfg(feature = "sqlite")]
 const STEP: &str = "update punctual.entry set status = $3, next_send_at = $4, last_sent_at = $5, \
         remaining = $6, version = version + 1 where id = $1 and version = $2 returning id";
+/// A planted bug, as above.
+#[cfg(feature = "sqlite")]
+const STEP_UNVERSIONED: &str = "update punctual.entry set status = $3, next_send_at = $4, \
+        last_sent_at = $5, remaining = $6, version = version + 1 where id = $1 and $2 > 0 returning id";
 
 /// An entry that has changed since its intent was written: the rules are asked once more, under its
 /// lock, about how it stands now.
