@@ -67,6 +67,7 @@ mod inbox;
 mod inbox_crowd;
 mod interleave;
 mod invitation;
+mod invitation_crowd;
 mod job;
 mod key;
 mod kit;

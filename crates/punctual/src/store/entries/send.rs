@@ -144,11 +144,12 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing> {
     for t in &taken {
         *outgoing.taken.entry(t.item.lane()).or_default() += 1;
     }
-    outgoing.due = last_look(tx, taken, now).await?;
+    let dropped;
+    (outgoing.due, dropped) = last_look(tx, taken, now).await?;
+    note_lost_tries(tx, outgoing.due.iter().chain(&dropped), now).await?;
     if outgoing.due.is_empty() {
         return Ok(outgoing);
     }
-    note_lost_tries(tx, &outgoing.due, now).await?;
     reach(Point::ClaimedBeforeCommit);
     let token = Token::fresh();
     write_intents(tx, wish, &token, &outgoing.due, now).await?;
@@ -156,9 +157,9 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing> {
     Ok(outgoing)
 }
 
-/// Which of the items are really to be sent. What has ended is dropped; what somebody has locked at
-/// this moment goes back as it was, and comes again.
-async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<Vec<Due>> {
+/// Which of the items are really to be sent, and which are dropped because their entry has ended. What
+/// somebody has locked at this moment goes back as it was, and comes again.
+async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<(Vec<Due>, Vec<Due>)> {
     let ids: Vec<i64> = taken.iter().filter_map(|t| t.item.entry()).map(|id| id.0).collect();
     let mut entries: HashMap<i64, Entry> =
         if tx.has(Bug::IntentWithoutLock) { unlocked(tx, &ids).await? } else { lock(tx, &ids).await? }
@@ -167,7 +168,7 @@ async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<Vec
             .collect();
     let missing: Vec<i64> = ids.iter().copied().filter(|id| !entries.contains_key(id)).collect();
     let busy: HashSet<i64> = if missing.is_empty() { HashSet::new() } else { there(tx, &missing).await? };
-    let (mut due, mut back) = (Vec::with_capacity(taken.len()), Vec::new());
+    let (mut due, mut dropped, mut back) = (Vec::with_capacity(taken.len()), Vec::new(), Vec::new());
     let whatever = tx.has(Bug::SendAfterTheEnd);
     for t in taken {
         let Some(id) = t.item.entry() else { continue };
@@ -175,14 +176,14 @@ async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<Vec
             Some(entry) if whatever || (entry.standing.is_due(now) && !entry.deleted) => {
                 due.push(Due { item: t.item, entry });
             }
-            Some(_) => {}
+            Some(entry) => dropped.push(Due { item: t.item, entry }),
             None if busy.contains(&id.0) => back.push(t),
             None => {}
         }
     }
     let back: Vec<Vec<Value<'_>>> = back.iter().map(|t| as_it_was(&t.item, t.due_at)).collect();
     tx.each(super::super::sequences::WORK_AGAIN, &back).await?;
-    Ok(due)
+    Ok((due, dropped))
 }
 
 /// A work row as if it had not been claimed.
@@ -215,9 +216,10 @@ async fn unlocked(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Entry>> {
 const UNLOCKED: &str =
     concat!("select ", super::entry_columns!(), " from punctual.entry e where e.id = any($1::bigint[])");
 
-/// A try before this one that nobody wrote down was lost in a crash: it may have gone out.
-async fn note_lost_tries(tx: &mut Tx, due: &[Due], now: Timestamp) -> Result<()> {
-    let again: Vec<&Due> = due.iter().filter(|d| d.tried() > 1).collect();
+/// A try before this one that nobody wrote down was lost in a crash: it may have gone out. That is
+/// so whether or not there is another one.
+async fn note_lost_tries(tx: &mut Tx, seen: impl Iterator<Item = &Due>, now: Timestamp) -> Result<()> {
+    let again: Vec<&Due> = seen.filter(|d| d.tried() > 1).collect();
     let said = "whoever sent it did not say what came of it; it may have gone out";
     let rows: Vec<Vec<Value<'_>>> = again
         .iter()

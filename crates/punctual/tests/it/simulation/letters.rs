@@ -158,7 +158,6 @@ fn manner(dice: &mut Dice, lease: Duration) -> Manner {
 
 /// The channel of every engine.
 pub async fn take(wire: Arc<Wire>, letter: Arc<Letter>) -> Result<Accepted, NotSent> {
-    wire.gate().await;
     let world = &wire.world;
     let now = world.now();
     let begun = {
