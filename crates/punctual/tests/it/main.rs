@@ -68,6 +68,7 @@ mod inbox_crowd;
 mod interleave;
 mod invitation;
 mod invitation_crowd;
+mod invitation_model;
 mod job;
 mod key;
 mod kit;
