@@ -319,6 +319,36 @@ CREATE INDEX punctual_message_timer on punctual_message (tenant_id, due_at, id, 
 CREATE INDEX punctual_message_timer_by_correlation on punctual_message (tenant_id, correlation_id)
     where due_at is not null and correlation_id is not null;
 
+CREATE TABLE punctual_message_template (
+    id         integer primary key autoincrement,
+    tenant_id  integer not null references punctual_tenant,
+    event_type text    not null,
+    channel    text    not null,
+    language   text    not null,
+    scope_type text,
+    scope_id   text,
+    version    integer not null default 1,
+    active     integer not null check (active in (0, 1)),
+    created_at integer not null,
+    updated_at integer not null,
+    deleted_at integer
+);
+
+CREATE INDEX punctual_message_template_by_event on punctual_message_template (tenant_id, event_type)
+    where deleted_at is null;
+
+CREATE TABLE punctual_message_template_version (
+    template_id integer not null references punctual_message_template,
+    number      integer not null,
+    definition  text    not null,
+    created_at  integer not null,
+    primary key (template_id, number)
+) without rowid;
+
+CREATE TRIGGER punctual_message_template_version_is_never_updated
+before update on punctual_message_template_version
+begin select raise(abort, 'rows of message_template_version are inserted and deleted, never updated'); end;
+
 CREATE TABLE punctual_migration (
     version integer primary key, name text not null, checksum text not null, applied_at integer not null
 );
@@ -401,6 +431,11 @@ CREATE TABLE punctual_subscription (
     created_at integer not null,
     updated_at integer not null,
     primary key (tenant_id, topic, name)
+);
+
+CREATE TABLE punctual_template_stamp (
+    tenant_id integer primary key references punctual_tenant,
+    stamp     integer not null
 );
 
 CREATE TABLE punctual_tenant (

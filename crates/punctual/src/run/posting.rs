@@ -2,8 +2,9 @@
 //!
 //! Each letter is worded, handed to its channel with a bound on how many are out at once and for how
 //! long, and what became of it is written when the claim is through, or every `FLUSH` while a slow
-//! letter holds it up; the lease is renewed meanwhile. A claim that turns out to be lost writes
-//! nothing more: whoever has the letters now sends them again, under the same keys.
+//! letter holds it up; the lease is renewed meanwhile. No letter begins under a lease that may be over:
+//! it is counted from before it was asked for. A claim that turns out to be lost writes nothing
+//! more: whoever has the letters now sends them again, under the same keys.
 
 use super::channel::{Letter, NotSent, Sent};
 use super::send::Post;
@@ -130,10 +131,20 @@ impl Posting {
             let edition = self.post.shelf.edition(&self.post.store, entry.flow, entry.number).await;
             let set = self.templates_of(due.entry.tenant).await;
             match (edition, set) {
-                (Ok(edition), Ok(set)) if !stop.is_asked() => self.begin(due, edition, &set),
+                (Ok(edition), Ok(set)) if !stop.is_asked() && self.holds().await => {
+                    self.begin(due, edition, &set)
+                }
                 _ => self.end(due, None, Tried::NotBegun),
             }
         }
+    }
+
+    /// Whether the lease holds for sure; one that may be over is asked for once more.
+    async fn holds(&mut self) -> bool {
+        if !self.lost && self.held_since.elapsed() >= self.post.lease {
+            self.renew().await;
+        }
+        !self.lost && self.held_since.elapsed() < self.post.lease
     }
 
     /// A tenant's templates, the same for all letters of a claim.

@@ -24,6 +24,10 @@ pub enum Bug {
     LostWakeUpWithoutPolling,
     /// The last look before a send locks nothing.
     IntentWithoutLock,
+    /// The last look before a send does not ask whether the entry has ended.
+    SendAfterTheEnd,
+    /// What a send makes of an entry is written whatever has become of it meanwhile.
+    StandingWithoutVersion,
 }
 
 impl Bug {
@@ -36,6 +40,8 @@ impl Bug {
         Self::CronPlannedByHostClock,
         Self::LostWakeUpWithoutPolling,
         Self::IntentWithoutLock,
+        Self::SendAfterTheEnd,
+        Self::StandingWithoutVersion,
     ];
 
     /// Its name, for a process that is told by text.
@@ -49,6 +55,8 @@ impl Bug {
             Self::CronPlannedByHostClock => "cron-planned-by-host-clock",
             Self::LostWakeUpWithoutPolling => "lost-wake-up-without-polling",
             Self::IntentWithoutLock => "intent-without-lock",
+            Self::SendAfterTheEnd => "send-after-the-end",
+            Self::StandingWithoutVersion => "standing-without-version",
         }
     }
 

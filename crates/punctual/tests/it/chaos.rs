@@ -22,6 +22,7 @@ mod home;
 mod injector;
 mod jobs;
 mod leases;
+mod letters;
 mod operation;
 mod planted;
 mod proxy;

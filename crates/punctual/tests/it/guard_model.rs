@@ -17,22 +17,22 @@ const STEPS: usize = 400;
 const MAX_ATTEMPTS: u32 = 2;
 
 /// Numbers that repeat themselves from a seed.
-struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let given = std::env::var("PUNCTUAL_SEED").ok().map(|text| text.parse().expect("a number"));
         let seed = given.unwrap_or_else(random::seed);
         println!("PUNCTUAL_SEED={seed}");
         Self(seed)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % n
     }
 
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 }

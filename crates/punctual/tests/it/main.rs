@@ -67,6 +67,8 @@ mod inbox;
 mod inbox_crowd;
 mod interleave;
 mod invitation;
+mod invitation_crowd;
+mod invitation_model;
 mod job;
 mod key;
 mod kit;

@@ -8,11 +8,14 @@
 
 mod checker;
 mod dice;
+mod entries;
 mod faults;
 mod found;
 mod inbox;
 mod jobs;
 mod leases;
+mod letters;
+mod people;
 mod play;
 mod timers;
 mod truth;
@@ -26,7 +29,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of the inner loop, and of the whole suite.
-const QUICK_SEEDS: u64 = 60;
+const QUICK_SEEDS: u64 = 80;
 const FULL_SEEDS: u64 = 2_000;
 /// So many calls of a verb meet every fault that is thrown now and then.
 const OFTEN: usize = 10_000;
@@ -129,7 +132,7 @@ fn play_many(seeds: u64) -> Counts {
 }
 
 /// PLT-1, PLT-2, PLT-3, PLT-6, PLT-7, PLT-10, PLT-11, PLT-12, PLT-14, PLT-16, PLT-19, PLT-21, PLT-22,
-/// PLT-23, PLT-26: engines that crash, freeze and lose
+/// PLT-23, PLT-26, TRG-8, TRG-11, TRG-13, TRG-15, TRG-16, TRG-22: engines that crash, freeze and lose
 /// answers at any of their calls keep every promise.
 #[test]
 fn plt_3_simulated_engines_keep_their_promises() {
@@ -195,4 +198,18 @@ fn plt_22_a_job_planned_by_the_hosts_clock_is_caught() {
 fn plt_7_a_loop_that_never_polls_is_caught() {
     let (_, why) = caught(Bug::LostWakeUpWithoutPolling);
     assert!(why.contains("was not worked off"), "{why}");
+}
+
+/// TRG-13: an answer that comes while a letter is out is not overwritten by what the letter came to.
+#[test]
+fn trg_13_a_standing_written_without_its_version_is_caught() {
+    let (_, why) = caught(Bug::StandingWithoutVersion);
+    assert!(why.contains("entry "), "{why}");
+}
+
+/// TRG-16
+#[test]
+fn trg_16_a_send_after_the_end_is_caught() {
+    let (_, why) = caught(Bug::SendAfterTheEnd);
+    assert!(why.contains("has ended"), "{why}");
 }

@@ -21,6 +21,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How often the owners of keys may be gone when they are looked for.
+const OWNERS_LOST_MAX: usize = 5;
+
 /// The first half of a dedup key's digest.
 pub type Key = (i64, i64);
 
@@ -125,13 +128,7 @@ async fn admit(tx: &mut Tx, request: &Request) -> Result<Admitted> {
     for (n, entry) in request.entries.iter().enumerate() {
         first.entry(entry.key).or_insert(n);
     }
-    let wanted: Vec<&NewEntry> = first.values().map(|n| &request.entries[*n]).collect();
-    let written = insert(tx, request, &wanted).await?;
-    let owners = if written == wanted.len() && written == request.entries.len() {
-        HashMap::new()
-    } else {
-        owners(tx, request.tenant, &first.keys().copied().collect::<Vec<_>>()).await?
-    };
+    let owners = write(tx, request, &first).await?;
     reach(Point::EnqueuedBeforeCommit);
     let made = request.entries.iter().enumerate().map(|(n, entry)| {
         let owner = owners.get(&entry.key).copied().unwrap_or(entry.public_id);
@@ -143,6 +140,30 @@ async fn admit(tx: &mut Tx, request: &Request) -> Result<Admitted> {
         }
     });
     Ok(Admitted::Done(made.collect()))
+}
+
+/// Writes what is new, and answers who has each key; nobody is named when all are new. A key whose owner
+/// is deleted at this very moment is in nobody's way any more: it is tried again.
+async fn write(
+    tx: &mut Tx,
+    request: &Request,
+    first: &BTreeMap<Key, usize>,
+) -> Result<HashMap<Key, PublicId>> {
+    let mut known: HashMap<Key, PublicId> = HashMap::new();
+    for _ in 0..OWNERS_LOST_MAX {
+        let open = first.iter().filter(|(key, _)| !known.contains_key(*key));
+        let (keys, wanted): (Vec<Key>, Vec<&NewEntry>) =
+            open.map(|(key, n)| (*key, &request.entries[*n])).unzip();
+        let written = insert(tx, request, &wanted).await?;
+        if written == request.entries.len() {
+            return Ok(known);
+        }
+        known.extend(owners(tx, request.tenant, &keys).await?);
+        if known.len() == first.len() {
+            return Ok(known);
+        }
+    }
+    Err(Error::Unavailable("entries of the same keys were deleted over and over meanwhile".into()))
 }
 
 /// Writes what is new of these; answers how many.

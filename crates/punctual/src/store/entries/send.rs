@@ -144,11 +144,12 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing> {
     for t in &taken {
         *outgoing.taken.entry(t.item.lane()).or_default() += 1;
     }
-    outgoing.due = last_look(tx, taken, now).await?;
+    let dropped;
+    (outgoing.due, dropped) = last_look(tx, taken, now).await?;
+    note_lost_tries(tx, outgoing.due.iter().chain(&dropped), now).await?;
     if outgoing.due.is_empty() {
         return Ok(outgoing);
     }
-    note_lost_tries(tx, &outgoing.due, now).await?;
     reach(Point::ClaimedBeforeCommit);
     let token = Token::fresh();
     write_intents(tx, wish, &token, &outgoing.due, now).await?;
@@ -156,9 +157,9 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing> {
     Ok(outgoing)
 }
 
-/// Which of the items are really to be sent. What has ended is dropped; what somebody has locked at
-/// this moment goes back as it was, and comes again.
-async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<Vec<Due>> {
+/// Which of the items are really to be sent, and which are dropped because their entry has ended. What
+/// somebody has locked at this moment goes back as it was, and comes again.
+async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<(Vec<Due>, Vec<Due>)> {
     let ids: Vec<i64> = taken.iter().filter_map(|t| t.item.entry()).map(|id| id.0).collect();
     let mut entries: HashMap<i64, Entry> =
         if tx.has(Bug::IntentWithoutLock) { unlocked(tx, &ids).await? } else { lock(tx, &ids).await? }
@@ -167,21 +168,22 @@ async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<Vec
             .collect();
     let missing: Vec<i64> = ids.iter().copied().filter(|id| !entries.contains_key(id)).collect();
     let busy: HashSet<i64> = if missing.is_empty() { HashSet::new() } else { there(tx, &missing).await? };
-    let (mut due, mut back) = (Vec::with_capacity(taken.len()), Vec::new());
+    let (mut due, mut dropped, mut back) = (Vec::with_capacity(taken.len()), Vec::new(), Vec::new());
+    let whatever = tx.has(Bug::SendAfterTheEnd);
     for t in taken {
         let Some(id) = t.item.entry() else { continue };
         match entries.remove(&id.0) {
-            Some(entry) if entry.standing.is_due(now) && !entry.deleted => {
+            Some(entry) if whatever || (entry.standing.is_due(now) && !entry.deleted) => {
                 due.push(Due { item: t.item, entry });
             }
-            Some(_) => {}
+            Some(entry) => dropped.push(Due { item: t.item, entry }),
             None if busy.contains(&id.0) => back.push(t),
             None => {}
         }
     }
     let back: Vec<Vec<Value<'_>>> = back.iter().map(|t| as_it_was(&t.item, t.due_at)).collect();
     tx.each(super::super::sequences::WORK_AGAIN, &back).await?;
-    Ok(due)
+    Ok((due, dropped))
 }
 
 /// A work row as if it had not been claimed.
@@ -214,9 +216,10 @@ async fn unlocked(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Entry>> {
 const UNLOCKED: &str =
     concat!("select ", super::entry_columns!(), " from punctual.entry e where e.id = any($1::bigint[])");
 
-/// A try before this one that nobody wrote down was lost in a crash: it may have gone out.
-async fn note_lost_tries(tx: &mut Tx, due: &[Due], now: Timestamp) -> Result<()> {
-    let again: Vec<&Due> = due.iter().filter(|d| d.tried() > 1).collect();
+/// A try before this one that nobody wrote down was lost in a crash: it may have gone out. That is
+/// so whether or not there is another one.
+async fn note_lost_tries(tx: &mut Tx, seen: impl Iterator<Item = &Due>, now: Timestamp) -> Result<()> {
+    let again: Vec<&Due> = seen.filter(|d| d.tried() > 1).collect();
     let said = "whoever sent it did not say what came of it; it may have gone out";
     let rows: Vec<Vec<Value<'_>>> = again
         .iter()
@@ -427,11 +430,18 @@ async fn write_steps<'s, 'a>(tx: &mut Tx, steps: &'s [Step<'a>]) -> Result<Vec<&
     let lanes = expire_lanes(tx, steps).await?;
     let work: Vec<WorkRow> = steps.iter().map(|step| WorkRow::of(step, &lanes)).collect();
     let columns = step_columns(steps, &work);
+    let unversioned = tx.has(Bug::StandingWithoutVersion);
     let written = match tx {
         #[cfg(feature = "postgres")]
-        Tx::Postgres(_) => tx.in_columns((STEPS_AT_ONCE, ""), &[], &columns).await?,
+        Tx::Postgres(_) => {
+            let text = if unversioned { STEPS_UNVERSIONED } else { STEPS_AT_ONCE };
+            tx.in_columns((text, ""), &[], &columns).await?
+        }
         #[cfg(feature = "sqlite")]
-        Tx::Sqlite(_) => tx.in_columns(("", STEP), &[], &columns[..STEP_COLUMNS]).await?,
+        Tx::Sqlite(_) => {
+            let text = if unversioned { STEP_UNVERSIONED } else { STEP };
+            tx.in_columns(("", text), &[], &columns[..STEP_COLUMNS]).await?
+        }
     };
     let written: HashSet<i64> = written.iter().map(|row| row.int(0)).collect::<Result<_>>()?;
     #[cfg(feature = "sqlite")]
@@ -518,21 +528,36 @@ fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
 }
 
 #[cfg(feature = "postgres")]
-const STEPS_AT_ONCE: &str = "\
-    with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
+macro_rules! steps_at_once {
+    ($version:literal) => {
+        concat!(
+    "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
             last_sent_at = x.last_sent_at, remaining = x.remaining, version = e.version + 1 \
         from unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::int[], $7::int[], \
                 $8::bigint[], $9::int[], $10::int[]) \
             x (id, version, status, next_send_at, last_sent_at, remaining, lane_id, due_at, attempts, \
                 unstarted) \
-        where e.id = x.id and e.version = x.version \
-        returning e.id, x.lane_id, x.due_at, x.attempts, x.unstarted), \
+        where e.id = x.id ",
+            $version,
+            " returning e.id, x.lane_id, x.due_at, x.attempts, x.unstarted), \
     w as (insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted) \
         select -id, lane_id, due_at, attempts, unstarted from u where due_at is not null) \
-    select id from u";
+    select id from u"
+        )
+    };
+}
+#[cfg(feature = "postgres")]
+const STEPS_AT_ONCE: &str = steps_at_once!("and e.version = x.version");
+/// A planted bug: whoever has changed the entry meanwhile is overwritten.
+#[cfg(feature = "postgres")]
+const STEPS_UNVERSIONED: &str = steps_at_once!("");
 #[cfg(feature = "sqlite")]
 const STEP: &str = "update punctual.entry set status = $3, next_send_at = $4, last_sent_at = $5, \
         remaining = $6, version = version + 1 where id = $1 and version = $2 returning id";
+/// A planted bug, as above.
+#[cfg(feature = "sqlite")]
+const STEP_UNVERSIONED: &str = "update punctual.entry set status = $3, next_send_at = $4, \
+        last_sent_at = $5, remaining = $6, version = version + 1 where id = $1 and $2 > 0 returning id";
 
 /// An entry that has changed since its intent was written: the rules are asked once more, under its
 /// lock, about how it stands now.

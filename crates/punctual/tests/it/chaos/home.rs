@@ -25,7 +25,9 @@ impl Home {
 /// A server of one's own, whose answered commits survive its crash (not the machine's).
 pub async fn server(small_disk: bool, tally: &mut Tally) -> Home {
     let mut options = Options::fast();
-    for (name, value) in [("synchronous_commit", "on"), ("shared_buffers", "32MB")] {
+    let settings =
+        [("synchronous_commit", "on"), ("shared_buffers", "32MB"), ("track_commit_timestamp", "on")];
+    for (name, value) in settings {
         options.settings.push((name.into(), value.into()));
     }
     let cluster = tokio::task::block_in_place(|| Cluster::start(&options)).unwrap();

@@ -169,7 +169,8 @@ impl Tables {
         }
         let mut said = Vec::new();
         let rows: std::collections::BTreeSet<_> = before.items.keys().chain(self.items.keys()).collect();
-        for row in rows {
+        // Work of entries has a number below zero, and checks of its own.
+        for row in rows.into_iter().filter(|row| **row > 0) {
             let (was, is) = (before.items.get(row), self.items.get(row));
             if was == is {
                 continue;

@@ -125,7 +125,7 @@ impl Counts {
     }
 
     /// What a run over many seeds must have seen, or it shows nothing.
-    pub const DEEDS: [&str; 21] = [
+    pub const DEEDS: [&str; 42] = [
         "timer cancelled",
         "timer moved",
         "timer changed too late",
@@ -147,6 +147,27 @@ impl Counts {
         "inbox replayed",
         "inbox completion refused",
         "timer change not answered",
+        "entry made",
+        "entry invited",
+        "entry reminded",
+        "entry opened",
+        "entry answered",
+        "entry expired",
+        "entry cancelled",
+        "entry deleted",
+        "entry failed",
+        "entry without a channel",
+        "send to be tried again",
+        "send given up",
+        "letter delivered",
+        "letter failed",
+        "letter unknown",
+        "letter lost",
+        "letter without a channel",
+        "event began an entry",
+        "event was a duplicate",
+        "event stopped an entry",
+        "answer refused",
     ];
 
     pub fn total(&self) -> usize {

@@ -1,24 +1,28 @@
 //! What simulated seeds have found, each as a case of its own.
 
 use punctual::base::clock::{self, Clocks};
+use punctual::engine::Ingest;
+use punctual::store::flows::FlowDraft;
 use punctual::store::sqlite::simulated::{Answer, Database, Later, Link, Request, Verb};
 use punctual::testing::TemporaryStore;
-use punctual::{Engine, NewMessage, Result, Tenant, Timestamp, Work};
+use punctual::{Accepted, Engine, Letter, NewMessage, NotSent, Result, Tenant, Timestamp, Work};
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A link on which the answer to the first claim takes its time.
+/// A link on which the answer to the first claim, by a verb of this file, takes its time.
 #[derive(Debug)]
 struct Late {
     epoch: Instant,
     late: AtomicBool,
+    file: &'static str,
 }
 
 impl Late {
-    fn new(late: bool) -> Arc<Self> {
-        Arc::new(Self { epoch: Instant::now(), late: AtomicBool::new(late) })
+    fn new(late: bool, file: &'static str) -> Arc<Self> {
+        Arc::new(Self { epoch: Instant::now(), late: AtomicBool::new(late), file })
     }
 }
 
@@ -32,7 +36,7 @@ impl Link for Late {
     }
 
     fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>> {
-        let claims = answer.wrote && verb.file().ends_with("claims.rs");
+        let claims = answer.wrote && verb.file().ends_with(self.file);
         let late = claims && self.late.swap(false, Ordering::Relaxed);
         Box::pin(async move {
             if late {
@@ -66,7 +70,7 @@ async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
             begun.lock().unwrap().push(name);
             async { Ok(()) }
         };
-        let builder = Engine::builder("simulated").on_store(database.store(Late::new(late)));
+        let builder = Engine::builder("simulated").on_store(database.store(Late::new(late, "claims.rs")));
         let builder = builder.owner(name).lease(Duration::from_secs(2)).handler("orders", handler);
         engines.push(builder.open().await.unwrap());
     }
@@ -77,4 +81,45 @@ async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
     sleep(Duration::from_secs(30)).await;
     clock::pretend(None);
     assert_eq!(*begun.lock().unwrap(), ["prompt"], "who began the message");
+}
+
+/// TRG-16: the same for letters: what was claimed long ago may be somebody else's, and its entry may
+/// have been answered since.
+#[tokio::test(start_paused = true)]
+async fn trg_16_a_claim_of_letters_whose_answer_is_late_begins_nothing() {
+    let monotonic = || Instant::now().into_std();
+    clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
+    let database = Database::new().unwrap();
+    let begun: Arc<Mutex<Vec<&str>>> = Arc::default();
+    let mut engines = Vec::new();
+    for (name, late) in [("late", true), ("prompt", false)] {
+        let begun = Arc::clone(&begun);
+        let channel = move |_: Arc<Letter>| {
+            begun.lock().unwrap().push(name);
+            async { Ok::<_, NotSent>(Accepted::default()) }
+        };
+        let builder = Engine::builder("simulated").on_store(database.store(Late::new(late, "send.rs")));
+        let builder = builder.owner(name).lease(Duration::from_secs(2)).channel("post:box", channel);
+        engines.push(builder.open().await.unwrap());
+    }
+    let definition = json!({
+        "title": {"en": "How?"}, "locales": ["en"], "defaultLocale": "en",
+        "questions": [{"id": "rate", "type": "rating", "text": {"en": "How?"}}],
+        "triggers": [{
+            "id": "t", "eventKind": "visit", "dedupRecipe": ["templateId", "recipient.address"],
+            "schedule": {"initialDelay": "0s", "reminders": []}, "channel": "post:box",
+        }],
+    });
+    let store = engines[0].store();
+    let draft = FlowDraft { name: "s".into(), integration_id: None, definition };
+    let flow = store.create_flow(Tenant::DEFAULT, draft).await.unwrap();
+    store.publish_flow(Tenant::DEFAULT, flow.id).await.unwrap();
+    let items = vec![json!({"payload": {}, "recipient": {"address": "+1"}})];
+    engines[0].ingest(Tenant::DEFAULT, &Ingest { event_kind: "visit".into(), items }).await.unwrap();
+    engines[0].start();
+    sleep(Duration::from_millis(100)).await;
+    engines[1].start();
+    sleep(Duration::from_secs(120)).await;
+    clock::pretend(None);
+    assert_eq!(*begun.lock().unwrap(), ["prompt"], "who sent the letter");
 }

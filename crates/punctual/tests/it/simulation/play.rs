@@ -3,6 +3,7 @@
 use super::faults::Counts;
 use super::inbox::receiver;
 use super::leases::rival;
+use super::people::person;
 use super::truth::Verdict;
 use super::workload::{Scene, node, publisher, troublemaker, worker};
 use super::world::{Inside, World};
@@ -70,7 +71,7 @@ async fn phases(world: &Arc<World>) -> Verdict {
     let state = world.state();
     match state.tables.items.iter().next() {
         Some((row, item)) => Err(format!("row {row} is left in the end: {}", item.place)),
-        None => state.truth.assert_all_done(),
+        None => state.truth.assert_all_done().and(state.entries.assert_all_ended()),
     }
 }
 
@@ -84,6 +85,7 @@ async fn trouble(world: &Arc<World>, scene: &Arc<Scene>) -> Verdict<Vec<tokio::t
     let mut busy: Vec<_> = (0..plan.publishers).map(|_| tokio::spawn(publisher(Arc::clone(scene)))).collect();
     busy.extend((0..plan.rivals).map(|index| tokio::spawn(rival(Arc::clone(scene), index))));
     busy.extend((0..plan.receivers).map(|_| tokio::spawn(receiver(Arc::clone(scene)))));
+    busy.extend((0..plan.people).map(|_| tokio::spawn(person(Arc::clone(scene)))));
     busy.push(tokio::spawn(troublemaker(Arc::clone(scene))));
     for task in busy {
         task.await.map_err(|e| format!("the simulation itself failed: {e}"))?;
@@ -120,8 +122,9 @@ async fn worked_off(world: &Arc<World>) -> Verdict {
     let Some((row, item)) = state.tables.alive(&state.truth).next() else {
         return Err(format!("run {:?} waits for ever for an earlier one", state.jobs.queued()));
     };
-    let n = state.truth.number(*row)?;
-    Err(format!("message {n} was not worked off within {PATIENCE:?} after healing: it is {}", item.place))
+    let name =
+        state.truth.number(*row).map_or_else(|_| format!("entry {}", -row), |n| format!("message {n}"));
+    Err(format!("{name} was not worked off within {PATIENCE:?} after healing: it is {}", item.place))
 }
 
 /// A stop in peace: nothing is left in anybody's hands.

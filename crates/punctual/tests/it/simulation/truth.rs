@@ -2,7 +2,9 @@
 //! hand under which claim, and what came of it. Kept beside the database, and never read from it.
 
 use super::dice::Dice;
+use super::entries::Entries;
 use super::jobs::Known;
+use super::people::TOLD;
 use super::timers::Change;
 use super::workload::draw_fate;
 use punctual::store::messages::Enqueued;
@@ -166,7 +168,12 @@ impl Truth {
     }
 
     /// A row of the message table that was not there before.
-    pub fn appeared(&mut self, row: i64, payload: &str, order: Timestamp) -> Verdict {
+    pub fn appeared(&mut self, row: i64, payload: &str, order: Timestamp, entries: &mut Entries) -> Verdict {
+        if payload.contains("instancePublicId") {
+            entries.hear(&serde_json::from_str(payload).expect("a payload"));
+            self.made_appeared(row, NewMessage::new(TOLD, "moment", ""), Tenant::DEFAULT, order);
+            return Ok(());
+        }
         if let Some(job) = payload.strip_prefix("{\"job\":\"") {
             return self.run_appeared(row, job.trim_end_matches("\"}"), order);
         }
@@ -182,17 +189,24 @@ impl Truth {
         Ok(())
     }
 
-    /// A message that an engine has written for a run. What becomes of it follows from its number.
+    /// A message that an engine has written for a run.
     fn run_appeared(&mut self, row: i64, job: &str, scheduled: Timestamp) -> Verdict {
         let known = self.jobs.get(job).ok_or_else(|| format!("row {row} is of an unknown job {job}"))?;
         let message = NewMessage::new(&known.topic, "job-run", "").due_at(scheduled);
-        let fate = draw_fate(&mut Dice::new(row.unsigned_abs()), Duration::from_secs(4));
         let tenant = known.tenant;
-        let n = self.write(tenant, fate, scheduled, message);
-        let entry = self.entry_mut(n);
-        (entry.row, entry.accepted, entry.job) = (Some((row, scheduled)), true, Some(job.to_owned()));
-        self.by_row.insert(row, n);
+        let n = self.made_appeared(row, message, tenant, scheduled);
+        self.entry_mut(n).job = Some(job.to_owned());
         Ok(())
+    }
+
+    /// A message that an engine has written by itself. What becomes of it follows from its number.
+    fn made_appeared(&mut self, row: i64, message: NewMessage, tenant: Tenant, order: Timestamp) -> u64 {
+        let fate = draw_fate(&mut Dice::new(row.unsigned_abs()), Duration::from_secs(4));
+        let n = self.write(tenant, fate, order, message);
+        let entry = self.entry_mut(n);
+        (entry.row, entry.accepted) = (Some((row, order)), true);
+        self.by_row.insert(row, n);
+        n
     }
 
     /// Whether one of the two must not begin while the other goes: they are of one key, or of one

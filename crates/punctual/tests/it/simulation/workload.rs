@@ -6,6 +6,7 @@ use super::dice::Dice;
 use super::faults::{Kind, Wire};
 use super::truth::{Fate, Run, Truth};
 use super::world::{World, honestly};
+use super::{letters, people};
 use punctual::base::id::LaneId;
 use punctual::rules::attempt::Retry;
 use punctual::rules::share::Take;
@@ -50,6 +51,7 @@ impl Scene {
         }
         let scene = Self { world: Arc::clone(world), tenants, lanes, operator };
         scene.declare_jobs(&TOPICS[..plan.topics]).await?;
+        scene.publish_surveys().await?;
         Ok(scene)
     }
 
@@ -142,7 +144,9 @@ async fn open(world: &Arc<World>, index: usize, wire: &Arc<Wire>) -> punctual::R
     if let Some(bug) = plan.bug {
         builder = builder.plant(bug);
     }
-    for topic in TOPICS[..plan.topics].iter().chain([&UNDECLARED]) {
+    let letters = Arc::clone(wire);
+    builder = builder.channel(people::CHANNEL, move |letter| letters::take(Arc::clone(&letters), letter));
+    for topic in TOPICS[..plan.topics].iter().chain([&UNDECLARED, &people::TOLD]) {
         // The first engine handles everything, the others what they happen to.
         if index > 0 && world.state().dice.chance(300) {
             continue;

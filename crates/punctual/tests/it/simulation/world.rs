@@ -6,6 +6,7 @@
 
 use super::checker::{Hand, Tables};
 use super::dice::Dice;
+use super::entries::Entries;
 use super::faults::{Counts, Kind, Odds, Wire, place};
 use super::inbox::Inbox;
 use super::jobs::Jobs;
@@ -37,6 +38,7 @@ pub struct Plan {
     pub jobs: usize,
     pub rivals: usize,
     pub receivers: usize,
+    pub people: usize,
     pub troubles: usize,
     pub lease: Duration,
     pub poll_max: Duration,
@@ -68,6 +70,7 @@ impl Plan {
             jobs: dice.count(0..=2),
             rivals: dice.count(0..=2),
             receivers: dice.count(0..=2),
+            people: dice.count(0..=2),
             troubles: if rough == 0 { 0 } else { dice.count(1..=6) },
             lease: dice.millis(2_000..=8_000),
             poll_max: *dice.pick(&[Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)]),
@@ -92,6 +95,7 @@ pub struct State {
     pub jobs: Jobs,
     pub leases: Leases,
     pub inbox: Inbox,
+    pub entries: Entries,
     pub counts: Counts,
     pub wires: Vec<Arc<Wire>>,
     pub nodes: Vec<Node>,
@@ -107,22 +111,22 @@ pub struct State {
 impl State {
     /// What has changed since the last look, if that may be; as words for the trace.
     fn compare(&mut self, database: &Database, hand: &Hand<'_>) -> Verdict<Vec<String>> {
-        let Self { tables, truth, jobs, leases, inbox, counts, .. } = self;
+        let Self { tables, truth, jobs, leases, inbox, entries, counts, .. } = self;
         let looked = database.directly(|connection| {
             let (read, fresh) = Tables::read(connection, tables)?;
             let messages = fresh
                 .iter()
-                .try_for_each(|(row, payload, order)| truth.appeared(*row, payload, *order))
+                .try_for_each(|(row, payload, order)| truth.appeared(*row, payload, *order, entries))
                 .and(read)
                 .and_then(|read| {
                     let said = read.compare(tables, truth, hand)?;
-                    *tables = read;
-                    Ok(said)
+                    Ok((said, std::mem::replace(tables, read)))
                 });
-            Ok(messages.and_then(|mut said| {
+            Ok(messages.and_then(|(mut said, before)| {
                 let mut deeds = jobs.look(connection, (&mut *truth, &*tables), hand)?;
                 deeds.extend(leases.look(connection, hand)?);
                 deeds.extend(inbox.look(connection, hand)?);
+                deeds.extend(entries.look(connection, (&before, &*tables), hand)?);
                 for (deed, words) in deeds {
                     *counts.deeds.entry(deed).or_default() += 1;
                     said.push(words);
@@ -160,6 +164,7 @@ impl World {
             jobs: Jobs::default(),
             leases: Leases::default(),
             inbox: Inbox::default(),
+            entries: Entries::default(),
             counts: Counts::default(),
             wires: Vec::new(),
             outage_until: Timestamp::MIN,

@@ -1,0 +1,287 @@
+//! Several sessions at once on the same entry: whoever wins, nothing is sent after the end, and what
+//! is answered stays answered.
+
+use crate::bench::{Bench, TENANT, seconds};
+use crate::invitation::{engine, entry, ingest, invite, publish, survey, visit};
+use punctual::base::id::LaneId;
+use punctual::engine::{Outcome, Submitted};
+use punctual::rules::entry::Status;
+use punctual::rules::entry::schedule::Schedule;
+use punctual::rules::public_id::PublicId;
+use punctual::rules::share::Take;
+use punctual::store::claims::Wish;
+use punctual::store::entries::deed::Deeded;
+use punctual::store::entries::look_due::Purpose;
+use punctual::store::entries::send::{Ended, Outgoing, Settled, Tried};
+use punctual::store::planted::Bug;
+use punctual::{Engine, Store, Timestamp};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+cases![
+    trg_16_answering_beside_beginning_a_send,
+    trg_16_answering_beside_ending_a_send,
+    trg_16_cancelling_beside_beginning_a_send,
+    trg_13_opening_beside_ending_a_send,
+    trg_13_of_expiring_and_answering_one_wins,
+    trg_11_of_two_who_begin_sends_each_has_its_own,
+    trg_8_deleting_beside_an_event_of_the_same_key,
+];
+
+const ROUNDS: usize = 25;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const LEFT: &str = "select count(*) from punctual.work where message_id < 0";
+
+async fn both<A: Send + 'static, B: Send + 'static>(
+    a: impl Future<Output = A> + Send + 'static,
+    b: impl Future<Output = B> + Send + 'static,
+) -> (A, B) {
+    let (a, b) = (tokio::spawn(a), tokio::spawn(b));
+    (a.await.expect("no panic"), b.await.expect("no panic"))
+}
+
+/// Two engines, a survey with one reminder, and the lane of its channel.
+struct Crowd {
+    first: Engine,
+    second: Engine,
+    lane: LaneId,
+}
+
+impl Crowd {
+    async fn new(t: &Bench, edit: impl FnOnce(&mut Value)) -> Self {
+        let ((first, _), (second, _)) = (engine(t).await, engine(t).await);
+        publish(&first, survey(edit)).await;
+        let lane = first.store().lane(TENANT, "memory:default", "/send").await.unwrap().unwrap().id;
+        Self { first, second, lane }
+    }
+
+    fn store(&self) -> Store {
+        self.first.store().clone()
+    }
+
+    /// The end of what was begun: the channel took it.
+    fn ended(&self, begun: &Outgoing) -> Vec<Ended> {
+        let schedule = Arc::new(Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
+        let sent = |due: &punctual::store::entries::send::Due| Ended {
+            due: due.clone(),
+            schedule: Arc::clone(&schedule),
+            integration_id: None,
+            tried: Tried::Sent { message_id: None },
+        };
+        begun.due.iter().map(sent).collect()
+    }
+
+    async fn settle(&self, begun: Outgoing) {
+        let Some(token) = begun.token.clone() else { return };
+        let settled = self.first.store().end_sends(token, self.ended(&begun).into(), 7).await.unwrap();
+        assert_eq!(settled, Settled::Done);
+    }
+
+    async fn log(&self, id: PublicId) -> usize {
+        let entry = entry(&self.first, id).await;
+        self.first.store().delivery_log(entry.id).await.unwrap().len()
+    }
+}
+
+async fn begin(store: Store, lane: LaneId, quota: usize) -> Outgoing {
+    let takes = vec![Take { lane, since: Timestamp::MIN, quota }];
+    let wish = Wish { owner: "crowd".into(), lease: seconds(30), takes };
+    store.begin_sends(wish).await.unwrap()
+}
+
+async fn submit(engine: Engine, id: PublicId) -> Submitted {
+    let answers: Map<String, Value> = json!({"rate": 5}).as_object().unwrap().clone();
+    engine.submit(id, answers, None).await.unwrap()
+}
+
+/// TRG-16: the answer counts; a letter goes out only if its intent came first, and nothing after.
+async fn trg_16_answering_beside_beginning_a_send(t: &Bench) {
+    let crowd = Crowd::new(t, |_| {}).await;
+    for round in 0..ROUNDS {
+        let id = invite(&crowd.first, &round.to_string()).await;
+        let (begun, said) = both(begin(crowd.store(), crowd.lane, 9), submit(crowd.second.clone(), id)).await;
+        assert!(matches!(said, Submitted::Done { .. }), "{said:?}");
+        let letters = begun.due.len();
+        crowd.settle(begun).await;
+        // What was locked at that moment came back, and is dropped now.
+        assert!(begin(crowd.store(), crowd.lane, 9).await.due.is_empty(), "nothing is sent after the end");
+        let stands = entry(&crowd.first, id).await.standing;
+        assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None), "round {round}");
+        assert_eq!(crowd.log(id).await, letters, "a letter that went out is in the log");
+    }
+    assert_eq!(t.count(LEFT).await, 0);
+}
+
+/// TRG-16: the answer comes while a letter is being settled: no reminder follows, whoever is first.
+async fn trg_16_answering_beside_ending_a_send(t: &Bench) {
+    let crowd = Crowd::new(t, |_| {}).await;
+    for round in 0..ROUNDS {
+        let id = invite(&crowd.first, &round.to_string()).await;
+        let begun = begin(crowd.store(), crowd.lane, 9).await;
+        let (store, ended) = (crowd.store(), crowd.ended(&begun));
+        let settle = async move { store.end_sends(begun.token.unwrap(), ended.into(), 7).await.unwrap() };
+        let (settled, said) = both(settle, submit(crowd.second.clone(), id)).await;
+        assert_eq!(settled, Settled::Done);
+        assert!(matches!(said, Submitted::Done { .. }), "{said:?}");
+        let stands = entry(&crowd.first, id).await.standing;
+        assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None), "round {round}");
+        assert_eq!(crowd.log(id).await, 1);
+    }
+    assert_eq!(t.count(LEFT).await, 0, "no reminder waits");
+    let told = "select count(*) from punctual.message where kind = 'response-completed'";
+    assert_eq!(t.count(told).await, i64::try_from(ROUNDS).unwrap(), "one message for each answer");
+}
+
+/// TRG-16
+async fn trg_16_cancelling_beside_beginning_a_send(t: &Bench) {
+    let crowd = Crowd::new(t, |_| {}).await;
+    for round in 0..ROUNDS {
+        let id = invite(&crowd.first, &round.to_string()).await;
+        let store = crowd.second.store().clone();
+        let cancel = async move { store.cancel_entry(TENANT, id).await.unwrap() };
+        let (begun, said) = both(begin(crowd.store(), crowd.lane, 9), cancel).await;
+        assert!(matches!(said, Deeded::Done(_)), "{said:?}");
+        let letters = begun.due.len();
+        crowd.settle(begun).await;
+        assert!(begin(crowd.store(), crowd.lane, 9).await.due.is_empty(), "nothing is sent after the end");
+        assert_eq!(entry(&crowd.first, id).await.standing.status, Status::Cancelled);
+        assert_eq!(crowd.log(id).await, letters);
+    }
+    assert_eq!(t.count(LEFT).await, 0);
+}
+
+/// TRG-13: whoever is first, it is opened, and its reminder waits once.
+async fn trg_13_opening_beside_ending_a_send(t: &Bench) {
+    let crowd = Crowd::new(t, |_| {}).await;
+    for round in 0..ROUNDS {
+        let id = invite(&crowd.first, &round.to_string()).await;
+        let begun = begin(crowd.store(), crowd.lane, 9).await;
+        let (store, ended, second) = (crowd.store(), crowd.ended(&begun), crowd.second.clone());
+        let settle = async move { store.end_sends(begun.token.unwrap(), ended.into(), 7).await.unwrap() };
+        let (settled, opened) = both(settle, async move { second.record_opened(id).await.unwrap() }).await;
+        assert_eq!((settled, opened), (Settled::Done, true));
+        let stands = entry(&crowd.first, id).await.standing;
+        let now = t.now().await;
+        assert_eq!((stands.status, stands.last_sent_at), (Status::Opened, Some(now)), "round {round}");
+        assert_eq!((stands.next_send_at, stands.remaining), (Some(now.plus(DAY)), 0));
+        assert_eq!(t.count(LEFT).await, i64::try_from(round).unwrap() + 1, "one reminder waits for each");
+    }
+}
+
+/// TRG-13, TRG-14: an entry expires or is answered, and others are told that one thing.
+async fn trg_13_of_expiring_and_answering_one_wins(t: &Bench) {
+    let crowd = Crowd::new(t, |d| {
+        d["triggers"][0]["schedule"]["reminders"] = json!([]);
+        d["triggers"][0]["expiry"] = json!("1h");
+    })
+    .await;
+    let mut answered = 0;
+    for round in 0..ROUNDS {
+        let id = invite(&crowd.first, &round.to_string()).await;
+        crowd.first.tick(9).await.unwrap();
+        t.advance(seconds(3_601)).await;
+        let due = crowd.first.store().due_entries().await.unwrap().lanes;
+        let lanes = due.iter().filter(|lane| lane.purpose == Purpose::Expire);
+        let takes: Vec<Take> = lanes.map(|l| Take { lane: l.lane, since: l.first_due, quota: 9 }).collect();
+        let store = crowd.store();
+        let expire = async move { store.expire_entries(takes).await.unwrap() };
+        let (quieted, said) = both(expire, submit(crowd.second.clone(), id)).await;
+        let status = entry(&crowd.first, id).await.standing.status;
+        match said {
+            Submitted::Done { .. } => {
+                answered += 1;
+                assert_eq!((status, quieted.expired), (Status::Completed, 0), "round {round}");
+            }
+            Submitted::Ended(refusal) => {
+                assert!(refusal.is_gone());
+                assert_eq!((status, quieted.expired), (Status::Expired, 1), "round {round}");
+            }
+            other => panic!("{other:?}"),
+        }
+        crowd.first.tick(9).await.unwrap();
+    }
+    let told = |kind: &str| format!("select count(*) from punctual.message where kind = '{kind}'");
+    assert_eq!(t.count(&told("response-completed")).await, answered);
+    let rounds = i64::try_from(ROUNDS).unwrap();
+    assert_eq!(t.count(&told("instance-expired")).await, rounds - answered);
+    assert_eq!(t.count(LEFT).await, 0);
+}
+
+/// TRG-11: each send is claimed by one of them.
+async fn trg_11_of_two_who_begin_sends_each_has_its_own(t: &Bench) {
+    let crowd = Crowd::new(t, |_| {}).await;
+    for round in 0..ROUNDS {
+        let items = (0..6).map(|n| visit(&format!("{round}-{n}"), "GR")).collect();
+        let made: BTreeSet<PublicId> =
+            ingest(&crowd.first, items).await.iter().map(|item| item.instances[0].public_id).collect();
+        let other = crowd.second.store().clone();
+        let (a, b) = both(begin(crowd.store(), crowd.lane, 4), begin(other, crowd.lane, 4)).await;
+        let rest = begin(crowd.store(), crowd.lane, 9).await;
+        let all: Vec<PublicId> =
+            [&a, &b, &rest].iter().flat_map(|begun| &begun.due).map(|due| due.entry.public_id).collect();
+        assert_eq!(all.len(), 6, "each to exactly one");
+        assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), made);
+        for begun in [a, b, rest] {
+            crowd.settle(begun).await;
+        }
+    }
+}
+
+/// TRG-8: the event meets the old entry, or makes a new one; there is never a second of its key.
+async fn trg_8_deleting_beside_an_event_of_the_same_key(t: &Bench) {
+    let crowd = Crowd::new(t, |_| {}).await;
+    for round in 0..ROUNDS {
+        let wip = round.to_string();
+        let id = invite(&crowd.first, &wip).await;
+        let (store, second, item) = (crowd.store(), crowd.second.clone(), visit(&wip, "GR"));
+        let delete = async move { store.delete_entry(TENANT, id).await.unwrap() };
+        let (said, made) = both(delete, async move { ingest(&second, vec![item]).await }).await;
+        assert!(matches!(said, Deeded::Done(_)), "{said:?}");
+        let (outcome, owner) = (made[0].outcome, made[0].instances[0].public_id);
+        match outcome {
+            Outcome::Created => assert_ne!(owner, id, "round {round}"),
+            Outcome::Skipped => assert_eq!(owner, id, "round {round}"),
+            other => panic!("{other:?}"),
+        }
+        let after = ingest(&crowd.first, vec![visit(&wip, "GR")]).await;
+        let expected = if outcome == Outcome::Created { Outcome::Skipped } else { Outcome::Created };
+        assert_eq!(after[0].outcome, expected, "round {round}: it does not block");
+        let live = t.count("select count(*) from punctual.entry where deleted_at is null").await;
+        assert_eq!(live, i64::try_from(round).unwrap() + 1, "one of each key");
+    }
+}
+
+/// TRG-16: what somebody is answering at this very moment is not sent. A last look that locks
+/// nothing is caught by the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trg_16_what_is_being_answered_is_not_sent_on_postgres() {
+    let t = &Bench::postgres().await;
+    let crowd = Crowd::new(t, |_| {}).await;
+    for bug in [None, Some(Bug::IntentWithoutLock)] {
+        let id = invite(&crowd.first, &format!("{bug:?}")).await;
+        let (mut client, connection) =
+            tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let answering = client.transaction().await.unwrap();
+        let end = "update punctual.entry set status = 3, next_send_at = null, version = version + 1 \
+            where public_high = $1 and public_low = $2";
+        let (high, low) = id.halves();
+        assert_eq!(answering.execute(end, &[&high, &low]).await.unwrap(), 1);
+        let store = bug.map_or_else(|| crowd.store(), |bug| crowd.store().with_bug(bug));
+        let begun = begin(store, crowd.lane, 9).await;
+        answering.commit().await.unwrap();
+        let intents = format!(
+            "select count(*) from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
+             where e.public_high = {high} and e.public_low = {low}"
+        );
+        let (sent, meant) = (begun.due.len(), t.count(&intents).await);
+        match bug {
+            None => assert_eq!((sent, meant), (0, 0), "an intent was committed beside its end"),
+            Some(bug) => assert_eq!((sent, meant), (1, 1), "{bug:?} was not caught"),
+        }
+        crowd.settle(begun).await;
+    }
+}

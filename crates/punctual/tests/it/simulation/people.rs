@@ -1,0 +1,294 @@
+//! What people do with entries: surveys are published and published anew, events come in with their
+//! doubles, pages are opened, filled in and answered, entries are withdrawn and deleted, events
+//! stop what others began; and somebody ticks beside the loops.
+
+use super::entries::{Wish, tenant_of};
+use super::faults::Wire;
+use super::truth::Verdict;
+use super::workload::Scene;
+use punctual::engine::{Ingest, Ingested, Outcome, Submitted};
+use punctual::rules::duration;
+use punctual::rules::entry::Status;
+use punctual::rules::public_id::PublicId;
+use punctual::store::entries::deed::Deeded;
+use punctual::store::flows::FlowDraft;
+use punctual::{Engine, FlowId, Tenant};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The channel that every engine has, and one that none has.
+pub const CHANNEL: &str = "post:simulated";
+pub const NOBODY: &str = "post:nobody";
+/// Where others are told of entries.
+pub const TOLD: &str = "survey.responses";
+const VISITS: [&str; 5] = ["1", "2", "3", "4", "5"];
+const KIND: &str = "visit-closed";
+const STOP: &str = "visit-reopened";
+
+/// What somebody does.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Ingest,
+    Stop,
+    Open,
+    Keep,
+    Submit,
+    Cancel,
+    Delete,
+    Publish,
+    Tick,
+}
+
+const ACTS: [Act; 16] = [
+    Act::Ingest,
+    Act::Ingest,
+    Act::Ingest,
+    Act::Ingest,
+    Act::Ingest,
+    Act::Stop,
+    Act::Open,
+    Act::Open,
+    Act::Keep,
+    Act::Submit,
+    Act::Submit,
+    Act::Cancel,
+    Act::Delete,
+    Act::Publish,
+    Act::Tick,
+    Act::Tick,
+];
+
+/// Somebody who does one thing after the other, each through an engine that runs.
+pub async fn person(scene: Arc<Scene>) {
+    let acts = scene.world.state().plan.operations * 2;
+    for _ in 0..acts {
+        let (pause, act, tenant) = {
+            let dice = &mut scene.world.state().dice;
+            (dice.millis(0..=2_000), *dice.pick(&ACTS), *dice.pick(&scene.tenants))
+        };
+        tokio::time::sleep(pause).await;
+        let Some((engine, wire)) = scene.world.any_node() else { continue };
+        scene.world.say(&wire.name, &format!("is asked to {act:?}"));
+        tokio::select! {
+            biased;
+            () = wire.died() => {}
+            () = scene.act(&engine, &wire, act, tenant) => {}
+        }
+    }
+}
+
+impl Scene {
+    /// The surveys of this run: one for each tenant.
+    pub async fn publish_surveys(&self) -> punctual::Result<()> {
+        if self.world.state().plan.people == 0 {
+            return Ok(());
+        }
+        for tenant in &self.tenants {
+            let flow = self.operator.create_flow(*tenant, self.draft()).await?;
+            self.operator.publish_flow(*tenant, flow.id).await?;
+        }
+        self.set_patience();
+        Ok(())
+    }
+
+    /// Channels of these worlds are asked again soon.
+    fn set_patience(&self) {
+        let tries = self.world.state().dice.count(2..=3);
+        let backoff = r#"{"from":"200ms","to":"2s"}"#;
+        let set = self.world.database.directly(|connection| {
+            connection.execute(
+                "update punctual_lane set max_attempts = ?1, backoff = ?2 where subscription = '/send'",
+                rusqlite::params![i64::try_from(tries).unwrap(), backoff],
+            )
+        });
+        set.expect("lanes to change");
+    }
+
+    fn draft(&self) -> FlowDraft {
+        let dice = &mut self.world.state().dice;
+        let reminders = dice.count(0..=3);
+        let reminders: Vec<String> =
+            (0..reminders).map(|_| duration::write(dice.millis(500..=6_000))).collect();
+        let first = json!({
+            "id": "first", "enabled": true, "eventKind": KIND,
+            "dedupRecipe": ["templateId", "recipient.address", "candidate.visit"],
+            "schedule": {"initialDelay": duration::write(dice.millis(0..=3_000)), "reminders": reminders},
+            "channel": CHANNEL,
+            "expiry": duration::write(dice.millis(1_000..=9_000)),
+            "stopOn": [STOP],
+        });
+        let mut triggers = vec![first.clone()];
+        if dice.chance(150) {
+            let mut second = first;
+            (second["id"], second["channel"]) = (json!("second"), json!(NOBODY));
+            second["dedupRecipe"].as_array_mut().unwrap().push(json!("recipient.locale"));
+            triggers.push(second);
+        }
+        let definition = json!({
+            "title": {"en": "How was it?"}, "locales": ["en"], "defaultLocale": "en",
+            "questions": [{"id": "rate", "type": "rating", "required": true, "text": {"en": "How?"}}],
+            "triggers": triggers,
+        });
+        FlowDraft { name: "visits".into(), integration_id: Some("visits".into()), definition }
+    }
+
+    async fn act(&self, engine: &Engine, wire: &Wire, act: Act, tenant: Tenant) {
+        match act {
+            Act::Ingest => self.ingest(engine, tenant).await,
+            Act::Stop => self.stop_visit(engine, tenant).await,
+            Act::Publish => self.publish_anew(engine, tenant).await,
+            Act::Tick => {
+                let batch = self.world.state().dice.count(1..=8);
+                engine.tick(batch).await.ok();
+            }
+            _ => self.do_to_one(engine, wire, act).await,
+        }
+    }
+
+    /// Events with doubles among them, and of those before.
+    async fn ingest(&self, engine: &Engine, tenant: Tenant) {
+        let visits: Vec<&str> = {
+            let dice = &mut self.world.state().dice;
+            let count = dice.count(1..=4);
+            (0..count).map(|_| *dice.pick(&VISITS)).collect()
+        };
+        let ingest = Ingest { event_kind: KIND.into(), items: visits.iter().map(|v| event(v)).collect() };
+        let Ok(answer) = engine.ingest(tenant, &ingest).await else { return };
+        let verdict = self.heard_ingest(tenant, &visits, &answer);
+        self.world.judge(verdict);
+    }
+
+    /// Whoever is told of an entry can rely on it: it is there, of this very event, and new only once.
+    fn heard_ingest(&self, tenant: Tenant, visits: &[&str], answer: &[Ingested]) -> Verdict {
+        let mut state = self.world.state();
+        for (visit, item) in visits.iter().zip(answer) {
+            for instance in &item.instances {
+                let id = instance.public_id;
+                let Some((_, row)) = state.entries.by_public_id(id) else {
+                    return Err(format!("{id} was told, and is not there"));
+                };
+                let of = (row.birth.tenant, row.birth.flow, row.birth.trigger.as_str());
+                let want = (tenant.id(), instance.flow.0, &*instance.trigger_id);
+                if of != want || row.birth.payload != payload(visit).to_string() {
+                    return Err(format!("{id} was told for visit {visit} of {want:?}, and is {row:?}"));
+                }
+                let new = instance.outcome == Outcome::Created;
+                if new && !state.entries.created.insert(id.halves()) {
+                    return Err(format!("{id} was told to be new twice"));
+                }
+                let word = if new { "event began an entry" } else { "event was a duplicate" };
+                *state.counts.deeds.entry(word).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    async fn stop_visit(&self, engine: &Engine, tenant: Tenant) {
+        let visit = {
+            let mut state = self.world.state();
+            let visit = *state.dice.pick(&VISITS);
+            state.entries.stops.insert((tenant.id(), payload(visit).to_string()));
+            visit
+        };
+        let ingest = Ingest { event_kind: STOP.into(), items: vec![event(visit)] };
+        let Ok(answer) = engine.ingest(tenant, &ingest).await else { return };
+        let stopped = answer[0].instances.iter().filter(|i| i.outcome == Outcome::Stopped);
+        for instance in stopped {
+            self.world.did("event stopped an entry");
+            let verdict = self.assert_status(instance.public_id, Status::Cancelled);
+            self.world.judge(verdict);
+        }
+    }
+
+    fn assert_status(&self, id: PublicId, wanted: Status) -> Verdict {
+        let state = self.world.state();
+        match state.entries.by_public_id(id).map(|(_, row)| row.status) {
+            Some(status) if status == wanted => Ok(()),
+            other => Err(format!("somebody was told that {id} is {wanted}, and it is {other:?}")),
+        }
+    }
+
+    /// The survey of a tenant, in a new version.
+    async fn publish_anew(&self, engine: &Engine, tenant: Tenant) {
+        let store = engine.store();
+        let Ok(flows) = store.flows(tenant, FlowId(0), 1).await else { return };
+        let Some(flow) = flows.first() else { return };
+        if store.change_flow(tenant, flow.id, self.draft()).await.is_ok() {
+            store.publish_flow(tenant, flow.id).await.ok();
+        }
+        self.set_patience();
+    }
+
+    async fn do_to_one(&self, engine: &Engine, wire: &Wire, act: Act) {
+        let (id, entry, tenant) = {
+            let mut state = self.world.state();
+            let all: Vec<i64> = state.entries.seen.rows.keys().copied().collect();
+            if all.is_empty() {
+                return;
+            }
+            let entry = *state.dice.pick(&all);
+            let wish = match act {
+                Act::Open => Wish::Open,
+                Act::Submit => Wish::Submit,
+                Act::Cancel => Wish::Cancel,
+                _ => Wish::Delete,
+            };
+            if !matches!(act, Act::Keep) {
+                state.entries.asked.insert((entry, wish));
+            }
+            let row = &state.entries.seen.rows[&entry];
+            (row.public_id(), entry, tenant_of(row, &self.tenants))
+        };
+        self.world.say(&wire.name, &format!("{act:?} entry {entry}"));
+        let verdict = match act {
+            Act::Open => engine.record_opened(id).await.map(|_| Ok(())),
+            Act::Keep => engine.keep_progress(id, answers()).await.map(|_| Ok(())),
+            Act::Submit => engine.submit(id, answers(), None).await.map(|said| self.heard_submit(id, said)),
+            Act::Cancel => {
+                engine.store().cancel_entry(tenant, id).await.map(|said| self.heard_cancel(id, said))
+            }
+            _ => engine.store().delete_entry(tenant, id).await.map(|_| Ok(())),
+        };
+        self.world.judge(verdict.unwrap_or(Ok(())));
+    }
+
+    fn heard_submit(&self, id: PublicId, said: Submitted) -> Verdict {
+        match said {
+            Submitted::Done { .. } => self.assert_status(id, Status::Completed),
+            Submitted::Ended(refusal) => {
+                self.world.did("answer refused");
+                self.assert_status(id, refusal.status())
+            }
+            Submitted::Wrong(refused) => Err(format!("a good answer was refused: {refused:?}")),
+            Submitted::Unknown => self.assert_deleted(id),
+        }
+    }
+
+    fn heard_cancel(&self, id: PublicId, said: Deeded) -> Verdict {
+        match said {
+            Deeded::Done(_) => self.assert_status(id, Status::Cancelled),
+            Deeded::Refused(refusal) => self.assert_status(id, refusal.status()),
+            Deeded::Unknown => self.assert_deleted(id),
+        }
+    }
+
+    fn assert_deleted(&self, id: PublicId) -> Verdict {
+        let state = self.world.state();
+        match state.entries.by_public_id(id) {
+            Some((_, row)) if row.deleted => Ok(()),
+            other => Err(format!("somebody was told that {id} is not there: {other:?}")),
+        }
+    }
+}
+
+fn payload(visit: &str) -> Value {
+    json!({ "visit": visit })
+}
+
+fn event(visit: &str) -> Value {
+    json!({"payload": payload(visit), "recipient": {"address": "+964 770 000 0001", "locale": "en"}})
+}
+
+fn answers() -> Map<String, Value> {
+    json!({"rate": 5}).as_object().unwrap().clone()
+}
