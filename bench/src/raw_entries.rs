@@ -35,7 +35,8 @@ const TABLES: &str = "
         lease_until timestamptz not null, items bigint[] not null);
     create table delivery (
         id bigint generated always as identity primary key, tenant int not null, entry bigint not null,
-        idempotency_key text not null, channel text not null, address text not null, attempt smallint not null,
+        idempotency_key text not null, channel text not null, address text not null,
+        attempt smallint not null,
         created_at timestamptz not null default now());
     create unique index delivery_idempotency_key on delivery (tenant, idempotency_key);
     create index delivery_entry on delivery (entry);

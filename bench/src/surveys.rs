@@ -119,7 +119,8 @@ fn address(n: usize) -> String {
 }
 
 fn payload(n: usize) -> Value {
-    json!({"wip": n.to_string(), "dealerId": "1", "jobType": format!("T{}", n % TRIGGERS), "pad": "x".repeat(150)})
+    let job_type = format!("T{}", n % TRIGGERS);
+    json!({"wip": n.to_string(), "dealerId": "1", "jobType": job_type, "pad": "x".repeat(150)})
 }
 
 fn raw_event(n: usize) -> RawEvent {

@@ -31,7 +31,8 @@ async fn the_system_clock_cannot_be_moved(base: Base) {
     let root = world.root();
     root.get("/dev/clock").await.problem(409);
     root.post("/dev/clock", json!({"advance": "1d"})).await.problem(409);
-    root.post("/api/scheduler/tick", json!({})).await.problem(409);
+    let ticked = root.does("/api/scheduler/tick", json!({}), 200).await;
+    assert_eq!(ticked["dispatched"], 0, "one more beside the loops");
 }
 
 /// PRD-17: what becomes due on the way is done in order, each at its own time; a tick does what is due now.

@@ -187,7 +187,8 @@ async fn trg_5_one_event_from_its_ingest_to_its_end(base: Base) {
     let answer = told.iter().find(|item| item["kind"] == "response-completed").expect("the answer is told");
     has(
         &answer["payload"],
-        json!({"surveyId": survey, "surveyVersion": 1, "surveyIntegrationId": "csi-gr", "instancePublicId": id,
+        json!({"surveyId": survey, "surveyVersion": 1, "surveyIntegrationId": "csi-gr",
+            "instancePublicId": id,
             "triggerId": "csi-gr-trigger", "customerRef": "cust-123", "recipientAddress": "+964 770 000 0001",
             "recipientLocale": "ar", "eventType": "response-completed",
             "completedAt": "2026-05-15T05:13:00Z", "agentId": "agent-7",

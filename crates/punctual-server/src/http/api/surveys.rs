@@ -13,7 +13,7 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
 use punctual::store::flows::{Flow, FlowDraft};
 use punctual::{FlowId, Problem, Problems, Timestamp};
@@ -132,9 +132,10 @@ pub async fn unpublish(State(app): State<App>, caller: Caller, id: Id) -> Answer
 pub async fn version(
     State(app): State<App>,
     caller: Caller,
-    Path((_, n)): Path<(String, String)>,
     id: Id,
+    path: RawPathParams,
 ) -> Answer<Json<ShownVersion>> {
+    let n = part(&path, "n");
     let missing = || Failure::not_found(format!("survey {} has no version `{n}`", id.0));
     let number = n.parse().map_err(|_| missing())?;
     let found = app.engine.store().flow_version(id.flow(), number).await?;
@@ -145,6 +146,11 @@ pub async fn version(
         definition: version.definition,
         published_at: version.published_at,
     }))
+}
+
+/// A part of the path; what is not UTF-8 names nothing.
+fn part(path: &RawPathParams, name: &str) -> String {
+    path.iter().find(|(known, _)| *known == name).map(|(_, text)| text.to_owned()).unwrap_or_default()
 }
 
 fn show_flow(app: &App, flow: Flow) -> Shown {

@@ -104,14 +104,14 @@ pub const OPERATIONS: &[Operation] = &[
 
     op("POST /api/triggers/ingest", "Events that may begin surveys", (200, "Ingested")).takes("Ingest"),
     op("POST /api/Surveys/Triggers/ingest", "The same", (200, "Ingested")).takes("Ingest"),
-    op("POST /api/triggers/explain", "What events would come to, and why; writes nothing", (200, "Explanations"))
-        .takes("Ingest"),
+    op("POST /api/triggers/explain", "What events would come to, and why; writes nothing",
+        (200, "Explanations")).takes("Ingest"),
 
     op("GET /api/survey-instances", "Survey instances, the newest first", (200, "SurveyInstance[]"))
         .query(&["SurveyId", "InstanceStatus", "Address", "CustomerRef", "Limit", "Cursor"]),
     op("GET /api/survey-instances/{publicId}", "One instance, with all that was done for it",
         (200, "SurveyInstance")),
-    op("DELETE /api/survey-instances/{publicId}", "Delete an instance; its event is welcome again", (204, "")),
+    op("DELETE /api/survey-instances/{publicId}", "Delete an instance; its event may come again", (204, "")),
     op("POST /api/survey-instances/{publicId}/cancel", "Withdraw an instance", (200, "SurveyInstance")),
 
     op("GET /api/jobs", "All jobs, by name", (200, "Job[]")).query(LIST),

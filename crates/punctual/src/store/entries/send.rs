@@ -10,28 +10,27 @@
 //! arrive just after. A try that was lost in a crash is written down as unknown by whoever comes next,
 //! and made again under the same idempotency key.
 
+mod settle;
+mod step;
+
+pub(in crate::store) use settle::give_up;
+
 use super::super::Store;
 use super::super::claims::{self, Taken, Wish};
 use super::super::columns::Column;
 use super::super::planted::Bug;
 use super::super::points::{Point, reach};
-use super::super::queues;
-use super::super::settle;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::tell::{self, Moment};
-use super::{Entry, expire_lane, lock, read_entry};
+use super::{Entry, lock, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, Token};
-use crate::base::tenant::Tenant;
-use crate::rules::attempt::{Patience, kept_error};
 use crate::rules::claim::{self, Item};
-use crate::rules::entry::failure::{self, Failure, Verdict};
+use crate::rules::entry::failure::Failure;
 use crate::rules::entry::log::Outcome;
 use crate::rules::entry::schedule::Schedule;
-use crate::rules::entry::standing::Standing;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A send that is due, and whose intent is written.
@@ -131,7 +130,7 @@ impl Store {
     /// Writes what became of sends of one claim.
     pub async fn end_sends(&self, token: Token, ended: Arc<[Ended]>, seed: u64) -> Result<Settled> {
         let ending = Ending { token, ended, seed };
-        let settled = self.write(ending, |tx, ending| Box::pin(end(tx, ending))).await;
+        let settled = self.write(ending, |tx, ending| Box::pin(settle::end(tx, ending))).await;
         reach(Point::SettledBeforeAnswer);
         settled
     }
@@ -267,358 +266,10 @@ async fn write_intents(tx: &mut Tx, wish: &Wish, token: &Token, due: &[Due], now
     Ok(())
 }
 
-const INTENTS_AT_ONCE: &str = "insert into punctual.delivery (entry_id, attempt, channel, address, created_at) \
+const INTENTS_AT_ONCE: &str = "\
+    insert into punctual.delivery (entry_id, attempt, channel, address, created_at) \
     select entry_id, attempt, channel, address, $1::bigint \
     from unnest($2::bigint[], $3::int[], $4::text[], $5::text[]) x (entry_id, attempt, channel, address) \
     on conflict do nothing";
 const INTENT: &str = "insert into punctual.delivery (entry_id, attempt, channel, address, created_at) \
     values ($2, $3, $4, $5, $1) on conflict do nothing";
-
-async fn end(tx: &mut Tx, ending: &Ending) -> Result<Settled> {
-    let now = tx.now().await?;
-    let items: Vec<&Item> = ending.ended.iter().map(|e| &e.due.item).collect();
-    if !settle::finish_items(tx, &ending.token, &items, now).await? {
-        return Ok(Settled::LostClaim);
-    }
-    log(tx, &ending.ended, now).await?;
-    let lanes = lanes_of_failures(tx, &ending.ended).await?;
-    let mut steps = Vec::with_capacity(ending.ended.len());
-    for ended in ending.ended.iter() {
-        let patience = patience(lanes.get(&ended.due.item.lane()));
-        let seed = ending.seed ^ ended.due.entry.id.0.unsigned_abs();
-        if let Some(step) = Step::after(ended, &ended.due.entry, &patience, now, seed) {
-            steps.push(step);
-        }
-    }
-    let behind = write_steps(tx, &steps).await?;
-    for step in behind {
-        write_again(tx, step, &lanes, now, ending.seed).await?;
-    }
-    tell_sent(tx, &ending.ended, now).await?;
-    reach(Point::SettledBeforeCommit);
-    Ok(Settled::Done)
-}
-
-/// What is tried again by a policy that the channel's lane may change.
-fn patience(lane: Option<&queues::Lane>) -> Patience {
-    let usual = failure::patience();
-    let Some(lane) = lane else { return usual };
-    Patience {
-        max_attempts: lane.settings.max_attempts.unwrap_or(usual.max_attempts),
-        backoff: lane.settings.backoff.clone().unwrap_or(usual.backoff),
-    }
-}
-
-async fn lanes_of_failures(tx: &mut Tx, ended: &[Ended]) -> Result<HashMap<LaneId, queues::Lane>> {
-    let failed = ended.iter().filter(|e| matches!(e.tried, Tried::NotSent { .. }));
-    let ids: HashSet<LaneId> = failed.map(|e| e.due.item.lane()).collect();
-    if ids.is_empty() { Ok(HashMap::new()) } else { queues::lanes(tx, &ids).await }
-}
-
-/// Writes down what became of each try.
-async fn log(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
-    let begun: Vec<&Ended> = ended.iter().filter(|e| e.tried != Tried::NotBegun).collect();
-    let errors: Vec<Option<String>> = begun.iter().map(|e| error_of(&e.tried)).collect();
-    let columns = [
-        Column::Ints(begun.iter().map(|e| e.due.entry.id.0).collect()),
-        Column::Ints(begun.iter().map(|e| i64::from(e.due.entry.attempt())).collect()),
-        Column::Ints(begun.iter().map(|e| i64::from(e.due.tried())).collect()),
-        Column::Texts(begun.iter().map(|e| Some(word_of(&e.tried))).collect()),
-        Column::Texts(begun.iter().map(|e| message_id(&e.tried)).collect()),
-        Column::Texts(errors.iter().map(Option::as_deref).collect()),
-    ];
-    tx.in_columns((OUTCOMES_AT_ONCE, OUTCOME), params![now], &columns).await?;
-    Ok(())
-}
-
-fn error_of(tried: &Tried) -> Option<String> {
-    if let Tried::NotSent { error, .. } = tried { Some(kept_error(error)) } else { None }
-}
-
-const fn word_of(tried: &Tried) -> &'static str {
-    match tried {
-        Tried::NotSent { outcome, .. } => outcome.word(),
-        Tried::Sent { .. } | Tried::NotBegun => Outcome::Delivered.word(),
-    }
-}
-
-fn message_id(tried: &Tried) -> Option<&str> {
-    if let Tried::Sent { message_id } = tried { message_id.as_deref() } else { None }
-}
-
-const OUTCOMES_AT_ONCE: &str = "insert into punctual.delivery_outcome \
-        (entry_id, attempt, tried, at, status, provider_id, error) \
-    select entry_id, attempt, tried, $1::bigint, status, provider_id, error \
-    from unnest($2::bigint[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[]) \
-        x (entry_id, attempt, tried, status, provider_id, error) on conflict do nothing";
-const OUTCOME: &str = "insert into punctual.delivery_outcome \
-        (entry_id, attempt, tried, at, status, provider_id, error) \
-    values ($2, $3, $4, $1, $5, $6, $7) on conflict do nothing";
-
-/// What an entry becomes, and the work that follows.
-struct Step<'a> {
-    ended: &'a Ended,
-    version: i64,
-    standing: Standing,
-    work: Next,
-}
-
-/// The work that follows a send.
-#[derive(Clone, Copy, Debug)]
-enum Next {
-    /// A reminder, or the same send once more, with the attempts it has had.
-    Send {
-        at: Timestamp,
-        attempts: u32,
-        unstarted: u32,
-    },
-    /// The end, if nobody answers.
-    Expire(Timestamp),
-    Nothing,
-}
-
-impl<'a> Step<'a> {
-    /// What the rules make of an entry as it stands; `None` if nothing may happen to it any more.
-    fn after(
-        ended: &'a Ended,
-        entry: &Entry,
-        patience: &Patience,
-        now: Timestamp,
-        seed: u64,
-    ) -> Option<Self> {
-        let (item, stands) = (&ended.due.item, &entry.standing);
-        let made = |standing: Standing| {
-            let work = match standing.next_send_at {
-                Some(at) => Next::Send { at, attempts: 0, unstarted: 0 },
-                None => standing.expires_at(entry.grace).map_or(Next::Nothing, Next::Expire),
-            };
-            Self { ended, version: entry.version, standing, work }
-        };
-        let again = |at: Timestamp, attempts: u32| Self {
-            ended,
-            version: entry.version,
-            standing: *stands,
-            work: Next::Send { at, attempts, unstarted: item.unstarted() },
-        };
-        match &ended.tried {
-            Tried::Sent { .. } => stands.sent(&ended.schedule, now).ok().map(made),
-            Tried::NotBegun if !stands.status.is_active() => None,
-            Tried::NotBegun => Some(again(stands.next_send_at.unwrap_or(now), item.attempt() - 1)),
-            Tried::NotSent { failure, .. } => {
-                let tries = item.attempt().saturating_sub(item.unstarted());
-                match failure::after_failure(*failure, tries, patience, now, seed) {
-                    Verdict::RetryAt(_) if !stands.status.is_active() => None,
-                    Verdict::RetryAt(at) => Some(again(at, item.attempt())),
-                    Verdict::GiveUp => stands.gave_up(&ended.schedule, now).ok().map(made),
-                    Verdict::Halt => stands.halted().ok().map(made),
-                }
-            }
-        }
-    }
-
-    const fn tenant(&self) -> Tenant {
-        self.ended.due.entry.tenant
-    }
-}
-
-/// Writes what entries became, each in the version that was seen, with the work that follows;
-/// answers those that have changed meanwhile.
-async fn write_steps<'s, 'a>(tx: &mut Tx, steps: &'s [Step<'a>]) -> Result<Vec<&'s Step<'a>>> {
-    if steps.is_empty() {
-        return Ok(Vec::new());
-    }
-    let lanes = expire_lanes(tx, steps).await?;
-    let work: Vec<WorkRow> = steps.iter().map(|step| WorkRow::of(step, &lanes)).collect();
-    let columns = step_columns(steps, &work);
-    let unversioned = tx.has(Bug::StandingWithoutVersion);
-    let written = match tx {
-        #[cfg(feature = "postgres")]
-        Tx::Postgres(_) => {
-            let text = if unversioned { STEPS_UNVERSIONED } else { STEPS_AT_ONCE };
-            tx.in_columns((text, ""), &[], &columns).await?
-        }
-        #[cfg(feature = "sqlite")]
-        Tx::Sqlite(_) => {
-            let text = if unversioned { STEP_UNVERSIONED } else { STEP };
-            tx.in_columns(("", text), &[], &columns[..STEP_COLUMNS]).await?
-        }
-    };
-    let written: HashSet<i64> = written.iter().map(|row| row.int(0)).collect::<Result<_>>()?;
-    #[cfg(feature = "sqlite")]
-    if matches!(tx, Tx::Sqlite(_)) {
-        let rows: Vec<Vec<Value<'_>>> = steps
-            .iter()
-            .zip(&work)
-            .filter(|(step, _)| written.contains(&step.ended.due.entry.id.0))
-            .filter_map(|(step, row)| row.values(step))
-            .collect();
-        tx.each(super::super::sequences::WORK_AGAIN, &rows).await?;
-    }
-    Ok(steps.iter().filter(|step| !written.contains(&step.ended.due.entry.id.0)).collect())
-}
-
-async fn expire_lanes(tx: &mut Tx, steps: &[Step<'_>]) -> Result<BTreeMap<Tenant, i64>> {
-    let mut lanes = BTreeMap::new();
-    for step in steps.iter().filter(|step| matches!(step.work, Next::Expire(_))) {
-        let tenant = step.tenant();
-        if let std::collections::btree_map::Entry::Vacant(unknown) = lanes.entry(tenant) {
-            unknown.insert(expire_lane(tx, tenant).await?);
-        }
-    }
-    Ok(lanes)
-}
-
-/// The work row that follows a step, if one does.
-#[derive(Clone, Copy, Default)]
-struct WorkRow {
-    lane: i64,
-    due: Option<Timestamp>,
-    attempts: u32,
-    unstarted: u32,
-}
-
-impl WorkRow {
-    fn of(step: &Step<'_>, lanes: &BTreeMap<Tenant, i64>) -> Self {
-        let lane = step.ended.due.item.lane().0;
-        match step.work {
-            Next::Nothing => Self::default(),
-            Next::Send { at, attempts, unstarted } => Self { lane, due: Some(at), attempts, unstarted },
-            Next::Expire(at) => {
-                let lane = lanes.get(&step.tenant()).copied().unwrap_or_default();
-                Self { lane, due: Some(at), ..Self::default() }
-            }
-        }
-    }
-
-    fn values<'v>(self, step: &Step<'_>) -> Option<Vec<Value<'v>>> {
-        let (attempts, unstarted) = (i64::from(self.attempts), i64::from(self.unstarted));
-        let id = step.ended.due.entry.work_id();
-        Some(vec![
-            id.into(),
-            self.lane.into(),
-            self.due?.into(),
-            attempts.into(),
-            unstarted.into(),
-            Value::Null,
-        ])
-    }
-}
-
-/// Columns that say what an entry becomes; those of its work follow.
-const STEP_COLUMNS: usize = 6;
-
-fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
-    let ints = |pick: &dyn Fn(&Step<'_>) -> i64| Column::Ints(steps.iter().map(pick).collect());
-    let times = |pick: &dyn Fn(&Step<'_>) -> Option<Timestamp>| {
-        Column::MaybeInts(steps.iter().map(|s| pick(s).map(Timestamp::as_micros)).collect())
-    };
-    let of_work = |pick: &dyn Fn(&WorkRow) -> i64| Column::Ints(work.iter().map(pick).collect());
-    vec![
-        ints(&|s| s.ended.due.entry.id.0),
-        ints(&|s| s.version),
-        ints(&|s| s.standing.status.code()),
-        times(&|s| s.standing.next_send_at),
-        times(&|s| s.standing.last_sent_at),
-        ints(&|s| s.standing.remaining),
-        of_work(&|w| w.lane),
-        Column::MaybeInts(work.iter().map(|w| w.due.map(Timestamp::as_micros)).collect()),
-        of_work(&|w| i64::from(w.attempts)),
-        of_work(&|w| i64::from(w.unstarted)),
-    ]
-}
-
-#[cfg(feature = "postgres")]
-macro_rules! steps_at_once {
-    ($version:literal) => {
-        concat!(
-    "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
-            last_sent_at = x.last_sent_at, remaining = x.remaining, version = e.version + 1 \
-        from unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::int[], $7::int[], \
-                $8::bigint[], $9::int[], $10::int[]) \
-            x (id, version, status, next_send_at, last_sent_at, remaining, lane_id, due_at, attempts, \
-                unstarted) \
-        where e.id = x.id ",
-            $version,
-            " returning e.id, x.lane_id, x.due_at, x.attempts, x.unstarted), \
-    w as (insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted) \
-        select -id, lane_id, due_at, attempts, unstarted from u where due_at is not null) \
-    select id from u"
-        )
-    };
-}
-#[cfg(feature = "postgres")]
-const STEPS_AT_ONCE: &str = steps_at_once!("and e.version = x.version");
-/// A planted bug: whoever has changed the entry meanwhile is overwritten.
-#[cfg(feature = "postgres")]
-const STEPS_UNVERSIONED: &str = steps_at_once!("");
-#[cfg(feature = "sqlite")]
-const STEP: &str = "update punctual.entry set status = $3, next_send_at = $4, last_sent_at = $5, \
-        remaining = $6, version = version + 1 where id = $1 and version = $2 returning id";
-/// A planted bug, as above.
-#[cfg(feature = "sqlite")]
-const STEP_UNVERSIONED: &str = "update punctual.entry set status = $3, next_send_at = $4, \
-        last_sent_at = $5, remaining = $6, version = version + 1 where id = $1 and $2 > 0 returning id";
-
-/// An entry that has changed since its intent was written: the rules are asked once more, under its
-/// lock, about how it stands now.
-async fn write_again(
-    tx: &mut Tx,
-    step: &Step<'_>,
-    lanes: &HashMap<LaneId, queues::Lane>,
-    now: Timestamp,
-    seed: u64,
-) -> Result<()> {
-    let ended = step.ended;
-    let Some(mut row) = tx.first(WAIT_FOR, params![ended.due.entry.id.0]).await? else { return Ok(()) };
-    let entry = read_entry(&mut row)?;
-    let patience = patience(lanes.get(&ended.due.item.lane()));
-    let seed = seed ^ entry.id.0.unsigned_abs();
-    let Some(step) = Step::after(ended, &entry, &patience, now, seed) else { return Ok(()) };
-    write_steps(tx, &[step]).await?;
-    Ok(())
-}
-
-const WAIT_FOR: &str =
-    concat!("select ", super::entry_columns!(), " from punctual.entry e where e.id = $1 for update");
-
-async fn tell_sent(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
-    let sent = ended.iter().filter(|e| matches!(e.tried, Tried::Sent { .. }));
-    let told = sent.map(|e| {
-        let entry = &e.due.entry;
-        let moment = Moment::Sent { at: now, attempt: entry.attempt() };
-        (entry.tenant, tell::message(entry, e.integration_id.as_deref(), &moment))
-    });
-    tell::tell_all(tx, told.collect()).await
-}
-
-/// The queue has given these up: their sends were lost too often. Reminders that are left still go.
-pub(in super::super) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestamp) -> Result<()> {
-    for item in items {
-        let Some(id) = item.entry() else { continue };
-        let Some(mut row) = tx.first(WAIT_FOR, params![id.0]).await? else { continue };
-        let entry = read_entry(&mut row)?;
-        let schedule = Arc::new(schedule_of(tx, &entry).await?);
-        let due = Due { item: item.clone(), entry };
-        let error = "its send was lost too often".to_owned();
-        let tried = Tried::NotSent { outcome: Outcome::Unknown, failure: Failure::Permanent, error };
-        let ended = Ended { due, schedule, integration_id: None, tried };
-        log(tx, std::slice::from_ref(&ended), now).await?;
-        if let Some(step) = Step::after(&ended, &ended.due.entry, &failure::patience(), now, 0) {
-            write_steps(tx, &[step]).await?;
-        }
-    }
-    Ok(())
-}
-
-/// The timetable of an entry's trigger, read from its version.
-async fn schedule_of(tx: &mut Tx, entry: &Entry) -> Result<Schedule> {
-    let row = tx.first(DEFINITION, params![entry.flow.0, i64::from(entry.number)]).await?;
-    let Some(row) = row else { return Ok(Schedule::default()) };
-    let Ok(definition) = serde_json::from_str(&row.text(0)?) else { return Ok(Schedule::default()) };
-    let (mut problems, mut warnings) = Default::default();
-    let survey = crate::rules::survey::Survey::read(&definition, &mut problems, &mut warnings);
-    let trigger = survey.as_ref().and_then(|survey| survey.trigger(&entry.trigger_id));
-    Ok(trigger.map(|trigger| trigger.schedule.clone()).unwrap_or_default())
-}
-
-const DEFINITION: &str = "select definition from punctual.flow_version where flow_id = $1 and number = $2";

@@ -1,13 +1,13 @@
 //! Sending a survey by hand: who would get it and who would not, then for real.
 
-use super::Id;
+use super::{Id, part};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::triggers::{Answered, answered};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{RawPathParams, State};
 use punctual::Problems;
 use punctual::engine::Chosen;
 use punctual::rules::csv;
@@ -20,10 +20,11 @@ use serde_json::{Map, Value, json};
 pub async fn send(
     State(app): State<App>,
     caller: Caller,
-    Path((_, trigger_id)): Path<(String, String)>,
     id: Id,
+    path: RawPathParams,
     input: Input,
 ) -> Answer<Json<Answered>> {
+    let trigger_id = part(&path, "triggerId");
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
