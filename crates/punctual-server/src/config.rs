@@ -70,6 +70,9 @@ pub struct Flags {
     /// Connections to PostgreSQL [default: 8]
     #[arg(long, env = "PUNCTUAL_POOL_SIZE", value_name = "N")]
     pub pool_size: Option<usize>,
+    /// The link that invitations carry, with {publicId} in it [default: this server's address]
+    #[arg(long, env = "PUNCTUAL_SURVEY_URL", value_name = "URL")]
+    pub survey_url: Option<String>,
     /// How log lines are written, on stderr [default: text]
     #[arg(long, env = "PUNCTUAL_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -123,6 +126,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// A key with all rights in all tenants.
     pub root_key: Option<String>,
+    /// The link to a survey, with `{publicId}` in it; this server's own address if `None`.
+    pub survey_url: Option<String>,
     /// The keys of channels that are in the sandbox.
     pub sandboxed: Vec<String>,
     /// What needs no key.
@@ -186,6 +191,7 @@ impl Config {
             pool_size,
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
             root_key: root_key::decide(file.root_key)?,
+            survey_url: flags.survey_url.or(file.survey_url),
             sandboxed: channels::decide(&file.channels)?,
             public: PublicConfig::decide(file.public)?,
         })

@@ -1,9 +1,10 @@
 //! A small shop at work: orders come in, invoices follow, mails go out; some go wrong now
-//! and then, as in life.
+//! and then, as in life. Beside it a garage asks its customers how it was.
 //!
 //! It is only there to be looked at. What happens is drawn at random; nothing leaves the
 //! process.
 
+pub mod garage;
 mod shop;
 
 pub use shop::{TOPICS, handle, prepare, sell};

@@ -30,11 +30,14 @@ impl Demo {
         let (config, made) = demo::settings(config, self.allow_public)?;
         let server = Server::open(config, furnish, true).await?;
         demo::prepare(server.engine()).await?;
+        demo::garage::open(server.engine()).await?;
         let asked = signals::asked_to_stop()?;
         welcome(&server, made.as_deref());
         let selling = tokio::spawn(demo::sell(server.engine().clone()));
+        let working = tokio::spawn(demo::garage::work(server.engine().clone()));
         let ended = server.run(asked).await;
         selling.abort();
+        working.abort();
         ended
     }
 }
@@ -47,7 +50,10 @@ fn furnish(builder: Builder) -> Builder {
 
 fn welcome(server: &Server, made: Option<&str>) {
     let url = format!("http://{}", server.address());
-    print_line(&format!("punctual is ready on {url} (demo)\n\n  Look at it:   {url}/"));
+    print_line(&format!(
+        "punctual is ready on {url} (demo)\n\n  Look at it:   {url}/\n  \
+           Letters:      {url}/dev/inbox  (open a survey's link there)"
+    ));
     if let Some(key) = made {
         print_line(&format!("  Root key:     {key}  (made for this run)"));
     }
@@ -55,9 +61,12 @@ fn welcome(server: &Server, made: Option<&str>) {
     print_line(&format!(
         "  Queues:       curl -H 'Authorization: Bearer {key}' {url}/api/queues\n  \
            Dead letters: curl -H 'Authorization: Bearer {key}' '{url}/api/dead-letters?topic=emails'\n  \
+           Results:      curl -H 'Authorization: Bearer {key}' {url}/api/surveys/1/results\n  \
            Metrics:      curl {url}/metrics\n\n\
          A shop sells something every second or so; an order makes an e-mail at once and an invoice 20 s\n\
          later. One attempt in eight fails and is tried again; a few never succeed and become dead letters.\n\
+         A garage closes a visit every few seconds: the customer's survey link is in the inbox above, in Arabic\n\
+         or English; a reminder would follow in a day. Some customers answer.\n\
          Ctrl-C ends it."
     ));
 }

@@ -65,7 +65,7 @@ impl Server {
         // The port first: a second server by mistake must not touch the database.
         let listener = TcpListener::bind(config.listen).await.map_err(|e| no_port(config.listen, &e))?;
         let address = listener.local_addr().map_err(|e| no_port(config.listen, &e))?;
-        let engine = furnish(builder(&config, demo)).open().await?;
+        let engine = furnish(builder(&config, address, demo)).open().await?;
         let settings = Settings {
             root_key: config.root_key.clone(),
             dev: config.clock == ClockMode::Manual,
@@ -172,11 +172,13 @@ async fn end(engine: &Engine, limit: Duration) {
     }
 }
 
-fn builder(config: &Config, demo: bool) -> Builder {
+fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
+    let own_page = || format!("http://{address}/s/{{publicId}}");
     let mut builder = Engine::builder(&config.database)
         .pool_size(config.pool_size)
         .clock(config.clock)
         .leave_manual_clock(config.leave_manual_clock)
+        .survey_url(config.survey_url.clone().unwrap_or_else(own_page))
         .inbox(config.inbox);
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 16] = [
+pub const KEYS: [&str; 17] = [
     "database",
     "listen",
     "role",
@@ -25,6 +25,7 @@ pub const KEYS: [&str; 16] = [
     "pool_size",
     "log_format",
     "root_key",
+    "survey_url",
     "channels",
     "public",
 ];
@@ -63,6 +64,8 @@ pub struct File {
     pub log_format: Option<LogFormat>,
     /// A key with all rights, or where to find it.
     pub root_key: Option<Secret>,
+    /// The link to a survey, with `{publicId}` in it.
+    pub survey_url: Option<String>,
     /// Channels by their key.
     pub channels: Written,
     /// What needs no key.
@@ -150,7 +153,7 @@ mod tests {
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
                    migrate=false\nstop_limit=''\nretention=''\ninbox_retention=''\ninbox_stuck_after=''\n\
-                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
+                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\nsurvey_url=''\n\
                    public={requests_per_minute=9,trust_forwarded_for=true}\nchannels={}";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
