@@ -1,6 +1,6 @@
 //! Somebody without a key who follows a link: which link, and whether they ask too often.
 //!
-//! Every public request is counted by the address it comes from, and whatever may change something by its
+//! Every request for a link is counted by the address it comes from, and whatever may change something by its
 //! link besides, before anything of it is read. A text that is no public id is a link that nobody
 //! has, and is answered alike.
 //!

@@ -146,13 +146,8 @@ impl Asked<'_> {
     }
 
     fn bounds(&self, out: &mut Markup) {
-        let words = &self.voice.words.bounds;
         let (least, greatest) = bounds(&self.question.kind);
-        let (below, above) = match &self.question.kind {
-            Kind::MultiChoice(..) => (words.choices_min, words.choices_max),
-            Kind::ShortText(_) | Kind::LongText(_) => (words.chars_min, words.chars_max),
-            _ => (words.least, words.greatest),
-        };
+        let (below, above) = self.voice.words.bounds.ends(&self.question.kind);
         if let Some(least) = &least {
             out.fill(below, least);
         }

@@ -123,7 +123,7 @@ fn trg_21_problems_lead_to_their_fields() {
             "<li><a href=\"#f-why\">why?</a><br>Choose at most <bdi dir=\"ltr\">2</bdi>.</li>",
             "<li><a href=\"#f-name\">name?</a><br>Write at least <bdi dir=\"ltr\">2</bdi> characters.</li>",
             "<li><a href=\"#f-cars\">cars?</a><br>Please write a number, such as 12 or 2.5.</li>",
-            "<li><a href=\"#f-since\">since?</a><br>At least <bdi dir=\"ltr\">2020-01-01</bdi>.</li>",
+            "<li><a href=\"#f-since\">since?</a><br>Not before <bdi dir=\"ltr\">2020-01-01</bdi>.</li>",
             "role=\"radiogroup\" aria-required=\"true\" aria-invalid=\"true\" \
              aria-describedby=\"h-rate e-rate\">",
             "<p class=\"wrong\" id=\"e-rate\">Please answer this question.</p>",

@@ -56,10 +56,14 @@ pub struct Bounds {
     pub chars_min: &'static str,
     /// More characters.
     pub chars_max: &'static str,
-    /// A smaller number or date.
+    /// A smaller number.
     pub least: &'static str,
-    /// A greater number or date.
+    /// A greater number.
     pub greatest: &'static str,
+    /// An earlier day.
+    pub first: &'static str,
+    /// A later day.
+    pub last: &'static str,
 }
 
 /// What is wrong with an answer of a type.
@@ -121,6 +125,8 @@ const ENGLISH: Words = Words {
         chars_max: "Write at most {} characters.",
         least: "At least {}.",
         greatest: "At most {}.",
+        first: "Not before {}.",
+        last: "Not after {}.",
     },
     wrong: Kinds {
         missing: "Please answer this question.",
@@ -160,6 +166,8 @@ const ARABIC: Words = Words {
         chars_max: "أكبر عدد من الأحرف: {}.",
         least: "الحد الأدنى: {}.",
         greatest: "الحد الأقصى: {}.",
+        first: "ليس قبل {}.",
+        last: "ليس بعد {}.",
     },
     wrong: Kinds {
         missing: "يرجى الإجابة عن هذا السؤال.",
@@ -194,6 +202,7 @@ impl Words {
 
     /// Says what is wrong with the answer to a question.
     pub fn say(&self, wrong: &Wrong, question: &Question, out: &mut Markup) {
+        let (least, greatest) = self.bounds.ends(&question.kind);
         match wrong {
             Wrong::Missing => out.text(self.wrong.missing),
             Wrong::Unknown { .. } | Wrong::NotAnOption { .. } => out.text(self.wrong.option),
@@ -202,9 +211,21 @@ impl Words {
             Wrong::TooMany(most) => out.fill(self.bounds.choices_max, most),
             Wrong::TooShort(least) => out.fill(self.bounds.chars_min, least),
             Wrong::TooLong(most) => out.fill(self.bounds.chars_max, most),
-            Wrong::TooSmall(least) => out.fill(self.bounds.least, least),
-            Wrong::TooLarge(most) => out.fill(self.bounds.greatest, most),
+            Wrong::TooSmall(end) => out.fill(least, end),
+            Wrong::TooLarge(end) => out.fill(greatest, end),
         };
+    }
+}
+
+impl Bounds {
+    /// What is said of the two ends of a question's answers.
+    pub const fn ends(&self, kind: &Kind) -> (&'static str, &'static str) {
+        match kind {
+            Kind::MultiChoice(..) => (self.choices_min, self.choices_max),
+            Kind::ShortText(_) | Kind::LongText(_) => (self.chars_min, self.chars_max),
+            Kind::Date(_) => (self.first, self.last),
+            _ => (self.least, self.greatest),
+        }
     }
 }
 
@@ -268,7 +289,8 @@ mod tests {
     fn sentences_with_a_value_have_one_place_for_it() {
         for words in ALL {
             let b = words.bounds;
-            for sentence in [b.choices_min, b.choices_max, b.chars_min, b.chars_max, b.least, b.greatest] {
+            let ends = [b.least, b.greatest, b.first, b.last];
+            for sentence in [b.choices_min, b.choices_max, b.chars_min, b.chars_max].into_iter().chain(ends) {
                 assert_eq!(sentence.matches("{}").count(), 1, "{sentence}");
             }
         }
