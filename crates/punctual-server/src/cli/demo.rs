@@ -65,8 +65,8 @@ fn welcome(server: &Server, made: Option<&str>) {
            Metrics:      curl {url}/metrics\n\n\
          A shop sells something every second or so; an order makes an e-mail at once and an invoice 20 s\n\
          later. One attempt in eight fails and is tried again; a few never succeed and become dead letters.\n\
-         A garage closes a visit every few seconds: the customer's survey link is in the inbox above, in Arabic\n\
-         or English; a reminder would follow in a day. Some customers answer.\n\
+         A garage closes a visit every few seconds: the customer's survey link is in the inbox above, in\n\
+         Arabic or English; a reminder would follow in a day. Some customers answer.\n\
          Ctrl-C ends it."
     ));
 }

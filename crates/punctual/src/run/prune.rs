@@ -44,8 +44,21 @@ impl Pruner {
         while self.store.prune_rest(self.retention).await? > 0 {}
         while self.store.prune_runs().await? > 0 {}
         self.drop_orphaned().await?;
+        self.prune_entries().await?;
         self.cursor = 0;
         Ok(dropped)
+    }
+
+    /// Entries that have ended long ago, a step at a time.
+    async fn prune_entries(&self) -> Result<()> {
+        let mut cursor = 0;
+        loop {
+            let step = self.store.prune_entries(cursor).await?;
+            if step.finished {
+                return Ok(());
+            }
+            cursor = step.cursor;
+        }
     }
 
     /// What came back, or came late, into the lanes of deleted subscriptions.
@@ -66,6 +79,7 @@ impl Ticks for Pruner {
         self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
         if step.finished {
             self.drop_orphaned().await?;
+            self.prune_entries().await?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@
 //! | [`expire`] | what was quiet for too long ends |
 //! | [`deed`] | what people do to one: open, answer, cancel, delete |
 //! | [`tell`] | what others are told of it, on one topic |
+//! | [`prune`] | what ended long ago goes, its key stays |
 //! | [`look`], [`look_due`] | lists, logs and counts; which lanes have due work |
 
 pub mod admit;
@@ -18,6 +19,7 @@ pub mod deed;
 pub mod expire;
 pub mod look;
 pub mod look_due;
+pub mod prune;
 pub mod send;
 pub mod tell;
 

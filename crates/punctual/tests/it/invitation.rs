@@ -29,6 +29,8 @@ cases![
     trg_22_an_answer_commits_whole_or_not_at_all,
     trg_2_an_event_can_stop_what_another_began,
     a_lost_claim_of_letters_is_sent_again_and_says_so,
+    trg_18_texts_come_from_templates_by_locale_and_attempt,
+    trg_8_a_key_outlives_its_entry,
 ];
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -463,4 +465,43 @@ async fn a_lost_claim_of_letters_is_sent_again_and_says_so(t: &Bench) {
     assert_eq!(mailbox.letters().len(), 1);
     assert_eq!(log(&engine, id).await, ["1 unknown", "1 delivered"]);
     assert_eq!(status(&engine, id).await, Status::Sent);
+}
+
+/// TRG-18: an invitation is worded by locale and send; without a template by a text of our own.
+async fn trg_18_texts_come_from_templates_by_locale_and_attempt(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let template = json!({"eventType": "survey.invitation", "channel": "memory:default", "language": "ar",
+        "attempt": 2, "body": "تذكير {{CustomerName}}: {{surveyUrl}}"});
+    engine.store().create_template(TENANT, read_template(&template)).await.unwrap();
+    let id = invite(&engine, "1").await;
+    engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
+    let letters = mailbox.letters();
+    let url = format!("https://survey.example/s/{id}");
+    assert!(letters[0].body.contains(&url) && !letters[0].body.contains("تذكير"), "{}", letters[0].body);
+    assert_eq!(letters[1].body, format!("تذكير Kadhem Owaid: {url}"));
+    assert_eq!(letters[1].locale, "ar");
+}
+
+fn read_template(value: &Value) -> punctual::rules::template::Definition {
+    let mut problems = punctual::Problems::default();
+    let read = punctual::rules::template::Definition::read(value, &mut problems);
+    read.unwrap_or_else(|| panic!("{problems}"))
+}
+
+/// TRG-8: an entry goes after 400 days, its key after 800.
+async fn trg_8_a_key_outlives_its_entry(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let id = invite(&engine, "1").await;
+    let start = t.now().await;
+    engine.travel(start.plus(401 * DAY), true).await.unwrap();
+    assert_eq!(engine.store().entry(TENANT, id).await.unwrap(), None, "it was dropped");
+    for table in ["delivery", "delivery_outcome"] {
+        assert_eq!(t.count(&format!("select count(*) from punctual.{table}")).await, 0, "{table}");
+    }
+    let again = ingest(&engine, vec![visit("1", "GR")]).await;
+    assert_eq!((again[0].outcome, again[0].instances[0].public_id), (Outcome::Skipped, id));
+    engine.travel(start.plus(801 * DAY), true).await.unwrap();
+    assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Created);
 }
