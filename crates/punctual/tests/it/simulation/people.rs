@@ -5,7 +5,7 @@
 use super::entries::{Wish, tenant_of};
 use super::faults::Wire;
 use super::truth::Verdict;
-use super::workload::Scene;
+use super::workload::{Scene, settings};
 use punctual::engine::{Ingest, Ingested, Outcome, Submitted};
 use punctual::rules::duration;
 use punctual::rules::entry::Status;
@@ -60,7 +60,7 @@ const ACTS: [Act; 16] = [
 
 /// Somebody who does one thing after the other, each through an engine that runs.
 pub async fn person(scene: Arc<Scene>) {
-    let acts = scene.world.state().plan.operations * 2;
+    let acts = scene.world.state().plan.operations + 3;
     for _ in 0..acts {
         let (pause, act, tenant) = {
             let dice = &mut scene.world.state().dice;
@@ -84,6 +84,8 @@ impl Scene {
             return Ok(());
         }
         for tenant in &self.tenants {
+            let settings = settings(&mut self.world.state().dice);
+            self.operator.set_queue(*tenant, TOLD, settings).await?;
             let flow = self.operator.create_flow(*tenant, self.draft()).await?;
             self.operator.publish_flow(*tenant, flow.id).await?;
         }
