@@ -39,12 +39,13 @@ enum Act {
     Tick,
 }
 
-const ACTS: [Act; 16] = [
+const ACTS: [Act; 17] = [
     Act::Ingest,
     Act::Ingest,
     Act::Ingest,
     Act::Ingest,
     Act::Ingest,
+    Act::Stop,
     Act::Stop,
     Act::Open,
     Act::Open,
