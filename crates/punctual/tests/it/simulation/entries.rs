@@ -58,7 +58,12 @@ impl Row {
         PublicId::from_halves(self.birth.public).expect("a public id")
     }
 
-    /// Since when it is quiet.
+    /// Whether it was made by an event with this payload.
+    pub fn is_of(&self, tenant: i64, payload: &str) -> bool {
+        (self.birth.tenant, self.birth.payload.as_str()) == (tenant, payload)
+    }
+
+    /// When it has been quiet for as long as it may.
     fn quiet_until(&self) -> Timestamp {
         self.last_sent_at.unwrap_or(self.birth.triggered_at).plus(self.birth.grace)
     }

@@ -172,7 +172,7 @@ impl Scene {
                 };
                 let of = (row.birth.tenant, row.birth.flow, row.birth.trigger.as_str());
                 let want = (tenant.id(), instance.flow.0, &*instance.trigger_id);
-                if of != want || row.birth.payload != payload(visit).to_string() {
+                if of != want || !row.is_of(tenant.id(), &payload(visit).to_string()) {
                     return Err(format!("{id} was told for visit {visit} of {want:?}, and is {row:?}"));
                 }
                 let new = instance.outcome == Outcome::Created;
