@@ -61,6 +61,8 @@ impl From<Stepped> for Ticked {
 
 /// How long a call waits for another process that is moving the clock.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a tick waits for handlers that are busy with what the loops gave them.
+const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Does everything that is due at the present moment, until nothing is.
@@ -98,6 +100,10 @@ impl Engine {
             let (batches, rest) = dispatcher.tick().await?;
             if batches.is_empty() && matches!(rest, Rest::Idle(_)) && round.seen == 0 {
                 return Ok(total);
+            }
+            if batches.is_empty() && rest == Rest::Full {
+                // The loops of this process are at it, and will make room.
+                tokio::time::sleep(ROOM_PAUSE).await;
             }
             let (done, failed) = run_all(batches).await;
             total.done += done;

@@ -308,7 +308,7 @@ impl Office {
             let drawn = dice(!seed, kills as u64);
             let slot = kills % PROCESSES;
             let point = at[usize::try_from(drawn >> 8).unwrap_or(kills) % at.len()].name();
-            if drawn % 2 == 0 {
+            if drawn.is_multiple_of(2) {
                 self.processes[slot].tell(&format!("point {point}:1:abort"));
             }
             tokio::time::sleep(Duration::from_millis(200 + drawn % 500)).await;

@@ -123,3 +123,27 @@ async fn trg_16_a_claim_of_letters_whose_answer_is_late_begins_nothing() {
     clock::pretend(None);
     assert_eq!(*begun.lock().unwrap(), ["prompt"], "who sent the letter");
 }
+
+/// TRG-11: a tick beside loops whose handlers are busy waits for them, and asks the database no more than
+/// now and then meanwhile. (One that spins lets no virtual time pass, and never ends here.)
+#[tokio::test(start_paused = true)]
+async fn trg_11_a_tick_beside_busy_handlers_does_not_spin() {
+    let monotonic = || Instant::now().into_std();
+    clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
+    let database = Database::new().unwrap();
+    let slow = |_: Work| async {
+        sleep(Duration::from_secs(3)).await;
+        Ok(())
+    };
+    let builder = Engine::builder("simulated").on_store(database.store(Late::new(false, "")));
+    let engine = builder.handler_with("orders", 1, slow).open().await.unwrap();
+    for _ in 0..2 {
+        engine.enqueue_one(Tenant::DEFAULT, NewMessage::new("orders", "k", "{}")).await.unwrap();
+    }
+    engine.start();
+    sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    engine.tick(1).await.unwrap();
+    clock::pretend(None);
+    assert!(begun.elapsed() >= Duration::from_secs(2), "it waited for the handler: {:?}", begun.elapsed());
+}

@@ -5,7 +5,7 @@
 use super::entries::{Wish, tenant_of};
 use super::faults::Wire;
 use super::truth::Verdict;
-use super::workload::Scene;
+use super::workload::{Scene, settings};
 use punctual::engine::{Ingest, Ingested, Outcome, Submitted};
 use punctual::rules::duration;
 use punctual::rules::entry::Status;
@@ -39,12 +39,13 @@ enum Act {
     Tick,
 }
 
-const ACTS: [Act; 16] = [
+const ACTS: [Act; 17] = [
     Act::Ingest,
     Act::Ingest,
     Act::Ingest,
     Act::Ingest,
     Act::Ingest,
+    Act::Stop,
     Act::Stop,
     Act::Open,
     Act::Open,
@@ -60,7 +61,7 @@ const ACTS: [Act; 16] = [
 
 /// Somebody who does one thing after the other, each through an engine that runs.
 pub async fn person(scene: Arc<Scene>) {
-    let acts = scene.world.state().plan.operations * 2;
+    let acts = scene.world.state().plan.operations + 3;
     for _ in 0..acts {
         let (pause, act, tenant) = {
             let dice = &mut scene.world.state().dice;
@@ -84,6 +85,8 @@ impl Scene {
             return Ok(());
         }
         for tenant in &self.tenants {
+            let settings = settings(&mut self.world.state().dice);
+            self.operator.set_queue(*tenant, TOLD, settings).await?;
             let flow = self.operator.create_flow(*tenant, self.draft()).await?;
             self.operator.publish_flow(*tenant, flow.id).await?;
         }
@@ -169,7 +172,7 @@ impl Scene {
                 };
                 let of = (row.birth.tenant, row.birth.flow, row.birth.trigger.as_str());
                 let want = (tenant.id(), instance.flow.0, &*instance.trigger_id);
-                if of != want || row.birth.payload != payload(visit).to_string() {
+                if of != want || !row.is_of(tenant.id(), &payload(visit).to_string()) {
                     return Err(format!("{id} was told for visit {visit} of {want:?}, and is {row:?}"));
                 }
                 let new = instance.outcome == Outcome::Created;

@@ -79,7 +79,7 @@ impl Scene {
     }
 }
 
-fn settings(dice: &mut Dice) -> serde_json::Map<String, serde_json::Value> {
+pub fn settings(dice: &mut Dice) -> serde_json::Map<String, serde_json::Value> {
     let settings = serde_json::json!({
         "maxAttempts": dice.count(2..=4),
         "backoff": {"from": format!("{}ms", dice.from(100..=800)), "to": "3s"},

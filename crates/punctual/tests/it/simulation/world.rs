@@ -70,7 +70,7 @@ impl Plan {
             jobs: dice.count(0..=2),
             rivals: dice.count(0..=2),
             receivers: dice.count(0..=2),
-            people: dice.count(0..=2),
+            people: *dice.pick(&[0, 0, 1, 1, 1]),
             troubles: if rough == 0 { 0 } else { dice.count(1..=6) },
             lease: dice.millis(2_000..=8_000),
             poll_max: *dice.pick(&[Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)]),
