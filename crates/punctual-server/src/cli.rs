@@ -1,7 +1,7 @@
 //! The commands.
 //!
-//! Every command works on the database itself and needs no server; what it prints is for
-//! people, or with `--json` for programs. A failure is one sentence on stderr.
+//! Every command works on the database itself and needs no server, except `tick`; what it prints
+//! is for people, or with `--json` for programs. A failure is one sentence on stderr.
 
 pub mod failure;
 pub mod serve;
@@ -10,12 +10,15 @@ pub mod words;
 
 mod ask;
 mod bench;
+mod call;
 mod database;
 mod dead_letters;
 mod demo;
 mod doctor;
 mod emit;
+mod explain;
 mod inbox;
+mod ingest;
 mod jobs;
 mod keys;
 mod leases;
@@ -24,7 +27,9 @@ mod migrate;
 mod queues;
 mod status;
 mod subscriptions;
+mod surveys;
 mod tenants;
+mod tick;
 mod timers;
 
 use clap::{Parser, Subcommand};
@@ -64,6 +69,15 @@ enum Command {
     Status(status::Status),
     /// Write one message
     Emit(emit::Emit),
+    /// Let events begin surveys, from a file with one on each line
+    Ingest(ingest::Ingest),
+    /// Say what an event would come to, and why; write nothing
+    Explain(explain::Explain),
+    /// Make, publish and look at surveys
+    #[command(subcommand)]
+    Surveys(surveys::Surveys),
+    /// Let a running server do what is due
+    Tick(tick::Tick),
     /// Look at what ran out of attempts; replay or purge it
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
@@ -120,6 +134,10 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Migrate(command) => command.run(&everywhere).await?,
         Command::Status(command) => command.run(&everywhere).await?,
         Command::Emit(command) => command.run(&everywhere).await?,
+        Command::Ingest(command) => command.run(&everywhere).await?,
+        Command::Explain(command) => command.run(&everywhere).await?,
+        Command::Surveys(command) => command.run(&everywhere).await?,
+        Command::Tick(command) => command.run(&everywhere).await?,
         Command::DeadLetters(command) => command.run(&everywhere).await?,
         Command::Queues(command) => command.run(&everywhere).await?,
         Command::Subscriptions(command) => command.run(&everywhere).await?,

@@ -11,7 +11,7 @@ Exit codes:
   0  it is done
   1  it failed; the sentence on stderr says why
   2  the command line, the configuration or a value in it is wrong
-  3  the database cannot be reached
+  3  the database, or the server for `tick`, cannot be reached
   4  the database's schema does not fit this version";
 
 /// What kind of failure it is.
@@ -21,7 +21,7 @@ pub enum Kind {
     Failed,
     /// What was asked for is wrong.
     Usage,
-    /// The database cannot be reached.
+    /// The database, or the server that is called, cannot be reached.
     Unreachable,
     /// The schema does not fit.
     Schema,
@@ -76,7 +76,7 @@ impl Failure {
         Self { kind: Kind::Usage, sentence: sentence.into() }
     }
 
-    /// The database cannot be reached.
+    /// The database, or the server that is called, cannot be reached.
     #[must_use]
     pub fn unreachable(sentence: impl Into<String>) -> Self {
         Self { kind: Kind::Unreachable, sentence: sentence.into() }

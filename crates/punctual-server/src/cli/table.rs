@@ -52,7 +52,7 @@ impl Table {
 }
 
 /// Control characters would reach the terminal: they become spaces.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

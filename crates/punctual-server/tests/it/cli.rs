@@ -7,4 +7,5 @@ mod guards;
 mod process;
 mod serving;
 mod subscriptions;
+mod surveys;
 mod timers;

@@ -3,7 +3,7 @@
 mod results;
 mod send;
 
-pub use results::{export, results};
+pub use results::{Shown as ShownResults, export, results, shown as shown_results};
 pub use send::send;
 
 use super::Id;

@@ -26,13 +26,13 @@ use std::sync::Arc;
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
     survey_id: i64,
-    invited: u64,
-    completed: u64,
-    response_rate: Option<f64>,
+    pub(crate) invited: u64,
+    pub(crate) completed: u64,
+    pub(crate) response_rate: Option<f64>,
     by_status: Map<String, Value>,
-    nps: Option<f64>,
-    csat: Option<f64>,
-    questions: Vec<Question>,
+    pub(crate) nps: Option<f64>,
+    pub(crate) csat: Option<f64>,
+    pub(crate) questions: Vec<Question>,
     comments: Vec<Comment>,
 }
 
@@ -40,11 +40,11 @@ pub struct Shown {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
-    id: String,
+    pub(crate) id: String,
     text: Value,
-    answered: u64,
-    distribution: Vec<Line>,
-    mean: Option<f64>,
+    pub(crate) answered: u64,
+    pub(crate) distribution: Vec<Line>,
+    pub(crate) mean: Option<f64>,
     min: Option<f64>,
     max: Option<f64>,
     nps: Option<f64>,
@@ -54,8 +54,8 @@ pub struct Question {
 /// How often one answer was given.
 #[derive(Debug, Serialize)]
 pub struct Line {
-    value: String,
-    count: u64,
+    pub(crate) value: String,
+    pub(crate) count: u64,
     share: Option<f64>,
 }
 
@@ -162,7 +162,9 @@ fn read_filter(page: &Page) -> Answer<ResultFilter> {
     Ok(ResultFilter { number: number.and_then(Result::ok), trigger_id, from, to })
 }
 
-fn shown(id: i64, found: SurveyResults) -> Shown {
+/// The results as they are shown, here and on the command line.
+#[must_use]
+pub fn shown(id: i64, found: SurveyResults) -> Shown {
     let SurveyResults { survey, counts, results, comments } = found;
     let completed = counts.of(Status::Completed);
     // Whoever was sent nothing was not invited, unless they answered all the same.

@@ -1,0 +1,121 @@
+//! Lines of JSON, one at a time, none longer than the memory that is meant for it.
+
+use punctual::base::limits::PAYLOAD_BYTES_MAX;
+use serde_json::Value;
+use std::io::{BufRead, Read};
+
+/// A line that is longer than this fails: a payload has half of it at most.
+pub(super) const LINE_BYTES_MAX: usize = 2 * PAYLOAD_BYTES_MAX;
+/// What some programs write before everything else.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A reader of lines.
+pub(super) struct Lines<R> {
+    from: R,
+    text: Vec<u8>,
+    number: u64,
+    bytes: u64,
+}
+
+/// One line.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line {
+    /// Nothing on it.
+    Blank,
+    /// JSON, and its length in bytes.
+    Item(Value, usize),
+    /// Something else, and what.
+    Wrong(String),
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) const fn new(from: R) -> Self {
+        Self { from, text: Vec::new(), number: 0, bytes: 0 }
+    }
+
+    /// The number of the line that was read last, from 1.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How much was read.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next line; none at the end.
+    pub(super) fn next_line(&mut self) -> std::io::Result<Option<Line>> {
+        self.text.clear();
+        // One more for the line's end.
+        let most = LINE_BYTES_MAX as u64 + 1;
+        let read = self.from.by_ref().take(most).read_until(b'\n', &mut self.text)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        self.bytes += read as u64;
+        if self.text.len() > LINE_BYTES_MAX && !self.text.ends_with(b"\n") {
+            self.bytes += self.from.skip_until(b'\n')? as u64;
+            let most = LINE_BYTES_MAX / (1024 * 1024);
+            return Ok(Some(Line::Wrong(format!("is longer than {most} MiB"))));
+        }
+        Ok(Some(read_line(&self.text, self.number == 1)))
+    }
+}
+
+fn read_line(text: &[u8], first: bool) -> Line {
+    let text = if first { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        return Line::Blank;
+    }
+    match serde_json::from_slice(text) {
+        Ok(item) => Line::Item(item, text.len()),
+        // The number of a line that serde counts is always 1.
+        Err(error) => Line::Wrong(format!(
+            "is not JSON: {}",
+            error.to_string().replace(" at line 1 column", " at column")
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn all(text: &[u8]) -> Vec<(u64, Line)> {
+        let mut lines = Lines::new(text);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            all.push((lines.number(), line));
+        }
+        assert_eq!(lines.bytes(), text.len() as u64, "every byte is counted");
+        all
+    }
+
+    #[test]
+    fn lines_are_json_or_say_what_is_wrong() {
+        let text = b"\xef\xbb\xbf{\"a\":1}\r\n\n  [2]  \n{no\n\xff\n3";
+        let read = all(text);
+        assert_eq!(read[0], (1, Line::Item(json!({"a": 1}), 7)));
+        assert_eq!(read[1], (2, Line::Blank));
+        assert_eq!(read[2], (3, Line::Item(json!([2]), 3)));
+        let said = "is not JSON: key must be a string at column 2";
+        assert_eq!(read[3], (4, Line::Wrong(said.into())));
+        assert!(matches!(read[4], (5, Line::Wrong(_))), "{:?}", read[4]);
+        assert_eq!(read[5], (6, Line::Item(json!(3), 1)), "a last line without an end counts");
+        assert_eq!((read.len(), all(b"").len()), (6, 0));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_not_kept() {
+        let longest = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX - 2));
+        let text = format!("{longest}\n{longest}y\n1\n{}", "z".repeat(3 * LINE_BYTES_MAX));
+        let read = all(text.as_bytes());
+        assert!(matches!(read[0], (1, Line::Item(..))), "the longest that fits");
+        let wrong = Line::Wrong("is longer than 2 MiB".into());
+        assert_eq!((&read[1].1, &read[3].1), (&wrong, &wrong));
+        assert_eq!((read[2].0, &read[2].1), (3, &Line::Item(json!(1), 1)));
+    }
+}
