@@ -196,7 +196,8 @@ mod tests {
             ("HTTP/1.1 502 Bad Gateway\r\n\r\n", "the server refused (502): no reason was given"),
             ("HTTP/1.1 401 U\r\n\r\n{\"detail\":\"no key\"}", "(401): no key; PUNCTUAL_KEY or"),
             (
-                "HTTP/1.1 422 U\r\n\r\n{\"detail\":\"wrong\",\"errors\":[{\"path\":\"a\",\"message\":\"is odd\"}]}",
+                "HTTP/1.1 422 U\r\n\r\n\
+                 {\"detail\":\"wrong\",\"errors\":[{\"path\":\"a\",\"message\":\"is odd\"}]}",
                 "(422): wrong; a: is odd",
             ),
         ];

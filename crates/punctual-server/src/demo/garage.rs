@@ -61,7 +61,7 @@ async fn one_more(engine: &Engine, number: u64) -> Result<()> {
     let recipient = json!({"address": format!("+964 770 {:03} {:04}", seed / 7 % 1_000, number % 10_000),
         "locale": locale, "customerRef": format!("cust-{number}")});
     let now = engine.store().now().await?;
-    let (kind, item) = if seed % 4 == 0 {
+    let (kind, item) = if seed.is_multiple_of(4) {
         let payload =
             json!({"salesInvoiceNumber": number.to_string(), "dealerId": "1", "CustomerName": name});
         let sold = now.minus(SALE_AGE);
@@ -72,7 +72,7 @@ async fn one_more(engine: &Engine, number: u64) -> Result<()> {
         ("service-visit-closed", json!({"payload": payload, "recipient": recipient}))
     };
     let made = engine.ingest(Tenant::DEFAULT, &Ingest { event_kind: kind.into(), items: vec![item] }).await?;
-    if seed % 3 == 0 && kind == "service-visit-closed" {
+    if seed.is_multiple_of(3) && kind == "service-visit-closed" {
         tokio::time::sleep(Duration::from_secs(2)).await;
         for instance in made.iter().flat_map(|item| &item.instances) {
             engine.record_opened(instance.public_id).await?;
@@ -84,7 +84,7 @@ async fn one_more(engine: &Engine, number: u64) -> Result<()> {
 
 /// Most are content; one in five is not.
 fn answers(seed: u64) -> Map<String, Value> {
-    let angry = seed % 5 == 0;
+    let angry = seed.is_multiple_of(5);
     let mut answers = json!({"rate": if angry { 3 } else { 7 + seed / 5 % 4 },
         "recommend": if angry { 2 } else { 8 + seed / 5 % 3 },
         "has-a-complaint": if angry { "Yes" } else { "No" }});

@@ -143,7 +143,8 @@ const QUEUES: &str = concat!(
     lane_columns!(),
     ", ",
     lane_counts!(),
-    " from punctual.lane l where l.tenant_id = $1 and l.subscription not like '/%' order by l.topic, l.subscription"
+    " from punctual.lane l where l.tenant_id = $1 and l.subscription not like '/%' \
+      order by l.topic, l.subscription"
 );
 
 fn read_lane(row: &Row) -> Result<Lane> {
