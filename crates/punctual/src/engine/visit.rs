@@ -88,7 +88,8 @@ impl Engine {
         if let Deeded::Done(entry) = &deeded
             && self.stops_itself(entry, "instance-opened").await?
         {
-            self.store().cancel_entry(entry.tenant, id).await?;
+            // Whoever is reading it must be able to answer: only what is still to be sent ends.
+            self.store().stop_reminders(id).await?;
         }
         self.tell().await;
         Ok(deeded != Deeded::Unknown)

@@ -31,6 +31,7 @@ cases![
     a_lost_claim_of_letters_is_sent_again_and_says_so,
     trg_18_texts_come_from_templates_by_locale_and_attempt,
     trg_8_a_key_outlives_its_entry,
+    trg_2_opening_can_end_the_reminders_and_nothing_else,
 ];
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -504,4 +505,21 @@ async fn trg_8_a_key_outlives_its_entry(t: &Bench) {
     assert_eq!((again[0].outcome, again[0].instances[0].public_id), (Outcome::Skipped, id));
     engine.travel(start.plus(801 * DAY), true).await.unwrap();
     assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Created);
+}
+
+/// TRG-2: `stopOn` the opening of the page: no reminder follows, and an answer still counts.
+async fn trg_2_opening_can_end_the_reminders_and_nothing_else(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|d| d["triggers"][0]["stopOn"] = json!(["instance-opened"]))).await;
+    let (reading, forgetting) = (invite(&engine, "1").await, invite(&engine, "2").await);
+    tick(&engine).await;
+    for id in [reading, forgetting] {
+        assert!(engine.record_opened(id).await.unwrap());
+        assert_eq!(entry(&engine, id).await.standing.next_send_at, None);
+    }
+    engine.travel(t.now().await.plus(5 * DAY), true).await.unwrap();
+    assert_eq!(mailbox.letters().len(), 2, "only the invitations");
+    assert!(matches!(engine.submit(reading, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
+    assert_eq!(status(&engine, forgetting).await, Status::Expired);
 }

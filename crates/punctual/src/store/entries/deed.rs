@@ -10,7 +10,7 @@ use super::super::tx::Tx;
 use super::super::value::params;
 use super::look::Told;
 use super::tell::{self, Moment};
-use super::{Entry, entry_columns, read_entry};
+use super::{ADD_WORK, Entry, entry_columns, expire_lane, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -69,6 +69,11 @@ impl Store {
     /// Somebody withdraws an entry.
     pub async fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> Result<Deeded> {
         self.write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Cancelled))).await
+    }
+
+    /// Nothing more is sent of an entry; it can still be answered, and expires later.
+    pub async fn stop_reminders(&self, id: PublicId) -> Result<Deeded> {
+        self.write(id, |tx, id| Box::pin(stop_reminders(tx, *id))).await
     }
 
     /// Somebody deletes an entry: it is not shown any more, and the next event that is the same is
@@ -171,6 +176,24 @@ async fn end(tx: &mut Tx, tenant: Tenant, id: PublicId, deed: Deed) -> Result<De
     end_found(tx, entry, deed).await
 }
 
+async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<Deeded> {
+    let Some(mut entry) = find(tx, id, BY_PUBLIC_ID_LOCKED).await? else { return Ok(Deeded::Unknown) };
+    let standing = match entry.standing.halted() {
+        Ok(standing) => standing,
+        Err(refusal) => return Ok(Deeded::Refused(refusal)),
+    };
+    if standing != entry.standing {
+        let now = tx.now().await?;
+        write_end(tx, &entry, standing, now).await?;
+        if let Some(at) = standing.expires_at(entry.grace) {
+            let lane = expire_lane(tx, entry.tenant).await?;
+            tx.execute(ADD_WORK, params![entry.work_id(), lane, at]).await?;
+        }
+        (entry.standing, entry.version) = (standing, entry.version + 1);
+    }
+    Ok(Deeded::Done(Box::new(entry)))
+}
+
 /// Cancels or deletes an entry that is locked.
 pub(super) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Deed) -> Result<Deeded> {
     let standing = match entry.standing.after(deed) {
@@ -191,7 +214,7 @@ pub(super) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Deed) -> Resu
     Ok(Deeded::Done(Box::new(entry)))
 }
 
-/// Writes the end of an entry, and takes its waiting send out of the queue.
+/// Writes that nothing more is sent of an entry, and takes its waiting send out of the queue.
 async fn write_end(tx: &mut Tx, entry: &Entry, standing: Standing, now: Timestamp) -> Result<()> {
     let completed = (standing.status == Status::Completed).then_some(now.as_micros());
     tx.execute(END, params![entry.id.0, standing.status.code(), completed]).await?;
