@@ -140,12 +140,23 @@ impl Scene {
             Act::Ingest => self.ingest(engine, tenant).await,
             Act::Stop => self.stop_visit(engine, tenant).await,
             Act::Publish => self.publish_anew(engine, tenant).await,
-            Act::Tick => {
-                let batch = self.world.state().dice.count(1..=8);
-                engine.tick(batch).await.ok();
-            }
+            Act::Tick => self.tick(engine, wire).await,
             _ => self.do_to_one(engine, wire, act).await,
         }
+    }
+
+    /// Ticks an engine beside its loops, unless somebody does or it is about to stop.
+    async fn tick(&self, engine: &Engine, wire: &Wire) {
+        let (ticking, batch) = {
+            let mut state = self.world.state();
+            let is_it = |node: &&super::world::Node| {
+                node.running.as_ref().is_some_and(|(_, running)| running.name == wire.name)
+            };
+            let ticking = state.nodes.iter().find(is_it).map(|node| Arc::clone(&node.ticking));
+            (ticking, state.dice.count(1..=8))
+        };
+        let Some(Ok(_alone)) = ticking.as_ref().map(|ticking| ticking.try_lock()) else { return };
+        engine.tick(batch).await.ok();
     }
 
     /// Events with doubles among them, and of those before.

@@ -124,7 +124,13 @@ async fn live(world: &Arc<World>, index: usize, wire: &Arc<Wire>) {
     world.say(&wire.name, "starts");
     asked.notified().await;
     world.say(&wire.name, "is asked to stop");
-    world.state().nodes[index].running = None;
+    let ticking = {
+        let node = &mut world.state().nodes[index];
+        node.running = None;
+        Arc::clone(&node.ticking)
+    };
+    // A host ends its own ticks before it stops.
+    let _none = ticking.lock().await;
     let limit = world.state().dice.millis(0..=20_000);
     engine.stop(limit).await;
     world.state().truth.stopped(&wire.name);
@@ -458,7 +464,7 @@ enum Manner {
 
 type Held = (LaneId, Duration, tokio::time::Instant);
 
-async fn work_off(wire: &Wire, store: &Store, (lane, lease, mut asked): Held, items: &[Claimed]) {
+async fn work_off(wire: &Wire, store: &Store, (lane, lease, asked): Held, items: &[Claimed]) {
     if items.is_empty() {
         return;
     }
@@ -466,16 +472,18 @@ async fn work_off(wire: &Wire, store: &Store, (lane, lease, mut asked): Held, it
     let manner = *wire.world.state().dice.pick(&manners);
     let mut words = Vec::new();
     for claimed in items {
+        // Of several claims only this one is extended.
+        let mut since = asked;
         if manner == Manner::Extending {
             let now = tokio::time::Instant::now();
             let held = vec![(claimed.token.clone(), claimed.message.id)];
             let extended = store.extend_within(held, lease, lane).await;
             if extended.is_ok_and(|all| all == [Outcome::Done]) {
-                asked = now;
+                since = now;
             }
         }
         // Unreliable, but not foolish: it begins nothing whose lease may be over.
-        if asked.elapsed() >= lease {
+        if since.elapsed() >= lease {
             break;
         }
         let word = match handle_remotely(wire, claimed).await {

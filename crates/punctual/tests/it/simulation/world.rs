@@ -85,6 +85,8 @@ impl Plan {
 pub struct Node {
     pub running: Option<(Engine, Arc<Wire>)>,
     pub stop: Arc<Notify>,
+    /// Held by whoever ticks it by hand.
+    pub ticking: Arc<tokio::sync::Mutex<()>>,
 }
 
 pub struct State {
