@@ -401,8 +401,8 @@ impl Office {
             }
         }
         let answers = self.count("select count(*) from punctual.response").await;
-        let messages = "select count(*), count(distinct entity_id) from punctual.message \
-            where kind = 'response-completed'";
+        let messages = "select count(*), count(distinct payload::json ->> 'instancePublicId') \
+            from punctual.message where kind = 'response-completed'";
         let row = self.rows(messages).await.remove(0);
         let want = i64::try_from(answers).unwrap();
         if (number(&row, 0), number(&row, 1)) != (want, want) || answers != told.answered.len() {
