@@ -445,7 +445,7 @@ impl Link for Wire {
     }
 
     fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>> {
-        self.world.committed(&self.name, verb, answer);
+        self.world.committed(self, verb, answer);
         Box::pin(self.receive(verb, answer))
     }
 
