@@ -3,7 +3,7 @@
 //! Rendered here, without a framework; a small script fetches it again, and without scripts
 //! the browser does. It is open on a private listener and in the demo; elsewhere it wants a
 //! key of the role `ops`, as a bearer or as the password a browser asks for. Beside it the
-//! [`inbox`] of the sandbox.
+//! `inbox` of the sandbox.
 
 mod basic;
 mod counters;
