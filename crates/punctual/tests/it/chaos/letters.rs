@@ -58,17 +58,19 @@ impl Book {
         Self(OpenOptions::new().create(true).append(true).open(path).unwrap())
     }
 
-    /// One write for the whole line, so that no process leaves half of one.
+    /// One write for the whole line.
     fn note(&self, line: &str) {
         (&self.0).write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 }
 
-/// All lines of all processes that begin with a word, without it.
+/// All lines of all processes that begin with a word, without it. A kill may cut the last one short: what
+/// has no end was never said.
 fn lines(folder: &Path, word: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let texts = files.map(|path| std::fs::read_to_string(path).unwrap());
-    let all = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let whole = |text: &String| text.rsplit_once('\n').map(|(lines, _)| lines.to_owned()).unwrap_or_default();
+    let all = texts.flat_map(|text| whole(&text).lines().map(str::to_owned).collect::<Vec<_>>());
     all.filter_map(|line| line.strip_prefix(word).map(|rest| rest.trim().to_owned())).collect()
 }
 
