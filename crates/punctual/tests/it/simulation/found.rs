@@ -32,7 +32,11 @@ impl Link for Late {
     }
 
     fn request(&self, _: Verb) -> Later<'_, Result<Request>> {
-        Box::pin(async { Ok(Request::default()) })
+        // Whatever else can go on does.
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            Ok(Request::default())
+        })
     }
 
     fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>> {
