@@ -62,7 +62,7 @@ impl From<Stepped> for Ticked {
 /// How long a call waits for another process that is moving the clock.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a tick waits for handlers that are busy with what the loops gave them.
-const ROOM_PAUSE: Duration = Duration::from_millis(5);
+const ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 impl Engine {
     /// Does everything that is due at the present moment, until nothing is.

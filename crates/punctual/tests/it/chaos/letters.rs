@@ -45,6 +45,10 @@ const BATCH: usize = 500;
 /// How long a world is troubled, and how soon it must have come to rest.
 const TROUBLE: Duration = Duration::from_secs(12);
 const CALM_MAX: Duration = Duration::from_secs(60);
+/// Entries of a troubled world become due over this time, and its providers take this long to answer:
+/// whoever is killed has something in hand.
+const SPREAD: Duration = Duration::from_secs(9);
+const ANSWERING: Duration = Duration::from_millis(40);
 /// What a provider says who will never take a letter.
 const REFUSED: &str = "refused";
 const LOOK: Duration = Duration::from_millis(100);
@@ -103,7 +107,11 @@ async fn process() {
         };
         let (id, attempt, key) = (letter.public_id.unwrap(), letter.attempt, &letter.idempotency_key);
         noting.note(&format!("letter {id} {attempt} {word} {key}"));
-        async move { answer }
+        let answering = if scripted { ANSWERING } else { Duration::ZERO };
+        async move {
+            tokio::time::sleep(answering).await;
+            answer
+        }
     };
     let builder = Engine::builder(database).pool_size(3).without_migrations().lease(LEASE);
     let mut builder = builder.max_polling_interval(Duration::from_millis(500)).channel(CHANNEL, channel);
@@ -170,7 +178,8 @@ impl Office {
         let notes = Notes::new();
         let mut office =
             Self { home, keeper, direct, notes, manner, bug, processes: Vec::new(), ids: Vec::new() };
-        office.ids = ingest(&office.keeper, entries).await;
+        let spread = if manner == "loops" { SPREAD } else { Duration::ZERO };
+        office.ids = ingest(&office.keeper, entries, spread).await;
         office.processes = (0..PROCESSES).map(|_| office.hire()).collect();
         office
     }
@@ -220,10 +229,16 @@ async fn publish(keeper: &Engine, schedule: Value) {
     keeper.store().publish_flow(TENANT, flow.id).await.unwrap();
 }
 
-async fn ingest(keeper: &Engine, entries: usize) -> Vec<PublicId> {
+/// Entries that become due one after the other, all within `spread`.
+async fn ingest(keeper: &Engine, entries: usize, spread: Duration) -> Vec<PublicId> {
+    let start = keeper.store().now().await.unwrap();
     let mut ids = Vec::with_capacity(entries);
     for batch in (0..entries).collect::<Vec<_>>().chunks(1_000) {
-        let event = |n: &usize| json!({"payload": {"visit": n}, "recipient": {"address": format!("+{n}")}});
+        let event = |n: &usize| {
+            let at = start.plus(spread * u32::try_from(*n).unwrap() / u32::try_from(entries).unwrap());
+            let recipient = json!({"address": format!("+{n}")});
+            json!({"payload": {"visit": n}, "recipient": recipient, "occurredAt": at.to_string()})
+        };
         let ingest = Ingest { event_kind: "visit".into(), items: batch.iter().map(event).collect() };
         for item in keeper.ingest(TENANT, &ingest).await.unwrap() {
             assert_eq!(item.outcome, Outcome::Created);
