@@ -32,6 +32,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::entry::Status;
 use crate::rules::entry::standing::Standing;
 use crate::rules::public_id::PublicId;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// An entry, as its row has it.
@@ -152,6 +153,17 @@ const LOCK: &str = concat!(
     entry_columns!(),
     " from punctual.entry e where e.id = any($1::bigint[]) for update skip locked"
 );
+
+/// Which of these exist: those that could not be locked and are among them are somebody else's now.
+async fn there(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> {
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let rows = tx.query(THERE, &[Value::Ints(ids)]).await?;
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+const THERE: &str = "select id from punctual.entry where id = any($1::bigint[])";
 
 /// The lane of a tenant in which expiries wait.
 async fn expire_lane(tx: &mut Tx, tenant: Tenant) -> Result<i64> {

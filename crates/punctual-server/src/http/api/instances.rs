@@ -53,7 +53,7 @@ pub struct Shown {
 #[serde(rename_all = "camelCase")]
 pub struct Dispatch {
     subscriber: String,
-    status: String,
+    status: &'static str,
     attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
@@ -146,14 +146,14 @@ async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Di
     let found = store.dispatches(caller.tenant, told.message, &names).await?;
     let known = found.into_iter().map(|one| Dispatch {
         subscriber: one.subscriber,
-        status: format!("{:?}", one.status),
+        status: one.status.word(),
         attempts: one.attempts,
         message_id: Some(told.message.to_string()),
         error: one.error,
     });
     let unknown = told.unknown.into_iter().map(|subscriber| Dispatch {
         subscriber,
-        status: "Unknown".to_owned(),
+        status: "Unknown",
         attempts: 0,
         message_id: None,
         error: Some("there was no enabled subscription of that name on survey.responses".to_owned()),

@@ -10,12 +10,12 @@ use super::super::claims::{self, Taken};
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
 use super::tell::{self, Moment};
-use super::{ADD_WORK, Entry, lock};
+use super::{ADD_WORK, Entry, lock, there};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::rules::entry::Deed;
 use crate::rules::share::Take;
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 /// What a round did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,22 +62,15 @@ async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
 
 /// What somebody has locked at this moment goes back, and is looked at again.
 async fn put_back_locked(tx: &mut Tx, taken: &[Taken], found: &[Entry]) -> Result<()> {
-    let seen: HashMap<i64, ()> = found.iter().map(|entry| (entry.work_id(), ())).collect();
-    let missing: Vec<i64> =
-        taken.iter().map(|t| t.item.message().0).filter(|id| !seen.contains_key(id)).map(|id| -id).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let there = tx.query(THERE, &[Value::Ints(&missing)]).await?;
-    for row in there {
-        let id = -row.int(0)?;
-        let Some(t) = taken.iter().find(|t| t.item.message().0 == id) else { continue };
-        tx.execute(ADD_WORK, params![id, t.item.lane().0, t.due_at]).await?;
+    let seen: HashSet<i64> = found.iter().map(|entry| entry.id.0).collect();
+    let ids = taken.iter().filter_map(|t| t.item.entry()).map(|id| id.0);
+    let missing: Vec<i64> = ids.filter(|id| !seen.contains(id)).collect();
+    let busy = there(tx, &missing).await?;
+    for t in taken.iter().filter(|t| t.item.entry().is_some_and(|id| busy.contains(&id.0))) {
+        tx.execute(ADD_WORK, params![t.item.message().0, t.item.lane().0, t.due_at]).await?;
     }
     Ok(())
 }
-
-const THERE: &str = "select id from punctual.entry where id = any($1::bigint[])";
 
 async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
     if ended.is_empty() {

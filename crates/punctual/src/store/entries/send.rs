@@ -22,7 +22,7 @@ use super::super::planted::Bug;
 use super::super::points::{Point, reach};
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::{Entry, lock, read_entry};
+use super::{Entry, lock, read_entry, there};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, Token};
@@ -30,7 +30,7 @@ use crate::rules::claim::{self, Item};
 use crate::rules::entry::failure::Failure;
 use crate::rules::entry::log::Outcome;
 use crate::rules::entry::schedule::Schedule;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A send that is due, and whose intent is written.
@@ -166,7 +166,7 @@ async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<(Ve
             .map(|entry| (entry.id.0, entry))
             .collect();
     let missing: Vec<i64> = ids.iter().copied().filter(|id| !entries.contains_key(id)).collect();
-    let busy: HashSet<i64> = if missing.is_empty() { HashSet::new() } else { there(tx, &missing).await? };
+    let busy = there(tx, &missing).await?;
     let (mut due, mut dropped, mut back) = (Vec::with_capacity(taken.len()), Vec::new(), Vec::new());
     let whatever = tx.has(Bug::SendAfterTheEnd);
     for t in taken {
@@ -197,14 +197,6 @@ fn as_it_was(item: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
         Value::Null,
     ]
 }
-
-/// Which of these exist.
-async fn there(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> {
-    let rows = tx.query(THERE, &[Value::Ints(ids)]).await?;
-    rows.iter().map(|row| row.int(0)).collect()
-}
-
-const THERE: &str = "select id from punctual.entry where id = any($1::bigint[])";
 
 /// A planted bug: the last look locks nothing.
 async fn unlocked(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Entry>> {
