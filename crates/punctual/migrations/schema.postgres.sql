@@ -138,7 +138,7 @@ create table punctual.entry (
     version integer not null default 1,
     CHECK (((status >= 0) AND (status <= 6))),
     PRIMARY KEY (id)
-) with (fillfactor=80);
+) with (fillfactor=45);
 create table punctual.entry_key (
     tenant_id integer not null,
     key_high bigint not null,
@@ -430,10 +430,10 @@ CREATE INDEX claim_by_lease ON punctual.claim USING btree (lease_until) WHERE (f
 CREATE INDEX claim_by_message ON punctual.claim USING brin (first_id, last_id) WITH (pages_per_range='16');
 CREATE INDEX dead_letter_by_message ON punctual.dead_letter USING btree (message_id);
 CREATE INDEX dead_letter_by_tenant ON punctual.dead_letter USING btree (tenant_id, id);
-CREATE INDEX entry_by_address ON punctual.entry USING btree (tenant_id, address);
-CREATE INDEX entry_by_customer ON punctual.entry USING btree (tenant_id, customer_ref) WHERE (customer_ref IS NOT NULL);
-CREATE INDEX entry_by_flow ON punctual.entry USING btree (tenant_id, flow_id, id);
-CREATE UNIQUE INDEX entry_by_key ON punctual.entry USING btree (tenant_id, key_high, key_low) WHERE (deleted_at IS NULL);
+CREATE INDEX entry_by_address ON punctual.entry USING btree (address, tenant_id);
+CREATE INDEX entry_by_customer ON punctual.entry USING btree (customer_ref, tenant_id) WHERE (customer_ref IS NOT NULL);
+CREATE INDEX entry_by_flow ON punctual.entry USING btree (flow_id, id);
+CREATE UNIQUE INDEX entry_by_key ON punctual.entry USING btree (key_high, key_low, tenant_id) WHERE (deleted_at IS NULL);
 CREATE INDEX entry_by_public_id ON punctual.entry USING btree (public_high);
 CREATE INDEX flow_by_tenant ON punctual.flow USING btree (tenant_id, id);
 CREATE INDEX inbox_by_end ON punctual.inbox USING btree (finished_at) WHERE (status = 'processed'::text);

@@ -148,13 +148,13 @@ CREATE TABLE punctual_entry (
     version      integer      not null default 1
 );
 
-CREATE INDEX punctual_entry_by_address on punctual_entry (tenant_id, address);
+CREATE INDEX punctual_entry_by_address on punctual_entry (address, tenant_id);
 
-CREATE INDEX punctual_entry_by_customer on punctual_entry (tenant_id, customer_ref) where customer_ref is not null;
+CREATE INDEX punctual_entry_by_customer on punctual_entry (customer_ref, tenant_id) where customer_ref is not null;
 
-CREATE INDEX punctual_entry_by_flow on punctual_entry (tenant_id, flow_id, id);
+CREATE INDEX punctual_entry_by_flow on punctual_entry (flow_id, id);
 
-CREATE UNIQUE INDEX punctual_entry_by_key on punctual_entry (tenant_id, key_high, key_low) where deleted_at is null;
+CREATE UNIQUE INDEX punctual_entry_by_key on punctual_entry (key_high, key_low, tenant_id) where deleted_at is null;
 
 CREATE INDEX punctual_entry_by_public_id on punctual_entry (public_high);
 

@@ -10,15 +10,26 @@ use std::fmt::Write;
 #[must_use]
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
+    fill(&mut out);
+    out
+}
+
+/// `count` times `N` random bytes, drawn at once.
+#[must_use]
+pub fn many<const N: usize>(count: usize) -> Vec<[u8; N]> {
+    let mut out = vec![[0; N]; count];
+    fill(out.as_flattened_mut());
+    out
+}
+
+fn fill(out: &mut [u8]) {
     #[cfg(feature = "testing")]
     if let Some(fill) = PRETENDED.get() {
-        fill(&mut out);
-        return out;
+        return fill(out);
     }
     // invariant: the platform's random source works, else no token would be safe.
-    #[allow(clippy::expect_used, reason = "see the function's documentation")]
-    getrandom::fill(&mut out).expect("the operating system gives random bytes");
-    out
+    #[allow(clippy::expect_used, reason = "see the documentation of `bytes`")]
+    getrandom::fill(out).expect("the operating system gives random bytes");
 }
 
 /// `N` random bytes in lower-case hexadecimal.

@@ -12,7 +12,7 @@ use crate::rules::public_id::PublicId;
 use crate::rules::zone::Zone;
 use crate::rules::{dedup, digest};
 use crate::run::shelf::{Offered, Place};
-use crate::store::entries::admit::key_of;
+use crate::store::entries::owner::key_of;
 use serde::Serialize;
 
 /// What one event would come to.

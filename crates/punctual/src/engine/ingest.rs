@@ -17,7 +17,8 @@ use crate::rules::message::check_name;
 use crate::rules::public_id::PublicId;
 use crate::rules::{dedup, survey::Trigger};
 use crate::run::shelf::{Offered, Place};
-use crate::store::entries::admit::{Admitted, Key, Made, NewEntry, key_of};
+use crate::store::entries::admit::{Admitted, Made, NewEntry};
+use crate::store::entries::owner::{Key, key_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -170,12 +171,15 @@ impl Engine {
         batch: &mut Batch,
     ) -> Result<Option<Vec<Made>>> {
         let entries = std::mem::take(&mut batch.entries);
-        match self.store().admit(tenant, offered.stamp, by.to_owned(), entries).await? {
+        let look_first = offered.lately.many_known();
+        match self.store().admit(tenant, offered.stamp, by.to_owned(), entries, look_first).await? {
             Admitted::Stale => {
                 self.inner.post.shelf.current(self.store(), tenant).await?;
                 Ok(None)
             }
             Admitted::Done(made) => {
+                let known = made.iter().filter(|made| matches!(made, Made::Duplicate(_))).count();
+                offered.lately.note(known, made.len());
                 self.inner.shop.wake.entries();
                 if self.is_silent() {
                     // A lost word delays the work and loses none.
@@ -266,6 +270,8 @@ enum Which<'a> {
 
 /// What a batch comes to.
 struct Batch {
+    /// Random bytes for the names of its entries.
+    names: std::vec::IntoIter<[u8; 16]>,
     entries: Vec<NewEntry>,
     /// For each entry, the item and the trigger it comes from.
     origins: Vec<(usize, Place)>,
@@ -274,7 +280,12 @@ struct Batch {
 
 impl Batch {
     fn matched(read: &Read<'_>, offered: &Offered, which: Which<'_>) -> Self {
-        let mut batch = Self { entries: Vec::new(), origins: Vec::new(), failed: BTreeMap::new() };
+        let mut batch = Self {
+            names: names(read.len()),
+            entries: Vec::with_capacity(read.len()),
+            origins: Vec::with_capacity(read.len()),
+            failed: BTreeMap::new(),
+        };
         for (n, item) in read.iter().enumerate() {
             if let Err(said) = batch.add(n, item, offered, which) {
                 batch.failed.insert(n, said);
@@ -308,7 +319,8 @@ impl Batch {
                 continue;
             }
             let texts = texts.get_or_insert_with(|| Texts::of(candidate));
-            self.entries.push(new_entry(candidate, texts, &facts, offered, place)?);
+            let public_id = PublicId::from_random(self.names.next().unwrap_or_else(random::bytes));
+            self.entries.push(new_entry(candidate, texts, &facts, offered, place, public_id)?);
             self.origins.push((n, place));
         }
         Ok(())
@@ -337,6 +349,17 @@ impl Batch {
     }
 }
 
+/// Random bytes for names that begin alike, so that the index of names takes a batch in one place. What
+/// is left of a name to guess is 90 bits.
+fn names(count: usize) -> std::vec::IntoIter<[u8; 16]> {
+    let mut names: Vec<[u8; 16]> = random::many(count);
+    let beginning: [u8; 4] = random::bytes();
+    for name in &mut names {
+        name[..beginning.len()].copy_from_slice(&beginning);
+    }
+    names.into_iter()
+}
+
 /// What all entries of one item share.
 struct Texts {
     address: Arc<str>,
@@ -362,6 +385,7 @@ fn new_entry(
     facts: &Facts<'_>,
     offered: &Offered,
     place: Place,
+    public_id: PublicId,
 ) -> std::result::Result<NewEntry, String> {
     let (edition, trigger, shared) = offered.at(place);
     let digest = dedup::digest(&trigger.dedup_recipe, facts);
@@ -374,7 +398,7 @@ fn new_entry(
         channel: Arc::clone(&shared.channel),
         schedule: Arc::clone(&shared.schedule),
         grace: trigger.expiry.unwrap_or(limits::EXPIRY_GRACE_DEFAULT),
-        public_id: PublicId::from_random(random::bytes()),
+        public_id,
         key: key_of(&digest),
         unique_hash: digest::hex(&digest),
         address: Arc::clone(&texts.address),

@@ -1,7 +1,6 @@
 //! SHA-256 in hexadecimal: of key secrets, request bodies and message contents.
 
 use hmac_sha256::Hash;
-use std::fmt::Write;
 
 /// The digest of the parts, each preceded by its length, so that no two lists of parts
 /// have the same text.
@@ -15,17 +14,22 @@ pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     hex(&hash.finalize())
 }
 
-/// The digest in hexadecimal.
+/// Bytes in hexadecimal, in lower case.
 #[must_use]
-pub fn hex(digest: &[u8; 32]) -> String {
-    digest.iter().fold(String::with_capacity(64), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    bytes.iter().flat_map(digits).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn bytes_have_two_digits_each() {
+        assert_eq!(super::hex(&[0, 9, 0x1f, 0xa0, 0xff]), "00091fa0ff");
+    }
+
     #[test]
     fn moving_a_boundary_changes_the_digest() {
         assert_ne!(super::of([b"ab".as_slice(), b"c"]), super::of([b"a".as_slice(), b"bc"]));

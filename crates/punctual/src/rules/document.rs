@@ -69,7 +69,8 @@ impl<'a> Part<'a> {
     /// A text that must be there.
     pub fn need_text(&self, field: &str, why: &str, problems: &mut Problems) -> Option<&'a str> {
         let value = self.need(field, why, problems)?;
-        text(value, &self.at(field), problems)
+        // The path is only written when it is told.
+        value.as_str().or_else(|| text(value, &self.at(field), problems))
     }
 
     /// A list that must be there, if only an empty one.

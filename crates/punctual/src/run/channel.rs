@@ -78,11 +78,14 @@ pub enum NotSent {
 /// What a channel answers.
 pub type Sent = Result<Accepted, NotSent>;
 
+/// A letter on its way.
+pub type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
+
 /// A way to reach people. Async closures are channels:
 /// `|letter: Arc<Letter>| async move { Ok(Accepted::default()) }`.
 pub trait Channel: Send + Sync + 'static {
     /// Takes one letter. Whatever it does must be safe to repeat with the same idempotency key.
-    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>>;
+    fn send(&self, letter: Arc<Letter>) -> Sending;
 }
 
 impl<F, Fut> Channel for F
@@ -90,7 +93,7 @@ where
     F: Fn(Arc<Letter>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Sent> + Send + 'static,
 {
-    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<Letter>) -> Sending {
         Box::pin(self(letter))
     }
 }

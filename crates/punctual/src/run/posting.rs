@@ -6,7 +6,7 @@
 //! it is counted from before it was asked for. A claim that turns out to be lost writes nothing
 //! more: whoever has the letters now sends them again, under the same keys.
 
-use super::channel::{Letter, NotSent, Sent};
+use super::channel::{Letter, NotSent, Sending, Sent};
 use super::send::Post;
 use super::shelf::Edition;
 use super::stop::{Phase, Stop};
@@ -23,8 +23,10 @@ use crate::rules::template::TemplateSet;
 use crate::store::entries::Entry;
 use crate::store::entries::send::{Due, Ended, Outgoing, Settled, Tried};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::{Id, JoinSet};
 
@@ -170,9 +172,13 @@ impl Posting {
             return self.end(due, edition, tried);
         };
         let letter = Arc::new(self.post.letter(&due.entry, known, set, self.now));
-        let channel = Arc::clone(channel);
+        let mut sending = channel.send(letter);
+        // Many channels answer at once; only one that does not is worth a task of its own.
+        if let Some(sent) = at_once(&mut sending) {
+            return self.end(due, edition, tried(sent));
+        }
         let sending = async move {
-            let sent = tokio::time::timeout(SEND_TIMEOUT, channel.send(letter));
+            let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
             sent.await.unwrap_or_else(|_| Err(NotSent::Unknown { error: no_answer() }))
         };
         let id = self.out.spawn(sending).id();
@@ -248,6 +254,17 @@ impl Drop for Posting {
     fn drop(&mut self) {
         self.post.postings.fetch_sub(1, Ordering::Relaxed);
         self.post.room.notify_waiters();
+    }
+}
+
+/// What a channel answers without waiting, if it does. One that breaks may have sent it.
+fn at_once(sending: &mut Sending) -> Option<Sent> {
+    let mut nobody = Context::from_waker(Waker::noop());
+    let polled = catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut nobody)));
+    match polled {
+        Ok(Poll::Ready(sent)) => Some(sent),
+        Ok(Poll::Pending) => None,
+        Err(_) => Some(Err(NotSent::Unknown { error: "the channel broke: it panicked".to_owned() })),
     }
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Claims that are out at once.
-const POSTINGS_MAX: usize = 2;
+const POSTINGS_MAX: usize = 3;
 /// Wake-ups make it look at most this often.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 

@@ -15,6 +15,7 @@ use crate::rules::survey::{Survey, Trigger};
 use crate::store::Store;
 use crate::store::flows::{FlowVersion, Published};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Versions that are kept beside those that are published.
@@ -135,8 +136,28 @@ pub struct Offered {
     pub editions: Vec<Arc<Edition>>,
     /// The lanes of channels, by key.
     pub lanes: BTreeMap<String, LaneId>,
+    /// What came of the events it met.
+    pub lately: Lately,
     begin: HashMap<String, Sieve>,
     stop: HashMap<String, Vec<Place>>,
+}
+
+/// Of how many events of the last batch there was an entry already. A hint: what it says decides how
+/// the next batch is written, not what comes of it.
+#[derive(Debug, Default)]
+pub struct Lately(AtomicBool);
+
+impl Lately {
+    /// Whether it pays to look for known entries before writing new ones: from a quarter on.
+    #[must_use]
+    pub fn many_known(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Remembers a batch.
+    pub fn note(&self, known: usize, all: usize) {
+        self.0.store(known * 4 > all, Ordering::Relaxed);
+    }
 }
 
 impl Offered {
@@ -155,7 +176,8 @@ impl Offered {
                 }
             }
         }
-        Ok(Self { stamp: published.stamp, editions, lanes: published.lanes, begin, stop })
+        let lately = Lately::default();
+        Ok(Self { stamp: published.stamp, editions, lanes: published.lanes, lately, begin, stop })
     }
 
     /// The triggers that look at events of a kind, enabled or not.

@@ -19,6 +19,7 @@ pub mod deed;
 pub mod expire;
 pub mod look;
 pub mod look_due;
+pub mod owner;
 pub mod prune;
 pub mod send;
 pub mod tell;

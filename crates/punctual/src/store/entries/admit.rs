@@ -11,32 +11,18 @@ use super::super::flows;
 use super::super::points::{Point, reach};
 use super::super::tx::Tx;
 use super::super::value::params;
+use super::owner::{self, Key};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{FlowId, LaneId};
 use crate::base::tenant::Tenant;
 use crate::rules::entry::schedule::Schedule;
 use crate::rules::public_id::PublicId;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the owners of keys may be gone when they are looked for.
 const OWNERS_LOST_MAX: usize = 5;
-
-/// The first half of a dedup key's digest.
-pub type Key = (i64, i64);
-
-/// The key of a digest.
-#[must_use]
-pub fn key_of(digest: &[u8; 32]) -> Key {
-    let half = |from: usize| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&digest[from..from + 8]);
-        i64::from_be_bytes(bytes)
-    };
-    (half(0), half(8))
-}
 
 /// An entry to be.
 #[derive(Clone, Debug)]
@@ -96,26 +82,24 @@ struct Request {
     stamp: i64,
     triggered_by: String,
     entries: Vec<NewEntry>,
+    look_first: bool,
 }
 
 impl Store {
-    /// Writes entries that were matched against the published flows of this stamp.
+    /// Writes entries that were matched against the published flows of this stamp. Looking first who
+    /// is known already is quicker when many are, and comes to the same.
     pub async fn admit(
         &self,
         tenant: Tenant,
         stamp: i64,
         triggered_by: String,
         entries: Vec<NewEntry>,
+        look_first: bool,
     ) -> Result<Admitted> {
-        let request = Request { tenant, stamp, triggered_by, entries };
+        let request = Request { tenant, stamp, triggered_by, entries, look_first };
         let admitted = self.write(request, |tx, request| Box::pin(admit(tx, request))).await;
         reach(Point::EnqueuedBeforeAnswer);
         admitted
-    }
-
-    /// Which of these keys are taken, and by which entry.
-    pub async fn known_keys(&self, tenant: Tenant, keys: Vec<Key>) -> Result<HashMap<Key, PublicId>> {
-        self.read((tenant, keys), |tx, (tenant, keys)| Box::pin(owners(tx, *tenant, keys))).await
     }
 }
 
@@ -123,17 +107,13 @@ async fn admit(tx: &mut Tx, request: &Request) -> Result<Admitted> {
     if flows::stamp(tx, request.tenant).await? != request.stamp {
         return Ok(Admitted::Stale);
     }
-    // The first of each key, in the order of the keys.
-    let mut first: BTreeMap<Key, usize> = BTreeMap::new();
-    for (n, entry) in request.entries.iter().enumerate() {
-        first.entry(entry.key).or_insert(n);
-    }
-    let owners = write(tx, request, &first).await?;
+    let line = Line::of(&request.entries);
+    let owners = write(tx, request, &line).await?;
     reach(Point::EnqueuedBeforeCommit);
-    let made = request.entries.iter().enumerate().map(|(n, entry)| {
-        let owner = owners.get(&entry.key).copied().unwrap_or(entry.public_id);
+    let made = request.entries.iter().zip(&line.places).enumerate().map(|(n, (entry, place))| {
+        let owner = owners[*place].unwrap_or(entry.public_id);
         // The second of two in one batch has another name than the first.
-        if owner == entry.public_id && first.get(&entry.key) == Some(&n) {
+        if owner == entry.public_id && line.first[*place] == n {
             Made::Created(owner)
         } else {
             Made::Duplicate(owner)
@@ -142,25 +122,50 @@ async fn admit(tx: &mut Tx, request: &Request) -> Result<Admitted> {
     Ok(Admitted::Done(made.collect()))
 }
 
-/// Writes what is new, and answers who has each key; nobody is named when all are new. A key whose owner
-/// is deleted at this very moment is in nobody's way any more: it is tried again.
-async fn write(
-    tx: &mut Tx,
-    request: &Request,
-    first: &BTreeMap<Key, usize>,
-) -> Result<HashMap<Key, PublicId>> {
-    let mut known: HashMap<Key, PublicId> = HashMap::new();
-    for _ in 0..OWNERS_LOST_MAX {
-        let open = first.iter().filter(|(key, _)| !known.contains_key(*key));
-        let (keys, wanted): (Vec<Key>, Vec<&NewEntry>) =
-            open.map(|(key, n)| (*key, &request.entries[*n])).unzip();
-        let written = insert(tx, request, &wanted).await?;
-        if written == request.entries.len() {
-            return Ok(known);
+/// The keys of a batch in their order, each once.
+struct Line {
+    keys: Vec<Key>,
+    /// The first entry of each key.
+    first: Vec<usize>,
+    /// The place of each entry's key.
+    places: Vec<usize>,
+}
+
+impl Line {
+    fn of(entries: &[NewEntry]) -> Self {
+        let mut order: Vec<(Key, usize)> = entries.iter().enumerate().map(|(n, e)| (e.key, n)).collect();
+        order.sort_unstable();
+        let mut line = Self { keys: Vec::new(), first: Vec::new(), places: vec![0; entries.len()] };
+        for (key, n) in order {
+            if line.keys.last() != Some(&key) {
+                line.keys.push(key);
+                line.first.push(n);
+            }
+            line.places[n] = line.keys.len() - 1;
         }
-        known.extend(owners(tx, request.tenant, &keys).await?);
-        if known.len() == first.len() {
-            return Ok(known);
+        line
+    }
+}
+
+/// Writes what is new, and answers who has each key. A key whose owner is deleted at this very moment
+/// is in nobody's way any more: it is tried again.
+async fn write(tx: &mut Tx, request: &Request, line: &Line) -> Result<Vec<Option<PublicId>>> {
+    let mut owners = vec![None; line.keys.len()];
+    if request.look_first {
+        owner::find_present(tx, request.tenant, &line.keys, &mut owners).await?;
+    }
+    for _ in 0..OWNERS_LOST_MAX {
+        let open: Vec<usize> = (0..owners.len()).filter(|place| owners[*place].is_none()).collect();
+        let wanted: Vec<&NewEntry> = open.iter().map(|place| &request.entries[line.first[*place]]).collect();
+        if insert(tx, request, &wanted).await? == wanted.len() {
+            for (place, entry) in open.iter().zip(wanted) {
+                owners[*place] = Some(entry.public_id);
+            }
+            return Ok(owners);
+        }
+        owner::find(tx, request.tenant, &line.keys, &mut owners).await?;
+        if owners.iter().all(Option::is_some) {
+            return Ok(owners);
         }
     }
     Err(Error::Unavailable("entries of the same keys were deleted over and over meanwhile".into()))
@@ -220,6 +225,7 @@ async fn insert_at_once(
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
+/// Dropped keys are asked for one by one: a join would be planned anew with every size of their table.
 #[cfg(feature = "postgres")]
 const INSERT_AT_ONCE: &str = "\
     with e as (insert into punctual.entry (tenant_id, triggered_at, triggered_by, key_high, key_low, \
@@ -233,9 +239,9 @@ const INSERT_AT_ONCE: &str = "\
                 $17::text[], $18::bigint[], $19::bigint[], $20::int[]) \
             x (key_high, key_low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, \
                 unique_hash, address, locale, customer_ref, payload, grace_us, next_send_at, reminders) \
-        where not exists (select 1 from punctual.entry_key k where k.tenant_id = $1::int \
-            and k.key_high = x.key_high and k.key_low = x.key_low) \
-        on conflict (tenant_id, key_high, key_low) where deleted_at is null do nothing \
+        where (select k.made_at from punctual.entry_key k where k.tenant_id = $1::int \
+            and k.key_high = x.key_high and k.key_low = x.key_low limit 1) is null \
+        on conflict (key_high, key_low, tenant_id) where deleted_at is null do nothing \
         returning id, lane_id, next_send_at), \
     w as (insert into punctual.work (message_id, lane_id, due_at) select -id, lane_id, next_send_at from e) \
     select count(*) from e";
@@ -262,34 +268,7 @@ const INSERT_ENTRY: &str = "insert into punctual.entry (tenant_id, triggered_at,
     select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20 \
     where not exists (select 1 from punctual.entry_key k \
         where k.tenant_id = $1 and k.key_high = $4 and k.key_low = $5) \
-    on conflict (tenant_id, key_high, key_low) where deleted_at is null do nothing returning id";
+    on conflict (key_high, key_low, tenant_id) where deleted_at is null do nothing returning id";
 #[cfg(feature = "sqlite")]
 const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, due_at) \
     select -id, lane_id, next_send_at from punctual.entry where id between $1 and $2";
-
-/// Who has these keys.
-async fn owners(tx: &mut Tx, tenant: Tenant, keys: &[Key]) -> Result<HashMap<Key, PublicId>> {
-    let columns = [
-        Column::Ints(keys.iter().map(|key| key.0).collect()),
-        Column::Ints(keys.iter().map(|key| key.1).collect()),
-    ];
-    let rows = tx.in_columns((OWNERS_AT_ONCE, OWNER), params![tenant.id()], &columns).await?;
-    let mut owners = HashMap::with_capacity(rows.len());
-    for row in rows {
-        let public = PublicId::from_halves((row.int(2)?, row.int(3)?));
-        owners.extend(public.map(|id| Ok::<_, Error>(((row.int(0)?, row.int(1)?), id))).transpose()?);
-    }
-    Ok(owners)
-}
-
-/// Each key is looked up by itself: a join would be planned anew with every size of the table.
-const OWNERS_AT_ONCE: &str = "select w.high, w.low, o.public_high, o.public_low \
-    from unnest($2::bigint[], $3::bigint[]) w (high, low) cross join lateral ( \
-        select e.public_high, e.public_low from punctual.entry e where e.tenant_id = $1::int \
-            and e.key_high = w.high and e.key_low = w.low and e.deleted_at is null \
-        union all select k.public_high, k.public_low from punctual.entry_key k where k.tenant_id = $1::int \
-            and k.key_high = w.high and k.key_low = w.low limit 1) o";
-const OWNER: &str = "select key_high, key_low, public_high, public_low from punctual.entry \
-        where tenant_id = $1 and key_high = $2 and key_low = $3 and deleted_at is null \
-    union all select key_high, key_low, public_high, public_low from punctual.entry_key \
-        where tenant_id = $1 and key_high = $2 and key_low = $3 limit 1";
