@@ -8,13 +8,13 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::rules::answers::Refused;
-use crate::rules::candidate::{answer_facts, told};
 use crate::rules::entry::{Refusal, Status};
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Survey;
 use crate::store::entries::Entry;
+use crate::store::entries::audience::listeners;
 use crate::store::entries::deed::{Answer, Deeded};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// What somebody with the link sees.
@@ -130,7 +130,7 @@ impl Engine {
             Ok(answers) => answers.to_json(),
             Err(refused) => return Ok(Submitted::Wrong(refused)),
         };
-        let tell = subscribers(&survey, &entry, &answers);
+        let tell = listeners(&survey, &entry, answers.clone());
         let answer = Answer { public_id: id, answers, meta, tell };
         let submitted = match self.store().complete(answer).await? {
             Deeded::Done(entry) => {
@@ -143,16 +143,4 @@ impl Engine {
         self.tell().await;
         Ok(submitted)
     }
-}
-
-/// Who is told of these answers; `None` is everybody who listens.
-fn subscribers(survey: &Survey, entry: &Entry, answers: &Map<String, Value>) -> Option<Vec<String>> {
-    let trigger = survey.trigger(&entry.trigger_id);
-    let answers = Value::Object(answers.clone());
-    let payload: Value = serde_json::from_str(&entry.payload).unwrap_or_default();
-    let recipient =
-        json!({"address": entry.address, "locale": entry.locale, "customerRef": entry.customer_ref});
-    // Facts beyond the limit are absent, for a filter as for everybody.
-    let facts = answer_facts(&answers, &payload, &recipient).unwrap_or_default();
-    told(survey, trigger, &facts)
 }

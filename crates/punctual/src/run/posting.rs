@@ -203,8 +203,7 @@ impl Posting {
             Tried::NotBegun => {}
         }
         let schedule = edition.as_ref().and_then(|e| e.schedule(&due.entry.trigger_id)).cloned();
-        let integration_id = edition.and_then(|edition| edition.integration_id.clone());
-        self.ended.push(Ended { due, schedule: schedule.unwrap_or_default(), integration_id, tried });
+        self.ended.push(Ended { due, schedule: schedule.unwrap_or_default(), tried });
     }
 
     async fn renew(&mut self) {

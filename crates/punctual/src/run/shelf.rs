@@ -30,8 +30,6 @@ pub struct Edition {
     pub number: u32,
     /// The survey.
     pub survey: Arc<Survey>,
-    /// The flow's name in another system.
-    pub integration_id: Option<Arc<str>>,
     /// What each trigger's entries share, in the order of the triggers.
     pub shared: Vec<Shared>,
 }
@@ -57,13 +55,7 @@ impl Edition {
         };
         let survey = survey.ok_or_else(unreadable)?;
         let shared = survey.triggers.iter().map(Shared::of).collect();
-        Ok(Self {
-            flow: version.flow,
-            number: version.number,
-            survey: Arc::new(survey),
-            integration_id: version.integration_id.as_deref().map(Into::into),
-            shared,
-        })
+        Ok(Self { flow: version.flow, number: version.number, survey: Arc::new(survey), shared })
     }
 
     /// The timetable of a trigger; an entry without one halts.

@@ -15,6 +15,7 @@
 //! | [`look`], [`look_due`] | lists, logs and counts; which lanes have due work |
 
 pub mod admit;
+pub mod audience;
 pub mod deed;
 pub mod expire;
 pub mod look;

@@ -68,7 +68,6 @@ impl Crowd {
         let sent = |due: &punctual::store::entries::send::Due| Ended {
             due: due.clone(),
             schedule: Arc::clone(&schedule),
-            integration_id: None,
             tried: Tried::Sent { message_id: None },
         };
         begun.due.iter().map(sent).collect()

@@ -69,6 +69,7 @@ mod interleave;
 mod invitation;
 mod invitation_crowd;
 mod invitation_model;
+mod invitation_told;
 mod job;
 mod key;
 mod kit;

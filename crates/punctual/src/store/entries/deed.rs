@@ -9,7 +9,7 @@ use super::super::messages::addressed::insert_to;
 use super::super::tx::Tx;
 use super::super::value::params;
 use super::look::Told;
-use super::tell::{self, Moment};
+use super::tell::{self, Moment, News};
 use super::{ADD_WORK, Entry, entry_columns, expire_lane, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -113,7 +113,7 @@ async fn opened(tx: &mut Tx, id: PublicId) -> Result<Deeded> {
     let now = tx.now().await?;
     tx.execute(OPENED, params![entry.id.0, standing.status.code(), now]).await?;
     (entry.standing, entry.opened_at, entry.version) = (standing, Some(now), entry.version + 1);
-    tell(tx, &entry, &Moment::Opened(now)).await?;
+    tell(tx, &entry, Moment::Opened(now)).await?;
     Ok(Deeded::Done(Box::new(entry)))
 }
 
@@ -203,7 +203,7 @@ pub(super) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Deed) -> Resu
     let now = tx.now().await?;
     if standing != entry.standing {
         write_end(tx, &entry, standing, now).await?;
-        tell(tx, &entry, &Moment::Cancelled(now)).await?;
+        tell(tx, &entry, Moment::Cancelled(now)).await?;
         tx.execute("delete from punctual.progress where entry_id = $1", params![entry.id.0]).await?;
     }
     if deed == Deed::Deleted {
@@ -228,17 +228,14 @@ const END: &str = "update punctual.entry set status = $2, next_send_at = null, \
     completed_at = coalesce(completed_at, $3), version = version + 1 where id = $1";
 const DROP_SEND: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3";
 
-/// Tells every subscription.
-async fn tell(tx: &mut Tx, entry: &Entry, moment: &Moment) -> Result<()> {
-    tell_some(tx, entry, moment, None).await?;
-    Ok(())
+/// Tells whoever its survey lists.
+async fn tell(tx: &mut Tx, entry: &Entry, moment: Moment) -> Result<()> {
+    tell::tell_all(tx, &[News { entry, moment }]).await
 }
 
 /// Tells some or every subscription; answers the message, and whom it went to.
 async fn tell_some(tx: &mut Tx, entry: &Entry, moment: &Moment, only: Option<&[String]>) -> Result<Told> {
-    let integrations = tell::integrations(tx, std::iter::once(entry.flow)).await?;
-    let integration = integrations.get(&entry.flow).and_then(Option::as_deref);
-    let message = tell::message(entry, integration, moment);
+    let message = tell::message_of(tx, entry, moment).await?;
     let addressed = insert_to(tx, entry.tenant, &message, only).await?;
     Ok(Told { message: addressed.id, subscribers: addressed.to, unknown: addressed.unknown })
 }

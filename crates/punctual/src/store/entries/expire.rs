@@ -9,7 +9,7 @@ use super::super::Store;
 use super::super::claims::{self, Taken};
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::tell::{self, Moment};
+use super::tell::{self, Moment, News};
 use super::{ADD_WORK, Entry, lock, there};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -85,12 +85,9 @@ async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
     let ids: Vec<i64> = ended.iter().map(|entry| entry.id.0).collect();
     tx.execute("delete from punctual.progress where entry_id = any($1::bigint[])", &[Value::Ints(&ids)])
         .await?;
-    let integrations = tell::integrations(tx, ended.iter().map(|entry| entry.flow)).await?;
-    let told = ended.iter().map(|entry| {
-        let integration = integrations.get(&entry.flow).and_then(Option::as_deref);
-        (entry.tenant, tell::message(entry, integration, &Moment::Expired(now)))
-    });
-    tell::tell_all(tx, told.collect()).await
+    let news: Vec<News<'_>> =
+        ended.iter().map(|entry| News { entry, moment: Moment::Expired(now) }).collect();
+    tell::tell_all(tx, &news).await
 }
 
 const EXPIRED: &str =

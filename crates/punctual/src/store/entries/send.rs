@@ -91,8 +91,6 @@ pub struct Ended {
     pub due: Due,
     /// The timetable of its trigger; an entry without one halts.
     pub schedule: Arc<Schedule>,
-    /// The flow's name in another system.
-    pub integration_id: Option<Arc<str>>,
     /// What became of it.
     pub tried: Tried,
 }

@@ -3,10 +3,11 @@
 //! The payload is self-contained: who hears it need not ask back. It has the same fields for every
 //! moment; what a moment does not have is null.
 
-use super::super::messages;
+use super::super::messages::{self, addressed::insert_all_to};
 use super::super::tx::Tx;
 use super::super::value::Value;
 use super::Entry;
+use super::audience::Audience;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
@@ -90,7 +91,7 @@ struct Said<'a> {
 }
 
 /// The message of a moment.
-pub(super) fn message(entry: &Entry, integration_id: Option<&str>, moment: &Moment) -> NewMessage {
+fn message(entry: &Entry, integration_id: Option<&str>, moment: &Moment) -> NewMessage {
     let (completed_at, agent_id, answers) = match moment {
         Moment::Completed { at, agent_id, answers } => (Some(*at), agent_id.as_deref(), Some(answers)),
         _ => (None, None, None),
@@ -120,20 +121,42 @@ pub(super) fn message(entry: &Entry, integration_id: Option<&str>, moment: &Mome
     NewMessage::new(TOPIC, moment.kind(), payload)
 }
 
-/// Writes what happened to many, in one statement for each tenant.
-pub(super) async fn tell_all(tx: &mut Tx, told: Vec<(Tenant, NewMessage)>) -> Result<()> {
-    let mut by_tenant: BTreeMap<Tenant, Vec<NewMessage>> = BTreeMap::new();
-    for (tenant, message) in told {
-        by_tenant.entry(tenant).or_default().push(message);
+/// The message of a moment, with what is known of the flow.
+pub(super) async fn message_of(tx: &mut Tx, entry: &Entry, moment: &Moment) -> Result<NewMessage> {
+    let integrations = integrations(tx, std::iter::once(entry.flow)).await?;
+    Ok(message(entry, integrations.get(&entry.flow).and_then(Option::as_deref), moment))
+}
+
+/// Something that happened to an entry, to be told.
+pub(super) struct News<'e> {
+    pub entry: &'e Entry,
+    pub moment: Moment,
+}
+
+/// Tells what happened to many: the subscriptions that their surveys list, or all of the topic.
+pub(super) async fn tell_all(tx: &mut Tx, news: &[News<'_>]) -> Result<()> {
+    if news.is_empty() {
+        return Ok(());
     }
-    for (tenant, messages) in by_tenant {
-        messages::insert(tx, tenant, &messages.iter().collect::<Vec<_>>()).await?;
+    let integrations = integrations(tx, news.iter().map(|one| one.entry.flow)).await?;
+    let audience = Audience::of(tx, news.iter().map(|one| one.entry)).await?;
+    let mut parts: BTreeMap<(Tenant, Option<Vec<String>>), Vec<NewMessage>> = BTreeMap::new();
+    for News { entry, moment } in news {
+        let integration = integrations.get(&entry.flow).and_then(Option::as_deref);
+        let part = parts.entry((entry.tenant, audience.listens_to(entry))).or_default();
+        part.push(message(entry, integration, moment));
+    }
+    for ((tenant, only), messages) in parts {
+        match only {
+            None => drop(messages::insert(tx, tenant, &messages.iter().collect::<Vec<_>>()).await?),
+            Some(names) => insert_all_to(tx, tenant, &messages, &names).await?,
+        }
     }
     Ok(())
 }
 
 /// The names that these flows have in another system.
-pub(super) async fn integrations(
+async fn integrations(
     tx: &mut Tx,
     flows: impl Iterator<Item = FlowId>,
 ) -> Result<HashMap<FlowId, Option<Arc<str>>>> {

@@ -10,6 +10,7 @@ use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::store::Store;
+use crate::store::columns::Column;
 use crate::store::routes;
 use crate::store::tx::Tx;
 use crate::store::value::{Value, params};
@@ -74,16 +75,49 @@ const OWED: &str = "select l.subscription from punctual.lane l \
         and w.due_at = coalesce(m.due_at, m.created_at) \
     where l.tenant_id = $1 and l.topic = $2 order by l.subscription";
 
+/// Messages of one topic and kind, with nothing but a payload, for subscriptions named; set by set.
+pub(in crate::store) async fn insert_all_to(
+    tx: &mut Tx,
+    tenant: Tenant,
+    messages: &[NewMessage],
+    names: &[String],
+) -> Result<()> {
+    let Some(first) = messages.first() else { return Ok(()) };
+    let lanes = enabled(tx, tenant, &first.topic, names).await?;
+    let now = tx.now().await?;
+    let payloads = [Column::Texts(messages.iter().map(|message| Some(message.payload.as_str())).collect())];
+    let shared = params![tenant.id(), &first.topic, &first.kind, now];
+    let made = tx.in_columns((PLAIN_AT_ONCE, PLAIN), shared, &payloads).await?;
+    let ids = made.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+    for (_, lane) in lanes {
+        let columns = [Column::Ints(ids.clone())];
+        tx.in_columns((WORK_AT_ONCE, WORK), params![lane, now], &columns).await?;
+    }
+    Ok(())
+}
+
+const PLAIN_AT_ONCE: &str = "insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
+    select $1::int, $2::text, $3::text, p, $4::bigint from unnest($5::text[]) p returning id";
+const PLAIN: &str = "insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
+    values ($1, $2, $3, $5, $4) returning id";
+const WORK_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at) \
+    select id, $1::int, $2::bigint from unnest($3::bigint[]) id";
+const WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($3, $1, $2)";
+
+/// The subscriptions of these names that are there and enabled, with their lanes.
+async fn enabled(tx: &mut Tx, tenant: Tenant, topic: &str, names: &[String]) -> Result<Vec<(String, i64)>> {
+    let wanted: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    let rows = tx.query(ENABLED, &[tenant.id().into(), Value::from(topic), Value::Texts(&wanted)]).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect()
+}
+
 async fn insert_only(
     tx: &mut Tx,
     tenant: Tenant,
     message: &NewMessage,
     names: &[String],
 ) -> Result<Addressed> {
-    let wanted: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
-    let values = [tenant.id().into(), Value::from(&message.topic), Value::Texts(&wanted)];
-    let rows = tx.query(ENABLED, &values).await?;
-    let found = rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect::<Result<Vec<_>>>()?;
+    let found = enabled(tx, tenant, &message.topic, names).await?;
     let now = tx.now().await?;
     let made = tx.first(INSERT_RETURNING, &columns(tenant, message, now)).await?;
     let id = made.map_or(Ok(0), |row| row.int(0))?;

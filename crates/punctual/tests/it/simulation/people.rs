@@ -257,13 +257,25 @@ impl Scene {
         let verdict = match act {
             Act::Open => engine.record_opened(id).await.map(|_| Ok(())),
             Act::Keep => engine.keep_progress(id, answers()).await.map(|_| Ok(())),
-            Act::Submit => engine.submit(id, answers(), None).await.map(|said| self.heard_submit(id, said)),
+            Act::Submit => self.submit(engine, id).await,
             Act::Cancel => {
                 engine.store().cancel_entry(tenant, id).await.map(|said| self.heard_cancel(id, said))
             }
             _ => engine.store().delete_entry(tenant, id).await.map(|_| Ok(())),
         };
         self.world.judge(verdict.unwrap_or(Ok(())));
+    }
+
+    /// Answers, and presses the button twice now and then.
+    async fn submit(&self, engine: &Engine, id: PublicId) -> punctual::Result<Verdict> {
+        let presses = if self.world.state().dice.chance(400) { 2 } else { 1 };
+        for _ in 0..presses {
+            let verdict = self.heard_submit(id, engine.submit(id, answers(), None).await?);
+            if verdict.is_err() {
+                return Ok(verdict);
+            }
+        }
+        Ok(Ok(()))
     }
 
     fn heard_submit(&self, id: PublicId, said: Submitted) -> Verdict {

@@ -6,7 +6,7 @@ use super::super::super::queues;
 use super::super::super::settle;
 use super::super::super::tx::Tx;
 use super::super::super::value::params;
-use super::super::tell::{self, Moment};
+use super::super::tell::{self, Moment, News};
 use super::super::{Entry, entry_columns, read_entry};
 use super::step::{Step, write_steps};
 use super::{Due, Ended, Ending, Settled, Tried};
@@ -126,12 +126,13 @@ const WAIT_FOR: &str =
 
 async fn tell_sent(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
     let sent = ended.iter().filter(|e| matches!(e.tried, Tried::Sent { .. }));
-    let told = sent.map(|e| {
-        let entry = &e.due.entry;
-        let moment = Moment::Sent { at: now, attempt: entry.attempt() };
-        (entry.tenant, tell::message(entry, e.integration_id.as_deref(), &moment))
-    });
-    tell::tell_all(tx, told.collect()).await
+    let news: Vec<News<'_>> = sent
+        .map(|e| {
+            let moment = Moment::Sent { at: now, attempt: e.due.entry.attempt() };
+            News { entry: &e.due.entry, moment }
+        })
+        .collect();
+    tell::tell_all(tx, &news).await
 }
 
 /// The queue has given these up: their sends were lost too often. Reminders that are left still go.
@@ -144,7 +145,7 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
         let due = Due { item: item.clone(), entry };
         let error = "its send was lost too often".to_owned();
         let tried = Tried::NotSent { outcome: Outcome::Unknown, failure: Failure::Permanent, error };
-        let ended = Ended { due, schedule, integration_id: None, tried };
+        let ended = Ended { due, schedule, tried };
         log(tx, std::slice::from_ref(&ended), now).await?;
         if let Some(step) = Step::after(&ended, &ended.due.entry, &failure::patience(), now, 0) {
             write_steps(tx, &[step]).await?;
