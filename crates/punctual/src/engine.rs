@@ -5,6 +5,7 @@
 //! [`Engine::store`] alone.
 
 mod build;
+mod event_kinds;
 mod explain;
 mod health;
 mod ingest;
@@ -33,6 +34,7 @@ use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::channel::Channels;
 use crate::run::dispatch::{Dispatcher, Duty, Rest, Shop, Station};
+use crate::run::event_kinds::EventKinds;
 use crate::run::inbox::{InboxKeeper, InboxSettings};
 use crate::run::lease::Candidate;
 use crate::run::plan::Planner;
@@ -92,6 +94,7 @@ struct Inner {
     /// Topics known to have a lane; only ever saves a question.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
     sandbox: Option<Sandbox>,
+    event_kinds: EventKinds,
 }
 
 #[derive(Debug, Default)]
