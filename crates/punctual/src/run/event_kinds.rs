@@ -4,10 +4,16 @@
 //! that this process has made.
 
 use super::keeper::Keeper;
-use crate::base::error::Result;
+use crate::base::error::{Problems, Result};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::rules::document::quote;
 use crate::rules::event_kind::EventKind;
+use crate::rules::invitation;
+use crate::rules::nearest::nearest;
+use crate::rules::template::review::review;
+use crate::rules::template::{Known, MessageTemplate};
+use crate::rules::zone::Zone;
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +42,31 @@ impl KindSet {
     /// The names of all kinds.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.kinds.keys().map(String::as_str)
+    }
+
+    /// What is doubtful about a template, by what its kind is known to have.
+    #[must_use]
+    pub fn review(&self, template: &MessageTemplate) -> Problems {
+        let (of, texts) = (&template.definition, &template.texts);
+        let event_type = of.event_type.as_str();
+        if event_type == invitation::EVENT_TYPE {
+            return review(of, texts, &Known::always(&invitation::KEYS), None);
+        }
+        match self.get(event_type) {
+            Some(kind) => {
+                let sample = kind.sample_of(template, &Zone::utc());
+                review(of, texts, &kind.known(event_type), sample.as_ref())
+            }
+            None => {
+                let mut warnings = review(of, texts, &EventKind::undefined().known(event_type), None);
+                if let Some(meant) = nearest(event_type, self.names()) {
+                    let said =
+                        format!("`{}` is not an event kind; did you mean `{meant}`?", quote(event_type));
+                    warnings.push("eventType", said);
+                }
+                warnings
+            }
+        }
     }
 
     /// Whether one of them says what form its payload has.
