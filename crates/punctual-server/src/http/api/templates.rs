@@ -11,7 +11,7 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
 use crate::http::page::{List, Page};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
 use punctual::rules::template::{Definition, MessageTemplate};
 use punctual::run::event_kinds::KindSet;
@@ -113,14 +113,15 @@ pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<St
 pub async fn version(
     State(app): State<App>,
     caller: Caller,
-    path: Path<(String, String)>,
+    id: Id,
+    path: RawPathParams,
 ) -> Answer<Json<Value>> {
-    let Path((id, n)) = path;
-    let missing = || Failure::not_found(format!("there is no version `{n}` of a message template `{id}`"));
-    let (id, number) = id.parse().ok().zip(n.parse::<u32>().ok()).ok_or_else(missing)?;
-    let found = app.engine.store().template_version(caller.tenant, TemplateId(id), number).await?;
+    let n = path.iter().find(|(name, _)| *name == "n").map_or("", |(_, text)| text);
+    let missing = || Failure::not_found(format!("message template {} has no version `{n}`", id.0));
+    let number: u32 = n.parse().map_err(|_| missing())?;
+    let found = app.engine.store().template_version(caller.tenant, TemplateId(id.0), number).await?;
     let mut shown = found.ok_or_else(missing)?.to_json();
-    shown.insert("id".into(), id.to_string().into());
+    shown.insert("id".into(), id.0.to_string().into());
     shown.insert("templateVersion".into(), number.into());
     Ok(Json(Value::Object(shown)))
 }
