@@ -12,6 +12,7 @@ on_each! {
     prd_18_a_kind_is_found_by_its_tenant_only,
     prd_18_events_that_do_not_fit_are_refused,
     prd_18_a_schema_holds_from_its_answer_on,
+    prd_18_the_example_documents_say_what_they_should,
 }
 
 const PATH: &str = "/api/event-kinds/booking.confirmed";
@@ -151,4 +152,26 @@ async fn prd_18_a_schema_holds_from_its_answer_on(base: Base) {
     assert_eq!(root.post("/api/events", event.clone()).await.problem(422), ["payload.to"]);
     assert_eq!(root.delete(PATH).await.status, 204);
     root.does("/api/events", event, 202).await;
+}
+
+/// PRD-18, NTF-11: the documents of the guide are accepted without a doubt, and say this.
+async fn prd_18_the_example_documents_say_what_they_should(base: Base) {
+    let root = World::manual(base).await.root();
+    let file = |name: &str| {
+        let path = format!("{}/../../docs/examples/booking/{name}", env!("CARGO_MANIFEST_DIR"));
+        serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    put(&root, PATH, &file("booking.confirmed.json")).await;
+    let mut said = Vec::new();
+    for template in file("templates.json").as_array().unwrap() {
+        let made = root.does("/api/message-templates", template.clone(), 201).await;
+        assert_eq!(made["warnings"], json!([]), "{made}");
+        let path = format!("/api/message-templates/{}/preview", made["id"].as_str().unwrap());
+        said.push(root.does(&path, json!({}), 200).await);
+    }
+    assert!(said[0]["body"].as_str().unwrap().contains("الخميس، 14 أيار 2026"), "{}", said[0]);
+    assert_eq!(said[0]["providerTemplate"]["params"][4], "12345");
+    assert_eq!(said[1]["body"], "Ada, your stay is booked from 14 May 2026 for 3 nights. Booking 12345.");
+    assert_eq!(said[1]["segments"]["count"], 1);
+    assert_eq!(said[2]["subject"], "Your booking 12345 is confirmed");
 }

@@ -389,3 +389,34 @@ fn ntf_10_sms_are_counted_with_the_sample() {
     let said = say("ش".repeat(71));
     assert_eq!(said, "body: is 71 characters of UCS-2 without its values: 2 SMS or more");
 }
+
+/// NTF-9: prints what a message costs: a booking's confirmation by WhatsApp with its recipient, entity and
+/// related listing. Under 20 µs in a release build; time is not asserted on a busy machine.
+#[test]
+fn ntf_9_what_wording_a_message_costs() {
+    let kind = kind(&booking());
+    let payload = json!({"bookingId": "b1", "listingId": 7, "nights": 3, "checkIn": "2026-05-14T21:30:00Z",
+        "guest": {"phone": "+9647700000001", "name": "Ada", "locale": "ar-IQ"}, "total": 1234.5});
+    let snapshot = Snapshot::State(json!({"status": "Confirmed", "room": {"name": "Blue"}}));
+    let related = [("listing", json!({"name": "Sea View", "city": "Basra"}))];
+    let template = template(
+        &json!({"eventType": "booking.confirmed", "channel": "WhatsApp", "language": "ar",
+        "body": "Dear {{guestName}}, {{listingName}} in {{listing.city}} is yours from {{checkIn | date:long}} \
+            for {{nights}} nights: {{total | number:2}}. Room {{roomName | default:\"-\"}}, booking {{bookingId}}."}),
+    );
+    let (zone, about) = (Zone::find("Asia/Baghdad").unwrap(), entity("booking", "b1"));
+    let begin = crate::base::clock::monotonic();
+    for _ in 0..10_000 {
+        let recipient = kind.recipients(&payload, &snapshot).next().unwrap();
+        let of = Occasion {
+            payload: &payload,
+            entity: Some(&about),
+            snapshot: &snapshot,
+            recipient: &recipient,
+            related: &related,
+            given: &[],
+        };
+        assert!(kind.word(&template, &of, &zone).warnings.is_empty());
+    }
+    println!("{:?} to word one message", begin.elapsed() / 10_000);
+}
