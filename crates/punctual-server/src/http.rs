@@ -21,8 +21,8 @@ pub mod visitor;
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
 use api::{
-    dead_letters, events, inbox, instances, jobs, keys, leases, queues, subscriptions, surveys, templates,
-    tenants, timers, triggers, visits, work,
+    dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases, queues, subscriptions,
+    surveys, templates, tenants, timers, triggers, visits, work,
 };
 use axum::Router;
 use axum::handler::Handler;
@@ -147,11 +147,11 @@ fn of_time() -> Vec<Route> {
     ]
 }
 
-/// What people are told.
+/// What people are told, and what it is made from.
 #[rustfmt::skip]
 fn of_words() -> Vec<Route> {
     use Need::Key;
-    use Role::{Author, Viewer};
+    use Role::{Author, Support, Viewer};
     vec![
         route("GET /api/message-templates",                      Key(Viewer),  templates::list),
         route("POST /api/message-templates",                     Key(Author),  templates::create),
@@ -159,6 +159,16 @@ fn of_words() -> Vec<Route> {
         route("PUT /api/message-templates/{id}",                 Key(Author),  templates::change),
         route("DELETE /api/message-templates/{id}",              Key(Author),  templates::delete),
         route("POST /api/message-templates/{id}/preview",        Key(Viewer),  templates::preview),
+        route("GET /api/message-templates/{id}/versions/{n}",    Key(Viewer),  templates::version),
+
+        route("GET /api/event-kinds",                            Key(Viewer),  event_kinds::list),
+        route("GET /api/event-kinds/{kind}",                     Key(Viewer),  event_kinds::show),
+        route("PUT /api/event-kinds/{kind}",                     Key(Author),  event_kinds::put),
+        route("DELETE /api/event-kinds/{kind}",                  Key(Author),  event_kinds::delete),
+
+        route("GET /api/entities/{type}/{id}",                   Key(Viewer),  entities::show),
+        route("PUT /api/entities/{type}/{id}",                   Key(Support), entities::put),
+        route("DELETE /api/entities/{type}/{id}",                Key(Support), entities::delete),
     ]
 }
 

@@ -117,6 +117,17 @@ CREATE TABLE punctual_delivery_outcome (
     primary key (entry_id, attempt, part, tried)
 );
 
+CREATE TABLE punctual_entity (
+    tenant_id  integer not null references punctual_tenant,
+    type       text    not null,
+    id         text    not null,
+    version    integer,
+    state      text,
+    updated_at integer not null,
+    deleted_at integer,
+    primary key (tenant_id, type, id)
+);
+
 CREATE TABLE punctual_entry (
     id           integer primary key autoincrement,
     tenant_id    integer      not null,
@@ -166,6 +177,21 @@ CREATE TABLE punctual_entry_key (
     public_low  integer not null,
     made_at     integer not null,
     primary key (tenant_id, key_high, key_low)
+);
+
+CREATE TABLE punctual_event_kind (
+    tenant_id  integer not null references punctual_tenant,
+    kind       text    not null,
+    version    integer not null default 1,
+    document   text    not null,
+    created_at integer not null,
+    updated_at integer not null,
+    primary key (tenant_id, kind)
+) without rowid;
+
+CREATE TABLE punctual_event_kind_stamp (
+    tenant_id integer primary key references punctual_tenant,
+    stamp     integer not null
 );
 
 CREATE TABLE punctual_flow (

@@ -5,10 +5,12 @@
 //! [`Engine::store`] alone.
 
 mod build;
+mod event_kinds;
 mod explain;
 mod health;
 mod ingest;
 mod jobs;
+mod preview;
 mod results;
 mod subscriptions;
 mod timers;
@@ -19,6 +21,7 @@ pub use build::Builder;
 pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use health::Health;
 pub use ingest::{Chosen, Ingest, Ingested, Instance, Outcome};
+pub use preview::{Trial, Tried};
 pub use results::{After, Comment, FROM_THE_START, SurveyResults};
 pub use subscriptions::DeletedSubscription;
 pub use timers::{Changed, Move};
@@ -33,6 +36,7 @@ use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::channel::Channels;
 use crate::run::dispatch::{Dispatcher, Duty, Rest, Shop, Station};
+use crate::run::event_kinds::EventKinds;
 use crate::run::inbox::{InboxKeeper, InboxSettings};
 use crate::run::lease::Candidate;
 use crate::run::plan::Planner;
@@ -92,6 +96,7 @@ struct Inner {
     /// Topics known to have a lane; only ever saves a question.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
     sandbox: Option<Sandbox>,
+    event_kinds: EventKinds,
 }
 
 #[derive(Debug, Default)]

@@ -18,9 +18,11 @@
 pub mod batch;
 pub mod channel;
 pub mod dispatch;
+pub mod event_kinds;
 pub(crate) mod gauge;
 pub mod handler;
 pub mod inbox;
+mod keeper;
 pub mod lease;
 pub mod line;
 pub mod plan;

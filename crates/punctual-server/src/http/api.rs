@@ -2,6 +2,8 @@
 
 mod choice;
 pub mod dead_letters;
+pub mod entities;
+pub mod event_kinds;
 pub mod events;
 pub mod inbox;
 pub mod instances;

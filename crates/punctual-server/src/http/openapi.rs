@@ -158,7 +158,8 @@ fn path_parameter(path: &str, name: &str) -> Value {
         "key" => reference("schemas", "ChannelKey"),
         "publicId" => reference("schemas", "PublicId"),
         "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
-        "subscription" | "name" | "triggerId" => reference("schemas", "Name"),
+        "id" if path.starts_with("/api/entities") => reference("schemas", "Name"),
+        "subscription" | "name" | "triggerId" | "kind" | "type" => reference("schemas", "Name"),
         _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})

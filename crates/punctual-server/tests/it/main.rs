@@ -28,6 +28,8 @@ mod cli;
 mod clock;
 mod cloud_events;
 mod dead_letters;
+mod entities;
+mod event_kinds;
 mod events;
 mod fuzz;
 mod idempotency;

@@ -10,6 +10,9 @@ on_each! {
     ntf_9_a_preview_fills_in_values,
     ntf_10_a_bad_template_is_told_everything,
     a_template_is_found_by_its_tenant_only,
+    ntf_9_a_preview_knows_its_event_kind,
+    ntf_10_a_template_is_reviewed_by_its_event_kind,
+    ntf_10_hostile_templates_are_refused_at_the_door,
 }
 
 const PATH: &str = "/api/message-templates";
@@ -46,6 +49,7 @@ async fn ntf_7_a_template_over_http(base: Base) {
     for (name, value) in [
         ("id", made["id"].clone()),
         ("scopeId", json!("7")),
+        ("missing", json!("empty")),
         ("isActive", json!(true)),
         ("templateVersion", json!(1)),
         ("warnings", json!([])),
@@ -73,6 +77,16 @@ async fn ntf_7_a_template_over_http(base: Base) {
     root.get(&path).await.problem(404);
     root.delete(&path).await.problem(404);
     root.put(&path, given).await.problem(404);
+    let old = root.sees(&format!("{path}/versions/1")).await;
+    assert_eq!(
+        (&old["body"], &old["templateVersion"]),
+        (&json!("{{surveyUrl}}"), &json!(1)),
+        "a log may name it"
+    );
+    assert!(root.sees(&format!("{path}/versions/2")).await["body"].as_str().unwrap().starts_with("تذكير"));
+    for nobody in ["3", "x", "-1"] {
+        root.get(&format!("{path}/versions/{nobody}")).await.problem(404);
+    }
     assert_eq!(root.sees(PATH).await, json!({"items": [], "nextCursor": null}));
 }
 
@@ -123,7 +137,8 @@ async fn ntf_9_a_preview_fills_in_values(base: Base) {
     let seen = root.does(&path, json!({"payload": payload, "locale": "ar-IQ"}), 200).await;
     let want = json!({"id": made["id"], "templateVersion": 1, "locale": "ar-IQ", "subject": "<Ada> L",
         "body": "<Ada>\nL 15 أيار 2026 x9", "html": "<b>&lt;Ada&gt;\nL</b>",
-        "segments": {"count": 1, "units": 23, "encoding": "UCS-2"}, "warnings": []});
+        "segments": {"count": 1, "units": 23, "encoding": "UCS-2"}, "providerTemplate": null,
+        "warnings": []});
     assert_eq!(seen, want);
     let event = json!({"topic": "t", "kind": "k", "payload": {"customerName": "Bo"}});
     let id = root.does("/api/events", event, 202).await["ids"][0].clone();
@@ -172,6 +187,123 @@ async fn a_template_is_found_by_its_tenant_only(base: Base) {
     root.put(&path, invitation("mine")).await.problem(404);
     root.delete(&path).await.problem(404);
     root.post(&format!("{path}/preview"), json!({})).await.problem(404);
+    root.get(&format!("{path}/versions/1")).await.problem(404);
     assert_eq!(root.sees(PATH).await["items"], json!([]));
     assert_eq!(acme.sees(&path).await, made);
+}
+
+/// The kind that the next ones are about.
+async fn booking(root: &Client) {
+    let kind = json!({"topic": "booking.events", "entityType": "booking", "entityIdPath": "bookingId",
+        "recipients": {"phone": "guest.phone", "name": "guest.name", "locale": "guest.locale"},
+        "related": {"listing": {"type": "listing", "idPath": "listingId"}},
+        "sample": {"bookingId": "b1", "listingId": 7, "checkIn": "2026-05-14T21:30:00Z",
+            "guest": {"phone": "+9647700000001", "name": "Ada", "locale": "ar-IQ"}}});
+    put(root, "/api/event-kinds/booking.confirmed", kind).await;
+}
+
+/// NTF-9, NTF-10, NTF-11: the kind's sample, a payload, or a real event with what is known of its entities;
+/// dates in the recipient's locale and the entity's zone, else the tenant's.
+async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
+    let world = World::manual(base).await;
+    let tenant = json!({"slug": "iraq", "name": "Iraq", "timeZone": "Asia/Baghdad", "defaultLocale": "ar"});
+    world.root().does("/api/tenants", tenant, 201).await;
+    let root = world.root().tenant("iraq");
+    booking(&root).await;
+    let template = json!({"eventType": "booking.confirmed", "channel": "WhatsApp", "language": "ar",
+        "body": "{{recipientName}} {{listingName}} {{checkIn | date:datetime}} {{entityId}} {{status}}",
+        "providerTemplate": {"key": "confirm", "params": ["{{guestName}}", "{{listing.name}}"], "language": "ar"},
+        "missing": "asWritten"});
+    let made = make(&root, template).await;
+    let path = format!("{}/preview", at(&made));
+    let seen = root.send("POST", &path, "").await.json();
+    assert_eq!(seen["body"], "Ada {{listingName}} 15 أيار 2026, 00:30 b1 {{status}}", "the sample");
+    assert_eq!(seen["locale"], "ar-IQ");
+    let own =
+        json!({"key": "confirm", "params": ["Ada", "{{listing.name}}"], "language": "ar", "entityId": null});
+    assert_eq!(seen["providerTemplate"], own);
+    let told: Vec<&str> =
+        seen["warnings"].as_array().unwrap().iter().map(|w| w["path"].as_str().unwrap()).collect();
+    assert_eq!(told, ["body", "body", "providerTemplate.params[1]"]);
+
+    put(&root, "/api/entities/listing/7", json!({"state": {"name": "Sea View"}})).await;
+    let event = json!({"topic": "booking.events", "kind": "booking.confirmed",
+        "entity": {"type": "booking", "id": "b2", "state": {"status": "paid", "timeZone": "America/New_York"}},
+        "payload": {"bookingId": "other", "listingId": 7, "checkIn": "2026-05-14T21:30:00Z",
+            "guest": {"phone": "+1", "name": "Bo"}}});
+    let id = root.does("/api/events", event, 202).await["ids"][0].clone();
+    let seen = root.does(&path, json!({"eventId": id}), 200).await;
+    assert_eq!(seen["body"], "Bo Sea View 14 مايو 2026, 17:30 b2 paid", "a real event, with its entities");
+    assert_eq!((&seen["warnings"], &seen["locale"]), (&json!([]), &json!("ar")));
+    let payload = json!({"bookingId": "b2", "listingId": 7, "guest": {"phone": "+1", "name": "Cy"},
+        "checkIn": "2026-05-14"});
+    let seen = root.does(&path, json!({"payload": payload, "locale": "ar-IQ"}), 200).await;
+    assert_eq!(seen["body"], "Cy Sea View 14 أيار 2026 b2 paid");
+    let viewer = world.key(&root, "viewer").await;
+    let seen = viewer.does(&path, json!({"eventId": id}), 200).await;
+    assert!(seen["body"].as_str().unwrap().contains("{{status}}"), "viewers do not see states: {seen}");
+}
+
+/// NTF-10: names that are not known, with the nearest; SMS with the sample's values.
+async fn ntf_10_a_template_is_reviewed_by_its_event_kind(base: Base) {
+    let root = World::manual(base).await.root();
+    let template = |event: &str, body: &str| json!({"eventType": event, "channel": "SMS", "language": "en", "body": body});
+    let made = make(&root, template("booking.confirmed", "{{guestNmae}} {{colour}}")).await;
+    assert_eq!(made["warnings"], json!([]), "nothing is known of this kind yet");
+    booking(&root).await;
+    let shown = root.sees(&at(&made)).await;
+    let messages = |shown: &Value| {
+        let all = shown["warnings"].as_array().unwrap().iter();
+        all.map(|w| w["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let want = [
+        "`{{guestNmae}}` is not known; did you mean `{{guestName}}`?",
+        "`{{colour}}` is not known: the sample of booking.confirmed does not have it",
+    ];
+    assert_eq!(messages(&shown), want);
+    assert_eq!(root.sees(PATH).await["items"][0]["warnings"], shown["warnings"]);
+    let long =
+        make(&root, template("booking.confirmed", &format!("{} {{{{guestName}}}}", "x".repeat(158)))).await;
+    assert_eq!(messages(&long), ["is 162 characters of GSM-7 with the sample's values: 2 SMS"]);
+    let slip = make(&root, template("booking.confrmed", "{{recipient.nam}}")).await;
+    let want = [
+        "`{{recipient.nam}}` is not known; did you mean `{{recipient.name}}`?",
+        "`booking.confrmed` is not an event kind; did you mean `booking.confirmed`?",
+    ];
+    assert_eq!(messages(&slip), want);
+}
+
+/// NTF-10: nothing of a hostile template is kept; what is accepted stays harmless in a preview.
+async fn ntf_10_hostile_templates_are_refused_at_the_door(base: Base) {
+    let root = World::manual(base).await.root();
+    let with = |name: &str, text: &str| {
+        let mut template = json!({"eventType": "e", "channel": "Email", "language": "en", "body": "x"});
+        template[name] = json!(text);
+        template
+    };
+    let large = "x".repeat(1024 * 1024);
+    let table = [
+        (with("body", &large), "body"),
+        (with("html", &large), "html"),
+        (with("body", "a\u{0}b"), "body"),
+        (with("body", "{{#each x}}"), "body"),
+        (with("body", &"{{x}}".repeat(501)), "body"),
+        (with("subject", "Hi\r\nBcc: x@y.z"), "subject"),
+        (with("subject", "Hi\u{2028}there"), "subject"),
+        (with("missing", "explode"), "missing"),
+        (with("name", "a\nb"), "name"),
+    ];
+    for (template, path) in table {
+        assert_eq!(root.post(PATH, template).await.problem(422), [path]);
+    }
+    assert_eq!(root.sees(PATH).await["items"], json!([]));
+    let nasty = json!({"eventType": "e", "channel": "Email", "language": "en", "subject": "{{v}}", "body": "{{v}}",
+        "html": "<b>{{v}}</b>", "providerTemplate": {"key": "k", "params": ["{{v}}"]}});
+    let made = make(&root, nasty).await;
+    let payload = json!({"v": "<i>\r\nBcc: x\u{0}\u{202e}{{v}}"});
+    let seen = root.does(&format!("{}/preview", at(&made)), json!({"payload": payload}), 200).await;
+    assert_eq!(seen["subject"], "<i>  Bcc: x {{v}}");
+    assert_eq!(seen["body"], "<i> \nBcc: x {{v}}");
+    assert_eq!(seen["html"], "<b>&lt;i&gt; \nBcc: x {{v}}</b>");
+    assert_eq!(seen["providerTemplate"]["params"], json!(["<i>  Bcc: x {{v}}"]));
 }

@@ -177,6 +177,8 @@ pub const TEMPLATE_ARGUMENT_BYTES_MAX: usize = 500;
 pub const TEMPLATE_VALUE_BYTES_MAX: usize = 16 * 1024;
 /// A text with its values, in bytes; a value that no longer fits is left out.
 pub const RENDERED_BYTES_MAX: usize = 512 * 1024;
+/// Names of payloads that one text looks at for keys in another case or joined: a few milliseconds.
+pub const TEMPLATE_NAMES_MAX: usize = 200_000;
 /// Parameters of a provider's own template.
 pub const PROVIDER_PARAMS_MAX: usize = 100;
 /// The send that a template is for, at most: the invitation and every reminder.
@@ -185,3 +187,25 @@ pub const TEMPLATE_ATTEMPT_MAX: u32 = REMINDERS_MAX as u32 + 1;
 pub const TEMPLATES_FRESH: Duration = Duration::from_secs(1);
 /// Sets of templates that a process keeps; beyond that it forgets them all and reads them again.
 pub const TEMPLATE_SETS_MAX: usize = 10_000;
+/// Schemas within one schema of an event kind.
+pub const SCHEMA_NODES_MAX: usize = 1_000;
+/// How deep a schema is nested.
+pub const SCHEMA_DEPTH_MAX: usize = 20;
+/// Items of one list in a schema: values, required names, alternatives.
+pub const SCHEMA_LIST_ITEMS_MAX: usize = 1_000;
+/// What does not fit a schema is told this often for one event.
+pub const SCHEMA_PROBLEMS_MAX: usize = 20;
+/// A string that a schema's pattern looks at, in characters; a longer one does not fit.
+pub const SCHEMA_PATTERN_CHARS_MAX: usize = 1_000;
+/// Paths that are tried for one field of a recipient.
+pub const RECIPIENT_PATHS_MAX: usize = 8;
+/// Related entities that one event kind names.
+pub const RELATED_MAX: usize = 10;
+/// The document of an event kind, in bytes: a schema and a sample.
+pub const EVENT_KIND_BYTES_MAX: usize = 256 * 1024;
+/// Event kinds of one tenant: each process keeps them all.
+pub const EVENT_KINDS_MAX: usize = 1_000;
+/// A change of event kinds is seen by other processes after at most this long.
+pub const EVENT_KINDS_FRESH: Duration = TEMPLATES_FRESH;
+/// The state of an entity, in bytes of JSON text.
+pub const ENTITY_STATE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;

@@ -10,6 +10,7 @@ use crate::rules::job::NewJob;
 use crate::rules::message::{check_name, check_topic};
 use crate::run::channel::{Channel, Channels};
 use crate::run::dispatch::{Duty, Shop, Station};
+use crate::run::event_kinds::EventKinds;
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
 use crate::run::line::Line;
@@ -289,6 +290,7 @@ impl Builder {
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
             sandbox,
+            event_kinds: EventKinds::new(fresh),
         };
         let engine = Engine { inner: Arc::new(inner) };
         let topics = engine.topics();

@@ -52,6 +52,11 @@ impl<'a> Facts<'a> {
         self.open(&mut path, value, 1)
     }
 
+    /// Adds one fact where it lies. The value is not opened.
+    pub fn see(&mut self, path: &'a str, value: &'a Value) {
+        self.put(Cow::Borrowed(path), Cow::Borrowed(value));
+    }
+
     /// The value at a path; `None` also when it is null.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Value> {

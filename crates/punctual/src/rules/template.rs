@@ -13,14 +13,19 @@ pub mod choose;
 pub mod date;
 pub mod definition;
 mod filter;
+mod known;
 mod parse;
+pub mod provider;
+pub mod review;
 pub mod segments;
 pub mod set;
 pub mod values;
 
 pub use choose::Wanted;
 pub use definition::{Definition, Scope};
+pub use known::Known;
 pub use parse::Wrong;
+pub use provider::ProviderTemplate;
 pub use set::{MessageTemplate, TemplateSet};
 pub use values::{Missing, Values};
 
@@ -120,12 +125,13 @@ impl Template {
         made.text.reserve(self.fixed_bytes + self.fixed_bytes / 2);
         // The words are always there; values share what room is left.
         let mut room = limits::RENDERED_BYTES_MAX.saturating_sub(self.fixed_bytes);
+        let mut names = limits::TEMPLATE_NAMES_MAX;
         for part in &self.parts {
             match part {
                 Part::Words(words) => made.text.push_str(words),
                 Part::Value(placeholder) => {
                     let before = made.text.len();
-                    let value = placeholder.value(values, locale, &mut made.warnings);
+                    let value = placeholder.value(values, locale, &mut names, &mut made.warnings);
                     push(&mut made.text, &value, target);
                     let took = made.text.len() - before;
                     if took > room {
@@ -141,12 +147,18 @@ impl Template {
 }
 
 impl Placeholder {
-    fn value<'v>(&'v self, values: &'v Values<'_>, locale: &str, warnings: &mut Vec<String>) -> Cow<'v, str> {
+    fn value<'v>(
+        &'v self,
+        values: &'v Values<'_>,
+        locale: &str,
+        names: &mut usize,
+        warnings: &mut Vec<String>,
+    ) -> Cow<'v, str> {
         let mut warn = |said: &str| self.warn(said, warnings);
-        let mut found = values.get(&self.key).and_then(values::Found::text);
+        let mut found = values.get(&self.key, names).and_then(values::Found::text);
         match &mut found {
             Some(text) => cut(text, &mut warn),
-            None if values.holds_more(&self.key) => warn("is an object: name what is in it"),
+            None if values.holds_more(&self.key, names) => warn("is an object: name what is in it"),
             None => {}
         }
         for filter in &self.filters {
@@ -179,7 +191,8 @@ fn cut(text: &mut Cow<'_, str>, warn: &mut impl FnMut(&str)) {
     warn("is very long and was cut");
 }
 
-/// Adds a value, escaped. Control characters have no business in a message.
+/// Adds a value, escaped. Control characters have no business in a message, and what would turn the
+/// direction of the text around a value has none in a value.
 fn push(out: &mut String, value: &str, target: Target) {
     for c in value.chars() {
         match (c, target) {
@@ -190,11 +203,14 @@ fn push(out: &mut String, value: &str, target: Target) {
             ('\'', Target::Html) => out.push_str("&#39;"),
             ('\n' | '\t', Target::Text | Target::Html) => out.push(c),
             ('\u{2028}' | '\u{2029}', Target::Line) => out.push(' '),
+            ('\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}', _) => {}
             (c, _) if c.is_control() => out.push(' '),
             (c, _) => out.push(c),
         }
     }
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

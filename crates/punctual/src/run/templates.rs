@@ -5,7 +5,7 @@
 //! that is worded meanwhile says which version it used. A change of the tenant's own language or zone is
 //! seen with the next change of a template.
 
-use crate::base::clock::{Moment, monotonic};
+use super::keeper::Keeper;
 use crate::base::error::Result;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
@@ -13,22 +13,13 @@ use crate::rules::template::{MessageTemplate, TemplateSet};
 use crate::rules::zone::Zone;
 use crate::store::Store;
 use crate::store::templates::{Active, Template};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The templates that this process has seen.
 #[derive(Debug)]
 pub struct Templates {
-    fresh: Duration,
-    kept: Mutex<HashMap<(Tenant, String), Kept>>,
-}
-
-#[derive(Clone, Debug)]
-struct Kept {
-    set: Arc<TemplateSet>,
-    stamp: i64,
-    looked: Moment,
+    keeper: Keeper<(Tenant, String), TemplateSet>,
 }
 
 impl Default for Templates {
@@ -42,7 +33,7 @@ impl Templates {
     /// asks each time, as it must be where time stands still between two changes.
     #[must_use]
     pub fn new(fresh: Duration) -> Self {
-        Self { fresh, kept: Mutex::default() }
+        Self { keeper: Keeper::new(fresh, limits::TEMPLATE_SETS_MAX) }
     }
 
     /// A tenant's templates for one kind of events.
@@ -50,39 +41,12 @@ impl Templates {
     /// # Errors
     /// When the database does not answer.
     pub async fn of(&self, store: &Store, tenant: Tenant, event_type: &str) -> Result<Arc<TemplateSet>> {
+        let read = || async {
+            let active = store.active_templates(tenant, event_type).await?;
+            Ok((active.stamp, compile(active)))
+        };
         let key = (tenant, event_type.to_owned());
-        let looked = monotonic();
-        let known = self.all().get(&key).cloned();
-        if let Some(kept) = known {
-            if looked.since(kept.looked) < self.fresh {
-                return Ok(kept.set);
-            }
-            if store.template_stamp(tenant).await? == kept.stamp {
-                let set = Arc::clone(&kept.set);
-                self.keep(key, Kept { looked, ..kept });
-                return Ok(set);
-            }
-        }
-        let active = store.active_templates(tenant, event_type).await?;
-        let stamp = active.stamp;
-        let set = Arc::new(compile(active));
-        self.keep(key, Kept { set: Arc::clone(&set), stamp, looked });
-        Ok(set)
-    }
-
-    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<(Tenant, String), Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps a set, unless another caller has brought a newer one meanwhile.
-    fn keep(&self, key: (Tenant, String), new: Kept) {
-        let mut all = self.all();
-        if all.len() >= limits::TEMPLATE_SETS_MAX && !all.contains_key(&key) {
-            all.clear();
-        }
-        if all.get(&key).is_none_or(|old| old.stamp <= new.stamp) {
-            all.insert(key, new);
-        }
+        self.keeper.of(key, || store.template_stamp(tenant), read).await
     }
 }
 

@@ -139,7 +139,7 @@ pub(super) async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueu
 type Names<'a> = BTreeMap<(&'a str, &'a str), usize>;
 
 /// Some messages carry ids: those are admitted first, and only new ones are written.
-async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
+pub(super) async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
     let now = tx.now().await?;
     let mut first: Names<'_> = BTreeMap::new();
     let mut outcome: Vec<Option<Enqueued>> = vec![None; batch.messages.len()];

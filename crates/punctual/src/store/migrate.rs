@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: [Migration; 10] = [
     Migration {
         version: 1,
         name: "start",
@@ -72,6 +72,12 @@ const MIGRATIONS: [Migration; 9] = [
         name: "indexes of entries",
         postgres: include_str!("../../migrations/postgres/0009_entry_indexes.sql"),
         sqlite: include_str!("../../migrations/sqlite/0009_entry_indexes.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "event kinds",
+        postgres: include_str!("../../migrations/postgres/0010_event_kinds.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0010_event_kinds.sql"),
     },
 ];
 

@@ -15,6 +15,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
+use punctual::rules::entity::NewState;
 use punctual::{
     ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
 };
@@ -25,6 +26,9 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Content shorter than this cannot be nested too deeply to be read later.
 const SHALLOW_BYTES: usize = 256;
+
+/// Problems after which no more payloads of a batch are looked at.
+const PROBLEMS_MAX: usize = 100;
 
 /// What became of the events, in the order given.
 #[derive(Debug, Serialize)]
@@ -39,6 +43,10 @@ pub struct Published {
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     messages: Vec<NewMessage>,
+    /// What each message's form calls our fields.
+    names: Vec<fn(&str) -> &str>,
+    /// The states that come with messages, each with the number of its message.
+    pub(super) states: Vec<(usize, NewState)>,
     pub(super) warnings: Problems,
     pub(super) problems: Problems,
     too_large: Problems,
@@ -69,8 +77,10 @@ pub async fn publish(
     } else {
         read_json(&input, &caller.name, &mut reading)?;
     }
+    reading.check_forms(&app, &caller).await?;
+    let states = std::mem::take(&mut reading.states);
     let (messages, mut warnings) = reading.finish()?;
-    let enqueued = app.engine.enqueue(caller.tenant, messages).await?;
+    let enqueued = app.engine.enqueue_with_states(caller.tenant, messages, states).await?;
     route_at_once(&app.engine).await?;
     let published = published(&enqueued, &mut warnings);
     Ok((StatusCode::ACCEPTED, Json(Published { warnings: warnings.0, ..published })))
@@ -160,6 +170,33 @@ impl Reading {
             list.push(join(at, name(&problem.path)), problem.message);
         }
         self.messages.push(message);
+        self.names.push(name);
+    }
+
+    /// Takes the state of what the next message is about.
+    fn add_state(&mut self, state: NewState, at: &str) {
+        state.check(at, &mut self.problems);
+        self.states.push((self.messages.len(), state));
+    }
+
+    /// Tells where a payload does not have the form of its kind.
+    async fn check_forms(&mut self, app: &App, caller: &Caller) -> Answer<()> {
+        let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
+        if !kinds.has_schemas() {
+            return Ok(());
+        }
+        for (n, (message, name)) in self.messages.iter().zip(&self.names).enumerate() {
+            let kind = kinds.get(&message.kind).filter(|kind| kind.comes_by(&message.topic));
+            let Some(kind) = kind.filter(|kind| kind.schema.is_some()) else { continue };
+            let at = if self.messages.len() == 1 { String::new() } else { format!("[{n}]") };
+            // What is not JSON was told already.
+            let Ok(payload) = serde_json::from_str(&message.payload) else { continue };
+            kind.check(&payload, &join(&at, name("payload")), &mut self.problems);
+            if self.problems.0.len() > PROBLEMS_MAX {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn finish(mut self) -> Answer<(Vec<NewMessage>, Problems)> {

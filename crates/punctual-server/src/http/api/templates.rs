@@ -1,23 +1,25 @@
 //! Message templates: the words of what is sent, their versions, and a preview.
 
+mod preview;
+
+pub use preview::preview;
+
 use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
-use crate::http::input::{Fields, Input};
+use crate::http::error::{Answer, Failure};
+use crate::http::input::Input;
 use crate::http::page::{List, Page};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
-use punctual::rules::invitation;
-use punctual::rules::template::choose::kind_of;
-use punctual::rules::template::segments::Segments;
-use punctual::rules::template::set::Filled;
-use punctual::rules::template::{Definition, MessageTemplate, TemplateSet, Values};
+use punctual::rules::template::{Definition, MessageTemplate};
+use punctual::run::event_kinds::KindSet;
 use punctual::store::templates::{Template, TemplateFilter};
-use punctual::{Error, MessageId, Problem, Problems, TemplateId, Timestamp};
+use punctual::{Error, Problem, Problems, TemplateId, Timestamp};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// A template as it is shown.
 #[derive(Debug, Serialize)]
@@ -31,20 +33,6 @@ pub struct Shown {
     warnings: Vec<Problem>,
     created_at: Timestamp,
     updated_at: Timestamp,
-}
-
-/// What a template says.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Preview {
-    id: String,
-    template_version: u32,
-    locale: String,
-    subject: Option<String>,
-    body: String,
-    html: Option<String>,
-    segments: Option<Value>,
-    warnings: Vec<Problem>,
 }
 
 /// `GET /api/message-templates?eventType=&channel=&language=&scopeType=&scopeId=&isActive=`
@@ -69,7 +57,8 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     };
     let after = TemplateId(page.after_id()?);
     let found = app.engine.store().templates(caller.tenant, filter, after, page.limit + 1).await?;
-    let shown = found.into_iter().map(shown).collect();
+    let kinds = kinds(&app, &caller).await?;
+    let shown = found.into_iter().map(|template| shown(template, &kinds)).collect();
     Ok(Json(page.list(shown, |template: &Shown| template.id.clone())))
 }
 
@@ -84,7 +73,7 @@ pub async fn create(
 ) -> Answer<(StatusCode, Json<Shown>)> {
     let definition = read(&input)?;
     let made = app.engine.store().create_template(caller.tenant, definition).await?;
-    Ok((StatusCode::CREATED, Json(shown(made))))
+    Ok((StatusCode::CREATED, Json(shown(made, &*kinds(&app, &caller).await?))))
 }
 
 /// `GET /api/message-templates/{id}`
@@ -92,7 +81,8 @@ pub async fn create(
 /// # Errors
 /// 404 when there is none.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    find(&app, &caller, id).await.map(|template| Json(shown(template)))
+    let template = find(&app, &caller, id).await?;
+    Ok(Json(shown(template, &*kinds(&app, &caller).await?)))
 }
 
 /// `PUT /api/message-templates/{id}`: a new version, unless it is the same as before.
@@ -104,7 +94,7 @@ pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input
     find(&app, &caller, id).await?;
     let definition = read(&input)?;
     let changed = app.engine.store().change_template(caller.tenant, TemplateId(id.0), definition).await?;
-    Ok(Json(shown(changed)))
+    Ok(Json(shown(changed, &*kinds(&app, &caller).await?)))
 }
 
 /// `DELETE /api/message-templates/{id}`: it is used no more; what was sent by it can still be shown.
@@ -116,30 +106,24 @@ pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<St
     if deleted { Ok(StatusCode::NO_CONTENT) } else { Err(id.not_found("message template")) }
 }
 
-/// `POST /api/message-templates/{id}/preview {payload?|eventId?, locale?}`: sends nothing.
+/// `GET /api/message-templates/{id}/versions/{n}`: what a version said, also of a deleted template.
 ///
 /// # Errors
-/// 404 when there is no such template, 422 with every problem.
-pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Preview>> {
-    let template = find(&app, &caller, id).await?;
-    let (payload, locale) = read_preview(&app, &caller, &input).await?;
-    let event_type = &template.definition.event_type;
-    let set = app.engine.templates().of(app.engine.store(), caller.tenant, event_type).await?;
-    let texts = template.definition.compile()?;
-    let Template { id, version, definition, .. } = template;
-    let template = MessageTemplate { id, version, definition, texts };
-    let filled = fill(&set, &template, locale.as_deref(), &payload);
-    let sms = kind_of(&template.definition.channel) == "SMS";
-    Ok(Json(Preview {
-        id: id.to_string(),
-        template_version: version,
-        locale: template.locale_for(locale.as_deref()).to_owned(),
-        segments: sms.then(|| segments(&filled.body)),
-        subject: filled.subject,
-        body: filled.body,
-        html: filled.html,
-        warnings: filled.warnings,
-    }))
+/// 404 when there is none.
+pub async fn version(
+    State(app): State<App>,
+    caller: Caller,
+    id: Id,
+    path: RawPathParams,
+) -> Answer<Json<Value>> {
+    let n = path.iter().find(|(name, _)| *name == "n").map_or("", |(_, text)| text);
+    let missing = || Failure::not_found(format!("message template {} has no version `{n}`", id.0));
+    let number: u32 = n.parse().map_err(|_| missing())?;
+    let found = app.engine.store().template_version(caller.tenant, TemplateId(id.0), number).await?;
+    let mut shown = found.ok_or_else(missing)?.to_json();
+    shown.insert("id".into(), id.0.to_string().into());
+    shown.insert("templateVersion".into(), number.into());
+    Ok(Json(Value::Object(shown)))
 }
 
 async fn find(app: &App, caller: &Caller, id: Id) -> Answer<Template> {
@@ -154,56 +138,23 @@ fn read(input: &Input) -> Answer<Definition> {
     definition.ok_or_else(|| Error::Invalid(problems).into())
 }
 
-async fn read_preview(app: &App, caller: &Caller, input: &Input) -> Answer<(Value, Option<String>)> {
-    let body = input.object_or_nothing()?;
-    let mut problems = Problems::default();
-    let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["payload", "eventId", "locale"]);
-    let locale = read.text("locale");
-    let event = read.id_text("eventId");
-    let mut payload = read.object("payload").cloned().map_or_else(|| json!({}), Value::Object);
-    if event.is_some() && read.value("payload").is_some() {
-        read.wrong("eventId", "cannot be given beside a payload");
-    }
-    if let Some(event) = event {
-        let found = match event.parse().ok().map(MessageId) {
-            Some(id) => app.engine.store().message(caller.tenant, id).await?,
-            None => None,
-        };
-        match found {
-            Some(message) => payload = serde_json::from_str(&message.payload).unwrap_or_default(),
-            None => read.wrong("eventId", "there is no such event"),
-        }
-    }
-    if let Some(Err(said)) = locale.as_deref().map(punctual::rules::locale::check) {
-        read.wrong("locale", said);
-    }
-    problems.into_result()?;
-    Ok((payload, locale))
+async fn kinds(app: &App, caller: &Caller) -> Answer<Arc<KindSet>> {
+    Ok(app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?)
 }
 
-fn fill(set: &TemplateSet, template: &MessageTemplate, locale: Option<&str>, payload: &Value) -> Filled {
-    if template.definition.event_type == invitation::EVENT_TYPE {
-        return invitation::preview(set, template, locale, payload);
-    }
-    let values = Values::default().zone(&set.zone).under("", payload).under("payload", payload);
-    template.fill(&values, template.locale_for(locale))
-}
-
-fn segments(text: &str) -> Value {
-    let of = Segments::of(text);
-    json!({"count": of.count, "units": of.units, "encoding": of.encoding()})
-}
-
-fn shown(template: Template) -> Shown {
-    let texts = template.definition.compile();
+fn shown(template: Template, kinds: &KindSet) -> Shown {
+    let Template { id, version, active, definition, created_at, updated_at } = template;
+    // One that can no longer be read has nothing that could be doubted.
+    let compiled = definition.compile().ok();
+    let reviewed = compiled
+        .map(|texts| kinds.review(&MessageTemplate { id, version, definition: definition.clone(), texts }));
     Shown {
-        id: template.id.to_string(),
-        definition: template.definition.to_json(),
-        is_active: template.active,
-        template_version: template.version,
-        warnings: texts.map(|texts| template.definition.warnings(&texts).0).unwrap_or_default(),
-        created_at: template.created_at,
-        updated_at: template.updated_at,
+        id: id.to_string(),
+        definition: definition.to_json(),
+        is_active: active,
+        template_version: version,
+        warnings: reviewed.unwrap_or_default().0,
+        created_at,
+        updated_at,
     }
 }

@@ -166,6 +166,20 @@ pub const OPERATIONS: &[Operation] = &[
     op("DELETE /api/message-templates/{id}", "Use a message template no more", (204, "")),
     op("POST /api/message-templates/{id}/preview", "What a template says; nothing is sent",
         (200, "MessageTemplatePreview")).may_take("PreviewMessageTemplate"),
+    op("GET /api/message-templates/{id}/versions/{n}", "What a version said, also of a deleted template",
+        (200, "MessageTemplateVersion")),
+
+    op("GET /api/event-kinds", "Event kinds, by name", (200, "EventKind[]")).query(LIST),
+    op("GET /api/event-kinds/{kind}", "One event kind", (200, "EventKind")),
+    op("PUT /api/event-kinds/{kind}", "Make an event kind, or change it into this", (200, "EventKind"))
+        .takes("NewEventKind"),
+    op("DELETE /api/event-kinds/{kind}", "Forget an event kind", (204, "")),
+
+    op("GET /api/entities/{type}/{id}", "The latest known state of an entity", (200, "EntityState")),
+    op("PUT /api/entities/{type}/{id}", "Tell the state of an entity; an older version changes nothing",
+        (200, "EntityState")).takes("NewEntityState"),
+    op("DELETE /api/entities/{type}/{id}", "An entity is gone; 409 if something newer is known", (204, ""))
+        .query(&["EntityVersion"]),
 
     op("GET /s/{publicId}", "The page of a survey; changes nothing", (200, "text/html"))
         .query(&["Lang", "Step"]),

@@ -1,22 +1,20 @@
 //! A message template as people define it: for which events, channel, language, scope and send, and
 //! its texts.
 //!
-//! *Problems* make it unusable, and nothing is kept of it. *Warnings* are told whenever it is shown and
-//! change nothing: a payload may have the key that nobody knows of yet.
+//! *Problems* make it unusable, and nothing is kept of it. What is only doubtful is told by a
+//! [review](super::review).
 
-use super::choose::kind_of;
-use super::segments::Segments;
-use super::values::same_name;
-use super::{Template, Wrong};
+use super::provider::ProviderTemplate;
+use super::{Missing, Template};
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
-use crate::rules::document::{Listed, Part, kind, quote};
+use crate::rules::document::{Part, quote};
 use crate::rules::message::check_name;
-use crate::rules::nearest::nearest;
+use crate::rules::nearest::hint;
 use crate::rules::{invitation, locale};
 use serde_json::{Map, Value};
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "eventType",
     "channel",
     "name",
@@ -28,6 +26,7 @@ const FIELDS: [&str; 14] = [
     "body",
     "html",
     "providerTemplate",
+    "missing",
     "isActive",
     // What a reader got and hands back with its changes; these are not the writer's to say.
     "id",
@@ -71,6 +70,8 @@ pub struct Definition {
     pub html: Option<String>,
     /// The provider's own template: `{key, params?, language?, entityId?}`.
     pub provider_template: Option<Value>,
+    /// What becomes of a placeholder without a value.
+    pub missing: Missing,
     /// Whether it is used. Left out, a new one is, and another stays as it is.
     pub active: Option<bool>,
 }
@@ -84,6 +85,8 @@ pub struct Compiled {
     pub body: Template,
     /// The text with markup.
     pub html: Option<Template>,
+    /// The provider's own template.
+    pub provider: Option<ProviderTemplate<Template>>,
 }
 
 impl Definition {
@@ -119,6 +122,7 @@ impl Definition {
             body: need(&part, "body", "the text", problems),
             html: optional(&part, "html", problems),
             provider_template: part.get("providerTemplate").cloned(),
+            missing: read_missing(&part, problems),
             active: part.get("isActive").is_some().then(|| part.flag("isActive", true, problems)),
         })
     }
@@ -152,13 +156,16 @@ impl Definition {
         if self.body.trim().is_empty() {
             problems.push("body", "is empty: write the text");
         }
-        if let Some(provider) = &self.provider_template {
-            check_provider(provider, problems);
-        }
+        let provider = self.provider_template.as_ref().map(|json| ProviderTemplate::read(json, problems));
         let subject = self.subject.as_deref().map(|text| parse(text, "subject", problems));
         let body = parse(&self.body, "body", problems);
         let html = self.html.as_deref().map(|text| parse(text, "html", problems));
-        Some(Compiled { subject: subject.unwrap_or_default(), body: body?, html: html.unwrap_or_default() })
+        Some(Compiled {
+            subject: subject.unwrap_or_default(),
+            body: body?,
+            html: html.unwrap_or_default(),
+            provider: provider.unwrap_or_default(),
+        })
     }
 
     fn check_scope(&self, problems: &mut Problems) {
@@ -183,45 +190,6 @@ impl Definition {
         }
     }
 
-    /// What is probably not meant so.
-    #[must_use]
-    pub fn warnings(&self, texts: &Compiled) -> Problems {
-        let mut warnings = Problems::default();
-        let known = self.channel.contains(':') || KINDS.contains(&kind_of(&self.channel));
-        if let Some(meant) = nearest(&self.channel, KINDS).filter(|_| !known) {
-            let said =
-                format!("`{}` is taken as a kind of its own; did you mean `{meant}`?", quote(&self.channel));
-            warnings.push("channel", said);
-        }
-        if self.event_type == invitation::EVENT_TYPE {
-            texts.warn_of_keys(&mut warnings);
-            let linked = texts.body.keys().any(|key| same_name(key, invitation::LINK));
-            if !linked && self.provider_template.is_none() {
-                warnings.push("body", "has no `{{surveyUrl}}`: nobody can get to the survey from it");
-            }
-        }
-        match kind_of(&self.channel) {
-            "Email" if self.subject.is_none() => warnings.push("subject", "is missing: a mail has one"),
-            "SMS" => self.warn_of_sms(texts, &mut warnings),
-            _ => {}
-        }
-        warnings
-    }
-
-    fn warn_of_sms(&self, texts: &Compiled, warnings: &mut Problems) {
-        let fixed = Segments::of(&texts.body.fixed());
-        if fixed.count > 1 {
-            let (units, count, encoding) = (fixed.units, fixed.count, fixed.encoding());
-            let said = format!("is {units} characters of {encoding} without its values: {count} SMS or more");
-            warnings.push("body", said);
-        }
-        for (path, there) in [("subject", self.subject.is_some()), ("html", self.html.is_some())] {
-            if there {
-                warnings.push(path, "is not sent by SMS");
-            }
-        }
-    }
-
     /// As it is kept and shown.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
@@ -240,29 +208,18 @@ impl Definition {
             ("body", self.body.as_str().into()),
             ("html", text(&self.html)),
             ("providerTemplate", self.provider_template.clone().unwrap_or_default()),
+            ("missing", self.missing.word().into()),
         ];
         fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 
 impl Compiled {
-    fn all(&self) -> impl Iterator<Item = (&'static str, &Template)> {
+    /// Its texts, each with the field it stands in.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &Template)> {
         let texts =
             [("subject", self.subject.as_ref()), ("body", Some(&self.body)), ("html", self.html.as_ref())];
         texts.into_iter().filter_map(|(path, text)| Some((path, text?)))
-    }
-
-    /// A payload may hold anything, so only slips in the names that are always there are told.
-    fn warn_of_keys(&self, warnings: &mut Problems) {
-        for (path, text) in self.all() {
-            for key in text.keys().filter(|key| !invitation::KEYS.iter().any(|known| same_name(key, known))) {
-                if let Some(meant) = nearest(key, invitation::KEYS) {
-                    let said =
-                        format!("`{{{{{}}}}}` is not known; did you mean `{{{{{meant}}}}}`?", quote(key));
-                    warnings.push(path, said);
-                }
-            }
-        }
     }
 }
 
@@ -307,51 +264,26 @@ fn read_attempt(part: &Part<'_>, problems: &mut Problems) -> Option<u32> {
     found
 }
 
-fn parse(text: &str, path: &str, problems: &mut Problems) -> Option<Template> {
-    Template::parse(text).map_err(|wrongs| tell(&wrongs, path, problems)).ok()
+fn read_missing(part: &Part<'_>, problems: &mut Problems) -> Missing {
+    let Some(value) = part.get("missing") else { return Missing::default() };
+    let word = crate::rules::document::text(value, "missing", problems).unwrap_or("empty");
+    let found = Missing::ALL.into_iter().find(|missing| missing.word() == word);
+    found.unwrap_or_else(|| {
+        let hint = hint(word, &Missing::ALL.map(Missing::word));
+        problems.push("missing", format!("`{}` is not a way to treat what has no value{hint}", quote(word)));
+        Missing::default()
+    })
 }
 
-fn tell(wrongs: &[Wrong], path: &str, problems: &mut Problems) {
-    for wrong in wrongs {
-        problems.push(path, wrong.to_string());
+/// A text with placeholders that stands at `path`.
+pub(super) fn parse(text: &str, path: &str, problems: &mut Problems) -> Option<Template> {
+    if let Some(c) = text.chars().find(|c| c.is_control() && !"\n\r\t".contains(*c)) {
+        let code = u32::from(c);
+        problems.push(path, format!("has the control character U+{code:04X} in it, which no reader can see"));
+        return None;
     }
-}
-
-fn check_provider(provider: &Value, problems: &mut Problems) {
-    const PATH: &str = "providerTemplate";
-    let known = ["key", "params", "language", "entityId"];
-    let Some(part) = Part::read(provider, PATH, &known, problems) else { return };
-    if let Some(key) = part.need_text("key", "the name that the provider knows it by", problems) {
-        check_name(key, &part.at("key"), problems);
-    }
-    for field in ["language", "entityId"] {
-        if let Some(value) = part.get(field) {
-            crate::rules::document::text(value, &part.at(field), problems);
-        }
-    }
-    match part.get("params") {
-        Some(Value::Array(_)) => {
-            let list = part.list("params", limits::PROVIDER_PARAMS_MAX, problems);
-            list.iter().flat_map(Listed::iter).for_each(|(value, path)| check_param(value, path, problems));
-        }
-        Some(Value::Object(named)) if named.len() <= limits::PROVIDER_PARAMS_MAX => {
-            for (name, value) in named {
-                check_param(value, &format!("{}.{}", part.at("params"), quote(name)), problems);
-            }
-        }
-        Some(other) => {
-            let most = limits::PROVIDER_PARAMS_MAX;
-            let said = format!("must be a list or an object of at most {most} texts, not {}", kind(other));
-            problems.push(part.at("params"), said);
-        }
-        None => {}
-    }
-}
-
-fn check_param(value: &Value, path: &str, problems: &mut Problems) {
-    if let Some(text) = crate::rules::document::text(value, path, problems) {
-        parse(text, path, problems);
-    }
+    let parsed = Template::parse(text);
+    parsed.map_err(|wrongs| wrongs.iter().for_each(|wrong| problems.push(path, wrong.to_string()))).ok()
 }
 
 #[cfg(test)]

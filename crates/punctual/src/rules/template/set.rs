@@ -1,7 +1,7 @@
 //! The templates of one tenant for one kind of events, ready to be used.
 
 use super::definition::{Compiled, Definition};
-use super::{Rendered, Target, Template, Values};
+use super::{Missing, ProviderTemplate, Rendered, Target, Template, Values};
 use crate::base::error::Problem;
 use crate::base::id::TemplateId;
 use crate::rules::locale;
@@ -29,6 +29,8 @@ pub struct Filled {
     pub body: String,
     /// The text with markup.
     pub html: Option<String>,
+    /// The provider's own template, with its parameters filled in.
+    pub provider: Option<ProviderTemplate<String>>,
     /// What had no value or did not fit, by the text that names it.
     pub warnings: Vec<Problem>,
 }
@@ -46,6 +48,14 @@ impl MessageTemplate {
     /// Fills in the values.
     #[must_use]
     pub fn fill(&self, values: &Values<'_>, tag: &str) -> Filled {
+        let as_written;
+        let values = match self.definition.missing {
+            Missing::Empty => values,
+            missing @ Missing::AsWritten => {
+                as_written = values.clone().missing(missing);
+                &as_written
+            }
+        };
         let mut warnings = Vec::new();
         let mut render = |name: &str, text: &Template, target| {
             let Rendered { text, warnings: said } = text.render(values, target, tag);
@@ -55,7 +65,10 @@ impl MessageTemplate {
         let subject = self.texts.subject.as_ref().map(|text| render("subject", text, Target::Line));
         let body = render("body", &self.texts.body, Target::Text);
         let html = self.texts.html.as_ref().map(|text| render("html", text, Target::Html));
-        Filled { subject, body, html, warnings }
+        let provider = self.texts.provider.as_ref();
+        // A provider takes each parameter as one line.
+        let provider = provider.map(|own| own.fill(|path, text| render(path, text, Target::Line)));
+        Filled { subject, body, html, provider, warnings }
     }
 }
 

@@ -254,11 +254,11 @@ proptest! {
         facts.flatten("candidate", &payload).unwrap();
         let values = Values::default().under("candidate", &payload);
         for (path, value) in facts.iter().filter(|(path, value)| !value.is_object() && *path != "candidate") {
-            prop_assert_eq!(values.get(path), Some(values::Found::Json(value)), "{}", path);
+            prop_assert_eq!(values.get(path, &mut 10_000), Some(values::Found::Json(value)), "{}", path);
             let loud = path.to_uppercase();
-            prop_assert!(values.get(&loud).is_some(), "{}", loud);
+            prop_assert!(values.get(&loud, &mut 10_000).is_some(), "{}", loud);
             let joined = path.replace('.', "");
-            prop_assert!(values.get(&joined).is_some(), "{}", joined);
+            prop_assert!(values.get(&joined, &mut 10_000).is_some(), "{}", joined);
         }
     }
 }

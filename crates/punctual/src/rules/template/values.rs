@@ -3,7 +3,8 @@
 //! A key is looked up when a placeholder names it: first among what was given by name, then, source by
 //! source, in JSON where it lies. `guest.phone` leads into objects by their names; joined, `guestPhone`
 //! finds the same; neither minds the case of letters. Of several that fit, the one that is written just
-//! so wins, then the one at the shallower place. Null is absent, and so is an object itself. The names
+//! so wins, then the one at the shallower place. Names that are not written just so are looked for among
+//! [`limits::TEMPLATE_NAMES_MAX`] names for each text, so that no payload makes it slow. Null is absent, and so is an object itself. The names
 //! are those of [`Facts`](crate::rules::facts::Facts), and as deep.
 
 use crate::base::limits;
@@ -20,6 +21,20 @@ pub enum Missing {
     Empty,
     /// It is left as it was written.
     AsWritten,
+}
+
+impl Missing {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Empty, Self::AsWritten];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::AsWritten => "asWritten",
+        }
+    }
 }
 
 /// What is known when a template is rendered.
@@ -84,23 +99,24 @@ impl<'a> Values<'a> {
         self.zone
     }
 
-    /// The value of a key.
-    pub(super) fn get(&self, key: &str) -> Option<Found<'_>> {
+    /// The value of a key. `names` is how many names may still be looked at for keys that are not written
+    /// just so.
+    pub(super) fn get(&self, key: &str, names: &mut usize) -> Option<Found<'_>> {
         let named = self.named.iter().find(|(path, _)| same_name(key, path));
         let named = named.map(|(_, value)| Found::Text(value));
-        named.or_else(|| self.look(key, false).map(Found::Json))
+        named.or_else(|| self.look(key, false, names).map(Found::Json))
     }
 
     /// Whether a key leads to an object, which has no text of its own.
-    pub(super) fn holds_more(&self, key: &str) -> bool {
-        self.look(key, true).is_some()
+    pub(super) fn holds_more(&self, key: &str, names: &mut usize) -> bool {
+        self.look(key, true, names).is_some()
     }
 
     /// What a key leads to: an object, or something else that is there.
-    fn look(&self, key: &str, object: bool) -> Option<&'a Value> {
+    fn look(&self, key: &str, object: bool, names: &mut usize) -> Option<&'a Value> {
         let asked = || self.sources.iter().filter_map(|(prefix, json)| Some((*json, behind(prefix, key)?)));
         let just_so = asked().find_map(|(json, key)| exact(json, key, object));
-        just_so.or_else(|| asked().find_map(|(json, key)| nearly(json, key, 1, object)))
+        just_so.or_else(|| asked().find_map(|(json, key)| nearly(json, key, 1, object, names)))
     }
 }
 
@@ -146,6 +162,10 @@ fn behind<'k>(prefix: &str, key: &'k str) -> Option<&'k str> {
 
 /// What is left of `text` behind `start`, in any case of their letters.
 fn strip<'k>(text: &'k str, start: &str) -> Option<&'k str> {
+    if text.is_ascii() && start.is_ascii() {
+        let (begin, rest) = text.split_at_checked(start.len())?;
+        return begin.eq_ignore_ascii_case(start).then_some(rest);
+    }
     let mut rest = text.chars();
     for c in start.chars() {
         let other = rest.next()?;
@@ -189,15 +209,22 @@ fn exact<'v>(json: &'v Value, key: &str, object: bool) -> Option<&'v Value> {
 }
 
 /// The value at a path in any case, joined or not: names of this object first, then what is in it.
-/// Each place is visited at most once, so this costs no more than the document is large.
-fn nearly<'v>(json: &'v Value, key: &str, depth: usize, object: bool) -> Option<&'v Value> {
+/// Each place is visited at most once, and `names` says how many of them may be.
+fn nearly<'v>(
+    json: &'v Value,
+    key: &str,
+    depth: usize,
+    object: bool,
+    names: &mut usize,
+) -> Option<&'v Value> {
     let here = json.as_object().filter(|_| depth <= limits::FACT_DEPTH_MAX)?;
+    *names = names.checked_sub(here.len())?;
     let begins = || here.iter().filter_map(|(name, value)| Some((strip(key, name)?, value)));
     let whole = begins().find(|(rest, value)| rest.is_empty() && fits(value, object));
     whole.map(|(_, value)| value).or_else(|| {
         let mut deeper = begins().filter(|(rest, value)| !rest.is_empty() && value.is_object());
         deeper.find_map(|(rest, value)| {
-            nearly(value, rest.strip_prefix('.').unwrap_or(rest), depth + 1, object)
+            nearly(value, rest.strip_prefix('.').unwrap_or(rest), depth + 1, object, names)
         })
     })
 }

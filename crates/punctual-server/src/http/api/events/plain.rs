@@ -1,7 +1,9 @@
 //! An event in our own form.
 
 use super::{Draft, Reading, join};
+use crate::http::api::entities;
 use crate::http::input::Fields;
+use punctual::rules::entity::NewState;
 use punctual::{Entity, NewMessage, Problems};
 use serde_json::{Map, Value};
 
@@ -47,16 +49,23 @@ pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
     };
     let (headers, entity) = (read.object("headers"), read.object("entity"));
     let headers = headers.and_then(|h| text_headers(h, &join(&at, "headers"), &mut reading.problems));
-    let entity = entity.map(|e| read_entity(e, &join(&at, "entity"), &mut reading.problems));
+    let entity = entity.map(|e| read_entity(e, &join(&at, "entity"), reading));
     (NewMessage { headers, entity, ..message }, at)
 }
 
 /// `state` belongs to the entity's snapshot, not to the message.
-fn read_entity(entity: &Map<String, Value>, at: &str, problems: &mut Problems) -> Entity {
-    let mut read = Fields::new(entity, at, problems);
-    read.only(&["type", "id", "state"]);
+fn read_entity(entity: &Map<String, Value>, at: &str, reading: &mut Reading) -> Entity {
+    let mut read = Fields::new(entity, at, &mut reading.problems);
+    read.only(&["type", "id", "state", "version"]);
     read.need("id");
-    Entity { kind: read.need_text("type"), id: read.id_text("id").unwrap_or_default() }
+    let named = Entity { kind: read.need_text("type"), id: read.id_text("id").unwrap_or_default() };
+    let (state, version) = entities::read_state(&mut read);
+    if let Some(state) = state {
+        reading.add_state(NewState { entity: named.clone(), state, version }, at);
+    } else if version.is_some() {
+        reading.problems.push(join(at, "version"), "is the version of a state, and there is none");
+    }
+    named
 }
 
 /// Headers are an object of strings.

@@ -29,6 +29,11 @@ pub fn read_timers(input: &Input, publisher: &str) -> Answer<(Vec<NewTimer>, boo
         p.message = "is not a field of a timer".into();
         p
     }));
+    for (n, _) in &reading.states {
+        let at = if items.len() == 1 { String::new() } else { format!("[{n}].") };
+        let said = "is not told by a timer: publish an event, or PUT /api/entities/{type}/{id}";
+        reading.problems.push(format!("{at}entity.state"), said);
+    }
     let (messages, _) = reading.finish()?;
     let timers = messages.into_iter().zip(when.into_iter().flatten());
     Ok((timers.map(|(message, when)| NewTimer { message, when }).collect(), is_list))

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::rules::invitation::EVENT_TYPE;
+use crate::rules::template::Known;
+use crate::rules::template::review::review;
 use serde_json::json;
 
 fn read(json: &Value) -> (Option<Definition>, String) {
@@ -10,16 +12,21 @@ fn read(json: &Value) -> (Option<Definition>, String) {
     (read, problems.to_string())
 }
 
+fn reviewed(definition: &Definition) -> String {
+    let known = Known::always(&invitation::KEYS);
+    review(definition, &definition.compile().unwrap(), &known, None).to_string()
+}
+
 /// NTF-7: a definition is read, kept and shown the same.
 #[test]
 fn ntf_7_a_definition_reads_what_it_shows() {
     let json = json!({"eventType": EVENT_TYPE, "channel": "Email", "name": "Mail", "language": "ar-IQ",
         "scopeType": "survey", "scopeId": "7", "attempt": 2, "subject": "S", "body": "{{surveyUrl}}",
-        "html": "<b>{{surveyUrl}}</b>", "providerTemplate": {"key": "csi", "params": ["{{wip}}"]}});
+        "html": "<b>{{surveyUrl}}</b>", "providerTemplate": {"key": "csi", "params": ["{{wip}}"]}, "missing": "asWritten"});
     let (read_once, said) = read(&json);
     let definition = read_once.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(Value::Object(definition.to_json()), json);
-    assert_eq!(definition.warnings(&definition.compile().unwrap()), Problems::default());
+    assert_eq!(reviewed(&definition), "");
     let mut back = json.clone();
     for (name, value) in
         [("id", json!("1")), ("templateVersion", json!(3)), ("warnings", json!([])), ("scopeId", json!(7))]
@@ -39,7 +46,7 @@ fn ntf_10_a_bad_definition_is_told_everything() {
     let (none, said) =
         read(&json!({"eventType": EVENT_TYPE, "channel": " ", "language": "arabic", "scopeType": "listing",
         "scopeId": "1", "attempt": 0, "subject": "a\nb {{", "body": "Hi {{a b}} {{c|x}}", "html": 7,
-        "isActive": "yes",
+        "isActive": "yes", "missing": "asWriten",
         "providerTemplate": {"params": {"a": "{{", "b": 1}, "colour": 1}, "langauge": "x"}));
     assert_eq!(none, None);
     for want in [
@@ -53,6 +60,7 @@ fn ntf_10_a_bad_definition_is_told_everything() {
         "body: line 1, column 16: `x` is not a filter",
         "html: must be a string",
         "isActive: must be true or false",
+        "missing: `asWriten` is not a way to treat what has no value; did you mean `asWritten`?",
         "providerTemplate.key: is missing",
         "providerTemplate.params.a: line 1, column 1: is not closed",
         "providerTemplate.params.b: must be a string",
@@ -78,7 +86,7 @@ fn ntf_10_what_is_probably_not_meant_is_warned_of() {
         let json = json!({"eventType": EVENT_TYPE, "channel": channel, "language": "en", "body": body,
             "subject": subject});
         let definition = read(&json).0.unwrap();
-        definition.warnings(&definition.compile().unwrap()).to_string()
+        reviewed(&definition)
     };
     let long = format!("{{{{surveyUrl}}}} {}", "é".repeat(160));
     let table = [

@@ -1,0 +1,113 @@
+//! What a template says, before anybody gets it.
+
+use super::find;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::api::Id;
+use crate::http::error::Answer;
+use crate::http::input::{Fields, Input};
+use axum::Json;
+use axum::extract::State;
+use punctual::engine::{Trial, Tried};
+use punctual::rules::invitation;
+use punctual::rules::template::MessageTemplate;
+use punctual::rules::template::choose::kind_of;
+use punctual::rules::template::segments::Segments;
+use punctual::store::keys::Role;
+use punctual::store::templates::Template;
+use punctual::{MessageId, Problem, Problems};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// What a template says.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    id: String,
+    template_version: u32,
+    locale: String,
+    subject: Option<String>,
+    body: String,
+    html: Option<String>,
+    segments: Option<Value>,
+    provider_template: Option<Value>,
+    warnings: Vec<Problem>,
+}
+
+/// `POST /api/message-templates/{id}/preview {payload?|eventId?, locale?}`: sends nothing. Without a payload
+/// and an event it shows the sample of its kind. To viewers the payload stands in for what is known of
+/// entities.
+///
+/// # Errors
+/// 404 when there is no such template, 422 with every problem.
+pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Preview>> {
+    let Template { id, version, definition, .. } = find(&app, &caller, id).await?;
+    let trial = read(&app, &caller, &input).await?;
+    let texts = definition.compile()?;
+    let template = MessageTemplate { id, version, definition, texts };
+    let Tried { filled, locale } = fill(&app, &caller, &template, trial).await?;
+    let sms = kind_of(&template.definition.channel) == "SMS";
+    Ok(Json(Preview {
+        id: id.to_string(),
+        template_version: version,
+        locale,
+        segments: sms.then(|| segments(&filled.body)),
+        subject: filled.subject,
+        body: filled.body,
+        html: filled.html,
+        provider_template: filled.provider.map(|own| own.to_json()),
+        warnings: filled.warnings,
+    }))
+}
+
+async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
+    let body = input.object_or_nothing()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["payload", "eventId", "locale"]);
+    let mut trial = Trial {
+        payload: read.object("payload").cloned().map(Value::Object),
+        entity: None,
+        locale: read.text("locale"),
+        open: caller.role > Role::Viewer,
+    };
+    let event = read.id_text("eventId");
+    if event.is_some() && read.value("payload").is_some() {
+        read.wrong("eventId", "cannot be given beside a payload");
+    }
+    if let Some(event) = event {
+        let found = match event.parse().ok().map(MessageId) {
+            Some(id) => app.engine.store().message(caller.tenant, id).await?,
+            None => None,
+        };
+        match found {
+            Some(message) => {
+                trial.payload = serde_json::from_str(&message.payload).ok();
+                trial.entity = message.entity;
+            }
+            None => read.wrong("eventId", "there is no such event"),
+        }
+    }
+    if let Some(Err(said)) = trial.locale.as_deref().map(punctual::rules::locale::check) {
+        read.wrong("locale", said);
+    }
+    problems.into_result()?;
+    Ok(trial)
+}
+
+async fn fill(app: &App, caller: &Caller, template: &MessageTemplate, trial: Trial) -> Answer<Tried> {
+    let event_type = &template.definition.event_type;
+    if event_type != invitation::EVENT_TYPE {
+        return Ok(app.engine.try_template(caller.tenant, template, trial).await?);
+    }
+    let set = app.engine.templates().of(app.engine.store(), caller.tenant, event_type).await?;
+    let locale = trial.locale.as_deref();
+    let payload = trial.payload.unwrap_or_else(|| json!({}));
+    let filled = invitation::preview(&set, template, locale, &payload);
+    Ok(Tried { filled, locale: template.locale_for(locale).to_owned() })
+}
+
+fn segments(text: &str) -> Value {
+    let of = Segments::of(text);
+    json!({"count": of.count, "units": of.units, "encoding": of.encoding()})
+}

@@ -1,0 +1,92 @@
+//! What a template would say: with a payload, a real event, or its kind's sample. Nothing is written.
+
+use super::Engine;
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+use crate::rules::entity::Snapshot;
+use crate::rules::event_kind::{EventKind, Occasion};
+use crate::rules::message::Entity;
+use crate::rules::template::MessageTemplate;
+use crate::rules::template::set::Filled;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What a template is tried with.
+#[derive(Clone, Debug, Default)]
+pub struct Trial {
+    /// The payload; the kind's sample, if there is none.
+    pub payload: Option<Value>,
+    /// What the event is about, if it says so itself.
+    pub entity: Option<Entity>,
+    /// The reader's locale; the recipient's own, if it is not said.
+    pub locale: Option<String>,
+    /// Whether the states of entities may be shown; without, the payload stands in for them.
+    pub open: bool,
+}
+
+/// What a template says, and the locale it says it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The texts.
+    pub filled: Filled,
+    /// The locale of dates and numbers in them.
+    pub locale: String,
+}
+
+impl Engine {
+    /// Words one message by a template, to the first recipient that the payload names.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn try_template(
+        &self,
+        tenant: Tenant,
+        template: &MessageTemplate,
+        trial: Trial,
+    ) -> Result<Tried> {
+        let event_type = &template.definition.event_type;
+        let kinds = self.event_kinds().of(self.store(), tenant).await?;
+        let kind = kinds.get(event_type).cloned().unwrap_or_else(|| Arc::new(EventKind::undefined()));
+        let payload = trial.payload.or_else(|| kind.sample.clone()).unwrap_or_else(|| json!({}));
+        let entity = kind.entity_of(trial.entity.as_ref(), &payload);
+        let mut snapshot = Snapshot::Unknown;
+        if let Some(entity) = entity.as_ref().filter(|_| trial.open) {
+            let mut found = self.store().snapshots(tenant, vec![entity.clone()]).await?;
+            // What a message about something deleted would say is still worth seeing.
+            snapshot = found.remove(entity).filter(|found| found.state().is_some()).unwrap_or_default();
+        }
+        let related =
+            if trial.open { self.related(tenant, &kind, &payload, &snapshot).await? } else { vec![] };
+        let mut recipient = kind.recipients(&payload, &snapshot).next().unwrap_or_default();
+        recipient.locale = trial.locale.or(recipient.locale);
+        let of = Occasion {
+            payload: &payload,
+            entity: entity.as_ref(),
+            snapshot: &snapshot,
+            recipient: &recipient,
+            related: &related,
+            given: &[],
+        };
+        let set = self.templates().of(self.store(), tenant, event_type).await?;
+        let locale = template.locale_for(recipient.locale.as_deref()).to_owned();
+        Ok(Tried { filled: kind.word(template, &of, &set.zone), locale })
+    }
+
+    /// The states of the entities that an event leads to.
+    async fn related<'k>(
+        &self,
+        tenant: Tenant,
+        kind: &'k EventKind,
+        payload: &Value,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<(&'k str, Value)>> {
+        let ids = kind.related_ids(payload, snapshot);
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted = ids.iter().map(|(_, entity)| entity.clone()).collect();
+        let found = self.store().snapshots(tenant, wanted).await?;
+        let state = |entity: &Entity| found.get(entity).and_then(Snapshot::state).cloned();
+        Ok(ids.into_iter().filter_map(|(name, entity)| Some((name, state(&entity)?))).collect())
+    }
+}

@@ -1,0 +1,268 @@
+//! Kinds of events as documents: who is told of an event, what its templates can name, when a message
+//! about it is pointless, and what form its payload has.
+//!
+//! Everything here is decided from the payload and from what is known of the entity; nothing is looked up.
+//! A path leads into the payload. One that begins with `entity.` or `payload.` and is not found there leads
+//! into the entity's state or the whole payload; while nobody has told the entity's state, the payload
+//! stands in for it.
+//!
+//! Not promised: that an address is one. Whoever sends checks it.
+
+mod known;
+mod read;
+mod recipients;
+
+pub use recipients::{Mapping, Recipient};
+
+use super::condition::Condition;
+use super::entity::Snapshot;
+use super::facts::Facts;
+use super::message::Entity;
+use super::path::{Path, text_of};
+use super::schema::Schema;
+use super::template::set::Filled;
+use super::template::{MessageTemplate, Values};
+use super::zone::Zone;
+use crate::base::error::Problems;
+use serde_json::Value;
+
+/// A kind of events, as it was defined.
+#[derive(Clone, Debug, Default)]
+pub struct EventKind {
+    /// The topic its events come by; any, if it does not say.
+    pub topic: Option<String>,
+    /// What its events are about, for those that do not say it themselves: the type …
+    pub entity_type: Option<String>,
+    /// … and where in the payload the id stands.
+    pub entity_id: Option<Path>,
+    /// Who is told.
+    pub recipients: Mapping,
+    /// When a message would be pointless.
+    pub cancel_when: Option<Condition>,
+    /// Whether a message is pointless while nobody has told the entity's state.
+    pub require_entity: bool,
+    /// Other entities whose states templates can name.
+    pub related: Vec<Related>,
+    /// The form of the payload.
+    pub schema: Option<Schema>,
+    /// A payload as it may come.
+    pub sample: Option<Value>,
+    /// The document as it was written.
+    document: Value,
+}
+
+/// Another entity that an event leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// What templates call it.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Where its id stands.
+    pub id: Path,
+}
+
+/// Why a message is not sent although it is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// The entity is gone.
+    EntityDeleted,
+    /// Nobody ever told of the entity, and the kind asks for it.
+    EntityUnknown,
+    /// What the kind says makes a message pointless is so; with what was seen.
+    CancelWhen(String),
+}
+
+impl CancelReason {
+    /// The word for it in lists.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::EntityDeleted => "EntityDeleted",
+            Self::EntityUnknown => "EntityUnknown",
+            Self::CancelWhen(_) => "CancelWhen",
+        }
+    }
+}
+
+impl std::fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::EntityDeleted => f.write_str("what the event is about was deleted"),
+            Self::EntityUnknown => f.write_str("nobody has told the state of what the event is about"),
+            Self::CancelWhen(seen) => write!(f, "cancelWhen holds: {seen}"),
+        }
+    }
+}
+
+/// What one message is worded from.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion<'a> {
+    /// The event's payload.
+    pub payload: &'a Value,
+    /// What the event is about.
+    pub entity: Option<&'a Entity>,
+    /// What is known of it.
+    pub snapshot: &'a Snapshot,
+    /// Who is told.
+    pub recipient: &'a Recipient<'a>,
+    /// The states of related entities, by the kind's names.
+    pub related: &'a [(&'a str, Value)],
+    /// What else there is to name, such as a link; it goes before everything.
+    pub given: &'a [(&'a str, &'a str)],
+}
+
+impl EventKind {
+    /// Reads a document. Every problem is told by its path; a kind comes back only if there is none.
+    pub fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
+        let before = problems.0.len();
+        let kind = read::event_kind(json, problems);
+        kind.filter(|_| problems.0.len() == before)
+    }
+
+    /// Reads back a document that was kept. It was checked then, so what newer rules find is passed over.
+    #[must_use]
+    pub fn kept(json: &Value) -> Self {
+        read::event_kind(json, &mut Problems::default()).unwrap_or_default()
+    }
+
+    /// A kind that nobody defined: its recipient stands in the payload, under `recipient` or at the top.
+    #[must_use]
+    pub fn undefined() -> Self {
+        Self { recipients: Mapping::undefined(), ..Self::default() }
+    }
+
+    /// The document.
+    #[must_use]
+    pub const fn document(&self) -> &Value {
+        &self.document
+    }
+
+    /// Whether events of a topic are of this kind.
+    #[must_use]
+    pub fn comes_by(&self, topic: &str) -> bool {
+        self.topic.as_deref().is_none_or(|own| own == topic)
+    }
+
+    /// Tells where a payload that stands at `path` does not have the form of this kind.
+    pub fn check(&self, payload: &Value, path: &str, problems: &mut Problems) {
+        if let Some(schema) = &self.schema {
+            schema.check(payload, path, problems);
+        }
+    }
+
+    /// What an event is about: what it says itself, else what its payload says.
+    #[must_use]
+    pub fn entity_of(&self, own: Option<&Entity>, payload: &Value) -> Option<Entity> {
+        if let Some(own) = own {
+            return Some(own.clone());
+        }
+        let id = self.entity_id.as_ref()?.find(payload).and_then(text_of)?;
+        Some(Entity { kind: self.entity_type.clone()?, id })
+    }
+
+    /// Who is told, in the order of the payload; each has an address, or something else that was found.
+    pub fn recipients<'a>(
+        &'a self,
+        payload: &'a Value,
+        snapshot: &'a Snapshot,
+    ) -> impl Iterator<Item = Recipient<'a>> {
+        self.recipients.find(payload, stands_for(payload, snapshot))
+    }
+
+    /// Whether a message about this would be pointless, and why.
+    #[must_use]
+    pub fn is_pointless(&self, snapshot: &Snapshot, payload: &Value) -> Option<CancelReason> {
+        match snapshot {
+            Snapshot::Deleted => return Some(CancelReason::EntityDeleted),
+            Snapshot::Unknown if self.require_entity => return Some(CancelReason::EntityUnknown),
+            _ => {}
+        }
+        let condition = self.cancel_when.as_ref()?;
+        let state = stands_for(payload, snapshot);
+        let mut facts = Facts::default();
+        for path in condition.paths() {
+            if let Some(value) = at(path, payload, state) {
+                facts.see(path, value);
+            }
+        }
+        condition.holds(&facts).then(|| CancelReason::CancelWhen(condition.explain(&facts).to_string()))
+    }
+
+    /// The related entities of an event, each with the name that templates use.
+    #[must_use]
+    pub fn related_ids(&self, payload: &Value, snapshot: &Snapshot) -> Vec<(&str, Entity)> {
+        let state = stands_for(payload, snapshot);
+        let found = self.related.iter().filter_map(|related| {
+            let id = look(&related.id, payload, payload, state).and_then(text_of)?;
+            Some((related.name.as_str(), Entity { kind: related.kind.clone(), id }))
+        });
+        found.collect()
+    }
+
+    /// The zone that dates are shown in: what the entity calls `timeZone`, or the payload, or a related
+    /// entity; `None` leaves it to the tenant.
+    #[must_use]
+    pub fn zone(&self, payload: &Value, snapshot: &Snapshot, related: &[(&str, Value)]) -> Option<Zone> {
+        let all = snapshot.state().into_iter().chain([payload]).chain(related.iter().map(|(_, state)| state));
+        let mut named = all.filter_map(|state| state.get("timeZone")?.as_str());
+        named.find_map(|name| Zone::find(name).ok())
+    }
+
+    /// Words one message: dates in the zone of the entity, else in `zone`, the tenant's; in the recipient's
+    /// locale, if the template is of that language.
+    #[must_use]
+    pub fn word(&self, template: &MessageTemplate, of: &Occasion<'_>, zone: &Zone) -> Filled {
+        let own = self.zone(of.payload, of.snapshot, of.related);
+        let values = self.values(of).zone(own.as_ref().unwrap_or(zone));
+        template.fill(&values, template.locale_for(of.recipient.locale.as_deref()))
+    }
+
+    /// What the templates of a message can name: what was given, the recipient and the entity's name, then
+    /// the payload, the entity's state, and the related entities.
+    #[must_use]
+    pub fn values<'a>(&'a self, of: &Occasion<'a>) -> Values<'a> {
+        let who = of.recipient;
+        let given =
+            of.given.iter().fold(Values::default(), |values, (name, value)| values.given(name, *value));
+        let mut values = given
+            .given_if("recipient.phone", who.phone.as_deref())
+            .given_if("recipient.email", who.email.as_deref())
+            .given_if("recipient.name", who.name.as_deref())
+            .given_if("recipient.locale", who.locale.as_deref())
+            .given_if("recipient.ref", who.reference.as_deref())
+            .given_if("recipient.timeZone", who.zone.as_deref())
+            .given_if("entity.id", of.entity.map(|entity| entity.id.as_str()))
+            .given_if("entity.type", of.entity.map(|entity| entity.kind.as_str()));
+        if let Some(element) = who.element {
+            values = values.under("recipient", element);
+        }
+        values = values.under("", of.payload).under("payload", of.payload);
+        if let Some(state) = of.snapshot.state() {
+            values = values.under("", state);
+        }
+        values = values.under("entity", stands_for(of.payload, of.snapshot));
+        of.related.iter().fold(values, |values, (name, state)| values.under(name, state))
+    }
+}
+
+/// The entity's state, or the payload in its place.
+fn stands_for<'a>(payload: &'a Value, snapshot: &'a Snapshot) -> &'a Value {
+    snapshot.state().unwrap_or(payload)
+}
+
+/// What stands at a path that begins with `payload.` or `entity.`.
+fn at<'v>(path: &str, payload: &'v Value, state: &'v Value) -> Option<&'v Value> {
+    let (root, rest) = path.split_once('.')?;
+    let document = if root == "entity" { state } else { payload };
+    rest.split('.').try_fold(document, |here, name| here.get(name))
+}
+
+/// What stands at a path: from `here`, else behind a root that it names.
+fn look<'v>(path: &Path, here: &'v Value, payload: &'v Value, state: &'v Value) -> Option<&'v Value> {
+    let elsewhere = || path.find_under("entity", state).or_else(|| path.find_under("payload", payload));
+    path.find(here).or_else(elsewhere)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The names that a template can count on, and the one that somebody probably meant.
+
+use super::values::same_name;
+use crate::rules::document::{join, quote};
+use crate::rules::nearest::nearest;
+use serde_json::Value;
+
+/// Names of one sample that are looked at; nobody writes templates over more.
+const SAMPLE_NAMES_MAX: usize = 2_000;
+
+/// What is known of the names that a template can use.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    names: Vec<String>,
+    /// What stands behind these may be anything: the states of entities.
+    open: Vec<String>,
+    /// Where the names come from, if they are all that a payload has.
+    told_by: Option<String>,
+}
+
+impl Known {
+    /// Names that are always there.
+    #[must_use]
+    pub fn always(names: &[&str]) -> Self {
+        Self { names: names.iter().map(|name| (*name).to_owned()).collect(), ..Self::default() }
+    }
+
+    /// One more name, with dots.
+    pub fn name(&mut self, path: impl Into<String>) {
+        self.names.push(path.into());
+    }
+
+    /// Every name that a sample has, behind `prefix`.
+    pub fn sample(&mut self, prefix: &str, sample: &Value) {
+        let Some(fields) = sample.as_object() else { return };
+        for (name, value) in fields {
+            if self.names.len() >= SAMPLE_NAMES_MAX {
+                return;
+            }
+            let path = join(prefix, name);
+            self.sample(&path, value);
+            self.names.push(path);
+        }
+    }
+
+    /// A name behind which anything may stand.
+    pub fn open(&mut self, prefix: impl Into<String>) {
+        self.open.push(prefix.into());
+    }
+
+    /// Says that a payload has no other names, as far as this source knows.
+    pub fn all_told_by(&mut self, source: impl Into<String>) {
+        self.told_by = Some(source.into());
+    }
+
+    /// What there is to say of a key; nothing of one that is known, or that a payload may well have.
+    #[must_use]
+    pub fn doubt(&self, key: &str) -> Option<String> {
+        let bare = strip(key, "payload").unwrap_or(key);
+        if self.names.iter().any(|name| same_name(key, name) || same_name(bare, name)) {
+            return None;
+        }
+        let joined: Vec<String> = self.names.iter().map(|name| join_words(name)).collect();
+        let near = nearest(key, self.names.iter().chain(&joined).map(String::as_str));
+        if let Some(meant) = near {
+            return Some(format!("`{{{{{}}}}}` is not known; did you mean `{{{{{meant}}}}}`?", quote(key)));
+        }
+        if self.open.iter().any(|prefix| strip(key, prefix).is_some()) {
+            return None;
+        }
+        let source = self.told_by.as_ref()?;
+        Some(format!("`{{{{{}}}}}` is not known: {source} does not have it", quote(key)))
+    }
+}
+
+/// What is left of a key behind a prefix, in any case of its letters.
+fn strip<'k>(key: &'k str, prefix: &str) -> Option<&'k str> {
+    let begins = key.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let rest = key.get(prefix.len()..).filter(|_| begins)?;
+    let rest = rest.strip_prefix('.').unwrap_or(rest);
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// `guest.phone` as `guestPhone`.
+fn join_words(path: &str) -> String {
+    let mut parts = path.split('.');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut letters = part.chars();
+        out.extend(letters.next().into_iter().flat_map(char::to_uppercase));
+        out.push_str(letters.as_str());
+    }
+    out
+}

@@ -1,0 +1,114 @@
+//! Event kinds in memory, read and compiled once, for as long as the tenant's stamp stays.
+//!
+//! What is handed out may be older than the database by [`limits::EVENT_KINDS_FRESH`], but not than a change
+//! that this process has made.
+
+use super::keeper::Keeper;
+use crate::base::error::{Problems, Result};
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::rules::document::quote;
+use crate::rules::event_kind::EventKind;
+use crate::rules::invitation;
+use crate::rules::nearest::nearest;
+use crate::rules::template::review::review;
+use crate::rules::template::{Known, MessageTemplate};
+use crate::rules::zone::Zone;
+use crate::store::Store;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The event kinds that this process has seen.
+#[derive(Debug)]
+pub struct EventKinds {
+    keeper: Keeper<Tenant, KindSet>,
+}
+
+/// The event kinds of one tenant, by name.
+#[derive(Debug, Default)]
+pub struct KindSet {
+    kinds: BTreeMap<String, Arc<EventKind>>,
+    has_schemas: bool,
+}
+
+impl KindSet {
+    /// A kind by its name.
+    #[must_use]
+    pub fn get(&self, kind: &str) -> Option<&Arc<EventKind>> {
+        self.kinds.get(kind)
+    }
+
+    /// The names of all kinds.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
+    }
+
+    /// What is doubtful about a template, by what its kind is known to have.
+    #[must_use]
+    pub fn review(&self, template: &MessageTemplate) -> Problems {
+        let (of, texts) = (&template.definition, &template.texts);
+        let event_type = of.event_type.as_str();
+        if event_type == invitation::EVENT_TYPE {
+            return review(of, texts, &Known::always(&invitation::KEYS), None);
+        }
+        match self.get(event_type) {
+            Some(kind) => {
+                let sample = kind.sample_of(template, &Zone::utc());
+                review(of, texts, &kind.known(event_type), sample.as_ref())
+            }
+            None => {
+                let mut warnings = review(of, texts, &EventKind::undefined().known(event_type), None);
+                if let Some(meant) = nearest(event_type, self.names()) {
+                    let said =
+                        format!("`{}` is not an event kind; did you mean `{meant}`?", quote(event_type));
+                    warnings.push("eventType", said);
+                }
+                warnings
+            }
+        }
+    }
+
+    /// Whether one of them says what form its payload has.
+    #[must_use]
+    pub const fn has_schemas(&self) -> bool {
+        self.has_schemas
+    }
+}
+
+impl Default for EventKinds {
+    fn default() -> Self {
+        Self::new(limits::EVENT_KINDS_FRESH)
+    }
+}
+
+impl EventKinds {
+    /// Kinds that are looked at again when they were last looked at longer than `fresh` ago. Zero asks each
+    /// time, as it must be where time stands still between two changes.
+    #[must_use]
+    pub fn new(fresh: Duration) -> Self {
+        Self { keeper: Keeper::new(fresh, limits::TEMPLATE_SETS_MAX) }
+    }
+
+    /// A tenant's kinds.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn of(&self, store: &Store, tenant: Tenant) -> Result<Arc<KindSet>> {
+        let read = || async {
+            let all = store.all_event_kinds(tenant).await?;
+            let read = |kept: crate::store::event_kinds::KeptKind| {
+                (kept.kind, Arc::new(EventKind::kept(&kept.document)))
+            };
+            let kinds: BTreeMap<_, _> = all.kinds.into_iter().map(read).collect();
+            let has_schemas = kinds.values().any(|kind| kind.schema.is_some());
+            Ok((all.stamp, KindSet { kinds, has_schemas }))
+        };
+        self.keeper.of(tenant, || store.event_kind_stamp(tenant), read).await
+    }
+
+    /// Sees a change of a tenant's kinds at once. Whoever changes one in this process says so.
+    pub fn changed(&self, tenant: Tenant) {
+        self.keeper.forget(&tenant);
+    }
+}
