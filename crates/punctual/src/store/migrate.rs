@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration {
         version: 1,
         name: "start",
@@ -66,6 +66,12 @@ const MIGRATIONS: [Migration; 8] = [
         name: "message templates",
         postgres: include_str!("../../migrations/postgres/0008_message_templates.sql"),
         sqlite: include_str!("../../migrations/sqlite/0008_message_templates.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "consent",
+        postgres: include_str!("../../migrations/postgres/0009_consent.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0009_consent.sql"),
     },
 ];
 

@@ -54,6 +54,7 @@ mod chaos;
 mod claim;
 mod clock;
 mod condition;
+mod consent;
 mod cron;
 mod dead_letter;
 mod dump;
