@@ -24,6 +24,7 @@ pub mod keys;
 pub mod leases;
 pub mod messages;
 pub mod migrate;
+pub mod outbox;
 pub mod plan;
 pub mod planted;
 pub mod points;

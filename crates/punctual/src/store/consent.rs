@@ -29,7 +29,6 @@ macro_rules! has_consent {
         concat!("exists (select 1 from punctual.consent_tenant k where k.tenant_id = ", $tenant, ")")
     };
 }
-pub(super) use has_consent;
 
 /// What is known of some recipients of some tenants at one moment.
 #[derive(Clone, Debug, Default)]

@@ -78,6 +78,7 @@ mod migrate;
 mod model;
 mod model_state;
 mod outbox;
+mod outbox_status;
 mod poison;
 mod prune;
 mod queue;
