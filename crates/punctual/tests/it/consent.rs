@@ -97,7 +97,7 @@ async fn ntf_18_lifting_says_what_it_lifted(t: &Bench) {
     let only_sms = SuppressionFilter { channel: Some("sms".into()), ..of(FORM) };
     let done = t.store().lift_suppressions(TENANT, only_sms.clone(), "ana").await.unwrap();
     assert_eq!(done.lifted, [Suppression { lifted: Some((now, "ana".into())), ..sms.clone() }]);
-    assert_eq!(done.left, [all.clone()]);
+    assert_eq!((done.left.len(), done.left.first()), (1, Some(&all)));
     let again = t.store().lift_suppressions(TENANT, only_sms, "ana").await.unwrap();
     assert_eq!((again.lifted.len(), again.left.len()), (0, 1), "again lifts nothing");
     let rest = t.store().lift_suppressions(TENANT, of(PHONE), "ana").await.unwrap();

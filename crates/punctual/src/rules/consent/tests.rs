@@ -47,7 +47,8 @@ const NOON: &str = "2026-05-14T09:00:00Z";
 #[test]
 fn ntf_18_a_suppressed_address_is_never_sent_to() {
     use Reason::{HardBounce, Manual, Stop, Unsubscribe};
-    let table: [(&[(&str, &str, Reason)], &str, &str, Option<Reason>); 10] = [
+    type Case<'a> = (&'a [(&'a str, &'a str, Reason)], &'a str, &'a str, Option<Reason>);
+    let table: [Case<'_>; 10] = [
         (&[], "sms:twilio", "a", None),
         (&[("sms", "", Stop)], "sms:twilio", "a", Some(Stop)),
         (&[("sms", "", Stop)], "memory:sms-2", "a", Some(Stop)),
