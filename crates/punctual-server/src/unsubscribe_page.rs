@@ -1,8 +1,8 @@
 //! The page of an unsubscribe link, as a pure function: what it is about, how it stands, and a locale.
 //!
-//! It looks like the survey's page and shares its style, but has no script at all. It speaks English and Arabic;
-//! whoever reads another language gets English, marked as such. The address is shown in part only: a
-//! message with the link in it may have been passed on.
+//! It looks like the survey's page and shares its style, but has no script at all. It speaks English and
+//! Arabic; whoever reads another language gets English, marked as such. The address is shown in part only:
+//! a message with the link in it may have been passed on.
 
 use crate::survey_page::frame::{Files, Voice, sheet};
 use crate::survey_page::markup::Markup;

@@ -1,8 +1,9 @@
 //! Unsubscribe links: a page that asks, and one click that does it (RFC 8058).
 //!
-//! A GET changes nothing: link previews and mail scanners fetch pages. Any POST unsubscribes, whatever its body, as
-//! mail programs send `List-Unsubscribe=One-Click` in more than one form; only our own form can take it
-//! back. Neither needs a key, a cookie or a script, and neither leads elsewhere. Again is as good as once.
+//! A GET changes nothing: link previews and mail scanners fetch pages. Any POST unsubscribes, whatever its
+//! body, as mail programs send `List-Unsubscribe=One-Click` in more than one form; only our own form can
+//! take it back. Neither needs a key, a cookie or a script, and neither leads elsewhere. Again is as good
+//! as once.
 
 use super::error::Failure;
 use super::input;

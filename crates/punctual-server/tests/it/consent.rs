@@ -92,13 +92,15 @@ async fn ntf_18_preferences_over_http(base: Base) {
     let nothing = json!({"address": PHONE, "optOuts": [], "channelOverride": {}, "locale": null,
         "timeZone": null, "quietHours": null, "updatedAt": null, "updatedBy": null});
     assert_eq!(root.sees(path).await, nothing);
-    let given = json!({"optOuts": [{"channel": "sms", "kind": "news"}], "channelOverride": {"whatsapp": "sms:x"},
-        "locale": "ar-IQ", "timeZone": "asia/baghdad", "quietHours": {"from": "22:00", "to": "07:30"}});
+    let given = json!({"optOuts": [{"channel": "sms", "kind": "news"}],
+        "channelOverride": {"whatsapp": "sms:x"}, "locale": "ar-IQ", "timeZone": "asia/baghdad",
+        "quietHours": {"from": "22:00", "to": "07:30"}});
     let put = root.put(path, given).await;
     assert_eq!(put.status, 200, "{}", put.text);
     let want = json!({"address": PHONE, "optOuts": [{"channel": "sms", "kind": "news"}],
         "channelOverride": {"whatsapp": "sms:x"}, "locale": "ar-IQ", "timeZone": "Asia/Baghdad",
-        "quietHours": {"from": "22:00", "to": "07:30"}, "updatedAt": "2026-05-14T05:13:00Z", "updatedBy": "root"});
+        "quietHours": {"from": "22:00", "to": "07:30"}, "updatedAt": "2026-05-14T05:13:00Z",
+        "updatedBy": "root"});
     assert_eq!(put.json(), want);
     assert_eq!(root.sees(&format!("/api/recipients/{PHONE}/preferences")).await, want);
     assert_eq!(root.put(path, want.clone()).await.json(), want, "what is shown may be handed back");

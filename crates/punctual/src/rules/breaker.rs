@@ -3,11 +3,11 @@
 //! | state | a send is asked for | it succeeds | it fails |
 //! |---|---|---|---|
 //! | closed | go | the count begins anew | one more; with the last of `failures` in a row: open |
-//! | open | one probe at a time, and one each `probe_every`; the others wait until the next | closed | stays open |
+//! | open | one probe each `probe_every`, the others wait until the next | closed | stays open |
 //!
-//! Opening counts as the first probe: the next send goes `probe_every` later. A probe that nobody hears of again
-//! costs one interval, never the channel. Sends that were under way when it opened are heard, too: any
-//! success closes it.
+//! Opening counts as the first probe: the next send goes `probe_every` later. A probe that nobody hears of
+//! again costs one interval, never the channel. Sends that were under way when it opened are heard, too:
+//! any success closes it.
 //!
 //! What a failure is, the caller says: no answer, or one that blames the provider. "This number does not
 //! exist" is an answer of a provider that works. When the clock is set back, nobody waits for longer than one

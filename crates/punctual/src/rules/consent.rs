@@ -3,7 +3,7 @@
 //! Asked with what is known of one address ([`Standing`]) and of its tenant ([`House`]), [`decide`] gives one
 //! [`Verdict`], in this order:
 //!
-//! 1. **The channel.** The recipient's override of it, else the tenant's, else the one asked for. One hop only.
+//! 1. **The channel.** The recipient's override, else the tenant's, else the one asked for. One hop only.
 //! 2. **May it be sent?** A suppression or an opt-out that covers that channel and kind: never.
 //! 3. **Is it quiet there?** Then later, at the first moment that is not ([`quiet`]). Kinds that the tenant
 //!    exempts are not held.

@@ -1,8 +1,9 @@
 //! A rate limit: so many sends a second, and so many under way at once.
 //!
-//! A bucket holds as many tokens as sends are allowed in a second. A send takes one, and it comes back one second
-//! later: so **no window of one second, wherever it begins, has more sends than the rate**, and a burst of a whole
-//! second's worth at once is allowed. It costs eight bytes for each send of the last second.
+//! A bucket holds as many tokens as sends are allowed in a second. A send takes one, and it comes back one
+//! second later: so **no window of one second, wherever it begins, has more sends than the rate**, and a
+//! burst of a whole second's worth at once is allowed. It costs eight bytes for each send of the last
+//! second.
 //!
 //! Sends under way are counted by whoever begins and ends them. A clock that is set back forgets
 //! what lies ahead of it.

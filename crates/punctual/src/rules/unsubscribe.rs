@@ -2,9 +2,9 @@
 //!
 //! A token is made without asking or writing anything, works for as long as the database's secret does, and
 //! tells nobody whose it is: an address in a URL would end up in the logs of every proxy on the way. The
-//! scheme is a synthetic IV (SIV) over HMAC-SHA256: the tag is the MAC of the text, and the text is hidden by a key
-//! stream that begins from the tag. So the same link has always the same token, and a token that was
-//! touched anywhere opens to nothing. Why no table: `docs/adr/0016-unsubscribe-links.md`.
+//! scheme is a synthetic IV (SIV) over HMAC-SHA256: the tag is the MAC of the text, and the text is hidden
+//! by a key stream that begins from the tag. So the same link has always the same token, and a token that
+//! was touched anywhere opens to nothing. Why no table: `docs/adr/0016-unsubscribe-links.md`.
 
 use crate::base::tenant::Tenant;
 use hmac_sha256::HMAC;

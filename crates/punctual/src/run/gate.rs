@@ -3,10 +3,11 @@
 //! A sender asks its gate before each letter and says afterwards what came of it. The gate asks a rate limit
 //! (`rules/rate.rs`) and a circuit breaker (`rules/breaker.rs`).
 //!
-//! **A gate is its process's own.** With `n` processes a channel is sent at most `n` times the rate, and each
-//! process probes a provider that is down once per interval; what one has learnt the others learn by
-//! themselves. A provider's hard limit is to be divided by the number of workers. Nothing of it is written down:
-//! after a restart a gate is open. What waits at a gate is still work in the database, and in its order.
+//! **A gate is its process's own.** With `n` processes a channel is sent at most `n` times the rate, and
+//! each process probes a provider that is down once per interval; what one has learnt the others learn by
+//! themselves. A provider's hard limit is to be divided by the number of workers. Nothing of it is written
+//! down: after a restart a gate is open. What waits at a gate is still work in the database, and in its
+//! order.
 
 use crate::base::clock::Timestamp;
 use crate::rules::breaker::{Breaker, BreakerSettings, May};
@@ -69,8 +70,8 @@ struct Inner {
     in_flight: usize,
 }
 
-/// A letter on its way. One that is dropped without a word (a cancelled task) makes room, and says nothing about
-/// the provider.
+/// A letter on its way. One that is dropped without a word (a cancelled task) makes room, and says nothing
+/// about the provider.
 #[derive(Debug)]
 pub struct Pass(Arc<Gate>);
 

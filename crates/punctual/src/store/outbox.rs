@@ -13,7 +13,8 @@
 //! Lists go by id, the newest first. A page looks at a bounded number of messages
 //! ([`limits::OUTBOX_EXAMINED_MAX`]), so one that filters may be short, or empty, and still have a next. A
 //! filter by time finds its place by bisection, since ids rise with time but for the length of a
-//! transaction ([`limits::OUTBOX_TIME_SLACK`]); what a manual clock wrote may lie anywhere, so there all is walked.
+//! transaction ([`limits::OUTBOX_TIME_SLACK`]); what a manual clock wrote may lie anywhere, so there all is
+//! walked.
 //!
 //! When something was processed is known from its claim, for as long as that is kept.
 
@@ -275,7 +276,8 @@ macro_rules! list_of {
             "select s.id, s.tenant_id, s.topic, s.kind, s.key, s.entity_type, s.entity_id, s.correlation_id, \
                 s.created_at, s.status, \
                 (select count(*) from punctual.attempt a where a.message_id = s.id), \
-                (select a.error from punctual.attempt a where a.message_id = s.id order by a.id desc limit 1), \
+                (select a.error from punctual.attempt a where a.message_id = s.id \
+                    order by a.id desc limit 1), \
                 (select d.error from punctual.dead_letter d where d.message_id = s.id \
                     order by d.id desc limit 1), \
                 (select max(d.died_at) from punctual.dead_letter d where d.message_id = s.id) \

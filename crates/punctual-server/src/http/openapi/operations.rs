@@ -183,7 +183,7 @@ pub const OPERATIONS: &[Operation] = &[
 
     op("GET /u/{token}", "The page of an unsubscribe link; changes nothing", (200, "text/html"))
         .query(&["Lang"]),
-    op("POST /u/{token}", "Unsubscribe, by one click (RFC 8058); again is as good as once", (200, "text/html"))
+    op("POST /u/{token}", "Unsubscribe by one click (RFC 8058); again is as good as once", (200, "text/html"))
         .may_take("UnsubscribeForm").query(&["Lang"]),
     op("GET /s/{publicId}", "The page of a survey; changes nothing", (200, "text/html"))
         .query(&["Lang", "Step"]),
@@ -203,7 +203,8 @@ pub const OPERATIONS: &[Operation] = &[
 
     op("GET /ops/outbox", "Every message of every tenant, the newest first, and what became of it",
         (200, "OutboxMessage[]"))
-        .query(&["OutboxStatus", "WrittenFrom", "WrittenTo", "TenantId", "Topic", "OfKind", "Limit", "Cursor"]),
+        .query(&["OutboxStatus", "WrittenFrom", "WrittenTo", "TenantId", "Topic", "OfKind",
+            "Limit", "Cursor"]),
     op("POST /ops/outbox/replay", "Try again what failed, or say what that would be", (200, "OutboxReplayed"))
         .takes("OutboxWhich"),
 

@@ -106,7 +106,7 @@ pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>
     Ok(Json(page.list_up_to(found.messages.into_iter().map(shown).collect(), next)))
 }
 
-/// `POST /ops/outbox/replay {ids?|filter, dryRun?}`: what failed is tried again, by the consumers it failed for.
+/// `POST /ops/outbox/replay {ids?|filter, dryRun?}`: what failed is tried again by those it failed for.
 ///
 /// # Errors
 /// 422 unless it says which.

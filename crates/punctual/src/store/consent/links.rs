@@ -141,7 +141,8 @@ async fn look(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
 
 /// A wider suppression covers what a link is about, a narrower one does not.
 const LOOK: &str = "select t.name, \
-        (select p.document from punctual.recipient_preference p where p.tenant_id = t.id and p.address = $2), \
+        (select p.document from punctual.recipient_preference p \
+            where p.tenant_id = t.id and p.address = $2), \
         case when exists (select 1 from punctual.suppression s where s.tenant_id = t.id and s.address = $2 \
             and s.lifted_at is null and s.channel in ('', $3) and s.kind in ('', $4)) then 1 else 0 end, \
         case when exists (select 1 from punctual.suppression s where s.tenant_id = t.id and s.address = $2 \

@@ -116,8 +116,9 @@ const PUT_PREFERENCES: &str = "insert into punctual.recipient_preference \
         set document = excluded.document, updated_at = excluded.updated_at, updated_by = excluded.updated_by";
 const PREFERENCES: &str = "select document, updated_at, updated_by from punctual.recipient_preference \
     where tenant_id = $1 and address = $2";
-const PUT_SETTINGS: &str = "insert into punctual.tenant_setting (tenant_id, document, updated_at, updated_by) \
-        values ($1, $2, $3, $4) on conflict (tenant_id) do update \
+const PUT_SETTINGS: &str = "insert into punctual.tenant_setting \
+        (tenant_id, document, updated_at, updated_by) values ($1, $2, $3, $4) \
+    on conflict (tenant_id) do update \
         set document = excluded.document, updated_at = excluded.updated_at, updated_by = excluded.updated_by";
 const SETTINGS: &str =
     "select document, updated_at, updated_by from punctual.tenant_setting where tenant_id = $1";

@@ -1,7 +1,7 @@
 //! Suppressions: what an address is never sent, until somebody lifts it.
 //!
-//! There is at most one in force for an address, a channel and a kind; the first stands, with its reason. One that
-//! is lifted stays as history.
+//! There is at most one in force for an address, a channel and a kind; the first stands, with its reason.
+//! One that is lifted stays as history.
 
 use super::{note, reason, scope};
 use crate::base::clock::Timestamp;
