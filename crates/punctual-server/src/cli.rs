@@ -24,6 +24,7 @@ mod keys;
 mod leases;
 mod logs;
 mod migrate;
+mod outbox;
 mod queues;
 mod status;
 mod subscriptions;
@@ -81,6 +82,8 @@ enum Command {
     /// Look at what ran out of attempts; replay or purge it
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    /// Look at the messages of all tenants, and what became of them
+    Outbox(outbox::Outbox),
     /// Pause, resume and set queues
     #[command(subcommand)]
     Queues(queues::Queues),
@@ -139,6 +142,7 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Surveys(command) => command.run(&everywhere).await?,
         Command::Tick(command) => command.run(&everywhere).await?,
         Command::DeadLetters(command) => command.run(&everywhere).await?,
+        Command::Outbox(command) => command.run(&everywhere).await?,
         Command::Queues(command) => command.run(&everywhere).await?,
         Command::Subscriptions(command) => command.run(&everywhere).await?,
         Command::Lease(command) => return command.run(&everywhere).await,

@@ -13,16 +13,19 @@ pub mod health;
 pub mod input;
 pub mod metrics;
 pub mod openapi;
+pub mod ops;
 pub mod page;
 pub mod pages;
+pub mod unsubscribe;
 pub mod visit;
 pub mod visitor;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
 use api::{
-    dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases, queues, subscriptions,
-    surveys, templates, tenants, timers, triggers, visits, work,
+    dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases, queues, recipients,
+    subscriptions, suppressions, surveys, templates, tenant_settings, tenants, timers, triggers, visits,
+    work,
 };
 use axum::Router;
 use axum::handler::Handler;
@@ -32,12 +35,13 @@ use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use dev::{channels, clock, messages};
 use error::Failure;
+use ops::outbox;
 use punctual::store::keys::Role;
 
 /// Every route but the pages.
 #[must_use]
 pub fn table() -> Vec<Route> {
-    [of_work(), of_surveys(), of_visitors(), of_time(), of_words(), of_the_house()]
+    [of_work(), of_surveys(), of_visitors(), of_time(), of_words(), of_consent(), of_the_house()]
         .into_iter()
         .flatten()
         .collect()
@@ -172,6 +176,22 @@ fn of_words() -> Vec<Route> {
     ]
 }
 
+/// Who may be sent what, how and when.
+#[rustfmt::skip]
+fn of_consent() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Admin, Support, Viewer};
+    vec![
+        route("GET /api/suppressions",                           Key(Viewer),  suppressions::list),
+        route("POST /api/suppressions",                          Key(Support), suppressions::create),
+        route("DELETE /api/suppressions",                        Key(Support), suppressions::lift),
+        route("GET /api/recipients/{address}/preferences",       Key(Viewer),  recipients::show),
+        route("PUT /api/recipients/{address}/preferences",       Key(Support), recipients::put),
+        route("GET /api/tenant-settings",                        Key(Viewer),  tenant_settings::show),
+        route("PUT /api/tenant-settings",                        Key(Admin),   tenant_settings::put),
+    ]
+}
+
 /// What somebody with a link may do. Each counts how often it is asked ([`visitor`]).
 #[rustfmt::skip]
 fn of_visitors() -> Vec<Route> {
@@ -179,6 +199,8 @@ fn of_visitors() -> Vec<Route> {
     vec![
         route("GET /s/{publicId}",                               Nothing,      visit::show),
         route("POST /s/{publicId}",                              Nothing,      visit::take),
+        route("GET /u/{token}",                                  Nothing,      unsubscribe::show),
+        route("POST /u/{token}",                                 Nothing,      unsubscribe::act),
         route("GET /api/public/survey-instances/{publicId}",     Nothing,      visits::show),
         route("POST /api/SurveyInstances/{publicId}/opened",     Nothing,      visits::opened),
         route("POST /api/SurveyInstances/{publicId}/responses",  Nothing,      visits::respond),
@@ -196,6 +218,9 @@ fn of_the_house() -> Vec<Route> {
         route("POST /api/keys",                                  Key(Admin),   keys::create),
         route("GET /api/keys",                                   Key(Admin),   keys::list),
         route("DELETE /api/keys/{id}",                           Key(Admin),   keys::revoke),
+
+        route("GET /ops/outbox",                                 Key(Ops),     outbox::list),
+        route("POST /ops/outbox/replay",                         Key(Ops),     outbox::replay),
 
         route("POST /api/scheduler/tick",                        Key(Ops),     clock::tick),
         route("GET /dev/clock",                                  Key(Ops),     clock::show),

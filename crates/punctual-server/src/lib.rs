@@ -19,3 +19,4 @@ pub mod demo;
 pub mod http;
 pub mod rate_limit;
 pub mod survey_page;
+pub mod unsubscribe_page;

@@ -12,15 +12,15 @@
 
 mod files;
 mod form;
-mod frame;
-mod markup;
+pub(crate) mod frame;
+pub(crate) mod markup;
 mod question;
 #[cfg(test)]
 mod sample;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;
 
 pub use files::File;
 pub use form::{BACK, Form, KEEP};

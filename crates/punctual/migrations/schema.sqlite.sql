@@ -79,6 +79,10 @@ CREATE TABLE punctual_clock (
     held_until integer
 );
 
+CREATE TABLE punctual_consent_tenant (
+    tenant_id integer primary key references punctual_tenant
+);
+
 CREATE TABLE punctual_dead_letter (
     id         integer primary key autoincrement,
     tenant_id  integer    not null,
@@ -385,6 +389,15 @@ CREATE TABLE punctual_progress (
     at       integer not null
 );
 
+CREATE TABLE punctual_recipient_preference (
+    tenant_id  integer not null references punctual_tenant,
+    address    text    not null,
+    document   text    not null,
+    updated_at integer not null,
+    updated_by text    not null,
+    primary key (tenant_id, address)
+) without rowid;
+
 CREATE TABLE punctual_response (
     entry_id     integer primary key,
     tenant_id    integer    not null,
@@ -438,6 +451,12 @@ CREATE INDEX punctual_run_open on punctual_run (message_id) where open > 0;
 
 CREATE INDEX punctual_run_queued on punctual_run (job_id, id) where status = 'queued';
 
+CREATE TABLE punctual_secret (
+    name    text    primary key,
+    value   text    not null,
+    made_at integer not null
+) without rowid;
+
 CREATE TABLE punctual_sequence (
     lane_id integer    not null,
     key     text   not null,
@@ -459,6 +478,25 @@ CREATE TABLE punctual_subscription (
     primary key (tenant_id, topic, name)
 );
 
+CREATE TABLE punctual_suppression (
+    id        integer primary key autoincrement,
+    tenant_id integer not null references punctual_tenant,
+    address   text    not null,
+    channel   text    not null,
+    kind      text    not null,
+    reason    text    not null check (reason in ('hard-bounce', 'stop', 'unsubscribe', 'manual')),
+    since     integer not null,
+    made_by   text    not null,
+    lifted_at integer,
+    lifted_by text,
+    check ((lifted_at is null) = (lifted_by is null))
+);
+
+CREATE INDEX punctual_suppression_by_tenant on punctual_suppression (tenant_id, id);
+
+CREATE UNIQUE INDEX punctual_suppression_in_force on punctual_suppression (tenant_id, address, channel, kind)
+    where lifted_at is null;
+
 CREATE TABLE punctual_template_stamp (
     tenant_id integer primary key references punctual_tenant,
     stamp     integer not null
@@ -471,6 +509,13 @@ CREATE TABLE punctual_tenant (
     time_zone      text   not null default 'UTC',
     default_locale text   not null default 'en',
     created_at     integer not null
+);
+
+CREATE TABLE punctual_tenant_setting (
+    tenant_id  integer primary key references punctual_tenant,
+    document   text    not null,
+    updated_at integer not null,
+    updated_by text    not null
 );
 
 CREATE TABLE punctual_timer_change (

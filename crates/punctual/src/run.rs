@@ -10,15 +10,16 @@
 //! | inbox | [`inbox`] | forgets what was processed long ago, says what is stuck |
 //! | listen | [`wake`] | hears wake-ups of other processes |
 //!
-//! A loop knows verbs of the store, never SQL. Wake-ups make it fast; its own polling only
-//! makes it safe. A tick that fails pauses its loop, says so in health, and goes on.
-//! [`channel`]s are called by loops; the [`sandbox`] is one that only keeps what it was given.
-//! A [`lease`] guard has a task of its own, whether loops run or not.
+//! A loop knows verbs of the store, never SQL. Wake-ups make it fast; its own polling only makes it safe. A
+//! tick that fails pauses its loop, says so in health, and goes on. [`channel`]s are called by loops,
+//! through a [`gate`] each; the [`sandbox`] is one that only keeps what it was given. A [`lease`] guard has
+//! a task of its own, whether loops run or not.
 
 pub mod batch;
 pub mod channel;
 pub mod dispatch;
 pub mod event_kinds;
+pub mod gate;
 pub(crate) mod gauge;
 pub mod handler;
 pub mod inbox;

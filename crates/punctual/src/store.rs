@@ -10,6 +10,7 @@ pub mod claims;
 pub mod clock;
 mod columns;
 mod company;
+pub mod consent;
 pub mod dead_letters;
 pub mod dialect;
 pub mod dispatches;
@@ -25,6 +26,7 @@ pub mod keys;
 pub mod leases;
 pub mod messages;
 pub mod migrate;
+pub mod outbox;
 pub mod plan;
 pub mod planted;
 pub mod points;
@@ -49,6 +51,7 @@ pub mod value;
 pub mod wake;
 
 use crate::base::error::{Error, Result};
+use crate::rules::unsubscribe::Secret;
 use dialect::Dialect;
 use std::sync::Arc;
 use tx::{Call, Steps, Tx};
@@ -61,6 +64,7 @@ pub struct Store {
     cut: fault::Cut,
     company: Arc<company::Company>,
     keyed_lanes: Arc<claims::KeyedLanes>,
+    link_secret: Arc<tokio::sync::OnceCell<Secret>>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,7 +106,8 @@ impl Store {
 
     fn on(backend: Backend) -> Self {
         let (fault, cut) = Default::default();
-        Self { backend, fault, cut, company: Arc::default(), keyed_lanes: Arc::default() }
+        let (keyed_lanes, link_secret) = Default::default();
+        Self { backend, fault, cut, company: Arc::default(), keyed_lanes, link_secret }
     }
 
     #[cfg(all(feature = "testing", feature = "sqlite"))]

@@ -1,6 +1,6 @@
 //! The API: one file per noun. A handler parses, calls one verb of the engine, renders.
 
-mod choice;
+pub(super) mod choice;
 pub mod dead_letters;
 pub mod entities;
 pub mod event_kinds;
@@ -11,9 +11,12 @@ pub mod jobs;
 pub mod keys;
 pub mod leases;
 pub mod queues;
+pub mod recipients;
 pub mod subscriptions;
+pub mod suppressions;
 pub mod surveys;
 pub mod templates;
+pub mod tenant_settings;
 pub mod tenants;
 pub mod timers;
 pub mod triggers;

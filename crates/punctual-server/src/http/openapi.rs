@@ -119,7 +119,7 @@ fn answer(schema: &str) -> Value {
 
 fn body(schema: &str, required: bool) -> Value {
     let mut content = Map::new();
-    let media_type = if schema == "SurveyForm" { FORM } else { "application/json" };
+    let media_type = if schema.ends_with("Form") { FORM } else { "application/json" };
     content.insert(media_type.into(), json!({"schema": schema_of(schema)}));
     if schema == "Events" {
         let (one, many) =
@@ -157,6 +157,8 @@ fn path_parameter(path: &str, name: &str) -> Value {
         "topic" => reference("schemas", "Topic"),
         "key" => reference("schemas", "ChannelKey"),
         "publicId" => reference("schemas", "PublicId"),
+        "address" => reference("schemas", "RecipientAddress"),
+        "token" => json!({"type": "string"}),
         "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
         "id" if path.starts_with("/api/entities") => reference("schemas", "Name"),
         "subscription" | "name" | "triggerId" | "kind" | "type" => reference("schemas", "Name"),
@@ -182,7 +184,8 @@ fn tag(path: &str) -> &str {
     match parts.next() {
         Some("api") => parts.next().unwrap_or("api"),
         Some("dev") => "dev",
-        Some("s") => "public",
+        Some("ops") => "ops",
+        Some("s" | "u") => "public",
         _ => "server",
     }
 }

@@ -78,6 +78,12 @@ impl Page {
         })
     }
 
+    /// Makes the answer of a page that says itself where the next one begins.
+    #[must_use]
+    pub fn list_up_to<T>(&self, items: Vec<T>, next: Option<String>) -> List<T> {
+        List { items, next_cursor: next.map(|place| encode(&place)) }
+    }
+
     /// Makes the answer of what was read: up to `limit + 1` items, the last of which only
     /// shows that there is more.
     pub fn list<T>(&self, mut items: Vec<T>, place: impl Fn(&T) -> String) -> List<T> {

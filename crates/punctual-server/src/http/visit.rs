@@ -4,7 +4,7 @@
 //! that somebody is there, as the script does before. Every step is kept, so a reload or another device
 //! goes on where somebody left off. What is wrong is said on the page, and so is trouble of ours.
 
-mod reader;
+pub(super) mod reader;
 
 use super::error::Failure;
 use super::input;

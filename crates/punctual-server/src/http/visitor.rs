@@ -48,6 +48,11 @@ impl Public {
             links: Limiter::new(Rate::per_minute(POSTS_PER_LINK_PER_MINUTE)),
         }
     }
+
+    /// Counts a request by where it comes from.
+    fn count(&self, parts: &Parts) -> Result<(), TooOften> {
+        Ok(self.addresses.ask(address(parts, self.trust_forwarded_for))?)
+    }
 }
 
 /// Somebody who follows a link, and does not ask too often.
@@ -83,16 +88,39 @@ impl FromRequestParts<App> for Visitor {
     type Rejection = TooOften;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
-        let public = &app.settings.public;
-        public.addresses.ask(address(parts, public.trust_forwarded_for))?;
-        let names = RawPathParams::from_request_parts(parts, app).await.ok();
-        let text = names.iter().flatten().find(|(name, _)| *name == "publicId");
-        let link = text.and_then(|(_, text)| PublicId::parse(text));
+        app.settings.public.count(parts)?;
+        let text = path_part(parts, app, "publicId").await;
+        let link = text.as_deref().and_then(PublicId::parse);
         if let (Some(link), &Method::POST) = (link, &parts.method) {
-            public.links.ask(link)?;
+            app.settings.public.links.ask(link)?;
         }
         Ok(Self { link })
     }
+}
+
+/// Somebody who follows an unsubscribe link, and does not ask too often.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    /// The link's token, as it was written.
+    pub token: String,
+}
+
+impl FromRequestParts<App> for Follower {
+    type Rejection = TooOften;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
+        app.settings.public.count(parts)?;
+        let token = path_part(parts, app, "token").await.unwrap_or_default();
+        if parts.method == Method::POST {
+            app.settings.public.links.ask(&token)?;
+        }
+        Ok(Self { token })
+    }
+}
+
+async fn path_part(parts: &mut Parts, app: &App, wanted: &str) -> Option<String> {
+    let names = RawPathParams::from_request_parts(parts, app).await.ok()?;
+    names.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned())
 }
 
 /// Where a request comes from, as far as it is counted.

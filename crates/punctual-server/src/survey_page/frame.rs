@@ -70,8 +70,27 @@ fn direction(locale: &str) -> &'static str {
     direction_of(right_to_left(locale))
 }
 
+/// Where a page finds its files, and whether it has the script.
+#[derive(Clone, Copy, Debug)]
+pub struct Files {
+    /// Their place, seen from the page.
+    pub at: &'static str,
+    /// Whether there is a script.
+    pub script: bool,
+}
+
 /// Writes a whole document. `title` is its name, without markup; `body` writes what is in it.
 pub fn document(voice: Voice<'_>, title: impl FnOnce(&mut Markup), body: impl FnOnce(&mut Markup)) -> String {
+    sheet(voice, Files { at: "assets/", script: true }, title, body)
+}
+
+/// The same for a page that stands elsewhere.
+pub fn sheet(
+    voice: Voice<'_>,
+    files: Files,
+    title: impl FnOnce(&mut Markup),
+    body: impl FnOnce(&mut Markup),
+) -> String {
     let mut out = Markup::with_room(PAGE_BYTES);
     out.raw("<!doctype html>\n<html lang=\"")
         .text(voice.locale)
@@ -85,9 +104,12 @@ pub fn document(voice: Voice<'_>, title: impl FnOnce(&mut Markup), body: impl Fn
          <meta name=\"format-detection\" content=\"telephone=no\">\n<title>",
     );
     title(&mut out);
-    out.raw("</title>\n<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"assets/");
-    out.text(&File::style().name).raw("\">\n<script src=\"assets/").text(&File::script().name);
-    out.raw("\" defer></script>\n</head>\n<body>\n<div class=\"sheet\">\n");
+    out.raw("</title>\n<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"").raw(files.at);
+    out.text(&File::style().name).raw("\">\n");
+    if files.script {
+        out.raw("<script src=\"").raw(files.at).text(&File::script().name).raw("\" defer></script>\n");
+    }
+    out.raw("</head>\n<body>\n<div class=\"sheet\">\n");
     body(&mut out);
     out.raw("</div>\n</body>\n</html>\n");
     out.into_text()

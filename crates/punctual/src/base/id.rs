@@ -66,6 +66,10 @@ number_id! {
     /// A message template.
     TemplateId
 }
+number_id! {
+    /// A suppression: what an address is never sent.
+    SuppressionId
+}
 
 impl LaneId {
     /// Work whose topic has no lane yet; the router moves it (see `store::routes`).

@@ -209,3 +209,21 @@ pub const EVENT_KINDS_MAX: usize = 1_000;
 pub const EVENT_KINDS_FRESH: Duration = TEMPLATES_FRESH;
 /// The state of an entity, in bytes of JSON text.
 pub const ENTITY_STATE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
+/// An address, in characters: the longest that mail allows.
+pub const ADDRESS_CHARS_MAX: usize = 320;
+/// Opt-outs of one recipient.
+pub const OPT_OUTS_MAX: usize = 200;
+/// Channels that are used in the place of others.
+pub const CHANNEL_OVERRIDES_MAX: usize = 20;
+/// Kinds of events that one tenant's quiet hours do not hold back.
+pub const QUIET_EXEMPT_KINDS_MAX: usize = 200;
+/// Failures in a row after which a channel's breaker opens, unless its settings say otherwise.
+pub const BREAKER_FAILURES_DEFAULT: u32 = 20;
+/// How often a channel whose breaker is open is probed, unless its settings say otherwise.
+pub const BREAKER_PROBE_EVERY: Duration = Duration::from_secs(30);
+/// Sends per second that a channel may be allowed: each of the last second's is remembered.
+pub const SENDS_PER_SECOND_MAX: u32 = 100_000;
+/// Messages that one page of the outbox looks at for a status; what is left is the next page's.
+pub const OUTBOX_EXAMINED_MAX: usize = 10_000;
+/// How far a message's time may lie from those of its neighbours by id, as in a long transaction.
+pub const OUTBOX_TIME_SLACK: Duration = Duration::from_secs(60 * 60);

@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 10] = [
+const MIGRATIONS: [Migration; 11] = [
     Migration {
         version: 1,
         name: "start",
@@ -78,6 +78,12 @@ const MIGRATIONS: [Migration; 10] = [
         name: "event kinds",
         postgres: include_str!("../../migrations/postgres/0010_event_kinds.sql"),
         sqlite: include_str!("../../migrations/sqlite/0010_event_kinds.sql"),
+    },
+    Migration {
+        version: 11,
+        name: "consent",
+        postgres: include_str!("../../migrations/postgres/0011_consent.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0011_consent.sql"),
     },
 ];
 

@@ -80,22 +80,38 @@ async fn stop_at(tx: &mut Tx, cursor: i64, now: Timestamp) -> Result<bool> {
     Ok(created.is_some_and(|at| at > now.minus(Duration::from_secs(1))))
 }
 
-/// Whether work of a message `m` waits, or it stands behind its key.
+/// Whether work of a message `m` waits in a lane `l` of its topic that `$also` holds for, or it stands
+/// behind its key there.
+macro_rules! waits_in_a_lane {
+    ($also:literal) => {
+        concat!(
+            "(exists (select 1 from punctual.lane l \
+                join punctual.work w on w.lane_id = l.id and w.message_id = m.id and w.due_at = coalesce( \
+                    (select a.next_due from punctual.attempt a \
+                        where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), ",
+            $crate::store::timers::own_due!(),
+            ") where l.tenant_id = m.tenant_id and l.topic = m.topic and ",
+            $also,
+            ") or (m.key is not null and exists (select 1 from punctual.lane l \
+                join punctual.follower f on f.lane_id = l.id and f.key = m.key and f.message_id = m.id \
+                where l.tenant_id = m.tenant_id and l.topic = m.topic and ",
+            $also,
+            ")))"
+        )
+    };
+}
+pub(super) use waits_in_a_lane;
+
+/// Whether work of a message `m` waits anywhere, or it stands behind its key.
 macro_rules! something_waits {
     () => {
         concat!(
             "(exists (select 1 from punctual.work w where w.lane_id = 0 \
                 and w.message_id = m.id and w.due_at = ",
             $crate::store::timers::own_due!(),
-            ") or exists (select 1 from punctual.lane l \
-                join punctual.work w on w.lane_id = l.id and w.message_id = m.id and w.due_at = coalesce( \
-                    (select a.next_due from punctual.attempt a \
-                        where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), ",
-            $crate::store::timers::own_due!(),
-            ") where l.tenant_id = m.tenant_id and l.topic = m.topic) \
-            or (m.key is not null and exists (select 1 from punctual.lane l \
-                join punctual.follower f on f.lane_id = l.id and f.key = m.key and f.message_id = m.id \
-                where l.tenant_id = m.tenant_id and l.topic = m.topic)))"
+            ") or ",
+            $crate::store::prune::waits_in_a_lane!("1 = 1"),
+            ")"
         )
     };
 }

@@ -268,7 +268,7 @@ const PROGRESS: &str = concat!(
 );
 
 /// Which of these messages are under an open claim. Open claims are few.
-async fn in_flight(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> {
+pub(super) async fn in_flight(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> {
     let (first, last) = (ids.iter().min().copied(), ids.iter().max().copied());
     let mut all = HashSet::new();
     for row in tx.query(OPEN_CLAIMS, params![first, last]).await? {

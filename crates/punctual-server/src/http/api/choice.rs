@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Display;
 
 /// What a replay or purge is about.
-pub(super) struct Choice<'a> {
+pub(in crate::http) struct Choice<'a> {
     /// Only these.
     pub ids: Option<Vec<i64>>,
     /// All that fit.

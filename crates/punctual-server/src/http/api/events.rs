@@ -16,6 +16,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
 use punctual::rules::entity::NewState;
+use punctual::store::outbox::OutboxStatus;
 use punctual::{
     ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
 };
@@ -241,6 +242,7 @@ pub struct Shown {
     created_at: Timestamp,
     occurred_at: Timestamp,
     due_at: Timestamp,
+    status: &'static str,
 }
 
 /// `GET /api/events/{id}`
@@ -248,11 +250,15 @@ pub struct Shown {
 /// # Errors
 /// 404 when this tenant has no such message.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    let message = app.engine.store().message(caller.tenant, MessageId(id.0)).await?;
-    message.map(|m| Json(shown(m))).ok_or_else(|| id.not_found("event"))
+    let store = app.engine.store();
+    let message =
+        store.message(caller.tenant, MessageId(id.0)).await?.ok_or_else(|| id.not_found("event"))?;
+    // A message that goes in between is one that was done long ago.
+    let became = store.outbox_message(caller.tenant, message.id).await?;
+    Ok(Json(shown(message, became.map_or(OutboxStatus::Published, |became| became.status))))
 }
 
-fn shown(m: Message) -> Shown {
+fn shown(m: Message, status: OutboxStatus) -> Shown {
     Shown {
         id: m.id.to_string(),
         topic: m.topic,
@@ -265,5 +271,6 @@ fn shown(m: Message) -> Shown {
         created_at: m.created_at,
         occurred_at: m.occurred_at,
         due_at: m.due_at,
+        status: status.word(),
     }
 }

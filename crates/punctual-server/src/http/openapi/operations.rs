@@ -181,6 +181,24 @@ pub const OPERATIONS: &[Operation] = &[
     op("DELETE /api/entities/{type}/{id}", "An entity is gone; 409 if something newer is known", (204, ""))
         .query(&["EntityVersion"]),
 
+    op("GET /api/suppressions", "Who is never sent what, by id", (200, "Suppression[]"))
+        .query(&["OfAddress", "OfChannel", "OfKind", "Reason", "Lifted", "Limit", "Cursor"]),
+    op("POST /api/suppressions", "Never send this address anything, or something; 200 if it was so before",
+        (201, "Suppression")).takes("NewSuppression"),
+    op("DELETE /api/suppressions", "Lift suppressions of an address; says which", (200, "LiftedSuppressions"))
+        .query(&["OneAddress", "OfChannel", "OfKind"]),
+    op("GET /api/recipients/{address}/preferences", "What the owner of an address wants",
+        (200, "RecipientPreferences")),
+    op("PUT /api/recipients/{address}/preferences", "Replace what the owner of an address wants",
+        (200, "RecipientPreferences")).takes("NewRecipientPreferences"),
+    op("GET /api/tenant-settings", "Quiet hours and channels for all recipients", (200, "TenantSettings")),
+    op("PUT /api/tenant-settings", "Replace quiet hours and channels for all recipients",
+        (200, "TenantSettings")).takes("NewTenantSettings"),
+
+    op("GET /u/{token}", "The page of an unsubscribe link; changes nothing", (200, "text/html"))
+        .query(&["Lang"]),
+    op("POST /u/{token}", "Unsubscribe by one click (RFC 8058); again is as good as once", (200, "text/html"))
+        .may_take("UnsubscribeForm").query(&["Lang"]),
     op("GET /s/{publicId}", "The page of a survey; changes nothing", (200, "text/html"))
         .query(&["Lang", "Step"]),
     op("POST /s/{publicId}", "Take one step of the page; leads to the next", (303, ""))
@@ -196,6 +214,13 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/keys", "Make a key; its secret is shown once", (201, "NewKeyShown")).takes("NewKey"),
     op("GET /api/keys", "The tenant's keys, without their secrets", (200, "Key[]")).query(LIST),
     op("DELETE /api/keys/{id}", "Revoke a key; it stops working within a second", (204, "")),
+
+    op("GET /ops/outbox", "Every message of every tenant, the newest first, and what became of it",
+        (200, "OutboxMessage[]"))
+        .query(&["OutboxStatus", "WrittenFrom", "WrittenTo", "TenantId", "Topic", "OfKind",
+            "Limit", "Cursor"]),
+    op("POST /ops/outbox/replay", "Try again what failed, or say what that would be", (200, "OutboxReplayed"))
+        .takes("OutboxWhich"),
 
     op("POST /api/scheduler/tick", "Do everything that is due now", (200, "Ticked"))
         .may_take("Tick"),

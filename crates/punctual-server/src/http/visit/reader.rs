@@ -62,6 +62,11 @@ impl Reader {
         (survey.locale_for(wanted), false)
     }
 
+    /// The locale for a page without a survey whose reader is known: what they chose here, else their own.
+    pub fn spoken<'a>(&'a self, recipient: Option<&'a str>) -> &'a str {
+        self.lang.as_deref().or(recipient).unwrap_or_else(|| self.wanted())
+    }
+
     /// The locale for a page without a survey.
     pub fn wanted(&self) -> &str {
         let browser = self.languages.first().map(String::as_str);

@@ -156,6 +156,23 @@ fn let_die(place: &Place, count: usize) {
     });
 }
 
+/// NTF-20
+#[test]
+fn ntf_20_the_outbox_is_listed_by_status() {
+    let place = Place::new();
+    let_die(&place, 2);
+    let listed = place.json(&["outbox", "--status", "Failed", "--topic", "mail", "--tenant", "default"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    let newest = &listed["items"][0];
+    assert_eq!((&newest["status"], &newest["attempts"]), (&json!("Failed"), &json!(1)));
+    assert_eq!(newest["lastError"], json!("the mailbox does not exist"));
+    assert_eq!(place.json(&["outbox", "--status", "Published"])["items"], json!([]));
+    let said = place.run(&["outbox", "--limit", "1"]);
+    assert!(said.code == 0 && said.out.contains("the mailbox does not exist"), "{said:?}");
+    assert_eq!(place.run(&["outbox", "--status", "Lost"]).code, 2);
+    assert_eq!(place.run(&["outbox", "--tenant", "nobody"]).code, 1);
+}
+
 #[test]
 fn dead_letters_are_listed_shown_replayed_and_purged() {
     let place = Place::new();

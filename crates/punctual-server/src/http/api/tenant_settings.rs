@@ -1,0 +1,52 @@
+//! What a tenant wants for all its recipients: quiet hours, kinds they do not hold back, other channels.
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+use crate::http::input::Input;
+use axum::Json;
+use axum::extract::State;
+use punctual::rules::consent::Settings;
+use punctual::store::consent::KeptSettings;
+use punctual::{Problems, Timestamp};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Settings as they are shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    #[serde(flatten)]
+    settings: Map<String, Value>,
+    updated_at: Option<Timestamp>,
+    updated_by: Option<String>,
+}
+
+/// `GET /api/tenant-settings`
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn show(State(app): State<App>, caller: Caller) -> Answer<Json<Shown>> {
+    Ok(Json(shown(app.engine.store().tenant_settings(caller.tenant).await?)))
+}
+
+/// `PUT /api/tenant-settings`: replaces them as a whole.
+///
+/// # Errors
+/// 422 with every problem.
+pub async fn put(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Shown>> {
+    let mut body = input.object()?;
+    // What was shown may be handed back.
+    for name in ["updatedAt", "updatedBy"] {
+        body.remove(name);
+    }
+    let mut problems = Problems::default();
+    let settings = Settings::read(&Value::Object(body), &mut problems).unwrap_or_default();
+    problems.into_result()?;
+    Ok(Json(shown(app.engine.store().put_tenant_settings(caller.tenant, settings, &caller.name).await?)))
+}
+
+fn shown(kept: KeptSettings) -> Shown {
+    let (updated_at, updated_by) = kept.written.unzip();
+    Shown { settings: kept.document.to_json(), updated_at, updated_by }
+}

@@ -1,0 +1,3 @@
+//! What operators see across all tenants.
+
+pub mod outbox;

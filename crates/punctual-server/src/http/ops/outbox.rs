@@ -1,0 +1,266 @@
+//! The outbox: every message of every tenant, what became of it, and another try for what failed.
+
+use crate::app::App;
+use crate::http::api::choice::Choice;
+use crate::http::error::Answer;
+use crate::http::input::{Fields, Input};
+use crate::http::page::{List, Page};
+use axum::Json;
+use axum::extract::State;
+use punctual::base::limits;
+use punctual::rules::message::check_name;
+use punctual::store::dead_letters::Which;
+use punctual::store::outbox::failed::Failed;
+use punctual::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
+use punctual::{DeadLetterId, Entity, MessageId, Problems, Tenant, Timestamp};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A message as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    tenant_id: i64,
+    topic: String,
+    kind: String,
+    key: Option<String>,
+    entity: Option<Entity>,
+    status: &'static str,
+    created_at: Timestamp,
+    processed_at: Option<Timestamp>,
+    attempts: u32,
+    last_error: Option<String>,
+    correlation_id: Option<String>,
+}
+
+/// What a replay did, or would do.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Replayed {
+    /// How many consumers get something again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed: Option<usize>,
+    /// How many would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_replay: Option<usize>,
+    /// The messages.
+    ids: Vec<String>,
+    /// What goes to whom again; in a dry run only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<Again>>,
+    /// What does not, and why.
+    skipped: Vec<Skipped>,
+}
+
+/// A message that a consumer would get again.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Again {
+    id: String,
+    tenant_id: i64,
+    topic: String,
+    subscription: Option<String>,
+    kind: String,
+    key: Option<String>,
+    dead_letter_id: String,
+    last_error: String,
+}
+
+/// A message that is not replayed.
+#[derive(Debug, Serialize)]
+pub struct Skipped {
+    id: String,
+    reason: &'static str,
+}
+
+/// What failed that is looked at in one step.
+const STEP: usize = 1_000;
+/// Items of one dry run that are told one by one.
+const TOLD_MAX: usize = limits::LIST_ITEMS_MAX;
+
+/// `GET /ops/outbox?status=&from=&to=&tenantId=&topic=&kind=`, the newest first.
+///
+/// # Errors
+/// 422 for a wrong cursor, limit or filter.
+pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>>> {
+    let mut problems = Problems::default();
+    let mut filter = OutboxFilter::default();
+    let mut read = |name: &str| page.filter(name).map(str::to_owned);
+    let fields = ["topic", "kind", "from", "to", "tenantId"].map(&mut read);
+    narrow(&app, &mut filter, fields, "", &mut problems).await?;
+    if let Some(word) = page.filter("status") {
+        filter.status = OutboxStatus::from_word(word);
+        if filter.status.is_none() {
+            let words = OutboxStatus::ALL.map(|(_, word)| word).join(", ");
+            problems.push("status", format!("must be one of {words}"));
+        }
+    }
+    problems.into_result()?;
+    let before = match page.after_id()? {
+        0 => MessageId(i64::MAX),
+        id => MessageId(id),
+    };
+    let found = app.engine.store().outbox(filter, before, page.limit).await?;
+    let next = found.next.map(|id| id.to_string());
+    Ok(Json(page.list_up_to(found.messages.into_iter().map(shown).collect(), next)))
+}
+
+/// `POST /ops/outbox/replay {ids?|filter, dryRun?}`: what failed is tried again by those it failed for.
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replayed>> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let choice = Choice::read(&body, "a message", &mut problems);
+    let mut filter = OutboxFilter::default();
+    if let Some(given) = choice.filter {
+        let mut read = Fields::new(given, "filter", &mut problems);
+        read.only(&["status", "topic", "kind", "from", "to", "tenantId"]);
+        if read.text("status").is_some_and(|word| word != OutboxStatus::Failed.word()) {
+            read.wrong("status", "must be Failed: nothing else is replayed");
+        }
+        let mut field = |name: &str| if name == "tenantId" { read.id_text(name) } else { read.text(name) };
+        let fields = ["topic", "kind", "from", "to", "tenantId"].map(&mut field);
+        narrow(&app, &mut filter, fields, "filter.", &mut problems).await?;
+    }
+    if choice.ids.as_ref().is_some_and(|ids| ids.len() > limits::BATCH_ITEMS_MAX) {
+        problems.push("ids", format!("at most {} are allowed", limits::BATCH_ITEMS_MAX));
+    }
+    problems.into_result()?;
+    let ids: Option<Vec<MessageId>> = choice.ids.map(|ids| ids.into_iter().map(MessageId).collect());
+    let failed = all_failed(&app, &filter, ids.as_ref()).await?;
+    let mut told = tell(&failed, ids.as_deref());
+    let again: Vec<Failed> = failed.into_iter().filter(|one| one.served).collect();
+    if choice.dry_run {
+        told.would_replay = Some(again.len());
+        told.ids = messages(again.iter().map(|one| one.message));
+        told.items = Some(again.into_iter().take(TOLD_MAX).map(item).collect());
+    } else {
+        let moved = put_back(&app, &again).await?;
+        told.replayed = Some(moved.len());
+        told.ids = messages(again.iter().filter(|one| moved.contains(&one.letter)).map(|one| one.message));
+        app.engine.wake();
+    }
+    Ok(Json(told))
+}
+
+/// Reads what a list and a replay share: topic, kind, from, to, tenant.
+async fn narrow(
+    app: &App,
+    filter: &mut OutboxFilter,
+    [topic, kind, from, to, tenant]: [Option<String>; 5],
+    at: &str,
+    problems: &mut Problems,
+) -> Answer<()> {
+    for (name, value) in [("topic", &topic), ("kind", &kind)] {
+        if let Some(value) = value {
+            check_name(value, &format!("{at}{name}"), problems);
+        }
+    }
+    let mut time = |name: &str, text: Option<String>| {
+        let read = Timestamp::parse(&text?);
+        read.map_err(|said| problems.push(format!("{at}{name}"), said)).ok()
+    };
+    (filter.from, filter.to) = (time("from", from), time("to", to));
+    (filter.topic, filter.kind) = (topic, kind);
+    if let Some(named) = tenant {
+        filter.tenant = find_tenant(app, &named).await?;
+        if filter.tenant.is_none() {
+            problems.push(format!("{at}tenantId"), "there is no such tenant; name its id or its slug");
+        }
+    }
+    Ok(())
+}
+
+/// A tenant by its id or its slug.
+async fn find_tenant(app: &App, named: &str) -> Answer<Option<Tenant>> {
+    let store = app.engine.store();
+    if named.chars().any(char::is_control) {
+        return Ok(None);
+    }
+    if let Some(before) = named.parse::<i64>().ok().and_then(|id| id.checked_sub(1)) {
+        let found = store.tenants(before, 1).await?.pop();
+        let found = found.filter(|row| row.tenant.id().checked_sub(1) == Some(before));
+        if let Some(row) = found {
+            return Ok(Some(row.tenant));
+        }
+    }
+    Ok(store.tenant(named).await?.map(|row| row.tenant))
+}
+
+/// Everything that failed, counted before anything is moved.
+async fn all_failed(app: &App, filter: &OutboxFilter, ids: Option<&Vec<MessageId>>) -> Answer<Vec<Failed>> {
+    let mut all: Vec<Failed> = Vec::new();
+    loop {
+        let after = all.last().map_or(DeadLetterId(0), |last| last.letter);
+        let step = app.engine.store().outbox_failed(filter.clone(), ids.cloned(), after, STEP).await?;
+        let more = step.len() == STEP;
+        all.extend(step);
+        if !more {
+            return Ok(all);
+        }
+    }
+}
+
+/// Puts letters back to work, tenant by tenant; answers those that nobody else had moved meanwhile.
+async fn put_back(app: &App, again: &[Failed]) -> Answer<BTreeSet<DeadLetterId>> {
+    let mut by_tenant: BTreeMap<Tenant, Vec<DeadLetterId>> = BTreeMap::new();
+    for one in again {
+        by_tenant.entry(one.tenant).or_default().push(one.letter);
+    }
+    let mut moved = BTreeSet::new();
+    for (tenant, letters) in by_tenant {
+        for step in letters.chunks(STEP) {
+            let which = Which { ids: Some(step.to_vec()), ..Which::default() };
+            moved.extend(app.engine.store().replay(tenant, which, false).await?.ids);
+        }
+    }
+    Ok(moved)
+}
+
+/// What is not replayed, and why.
+fn tell(failed: &[Failed], ids: Option<&[MessageId]>) -> Replayed {
+    let known: BTreeSet<MessageId> = failed.iter().map(|one| one.message).collect();
+    let untouched = ids.unwrap_or_default().iter().filter(|id| !known.contains(id));
+    let untouched = untouched.map(|id| Skipped { id: id.to_string(), reason: "nothing of it failed" });
+    let left = failed.iter().filter(|one| !one.served);
+    let left =
+        left.map(|one| Skipped { id: one.message.to_string(), reason: "its subscription was deleted" });
+    Replayed { skipped: untouched.chain(left).collect(), ..Replayed::default() }
+}
+
+fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
+    ids.collect::<BTreeSet<_>>().into_iter().map(|id| id.to_string()).collect()
+}
+
+fn item(one: Failed) -> Again {
+    Again {
+        id: one.message.to_string(),
+        tenant_id: one.tenant.id(),
+        topic: one.topic,
+        subscription: Some(one.subscription).filter(|name| !name.is_empty()),
+        kind: one.kind,
+        key: one.key,
+        dead_letter_id: one.letter.to_string(),
+        last_error: one.error,
+    }
+}
+
+fn shown(message: OutboxMessage) -> Shown {
+    Shown {
+        id: message.id.to_string(),
+        tenant_id: message.tenant.id(),
+        topic: message.topic,
+        kind: message.kind,
+        key: message.key,
+        entity: message.entity,
+        status: message.status.word(),
+        created_at: message.created_at,
+        processed_at: message.processed_at,
+        attempts: message.attempts,
+        last_error: message.last_error,
+        correlation_id: message.correlation_id,
+    }
+}

@@ -1,0 +1,216 @@
+//! A circuit breaker: a provider that is down is probed, not hammered.
+//!
+//! | state | a send is asked for | it succeeds | it fails |
+//! |---|---|---|---|
+//! | closed | go | the count begins anew | one more; with the last of `failures` in a row: open |
+//! | open | one probe each `probe_every`, the others wait until the next | closed | stays open |
+//!
+//! Opening counts as the first probe: the next send goes `probe_every` later. A probe that nobody hears of
+//! again costs one interval, never the channel. Sends that were under way when it opened are heard, too:
+//! any success closes it.
+//!
+//! What a failure is, the caller says: no answer, or one that blames the provider. "This number does not
+//! exist" is an answer of a provider that works. When the clock is set back, nobody waits for longer than one
+//! interval.
+
+use crate::base::clock::Timestamp;
+use crate::base::limits;
+use std::time::Duration;
+
+/// When a breaker opens, and how often it probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// Failures in a row that open it, at least 1.
+    pub failures: u32,
+    /// The time between two probes.
+    pub probe_every: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self { failures: limits::BREAKER_FAILURES_DEFAULT, probe_every: limits::BREAKER_PROBE_EVERY }
+    }
+}
+
+/// Whether something may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// At once. It counts as begun.
+    Go,
+    /// Not before this moment, which is later; ask again then.
+    WaitUntil(Timestamp),
+}
+
+/// A breaker of one channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Breaker {
+    settings: BreakerSettings,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// With so many failures in a row.
+    Closed(u32),
+    /// With the moment of the next probe.
+    Open(Timestamp),
+}
+
+impl Breaker {
+    /// A breaker that is closed.
+    #[must_use]
+    pub const fn new(settings: BreakerSettings) -> Self {
+        Self { settings, state: State::Closed(0) }
+    }
+
+    /// Whether it is open.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Whether a send may begin now. With [`May::Go`] from an open breaker the probe is taken.
+    pub fn ask(&mut self, now: Timestamp) -> May {
+        let State::Open(next) = self.state else { return May::Go };
+        let next = next.min(now.plus(self.settings.probe_every));
+        let taken = next <= now;
+        self.state = State::Open(if taken { now.plus(self.settings.probe_every) } else { next });
+        if taken { May::Go } else { May::WaitUntil(next) }
+    }
+
+    /// A send went well, or the provider answered as one that works.
+    pub const fn succeeded(&mut self) {
+        self.state = State::Closed(0);
+    }
+
+    /// A send failed, at this moment.
+    pub fn failed(&mut self, now: Timestamp) {
+        if let State::Closed(before) = self.state {
+            let failures = before.saturating_add(1);
+            self.state = if failures >= self.settings.failures {
+                State::Open(now.plus(self.settings.probe_every))
+            } else {
+                State::Closed(failures)
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn breaker(failures: u32) -> Breaker {
+        Breaker::new(BreakerSettings { failures, probe_every: Duration::from_secs(30) })
+    }
+
+    /// NTF-17: twenty in a row by default, and one that goes well in between begins the count anew.
+    #[test]
+    fn ntf_17_a_breaker_opens_after_twenty_failures_in_a_row() {
+        let mut breaker = Breaker::new(BreakerSettings::default());
+        for round in 0..3 {
+            (0..19).for_each(|_| breaker.failed(at(round)));
+            assert_eq!(breaker.ask(at(round)), May::Go, "19 are not enough");
+            breaker.succeeded();
+        }
+        (0..20).for_each(|_| breaker.failed(at(9)));
+        assert!(breaker.is_open());
+        assert_eq!(breaker.ask(at(9)), May::WaitUntil(at(39)));
+    }
+
+    /// NTF-17: an open breaker lets one through each interval, and a success closes it.
+    #[test]
+    fn ntf_17_an_open_breaker_probes_and_closes_on_success() {
+        let mut breaker = breaker(1);
+        breaker.failed(at(0));
+        let asked = [(0, Some(30)), (29, Some(30)), (30, None), (30, Some(60)), (59, Some(60)), (75, None)];
+        for (now, wait) in asked {
+            let want = wait.map_or(May::Go, |end| May::WaitUntil(at(end)));
+            assert_eq!(breaker.ask(at(now)), want, "at {now} s");
+        }
+        breaker.failed(at(80));
+        assert_eq!(breaker.ask(at(104)), May::WaitUntil(at(105)), "a failed probe changes nothing");
+        assert_eq!(breaker.ask(at(105)), May::Go);
+        breaker.succeeded();
+        assert_eq!(
+            (breaker.is_open(), breaker.ask(at(105)), breaker.ask(at(105))),
+            (false, May::Go, May::Go)
+        );
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_keep_it_shut() {
+        let mut breaker = breaker(1);
+        breaker.failed(at(1_000_000));
+        assert_eq!(breaker.ask(at(0)), May::WaitUntil(at(30)));
+        assert_eq!(breaker.ask(at(30)), May::Go);
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Deed {
+        Pass(u16),
+        Ask,
+        Fail,
+        Succeed,
+    }
+
+    fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+        let one = prop_oneof![
+            (0_u16..40_000).prop_map(Deed::Pass),
+            Just(Deed::Ask),
+            Just(Deed::Ask),
+            Just(Deed::Fail),
+            Just(Deed::Fail),
+            Just(Deed::Fail),
+            Just(Deed::Succeed),
+        ];
+        prop::collection::vec(one, 1..200)
+    }
+
+    proptest! {
+        /// NTF-17: never more than one probe in an interval while it is open; whoever waits as told is let
+        /// through; and a success lets everybody through.
+        #[test]
+        fn ntf_17_one_probe_per_interval_and_nobody_waits_for_ever(failures in 1_u32..5, deeds in deeds()) {
+            let mut breaker = breaker(failures);
+            let (mut now, mut last_probe) = (at(0), None::<Timestamp>);
+            for deed in deeds {
+                match deed {
+                    Deed::Pass(millis) => now = now.plus(Duration::from_millis(millis.into())),
+                    Deed::Fail => {
+                        let was = breaker.is_open();
+                        breaker.failed(now);
+                        if breaker.is_open() && !was {
+                            last_probe = Some(now);
+                        }
+                    }
+                    Deed::Succeed => {
+                        breaker.succeeded();
+                        prop_assert_eq!(breaker.ask(now), May::Go);
+                    }
+                    Deed::Ask => {
+                        let was = breaker.is_open();
+                        match breaker.ask(now) {
+                            May::Go if was => {
+                                let since = last_probe.map(|last| now.since(last));
+                                prop_assert!(since.is_none_or(|since| since >= Duration::from_secs(30)));
+                                last_probe = Some(now);
+                            }
+                            May::Go => {}
+                            May::WaitUntil(end) => {
+                                prop_assert!(was && end > now && end <= now.plus(Duration::from_secs(30)));
+                                let mut other = breaker;
+                                prop_assert_eq!(other.ask(end), May::Go, "whoever waits as told goes");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The gate before a channel: how many letters a second, how many at once, and none while it is down.
+//!
+//! A sender asks its gate before each letter and says afterwards what came of it. The gate asks a rate limit
+//! (`rules/rate.rs`) and a circuit breaker (`rules/breaker.rs`).
+//!
+//! **A gate is its process's own.** With `n` processes a channel is sent at most `n` times the rate, and
+//! each process probes a provider that is down once per interval; what one has learnt the others learn by
+//! themselves. A provider's hard limit is to be divided by the number of workers. Nothing of it is written
+//! down: after a restart a gate is open. What waits at a gate is still work in the database, and in its
+//! order.
+
+use crate::base::clock::Timestamp;
+use crate::rules::breaker::{Breaker, BreakerSettings, May};
+use crate::rules::channel::MEMORY;
+use crate::rules::rate::Rate;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a channel allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateSettings {
+    /// Letters that begin in any one second; any number if `None`.
+    pub per_second: Option<u32>,
+    /// Letters on their way at the same time; any number if `None`.
+    pub in_flight: Option<usize>,
+    /// When it is closed because nothing gets through; never if `None`.
+    pub breaker: Option<BreakerSettings>,
+}
+
+impl GateSettings {
+    /// What a channel without settings of its own allows: any rate, with a breaker unless it is a sandbox.
+    #[must_use]
+    pub fn of(channel: &str) -> Self {
+        let breaker = (!channel.starts_with(MEMORY)).then(BreakerSettings::default);
+        Self { per_second: None, in_flight: None, breaker }
+    }
+}
+
+/// Whether a letter may begin.
+#[derive(Debug)]
+pub enum MaySend {
+    /// At once. The pass is to be settled.
+    Go(Pass),
+    /// Not before this moment.
+    WaitUntil(Timestamp),
+    /// Not before one that is on its way has ended.
+    WaitForOne,
+}
+
+/// What came of a letter, as far as its channel is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The provider answered as one that works: it took the letter, or it refused this letter for good.
+    Answered,
+    /// It did not: nobody there, no answer, trouble of its own.
+    Failed,
+}
+
+/// The gate of one channel.
+#[derive(Debug)]
+pub struct Gate {
+    in_flight_max: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    breaker: Option<Breaker>,
+    rate: Option<Rate>,
+    in_flight: usize,
+}
+
+/// A letter on its way. One that is dropped without a word (a cancelled task) makes room, and says nothing
+/// about the provider.
+#[derive(Debug)]
+pub struct Pass(Arc<Gate>);
+
+impl Gate {
+    /// An open gate.
+    #[must_use]
+    pub fn new(settings: GateSettings) -> Self {
+        let inner = Inner {
+            breaker: settings.breaker.map(Breaker::new),
+            rate: settings.per_second.map(Rate::per_second),
+            in_flight: 0,
+        };
+        Self {
+            in_flight_max: settings.in_flight.map_or(usize::MAX, |most| most.max(1)),
+            inner: Mutex::new(inner),
+        }
+    }
+
+    /// Whether a letter may begin now, by the database's clock.
+    #[must_use]
+    pub fn may_send(self: &Arc<Self>, now: Timestamp) -> MaySend {
+        let mut inner = self.lock();
+        if inner.in_flight >= self.in_flight_max {
+            return MaySend::WaitForOne;
+        }
+        // The rate is only looked at before the breaker is asked: a probe that is taken is used.
+        if let Some(May::WaitUntil(moment)) = inner.rate.as_mut().map(|rate| rate.look(now)) {
+            return MaySend::WaitUntil(moment);
+        }
+        if let Some(May::WaitUntil(moment)) = inner.breaker.as_mut().map(|breaker| breaker.ask(now)) {
+            return MaySend::WaitUntil(moment);
+        }
+        if let Some(rate) = &mut inner.rate {
+            rate.ask(now);
+        }
+        inner.in_flight += 1;
+        MaySend::Go(Pass(Arc::clone(self)))
+    }
+
+    /// How many letters may begin now; so many are worth claiming. None while it is closed, but for a probe.
+    #[must_use]
+    pub fn room(&self, now: Timestamp) -> usize {
+        let mut inner = self.lock();
+        let places = self.in_flight_max.saturating_sub(inner.in_flight);
+        let tokens = inner.rate.as_mut().map_or(usize::MAX, |rate| rate.room(now));
+        let most = match inner.breaker {
+            // A copy: looking takes no probe.
+            Some(mut breaker) if breaker.is_open() => usize::from(breaker.ask(now) == May::Go),
+            _ => usize::MAX,
+        };
+        places.min(tokens).min(most)
+    }
+
+    /// Whether it is closed because nothing gets through.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_open()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn is_open(&self) -> bool {
+        self.breaker.is_some_and(|breaker| breaker.is_open())
+    }
+}
+
+impl Pass {
+    /// Says what came of the letter, at this moment.
+    pub fn settle(self, now: Timestamp, ending: Ending) {
+        if let Some(breaker) = &mut self.0.lock().breaker {
+            match ending {
+                Ending::Answered => breaker.succeeded(),
+                Ending::Failed => breaker.failed(now),
+            }
+        }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.0.lock().in_flight -= 1;
+    }
+}
+
+/// The gates of a process, by the channel's key.
+#[derive(Debug, Default)]
+pub struct Gates {
+    settings: HashMap<String, GateSettings>,
+    gates: Mutex<HashMap<String, Arc<Gate>>>,
+}
+
+impl Gates {
+    /// Gates with settings for some channels; the others have those of [`GateSettings::of`].
+    #[must_use]
+    pub fn new(settings: HashMap<String, GateSettings>) -> Self {
+        Self { settings, gates: Mutex::default() }
+    }
+
+    /// The gate of a channel.
+    #[must_use]
+    pub fn of(&self, channel: &str) -> Arc<Gate> {
+        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = gates.get(channel) {
+            return Arc::clone(gate);
+        }
+        let settings = self.settings.get(channel).copied().unwrap_or_else(|| GateSettings::of(channel));
+        let gate = Arc::new(Gate::new(settings));
+        gates.insert(channel.to_owned(), Arc::clone(&gate));
+        gate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const fn at(millis: i64) -> Timestamp {
+        Timestamp::from_micros(millis * 1_000)
+    }
+
+    fn gate(per_second: Option<u32>, in_flight: Option<usize>, failures: u32) -> Arc<Gate> {
+        let breaker = Some(BreakerSettings { failures, probe_every: Duration::from_secs(30) });
+        Arc::new(Gate::new(GateSettings { per_second, in_flight, breaker }))
+    }
+
+    #[track_caller]
+    fn go(gate: &Arc<Gate>, millis: i64) -> Pass {
+        match gate.may_send(at(millis)) {
+            MaySend::Go(pass) => pass,
+            other => panic!("a letter should go at {millis} ms, but it was {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn waits(gate: &Arc<Gate>, millis: i64, until: i64) {
+        match gate.may_send(at(millis)) {
+            MaySend::WaitUntil(moment) => assert_eq!(moment, at(until), "asked at {millis} ms"),
+            other => panic!("a letter should wait at {millis} ms, but it was {other:?}"),
+        }
+    }
+
+    /// NTF-17: so many at once, and room as soon as one has ended or was given up.
+    #[test]
+    fn ntf_17_only_so_many_are_on_their_way() {
+        let gate = gate(None, Some(2), 20);
+        let (first, second) = (go(&gate, 0), go(&gate, 0));
+        assert!(matches!(gate.may_send(at(0)), MaySend::WaitForOne));
+        assert_eq!(gate.room(at(0)), 0);
+        first.settle(at(1), Ending::Answered);
+        let third = go(&gate, 1);
+        drop((second, third));
+        assert_eq!(gate.room(at(1)), 2);
+    }
+
+    /// NTF-17: a provider that is down is probed within the rate, and a backlog drains at the rate.
+    #[test]
+    fn ntf_17_a_channel_that_is_down_is_probed_and_then_drained_at_its_rate() {
+        let gate = gate(Some(2), None, 2);
+        for _ in 0..2 {
+            go(&gate, 0).settle(at(0), Ending::Failed);
+        }
+        assert!(gate.is_closed());
+        let mut probes = 0;
+        for second in 0..3_600 {
+            if let MaySend::Go(pass) = gate.may_send(at(second * 1_000)) {
+                probes += 1;
+                pass.settle(at(second * 1_000), Ending::Failed);
+            }
+        }
+        assert_eq!(probes, 119, "an hour of probes, one each half minute");
+        assert_eq!((gate.room(at(3_600_000)), gate.room(at(3_599_999))), (1, 0), "room for the probe alone");
+        go(&gate, 3_600_000).settle(at(3_600_100), Ending::Answered);
+        assert!(!gate.is_closed());
+        let _second = go(&gate, 3_600_200);
+        waits(&gate, 3_600_300, 3_601_000);
+        assert_eq!(gate.room(at(3_601_000)), 1);
+    }
+
+    /// NTF-17: the sandbox has no breaker, and each channel has its own gate.
+    #[test]
+    fn ntf_17_channels_do_not_concern_each_other() {
+        let one = GateSettings { per_second: Some(1), ..GateSettings::of("sms:a") };
+        let gates = Gates::new(HashMap::from([("sms:a".to_owned(), one)]));
+        for _ in 0..50 {
+            go(&gates.of("memory:sms"), 0).settle(at(0), Ending::Failed);
+            go(&gates.of("sms:b"), 0).settle(at(0), Ending::Answered);
+        }
+        go(&gates.of("sms:a"), 0).settle(at(0), Ending::Answered);
+        waits(&gates.of("sms:a"), 1, 1_000);
+        assert_eq!(GateSettings::of("memory:x").breaker, None);
+        assert_eq!(GateSettings::of("sms:x").breaker.unwrap().failures, 20);
+    }
+}

@@ -1,0 +1,152 @@
+//! What is known of recipients before they are sent anything: one read for a whole batch.
+//!
+//! A sender asks where it writes the intent to send, in the same transaction, by [`read`]: one statement
+//! for all addresses of a batch, of any number of tenants. For tenants that never had a suppression, a
+//! preference or a setting there is nothing to ask: [`has_consent!`] is an expression for a statement that
+//! is made anyway.
+//!
+//! A suppression that commits after that read is not seen by it. It holds from the next intent on.
+
+mod links;
+mod preferences;
+mod suppressions;
+
+pub use links::LinkStanding;
+pub use preferences::{Kept, KeptPreferences, KeptSettings};
+pub use suppressions::{Lifted, NewSuppression, Suppression, SuppressionFilter};
+
+use super::Store;
+use super::tx::Tx;
+use super::value::{Row, Value, params};
+use crate::base::error::{Error, Problems, Result};
+use crate::base::tenant::Tenant;
+use crate::rules::consent::address::normal;
+use crate::rules::consent::{Asked, House, Preferences, Reason, Scope, Settings, Standing, Verdict, decide};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether a tenant has anything that a sender must ask about; `$tenant` is an expression for its number.
+macro_rules! has_consent {
+    ($tenant:literal) => {
+        concat!("exists (select 1 from punctual.consent_tenant k where k.tenant_id = ", $tenant, ")")
+    };
+}
+
+/// What is known of some recipients of some tenants at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Consent {
+    houses: BTreeMap<Tenant, House>,
+    standings: BTreeMap<(Tenant, String), Standing>,
+}
+
+impl Consent {
+    /// Whether, how and when an address, however it is written, may be sent something. It must be one that
+    /// was asked for.
+    #[must_use]
+    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &Asked<'_>) -> Verdict {
+        let Some(house) = self.houses.get(&tenant) else { return Verdict::Send };
+        match self.standings.get(&(tenant, normal(address))) {
+            Some(standing) => decide(asked, standing, house),
+            None => decide(asked, &Standing::default(), house),
+        }
+    }
+
+    /// What is known of an address, if anything is.
+    #[must_use]
+    pub fn standing(&self, tenant: Tenant, address: &str) -> Option<&Standing> {
+        self.standings.get(&(tenant, normal(address)))
+    }
+}
+
+impl Store {
+    /// Whether a tenant ever had a suppression, a preference or a setting.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn has_consent(&self, tenant: Tenant) -> Result<bool> {
+        self.read(tenant, |tx, tenant| {
+            Box::pin(async move { Ok(tx.first(HAS_CONSENT, params![tenant.id()]).await?.is_some()) })
+        })
+        .await
+    }
+
+    /// What is known of these recipients.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn consent(&self, recipients: Vec<(Tenant, String)>) -> Result<Consent> {
+        self.read(recipients, |tx, recipients| {
+            let pairs = recipients.iter().map(|(tenant, address)| (*tenant, address.as_str())).collect();
+            Box::pin(read(tx, pairs))
+        })
+        .await
+    }
+}
+
+const HAS_CONSENT: &str = concat!("select 1 where ", has_consent!("$1"));
+
+/// What is known of these recipients, in one statement.
+pub(super) async fn read(tx: &mut Tx, recipients: Vec<(Tenant, &str)>) -> Result<Consent> {
+    let tenants: BTreeSet<i64> = recipients.iter().map(|(tenant, _)| tenant.id()).collect();
+    let addresses: BTreeSet<String> = recipients.iter().map(|(_, address)| normal(address)).collect();
+    let tenants: Vec<i64> = tenants.into_iter().collect();
+    let addresses: Vec<Option<&str>> = addresses.iter().map(|address| Some(address.as_str())).collect();
+    let mut consent = Consent::default();
+    for row in tx.query(READ, &[Value::Ints(&tenants), Value::Texts(&addresses)]).await? {
+        consent.take(&row)?;
+    }
+    Ok(consent)
+}
+
+/// Every tenant with every address: what nobody asked for is only a little more to read.
+const READ: &str = "\
+    select 0, t.id, '', coalesce(s.document, '{}'), t.time_zone, '' from punctual.consent_tenant k \
+        join punctual.tenant t on t.id = k.tenant_id \
+        left join punctual.tenant_setting s on s.tenant_id = t.id where k.tenant_id = any($1::bigint[]) \
+    union all select 1, s.tenant_id, s.address, s.channel, s.kind, s.reason from punctual.suppression s \
+        where s.tenant_id = any($1::bigint[]) and s.address = any($2::text[]) and s.lifted_at is null \
+    union all select 2, p.tenant_id, p.address, p.document, '', '' from punctual.recipient_preference p \
+        where p.tenant_id = any($1::bigint[]) and p.address = any($2::text[])";
+
+impl Consent {
+    fn take(&mut self, row: &Row) -> Result<()> {
+        let (tenant, address) = (Tenant::from_row(row.int(1)?), row.text(2)?);
+        match row.int(0)? {
+            0 => {
+                let settings = document(&row.text(3)?, Settings::read)?;
+                self.houses.insert(tenant, House { settings, time_zone: row.text(4)? });
+            }
+            1 => {
+                let suppressed = (scope(row.text(3)?, row.text(4)?), reason(&row.text(5)?)?);
+                self.standings.entry((tenant, address)).or_default().suppressed.push(suppressed);
+            }
+            _ => {
+                let preferences = document(&row.text(3)?, Preferences::read)?;
+                self.standings.entry((tenant, address)).or_default().preferences = preferences;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A document as it was kept. What a later version may find wrong with it is left out.
+fn document<T: Default>(text: &str, read: fn(&serde_json::Value, &mut Problems) -> Option<T>) -> Result<T> {
+    let json = serde_json::from_str(text).map_err(|error| Error::Database(error.into()))?;
+    Ok(read(&json, &mut Problems::default()).unwrap_or_default())
+}
+
+fn scope(channel: String, kind: String) -> Scope {
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    Scope { channel: some(channel), kind: some(kind) }
+}
+
+fn reason(word: &str) -> Result<Reason> {
+    Reason::from_word(word).ok_or_else(|| Error::Database(format!("`{word}` is not a reason").into()))
+}
+
+/// From now on senders ask about this tenant.
+async fn note(tx: &mut Tx, tenant: Tenant) -> Result<()> {
+    tx.execute(NOTE, params![tenant.id()]).await?;
+    Ok(())
+}
+
+const NOTE: &str = "insert into punctual.consent_tenant (tenant_id) values ($1) on conflict do nothing";

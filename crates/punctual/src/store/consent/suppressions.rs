@@ -1,0 +1,245 @@
+//! Suppressions: what an address is never sent, until somebody lifts it.
+//!
+//! There is at most one in force for an address, a channel and a kind; the first stands, with its reason.
+//! One that is lifted stays as history.
+
+use super::{note, reason, scope};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Problems, Result};
+use crate::base::id::SuppressionId;
+use crate::base::tenant::Tenant;
+use crate::rules::consent::address::{check, normal};
+use crate::rules::consent::{Reason, Scope};
+use crate::store::Store;
+use crate::store::tx::Tx;
+use crate::store::value::{Row, Value, params};
+
+/// A suppression as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suppression {
+    /// Its id.
+    pub id: SuppressionId,
+    /// The address, in the form it is compared by.
+    pub address: String,
+    /// What is not sent.
+    pub scope: Scope,
+    /// Why.
+    pub reason: Reason,
+    /// Since when.
+    pub since: Timestamp,
+    /// By whose word.
+    pub by: String,
+    /// When it was lifted, and by whom.
+    pub lifted: Option<(Timestamp, String)>,
+}
+
+/// A suppression to be made.
+#[derive(Clone, Debug)]
+pub struct NewSuppression {
+    /// The address, however it is written.
+    pub address: String,
+    /// What is not to be sent.
+    pub scope: Scope,
+    /// Why.
+    pub reason: Reason,
+    /// By whose word.
+    pub by: String,
+}
+
+/// Which suppressions a list shows; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct SuppressionFilter {
+    /// Of this address, however it is written.
+    pub address: Option<String>,
+    /// Made for this kind of channel; empty for those made for all.
+    pub channel: Option<String>,
+    /// Made for this kind of event; empty for those made for all.
+    pub kind: Option<String>,
+    /// For this reason.
+    pub reason: Option<Reason>,
+    /// Lifted ones, too.
+    pub lifted: bool,
+}
+
+/// What was lifted, and what is still in force for that address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifted {
+    /// What was in force until now.
+    pub lifted: Vec<Suppression>,
+    /// What still is.
+    pub left: Vec<Suppression>,
+}
+
+/// Tries to write or to find one while others lift it.
+const TRIES_MAX: usize = 5;
+
+impl Store {
+    /// Suppresses an address; answers what is in force, and whether it is new.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the address is none.
+    pub async fn suppress(&self, tenant: Tenant, new: NewSuppression) -> Result<(Suppression, bool)> {
+        let mut problems = Problems::default();
+        check(&new.address, "address", &mut problems);
+        problems.into_result()?;
+        self.write((tenant, new), |tx, (tenant, new)| Box::pin(suppress(tx, *tenant, new))).await
+    }
+
+    /// Lifts what was made for an address: for this channel and kind, or all of it.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn lift_suppressions(
+        &self,
+        tenant: Tenant,
+        filter: SuppressionFilter,
+        by: &str,
+    ) -> Result<Lifted> {
+        self.write((tenant, filter, by.to_owned()), |tx, (tenant, filter, by)| {
+            Box::pin(lift(tx, *tenant, filter, by))
+        })
+        .await
+    }
+
+    /// Suppressions of a tenant by id, those behind `after`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn suppressions(
+        &self,
+        tenant: Tenant,
+        filter: SuppressionFilter,
+        after: SuppressionId,
+        limit: usize,
+    ) -> Result<Vec<Suppression>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
+            Box::pin(list(tx, *tenant, filter, *after, *limit))
+        })
+        .await
+    }
+}
+
+macro_rules! columns {
+    () => {
+        "id, address, channel, kind, reason, since, made_by, lifted_at, lifted_by"
+    };
+}
+
+/// Those that a filter names: address, channel, kind and reason from `$2` on.
+macro_rules! named {
+    () => {
+        "tenant_id = $1 and ($2::text is null or address = $2) and ($3::text is null or channel = $3) \
+         and ($4::text is null or kind = $4) and ($5::text is null or reason = $5)"
+    };
+}
+
+const INSERT: &str = concat!(
+    "insert into punctual.suppression (tenant_id, address, channel, kind, reason, since, made_by) \
+     values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning ",
+    columns!()
+);
+const IN_FORCE: &str = concat!(
+    "select ",
+    columns!(),
+    " from punctual.suppression where tenant_id = $1 and address = $2 and channel = $3 and kind = $4 \
+     and lifted_at is null"
+);
+const LIFT: &str = concat!(
+    "update punctual.suppression set lifted_at = $6, lifted_by = $7 where ",
+    named!(),
+    " and lifted_at is null returning ",
+    columns!()
+);
+const LIST: &str = concat!(
+    "select ",
+    columns!(),
+    " from punctual.suppression where ",
+    named!(),
+    " and id > $6 and ($7 = 1 or lifted_at is null) order by id limit $8"
+);
+const OF_ADDRESS: &str = concat!(
+    "select ",
+    columns!(),
+    " from punctual.suppression where tenant_id = $1 and address = $2 and lifted_at is null order by id"
+);
+
+pub(super) async fn suppress(
+    tx: &mut Tx,
+    tenant: Tenant,
+    new: &NewSuppression,
+) -> Result<(Suppression, bool)> {
+    note(tx, tenant).await?;
+    let now = tx.now().await?;
+    let address = normal(&new.address);
+    let (channel, kind) = names(&new.scope);
+    for _ in 0..TRIES_MAX {
+        let row = params![tenant.id(), &address, channel, kind, new.reason.word(), now, &new.by];
+        if let Some(row) = tx.first(INSERT, row).await? {
+            return Ok((read(&row)?, true));
+        }
+        if let Some(row) = tx.first(IN_FORCE, params![tenant.id(), &address, channel, kind]).await? {
+            return Ok((read(&row)?, false));
+        }
+    }
+    Err(Error::Conflict("somebody else changes this suppression at the same time; try again".into()))
+}
+
+/// A scope as its columns.
+pub(super) fn names(scope: &Scope) -> (&str, &str) {
+    (scope.channel.as_deref().unwrap_or_default(), scope.kind.as_deref().unwrap_or_default())
+}
+
+pub(super) async fn lift(
+    tx: &mut Tx,
+    tenant: Tenant,
+    filter: &SuppressionFilter,
+    by: &str,
+) -> Result<Lifted> {
+    let now = tx.now().await?;
+    let address = filter.address.as_deref().map(normal);
+    let mut values = of_filter(tenant, filter, address.as_deref());
+    values.extend_from_slice(params![now, by]);
+    let rows = tx.query(LIFT, &values).await?;
+    let mut lifted = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+    lifted.sort_by_key(|one| one.id);
+    let left = tx.query(OF_ADDRESS, params![tenant.id(), address.as_deref()]).await?;
+    Ok(Lifted { lifted, left: left.iter().map(read).collect::<Result<_>>()? })
+}
+
+async fn list(
+    tx: &mut Tx,
+    tenant: Tenant,
+    filter: &SuppressionFilter,
+    after: SuppressionId,
+    limit: i64,
+) -> Result<Vec<Suppression>> {
+    let address = filter.address.as_deref().map(normal);
+    let mut values = of_filter(tenant, filter, address.as_deref());
+    values.extend_from_slice(params![after.0, filter.lifted, limit]);
+    tx.query(LIST, &values).await?.iter().map(read).collect()
+}
+
+fn of_filter<'a>(tenant: Tenant, filter: &'a SuppressionFilter, address: Option<&'a str>) -> Vec<Value<'a>> {
+    vec![
+        tenant.id().into(),
+        address.into(),
+        filter.channel.as_deref().into(),
+        filter.kind.as_deref().into(),
+        filter.reason.map(Reason::word).into(),
+    ]
+}
+
+fn read(row: &Row) -> Result<Suppression> {
+    let lifted_at = row.maybe_time(7)?;
+    let lifted_by = row.maybe_text(8)?;
+    Ok(Suppression {
+        id: SuppressionId(row.int(0)?),
+        address: row.text(1)?,
+        scope: scope(row.text(2)?, row.text(3)?),
+        reason: reason(&row.text(4)?)?,
+        since: row.time(5)?,
+        by: row.text(6)?,
+        lifted: lifted_at.zip(lifted_by),
+    })
+}
