@@ -1,0 +1,88 @@
+//! Every provider that this build knows: the shipped files, and those of a folder.
+
+use crate::file::ProviderFile;
+use punctual::Problems;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The shipped files, by name.
+const SHIPPED: [(&str, &str); 11] = [
+    ("360dialog", include_str!("../providers/360dialog.toml")),
+    ("azure-email", include_str!("../providers/azure-email.toml")),
+    ("infobip-sms", include_str!("../providers/infobip-sms.toml")),
+    ("infobip-whatsapp", include_str!("../providers/infobip-whatsapp.toml")),
+    ("interakt", include_str!("../providers/interakt.toml")),
+    ("meta-whatsapp", include_str!("../providers/meta-whatsapp.toml")),
+    ("msg91", include_str!("../providers/msg91.toml")),
+    ("sendgrid", include_str!("../providers/sendgrid.toml")),
+    ("slack-webhook", include_str!("../providers/slack-webhook.toml")),
+    ("twilio-sms", include_str!("../providers/twilio-sms.toml")),
+    ("twilio-whatsapp", include_str!("../providers/twilio-whatsapp.toml")),
+];
+/// Files of a folder, at most.
+const FILES_MAX: usize = 1_000;
+
+/// Providers by name.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    by_name: BTreeMap<String, Arc<ProviderFile>>,
+}
+
+impl Catalogue {
+    /// The providers that are shipped.
+    ///
+    /// # Errors
+    /// What is wrong with a shipped file; a test holds that nothing is.
+    pub fn shipped() -> Result<Self, String> {
+        let mut catalogue = Self::default();
+        for (name, text) in SHIPPED {
+            catalogue.add(name, text).map_err(|problems| format!("the provider {name}: {problems}"))?;
+        }
+        Ok(catalogue)
+    }
+
+    /// Adds a provider, or puts it in the place of another.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file.
+    pub fn add(&mut self, name: &str, text: &str) -> Result<(), Problems> {
+        let file = ProviderFile::parse(name, text)?;
+        self.by_name.insert(name.to_owned(), Arc::new(file));
+        Ok(())
+    }
+
+    /// Adds every `*.toml` of a folder under its name; a folder that is not there has none.
+    ///
+    /// # Errors
+    /// A sentence about the first file that cannot be used, with all that is wrong with it.
+    pub fn add_folder(&mut self, folder: &Path) -> Result<(), String> {
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(format!("{} cannot be read: {error}", folder.display())),
+        };
+        let mut paths: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+        paths.retain(|path| path.extension().is_some_and(|end| end == "toml"));
+        paths.sort();
+        for path in paths.iter().take(FILES_MAX) {
+            let place = path.display();
+            let name = path.file_stem().and_then(|name| name.to_str());
+            let name = name.ok_or_else(|| format!("{place}: the file's name is not plain text"))?;
+            let text = std::fs::read_to_string(path).map_err(|e| format!("{place} cannot be read: {e}"))?;
+            self.add(name, &text).map_err(|problems| format!("{place}: {problems}"))?;
+        }
+        Ok(())
+    }
+
+    /// A provider by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<ProviderFile>> {
+        self.by_name.get(name)
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+}
