@@ -2,8 +2,11 @@
 //!
 //! A number is written with its country code. Spaces, dots, dashes and brackets between the digits
 //! are let through and left out: `+964 770 000 0001` is sent as `+9647700000001`. Whether it is a
-//! number of its country is asked of the tables of `phonenumber`. Not promised: that anybody has it.
+//! number of its country is asked of the tables of `phonenumber`; its parser is not used, since it
+//! takes prefixes off numbers that have none. Not promised: that anybody has the number.
 
+use phonenumber::Metadata;
+use phonenumber::metadata::{DATABASE, Descriptor};
 use std::fmt;
 use std::panic::catch_unwind;
 
@@ -11,6 +14,10 @@ use std::panic::catch_unwind;
 const TEXT_BYTES_MAX: usize = 64;
 /// The most digits of E.164.
 const DIGITS_MAX: usize = 15;
+/// The most digits of a country code.
+const CODE_DIGITS_MAX: usize = 3;
+/// What stands for the country of numbers that have none, such as those of satellites.
+const NO_COUNTRY: &str = "001";
 /// Nobody has fewer, country code included.
 const DIGITS_MIN: usize = 5;
 
@@ -91,12 +98,79 @@ fn compact(text: &str) -> Result<String, String> {
     Ok(format!("+{digits}"))
 }
 
+/// The number as it stands, or without the prefix that is dialled inside its country only, as in
+/// `+44 (0)20 …`.
 fn look_up(plain: &str) -> Option<PhoneNumber> {
-    let number = phonenumber::parse(None, plain).ok()?;
-    let e164 = number.format().mode(phonenumber::Mode::E164).to_string();
-    let code_digits = number.code().value().to_string().len();
-    let whole = e164.starts_with('+') && e164.len() > code_digits + 1 && e164.is_ascii();
-    (number.is_valid() && whole).then_some(PhoneNumber { e164, code_digits })
+    let digits = plain.strip_prefix('+')?;
+    let (code, regions) = (1..=CODE_DIGITS_MAX).find_map(|n| {
+        let code: u16 = digits.get(..n)?.parse().ok()?;
+        DATABASE.region(&code).map(|regions| (code, regions))
+    })?;
+    let code_digits = code.to_string().len();
+    let national = &digits[code_digits..];
+    let made = |national: &str| Some(PhoneNumber { e164: format!("+{code}{national}"), code_digits });
+    if is_valid(code, &regions, national) {
+        return made(national);
+    }
+    let prefixes = DATABASE.by_code(&code)?.into_iter().filter_map(Metadata::national_prefix);
+    let mut shorter = prefixes.filter_map(|prefix| national.strip_prefix(prefix));
+    made(shorter.find(|shorter| is_valid(code, &regions, shorter))?)
+}
+
+/// Whether a country of this code has such a number. The first that claims it decides, as in the
+/// library this table comes from.
+fn is_valid(code: u16, regions: &[&str], national: &str) -> bool {
+    if let [only] = regions {
+        let table = if *only == NO_COUNTRY { None } else { DATABASE.by_id(*only) };
+        let table = table.or_else(|| DATABASE.by_code(&code)?.into_iter().next());
+        return table.is_some_and(|table| has_type(table, national));
+    }
+    for table in regions.iter().filter_map(|region| DATABASE.by_id(*region)) {
+        match table.leading_digits() {
+            Some(leading) if leading.find(national).is_some_and(|found| found.start() == 0) => {
+                return has_type(table, national);
+            }
+            Some(_) => {}
+            None if has_type(table, national) => return true,
+            None => {}
+        }
+    }
+    false
+}
+
+fn has_type(table: &Metadata, national: &str) -> bool {
+    let all = table.descriptors();
+    let types = [
+        all.mobile(),
+        all.fixed_line(),
+        all.toll_free(),
+        all.premium_rate(),
+        all.shared_cost(),
+        all.personal_number(),
+        all.voip(),
+        all.pager(),
+        all.uan(),
+        all.voicemail(),
+    ];
+    is_whole(all.general(), national) && types.into_iter().flatten().any(|one| is_whole(one, national))
+}
+
+/// Whether a pattern is the whole number. The crate's own `is_match` is content with its beginning.
+fn is_whole(descriptor: &Descriptor, national: &str) -> bool {
+    let lengths = descriptor.possible_length();
+    if !lengths.is_empty() && !lengths.iter().any(|length| usize::from(*length) == national.len()) {
+        return false;
+    }
+    match descriptor.national_number().find(national) {
+        Some(found) if found.start() > 0 => false,
+        Some(found) if found.end() == national.len() => true,
+        // An earlier alternative took a part; another may take it all.
+        Some(_) => {
+            let pattern = format!("(?x)^(?:{})$", descriptor.national_number().as_str());
+            regex_lite::Regex::new(&pattern).is_ok_and(|pattern| pattern.is_match(national))
+        }
+        None => false,
+    }
 }
 
 #[cfg(test)]
@@ -112,6 +186,10 @@ mod tests {
             (" +1 (415) 555-2671 ", "+14155552671", "+1", "4155552671"),
             ("+39 06 6982", "+39066982", "+39", "066982"),
             ("+44\u{a0}7400 123456", "+447400123456", "+44", "7400123456"),
+            ("+44 (0)20 7946 0958", "+442079460958", "+44", "2079460958"),
+            ("+7 800 555 35 35", "+78005553535", "+7", "8005553535"),
+            ("+1 684 733 1234", "+16847331234", "+1", "6847331234"),
+            ("+800 1234 5678", "+80012345678", "+800", "12345678"),
         ];
         for (text, want, code, national) in table {
             let number = PhoneNumber::parse(text).unwrap();
@@ -133,8 +211,10 @@ mod tests {
             ("+1234567890123456", "16 digits"),
             ("+91987654321O", "it has 'O' in it"),
             ("+9198765\r\nBcc: x", "it has '\\r' in it"),
-            ("+911234567890", "of any country"),
+            ("+910000000000", "of any country"),
             ("+999123456789", "of any country"),
+            ("+3816012345673", "of any country"),
+            ("+91987654321012", "of any country"),
             ("+٩١٩٨٧٦٥٤٣٢١٠", "in it"),
             (long.as_str(), "too long"),
         ];
