@@ -1,6 +1,7 @@
 //! Every provider that this build knows: the shipped files, and those of a folder.
 
 use crate::file::ProviderFile;
+use crate::provider::{Provider, SMTP};
 use punctual::Problems;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +21,8 @@ const SHIPPED: [(&str, &str); 11] = [
     ("twilio-sms", include_str!("../providers/twilio-sms.toml")),
     ("twilio-whatsapp", include_str!("../providers/twilio-whatsapp.toml")),
 ];
+/// Names that files cannot have: providers that are not files.
+const TAKEN: [&str; 2] = [SMTP, "memory"];
 /// Files of a folder, at most.
 const FILES_MAX: usize = 1_000;
 
@@ -69,19 +72,32 @@ impl Catalogue {
             let place = path.display();
             let name = path.file_stem().and_then(|name| name.to_str());
             let name = name.ok_or_else(|| format!("{place}: the file's name is not plain text"))?;
+            if TAKEN.contains(&name) {
+                return Err(format!("{place}: `{name}` is a provider of its own; choose another name"));
+            }
             let text = std::fs::read_to_string(path).map_err(|e| format!("{place} cannot be read: {e}"))?;
             self.add(name, &text).map_err(|problems| format!("{place}: {problems}"))?;
         }
         Ok(())
     }
 
-    /// A provider by its name.
+    /// A file by its name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<ProviderFile>> {
         self.by_name.get(name)
     }
 
-    /// The names, in order.
+    /// A provider by its name: a file, or SMTP.
+    #[must_use]
+    pub fn provider(&self, name: &str) -> Option<Provider> {
+        #[cfg(feature = "smtp")]
+        if name == SMTP {
+            return Some(Provider::Smtp);
+        }
+        self.get(name).map(|file| Provider::File(Arc::clone(file)))
+    }
+
+    /// The names of files, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }

@@ -27,6 +27,7 @@ use crate::phone::PhoneNumber;
 use crate::settings::Settings;
 use judge::{Heard, Verdict};
 use punctual::rules::masked::masked;
+use punctual::run::channel::Sent;
 use punctual::{Accepted, Channel, Letter, NotSent, Problems};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
@@ -86,10 +87,7 @@ fn problem(path: &str, said: impl Into<String>) -> Problems {
 }
 
 impl Channel for HttpChannel {
-    fn send(
-        &self,
-        letter: Arc<Letter>,
-    ) -> Pin<Box<dyn Future<Output = punctual::run::channel::Sent> + Send>> {
+    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }

@@ -24,6 +24,8 @@ mod path;
 #[cfg(feature = "http")]
 mod phone;
 #[cfg(feature = "http")]
+mod provider;
+#[cfg(feature = "http")]
 pub mod receipt;
 pub mod settings;
 #[cfg(feature = "smtp")]
@@ -37,6 +39,8 @@ pub use file::{AddressForm, ProviderFile};
 pub use http::HttpChannel;
 #[cfg(feature = "http")]
 pub use phone::PhoneNumber;
+#[cfg(feature = "http")]
+pub use provider::{AnyChannel, Opened, Provider};
 #[cfg(feature = "http")]
 pub use receipt::{Callback, Heard, Receipt, ReceiptStatus, Receipts, Refused};
 pub use settings::{Setting, Settings};

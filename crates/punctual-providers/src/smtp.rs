@@ -29,6 +29,7 @@ use lettre::transport::smtp::extension::ClientId;
 use message::{Composed, Sender};
 use punctual::base::clock;
 use punctual::rules::{duration, masked};
+use punctual::run::channel::Sent;
 use punctual::{Accepted, Channel, Letter, NotSent, Problems};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -96,11 +97,16 @@ impl SmtpChannel {
     }
 }
 
+impl SmtpChannel {
+    /// The settings of the channel.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+}
+
 impl Channel for SmtpChannel {
-    fn send(
-        &self,
-        letter: Arc<Letter>,
-    ) -> Pin<Box<dyn Future<Output = punctual::run::channel::Sent> + Send>> {
+    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }
@@ -134,9 +140,11 @@ impl Inner {
         let left = limit.saturating_sub(started.elapsed());
         let answered = tokio::time::timeout(left, connection.text(&composed.text)).await;
         let silent = || Failed::Unknown(format!("no answer within {limit:?}; it may have been sent"));
-        let answer = answered.map_err(|_| silent())??;
-        self.connections.keep(connection);
-        Ok(answer)
+        let answer = answered.map_err(|_| silent())?;
+        if !matches!(answer, Err(Failed::Unknown(_))) {
+            self.connections.keep(connection);
+        }
+        answer
     }
 
     fn clean(&self, text: &str, letter: &Letter) -> String {
