@@ -102,3 +102,36 @@ impl Catalogue {
         self.by_name.keys().map(String::as_str)
     }
 }
+
+#[cfg(all(test, feature = "smtp"))]
+mod tests {
+    use super::*;
+
+    /// NTF-13: the guide has every shipped provider with every setting.
+    #[test]
+    fn ntf_13_the_guide_has_every_setting() {
+        let guide = include_str!("../../../docs/guide/channels.md");
+        let catalogue = Catalogue::shipped().unwrap();
+        let smtp = Provider::Smtp;
+        let files = catalogue.names().map(|name| (name, catalogue.provider(name).unwrap()));
+        for (name, provider) in files.chain([(SMTP, smtp)]) {
+            let section = guide.split(&format!("### `{name}`\n")).nth(1);
+            let section = section.unwrap_or_else(|| panic!("the guide has no section about {name}"));
+            let section = section.split("\n#").next().unwrap();
+            for setting in provider.settings() {
+                let row = section.lines().find(|line| line.starts_with(&format!("| `{}` |", setting.name)));
+                let row = row.unwrap_or_else(|| panic!("the guide lacks `{}` of {name}", setting.name));
+                assert_eq!(row.contains("secret |"), setting.secret, "{name}: {row}");
+            }
+        }
+    }
+
+    /// NTF-13: the guide's own file is right.
+    #[test]
+    fn ntf_13_the_guides_example_is_right() {
+        let guide = include_str!("../../../docs/guide/channels.md");
+        let example = guide.split("```toml\ntitle").nth(1).unwrap().split("```").next().unwrap();
+        let read = ProviderFile::parse("acme", &format!("title{example}"));
+        assert!(read.is_ok(), "{}", read.unwrap_err());
+    }
+}

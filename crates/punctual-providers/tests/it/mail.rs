@@ -130,6 +130,7 @@ async fn ntf_12_azure_errors_are_classed() {
             "permanent",
             "linked",
         ),
+        (reply(409, error("Conflict", "in progress")), "unknown", "in progress"),
         (reply(429, error("TooManyRequests", "try again after 30 seconds")), "transient", "try again"),
         (reply(500, error("InternalServerError", "oops")), "transient", "oops"),
         (Answer::Cut, "unknown", "it may have been sent"),
