@@ -8,7 +8,11 @@
 //! | what happened | is |
 //! |---|---|
 //! | no connection, or no TLS | transient: nothing was sent |
-//! | an answer | what the first rule of the file that fits says; else 2xx accepted, 408, 425, 429 and 5xx transient, other 4xx permanent, the rest unknown |
+//! | an answer | what the first rule of the file that fits says; else as its status says |
+//! | ... 2xx | accepted |
+//! | ... 408, 425, 429, 5xx | transient |
+//! | ... other 4xx | permanent |
+//! | ... another status | unknown |
 //! | no answer in time, or the connection broke | unknown: it may have gone out |
 //! | 2xx, but its body broke off | unknown: the body may have said no |
 //!

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `{ "$value" = "template.params" }` | what the name stands for, list or object as it is |
 //! | `{ "$value" = "template.params", "$names" = "{n}" }` | a list as an object: `{"1": …, "2": …}` |
-//! | `{ "$each" = "template.params", "$item" = … }` | a list with one item for each, `{{item}}` and `{{name}}` |
+//! | `{ "$each" = "template.params", "$item" = … }` | a list, with `{{item}}` and `{{name}}` of each |
 //! | `{ "$merge" = "template.params", "$names" = "VAR{n}", … }` | the other fields, and these |
 //! | `{ "$when" = "template.params", … }` | the other fields, or nothing when the name has no value |
 

@@ -119,7 +119,8 @@ mod tests {
     fn every_setting_that_is_wrong_is_told() {
         let said = Settings::new(&known(), given(&[("form", "x"), ("base_url", "ftp://x")])).unwrap_err();
         let want = "from: is missing: words; token: is missing: words; base_url: is not an address: write \
-                    one that begins with https://; form: is not a setting of this provider; did you mean `from`?";
+                    one that begins with https://; form: is not a setting of this provider; did you mean \
+                    `from`?";
         assert_eq!(said.to_string(), want);
         let said = Settings::new(&known(), given(&[("from", " "), ("token", "a\nb")])).unwrap_err();
         assert_eq!(said.to_string(), "from: is empty: words; token: has a line break in it");

@@ -30,8 +30,8 @@ pub(crate) enum Format {
 /// How a callback proves who sent it.
 #[derive(Clone, Debug)]
 pub(crate) enum Verify {
-    /// A keyed digest of the body, in a header.
-    Hmac { secret: Text, header: String, prefix: String, sha1: bool, base64: bool, timestamp: Option<String> },
+    /// A keyed digest of the body, in a header; with a timestamp, of that, a dot and the body.
+    Hmac { secret: Text, header: String, prefix: String, sha1: bool, base64: bool, stamp: Option<String> },
     /// Twilio's signature over the URL and the form's fields.
     Twilio { secret: Text },
     /// A signature with the provider's private key over a timestamp and the body.
@@ -150,7 +150,7 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
             prefix: fields.get("prefix").unwrap_or_default(),
             sha1: fields.choice("algorithm", ["sha256", "sha1"]),
             base64: fields.choice("encoding", ["hex", "base64"]),
-            timestamp: fields.get("timestamp_header").map(|name| name.to_lowercase()),
+            stamp: fields.get("timestamp_header").map(|name| name.to_lowercase()),
         }),
         "twilio" => Some(Verify::Twilio { secret: fields.text("secret")? }),
         "ecdsa" => Some(Verify::Ecdsa {

@@ -108,6 +108,9 @@ fn ntf_13_a_wrong_file_is_refused_with_what_would_be_right() {
 /// NTF-13, NTF-16: rules and receipts are held to their forms, too.
 #[test]
 fn ntf_13_rules_and_receipts_are_checked() {
+    let twilio =
+        "[receipt]\nverify = { type = \"twilio\", secret = \"{{setting.token}}\" }\n[[receipt.event]]";
+    let (wordless, nameless) = (format!("{twilio}\nstatus = \"s\""), format!("{twilio}\nread = [\"r\"]"));
     let table = [
         ("[[classify]]\nclass = \"transient\"", "classify[0]: fits every answer: give it `status`"),
         ("[[classify]]\nstatus = 400", "classify[0].class: is missing"),
@@ -133,14 +136,8 @@ fn ntf_13_rules_and_receipts_are_checked() {
             "[receipt]\nverify = { type = \"token\", secret = \"{{setting.token}}\" }",
             "needs either `header` or `query`",
         ),
-        (
-            "[receipt]\nverify = { type = \"twilio\", secret = \"{{setting.token}}\" }\n[[receipt.event]]\nstatus = \"s\"",
-            "receipt.event[0]: has no words",
-        ),
-        (
-            "[receipt]\nverify = { type = \"twilio\", secret = \"{{setting.token}}\" }\n[[receipt.event]]\nread = [\"r\"]",
-            "receipt.event[0]: must have `message_id` or `address`",
-        ),
+        (&wordless, "receipt.event[0]: has no words"),
+        (&nameless, "receipt.event[0]: must have `message_id` or `address`"),
     ];
     for (more, want) in table {
         let found = said(&format!("{GOOD}{more}"));

@@ -14,11 +14,11 @@ const P256_POINT_BYTES: usize = 65;
 impl Receipts {
     pub(super) fn verify(&self, callback: &Callback<'_>) -> Result<(), Refused> {
         let holds = match &self.form.verify {
-            Verify::Hmac { secret, header, prefix, sha1, base64, timestamp } => {
+            Verify::Hmac { secret, header, prefix, sha1, base64, stamp } => {
                 let secret = self.secret(secret)?;
                 let given = needed(callback, header)?.strip_prefix(prefix.as_str()).unwrap_or_default();
                 let given = if *base64 { STANDARD.decode(given).ok() } else { unhex(given) };
-                let stamp = timestamp.as_deref().map(|name| needed(callback, name)).transpose()?;
+                let stamp = stamp.as_deref().map(|name| needed(callback, name)).transpose()?;
                 let content = stamp.map(|stamp| [stamp.as_bytes(), b".", callback.body].concat());
                 let content = content.as_deref().unwrap_or(callback.body);
                 given.is_some_and(|given| signed(*sha1, &secret, content, &given))

@@ -46,7 +46,8 @@ async fn ntf_13_sendgrid_is_asked_as_documented() {
         "from": {"email": "noreply@eventhub.example", "name": "Event Hub"},
         "subject": "Your \"stay\"",
         "personalizations": [{"to": [{"email": ADA}], "custom_args": {"idempotency_key": key}}],
-        "content": [{"type": "text/plain", "value": rich().body}, {"type": "text/html", "value": "<p>Hello</p>"}],
+        "content": [{"type": "text/plain", "value": rich().body},
+            {"type": "text/html", "value": "<p>Hello</p>"}],
         "headers": {"List-Unsubscribe": "<https://punctual.example/u/abc>",
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click"},
     });

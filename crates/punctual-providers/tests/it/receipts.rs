@@ -31,7 +31,8 @@ fn sha256(secret: &str, body: &[u8]) -> String {
 
 fn meta_status(id: &str, status: &str, error: Option<(u32, &str)>) -> Value {
     let errors = error.map(|(code, title)| json!([{"code": code, "title": title}]));
-    json!({"id": id, "status": status, "timestamp": "1504902988", "recipient_id": "919876543210", "errors": errors})
+    json!({"id": id, "status": status, "timestamp": "1504902988", "recipient_id": "919876543210",
+        "errors": errors})
 }
 
 fn meta_body(statuses: &[Value]) -> Vec<u8> {
@@ -185,7 +186,10 @@ fn ntf_16_twilio_is_verified_and_read() {
 /// NTF-16: SendGrid's own test vector, and its events; an id ends at the first dot.
 #[test]
 fn ntf_16_sendgrid_is_verified_and_read() {
-    let key = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA==";
+    let key = concat!(
+        "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjc",
+        "MMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA=="
+    );
     let signature =
         "MEUCIQCtIHJeH93Y+qpYeWrySphQgpNGNr/U+UyUlBkU6n7RAwIgJTz2C+8a8xonZGi6BpSzoQsbVRamr2nlxFDWYNH2j/0=";
     let pairs = [("api_key", "SG.x"), ("sender", "a@example.com"), ("webhook_public_key", key)];

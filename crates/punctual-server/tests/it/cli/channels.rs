@@ -59,7 +59,8 @@ fn configured(url: &str) -> (Place, String) {
     place.folder("providers");
     place.file("providers/acme.toml", FILE);
     let text = format!(
-        "[channels.\"sms:acme\"]\nprovider = \"acme\"\nbase_url = \"{url}\"\ntoken = {{ env = \"ACME_TOKEN\" }}\n\
+        "[channels.\"sms:acme\"]\nprovider = \"acme\"\nbase_url = \"{url}\"\n\
+         token = {{ env = \"ACME_TOKEN\" }}\n\
          rate_per_second = 50\nfallback = \"email:smtp\"\n\
          [channels.\"email:smtp\"]\nprovider = \"smtp\"\nurl = \"smtps://relay.example\"\n\
          sender = \"noreply@eventhub.example\"\nusername = \"me\"\npassword = \"p4ssw0rd\"\n"
