@@ -78,7 +78,7 @@ impl Words {
     fn fit(&self, text: &str) -> bool {
         let text = text.to_lowercase();
         (self.is.is_empty() && self.contains.is_empty())
-            || self.is.iter().any(|word| *word == text)
+            || self.is.contains(&text)
             || self.contains.iter().any(|word| text.contains(word))
     }
 }

@@ -80,7 +80,7 @@ fn point(key: &str) -> Option<Vec<u8>> {
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     let pair = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok();
-    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(pair).collect()).flatten()
+    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(pair).collect()).flatten()
 }
 
 /// Whether two secrets are the same, in a time that does not tell how far they are.

@@ -94,9 +94,13 @@ fn ntf_13_a_server_sends_through_a_provider_of_ones_own() {
     );
     let body: Value = serde_json::from_str(asked.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     assert_eq!(body["to"], "+9647700000001");
-    let (_, list) = serving.get("/api/survey-instances", &bearer);
-    let list: Value = serde_json::from_str(list.split("\r\n\r\n").nth(1).unwrap()).unwrap();
-    let instance = &list["items"][0];
+    let seen = |path: &str| -> Value {
+        let (_, answer) = serving.get(path, &bearer);
+        serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap()
+    };
+    let list = seen("/api/survey-instances");
+    let id = list["items"][0]["publicId"].as_str().unwrap();
+    let instance = seen(&format!("/api/survey-instances/{id}"));
     assert_eq!(instance["recipientAddress"], "+964 770 000 0001");
     assert_eq!(instance["deliveryLog"][0]["messageId"], "acme-1", "{instance}");
     let (status, out, err) = serving.stop("-TERM");
