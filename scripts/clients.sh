@@ -1,11 +1,13 @@
 # Sourced by ./test: the drivers of other languages that tests and examples call our SQL
-# functions with, and what the browser tests need. They are kept beside the build, in $PUNCTUAL_CLIENTS.
+# functions with, the mail server, and what the browser tests need. They are kept beside the build, in
+# $PUNCTUAL_CLIENTS.
 
 PSYCOPG_VERSION=3.2.10
 NODE_POSTGRES_VERSION=8.16.3
 AXE_CORE_VERSION=4.14.0
+AIOSMTPD_VERSION=1.4.6
 
-# Installs psycopg, node-postgres and axe-core from their registries, and chromium from the system's, once.
+# Installs psycopg, aiosmtpd, node-postgres and axe-core from their registries, and chromium from the system's, once.
 clients() {
   PUNCTUAL_CLIENTS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients" && cd "${CARGO_TARGET_DIR:-target}/clients" && pwd)
   export PUNCTUAL_CLIENTS
@@ -13,6 +15,7 @@ clients() {
   need node nodejs
   need npm npm
   psycopg || missing psycopg "python3 -m venv $PUNCTUAL_CLIENTS/python, then its pip install psycopg[binary]"
+  aiosmtpd || missing aiosmtpd "$PUNCTUAL_CLIENTS/python/bin/python -m pip install aiosmtpd"
   node_postgres || missing node-postgres "npm install --prefix $PUNCTUAL_CLIENTS pg"
   need chromium chromium
   axe_core || missing axe-core "npm install --prefix $PUNCTUAL_CLIENTS axe-core"
@@ -26,6 +29,14 @@ psycopg() {
   python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
   python3 -m venv --clear "$python" &&
     "$python/bin/python" -m pip install --quiet --disable-pip-version-check "psycopg[binary]==$PSYCOPG_VERSION"
+}
+
+# The mail server that SMTP is tested against; in the same place as psycopg, which makes it.
+aiosmtpd() {
+  local python=$PUNCTUAL_CLIENTS/python/bin/python
+  [ "$("$python" -c 'import aiosmtpd; print(aiosmtpd.__version__)' 2>/dev/null)" = "$AIOSMTPD_VERSION" ] && return
+  say "Installing aiosmtpd $AIOSMTPD_VERSION"
+  "$python" -m pip install --quiet --disable-pip-version-check "aiosmtpd==$AIOSMTPD_VERSION"
 }
 
 node_postgres() {

@@ -159,7 +159,7 @@ async fn ours(cluster: &Arc<Cluster>, connections: usize, counter: &Arc<AtomicUs
     let channel = move |letter: Arc<Letter>| {
         let n = counter.fetch_add(1, Ordering::Relaxed);
         std::hint::black_box(&letter.body);
-        async move { Ok(Accepted { message_id: Some(format!("mem-{n}")) }) }
+        async move { Ok(Accepted { message_id: Some(format!("mem-{n}")), answer: None }) }
     };
     let place = Place::Postgres(database);
     let engine = Engine::builder(place.url())

@@ -1,5 +1,59 @@
-//! Real channels and brokers for Punctual.
+//! Real channels for Punctual.
 //!
-//! Each provider will be a feature of its own, so that an embedder pays only for what
-//! it sends through. Nothing is here yet: the engine's queue and outbox come first, and
-//! the channel contract that providers implement arrives with the notifications chapter.
+//! A provider that speaks HTTP is a *file*, not code ([`ProviderFile`]): a set is shipped
+//! ([`Catalogue::shipped`]), others are read from a folder. Mail goes through a relay by SMTP. Each is a
+//! feature of its own, so that an embedder pays only for what it sends through.
+//!
+//! This crate knows only the engine's public names. A channel is a [`Channel`](punctual::Channel), to be
+//! added to an engine under its key.
+
+pub mod mailbox;
+
+#[cfg(feature = "http")]
+mod catalogue;
+#[cfg(feature = "http")]
+pub mod file;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "http")]
+mod known;
+#[cfg(feature = "http")]
+mod node;
+#[cfg(feature = "http")]
+mod path;
+#[cfg(feature = "http")]
+mod phone;
+#[cfg(feature = "http")]
+mod provider;
+#[cfg(feature = "http")]
+pub mod receipt;
+pub mod settings;
+#[cfg(feature = "smtp")]
+mod smtp;
+
+#[cfg(feature = "http")]
+pub use catalogue::Catalogue;
+#[cfg(feature = "http")]
+pub use file::{AddressForm, ProviderFile};
+#[cfg(feature = "http")]
+pub use http::HttpChannel;
+#[cfg(feature = "http")]
+pub use phone::PhoneNumber;
+#[cfg(feature = "http")]
+pub use provider::{AnyChannel, Opened, Provider};
+#[cfg(feature = "http")]
+pub use receipt::{Callback, Heard, Receipt, ReceiptStatus, Receipts, Refused};
+pub use settings::{Setting, Settings};
+#[cfg(feature = "smtp")]
+pub use smtp::{SmtpChannel, smtp_settings};
+
+/// How long a call may take at most: the engine gives up a little later, and would know less.
+pub const CALL_TIMEOUT_MAX: std::time::Duration = std::time::Duration::from_secs(18);
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_call_ends_before_the_engine_gives_it_up() {
+        assert!(crate::CALL_TIMEOUT_MAX < punctual::base::limits::SEND_TIMEOUT);
+    }
+}

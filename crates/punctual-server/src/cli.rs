@@ -108,8 +108,8 @@ enum Command {
     /// Make and list tenants
     #[command(subcommand)]
     Tenants(tenants::Tenants),
-    /// Check the database and say what to do
-    Doctor,
+    /// Check the database and the channels, and say what to do
+    Doctor(doctor::Doctor),
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -151,7 +151,7 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
         Command::Job(command) => command.run(&everywhere).await?,
         Command::Keys(command) => command.run(&everywhere).await?,
         Command::Tenants(command) => command.run(&everywhere).await?,
-        Command::Doctor => return doctor::run(&everywhere).await,
+        Command::Doctor(command) => return command.run(&everywhere).await,
         Command::Bench(command) => command.run(&everywhere).await?,
     }
     Ok(ExitCode::SUCCESS)

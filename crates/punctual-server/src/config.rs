@@ -19,7 +19,7 @@ use punctual::ClockMode;
 use punctual::rules::duration;
 use punctual::run::inbox::InboxSettings;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The database when nobody names one.
@@ -128,8 +128,8 @@ pub struct Config {
     pub root_key: Option<String>,
     /// The link to a survey, with `{publicId}` in it; this server's own address if `None`.
     pub survey_url: Option<String>,
-    /// The keys of channels that are in the sandbox.
-    pub sandboxed: Vec<String>,
+    /// Ways to reach people.
+    pub channels: channels::Channels,
     /// What needs no key.
     pub public: PublicConfig,
 }
@@ -163,6 +163,7 @@ impl Config {
     /// One sentence about the first setting that cannot be used.
     pub fn decide(database: Option<String>, flags: Flags) -> Outcome<Self> {
         let file = flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)?;
+        let folder = flags.config.as_deref().map(providers_folder);
         let stop_limit = flags.stop_limit.or(file.stop_limit);
         let retention = flags.retention.or(file.retention);
         let pool_size = flags.pool_size.or(file.pool_size).unwrap_or(POOL_SIZE_DEFAULT);
@@ -192,7 +193,7 @@ impl Config {
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
             root_key: root_key::decide(file.root_key)?,
             survey_url: flags.survey_url.or(file.survey_url),
-            sandboxed: channels::decide(&file.channels)?,
+            channels: channels::decide(&file.channels, folder.as_deref())?,
             public: PublicConfig::decide(file.public)?,
         })
     }
@@ -202,6 +203,19 @@ impl Config {
     pub const fn is_private(&self) -> bool {
         self.listen.ip().is_loopback()
     }
+}
+
+/// Where files of providers are: beside the configuration.
+fn providers_folder(config: &Path) -> PathBuf {
+    config.with_file_name("providers")
+}
+
+/// The channels of a configuration file, without anything else of it.
+///
+/// # Errors
+/// One sentence about the first thing that cannot be used.
+pub fn channels_of(config: &Path) -> Outcome<channels::Channels> {
+    channels::decide(&File::read(config)?.channels, Some(&providers_folder(config)))
 }
 
 fn length(name: &str, text: Option<String>) -> Outcome<Option<Duration>> {

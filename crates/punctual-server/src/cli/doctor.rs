@@ -1,7 +1,10 @@
 //! `punctual doctor`: one line for each thing looked at, and what to do about it.
 
+mod channels;
+
 use super::failure::{Kind, Outcome};
 use super::{Everywhere, print_json, print_line, words};
+use crate::config::channels_of;
 use punctual::base::limits;
 use punctual::store::census::Census;
 use punctual::store::dialect::Dialect;
@@ -9,6 +12,7 @@ use punctual::store::inbox::InboxCounts;
 use punctual::store::migrate::SCHEMA_VERSION;
 use punctual::{Error, Store};
 use serde_json::json;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -43,19 +47,36 @@ struct Finding {
     said: String,
 }
 
-/// Looks at everything; the worst kind of finding decides the exit code.
-pub(super) async fn run(everywhere: &Everywhere) -> Outcome<ExitCode> {
-    let store = everywhere.existing()?;
-    let mut findings = Vec::new();
-    let kind = match look(&store, &mut findings).await {
-        Ok(kind) => kind,
-        Err(error) => {
-            findings.push(Finding { mark: Mark::Bad, what: "database", said: error.to_string() });
-            Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
+/// Looks at everything.
+#[derive(Debug, clap::Args)]
+pub(super) struct Doctor {
+    /// The server's TOML file, whose channels are looked at, too
+    #[arg(long, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Doctor {
+    /// The worst kind of finding decides the exit code.
+    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
+        let store = everywhere.existing()?;
+        let mut findings = Vec::new();
+        let mut kind = match look(&store, &mut findings).await {
+            Ok(kind) => kind,
+            Err(error) => {
+                findings.push(Finding { mark: Mark::Bad, what: "database", said: error.to_string() });
+                Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
+            }
+        };
+        match self.config.as_deref().map(channels_of).transpose() {
+            Ok(channels) => findings.extend(channels.iter().flat_map(channels::look)),
+            Err(failure) => {
+                findings.push(Finding { mark: Mark::Bad, what: "channels", said: failure.sentence });
+                kind = kind.or(Some(failure.kind));
+            }
         }
-    };
-    print(&findings, everywhere.json);
-    Ok(ExitCode::from(kind.map_or(0, Kind::code)))
+        print(&findings, everywhere.json);
+        Ok(ExitCode::from(kind.map_or(0, Kind::code)))
+    }
 }
 
 fn setting<'a>(settings: &'a [(String, String)], name: &str) -> &'a str {

@@ -124,8 +124,8 @@ impl Server {
 
     /// A channel that swallows everything must not go live by mistake.
     fn warn_of_sandboxed(&self) {
-        if self.config.clock == ClockMode::System && !self.config.sandboxed.is_empty() {
-            let keys = self.config.sandboxed.join(", ");
+        if self.config.clock == ClockMode::System && !self.config.channels.sandboxed.is_empty() {
+            let keys = self.config.channels.sandboxed.join(", ");
             tracing::warn!(target: "punctual", "nothing sent by {keys} reaches anybody: provider `memory`");
         }
     }
@@ -183,8 +183,11 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
     }
-    if let Some(sandbox) = channels::sandbox(&config.sandboxed, config.clock, demo) {
+    if let Some(sandbox) = channels::sandbox(&config.channels.sandboxed, config.clock, demo) {
         builder = builder.sandbox(sandbox);
+    }
+    for real in &config.channels.real {
+        builder = builder.channel(&real.key, real.channel.clone());
     }
     if config.migrate { builder } else { builder.without_migrations() }
 }

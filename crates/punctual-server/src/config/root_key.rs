@@ -34,7 +34,8 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    fn reveal(self) -> Result<String, String> {
+    /// The secret, wherever it is.
+    pub(super) fn reveal(self) -> Result<String, String> {
         match self {
             Self::Plain(secret) => Ok(secret),
             Self::Env { env } => std::env::var(&env).map_err(|_| format!("the variable {env} is not set")),

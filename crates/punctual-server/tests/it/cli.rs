@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
+mod channels;
 mod commands;
 mod guards;
 mod process;

@@ -28,6 +28,8 @@ fn letter(to: &str, key: &str) -> Letter {
         subject: None,
         body: "كيف كانت زيارتك؟\nhttps://ask.example/s/1?a=1&b=2".into(),
         html: None,
+        unsubscribe_url: None,
+        provider_template: None,
         payload: Arc::new(json!({})),
         idempotency_key: key.into(),
         sent_at: punctual::Timestamp::parse("2026-05-14T05:13:00Z").unwrap(),

@@ -7,6 +7,29 @@ use crate::base::limits;
 /// What every key of the sandbox begins with.
 pub const MEMORY: &str = "memory:";
 
+/// How a channel is used: what its configuration says beside its provider's settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChannelPolicy {
+    /// Sends per second, at most; as many as there are if `None`.
+    pub rate_per_second: Option<f64>,
+    /// Sends that are under way at once, at most.
+    pub in_flight: Option<usize>,
+    /// What becomes of a send whose outcome nobody knows.
+    pub unknown: OnUnknown,
+    /// The channel that takes what this one refuses for good.
+    pub fallback: Option<String>,
+}
+
+/// What becomes of a send whose outcome nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// It is sent again, and somebody may get it twice.
+    #[default]
+    Resend,
+    /// It waits until somebody decides, and somebody may not get it at all.
+    Hold,
+}
+
 /// Whether a text is a channel's key. Whether there is such a channel is asked elsewhere.
 pub fn check_key(key: &str, path: &str, problems: &mut Problems) {
     let chars = key.chars().count();

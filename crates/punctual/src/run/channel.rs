@@ -38,7 +38,11 @@ pub struct Letter {
     pub body: String,
     /// The text with markup, for channels that can show it.
     pub html: Option<String>,
-    /// The event's payload, for channels that fill in a provider's own template.
+    /// The link that ends such letters with one click, for channels that have a place for it.
+    pub unsubscribe_url: Option<String>,
+    /// The provider's own template, `{key, params?, language?, entityId?}`, with its params rendered.
+    pub provider_template: Option<Arc<serde_json::Value>>,
+    /// The event's payload, for channels that look at more than the text.
     pub payload: Arc<serde_json::Value>,
     /// The same for every try of this send, and for no other.
     pub idempotency_key: String,
@@ -51,6 +55,8 @@ pub struct Letter {
 pub struct Accepted {
     /// The provider's id of the message, if it gives any.
     pub message_id: Option<String>,
+    /// What it answered, for the log: in part, without secrets and addresses.
+    pub answer: Option<String>,
 }
 
 /// A provider did not take it, or did not say so.

@@ -326,6 +326,8 @@ impl Post {
             body: wording.body,
             html: wording.html,
             survey_url: Some(url),
+            unsubscribe_url: None,
+            provider_template: None,
             payload: Arc::new(payload),
             idempotency_key,
             sent_at: now,

@@ -254,7 +254,7 @@ impl Room {
         let (step, latency) = self.next_step(&letter.channel);
         let said = |error: Option<String>, usual: &str| error.unwrap_or_else(|| usual.to_owned());
         let sent = match step {
-            Step::Ok => Ok(Accepted { message_id: Some(self.keep(letter, Outcome::Sent)) }),
+            Step::Ok => Ok(Accepted { message_id: Some(self.keep(letter, Outcome::Sent)), answer: None }),
             Step::Transient { retry_after, error } => {
                 let error = said(error, "the sandbox was told to fail for now");
                 Err(NotSent::Transient { error, retry_after })
@@ -332,7 +332,7 @@ impl Room {
 fn bytes(letter: &Letter) -> usize {
     let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let texts = [&letter.channel, &letter.to, &letter.locale, &letter.body, &letter.idempotency_key];
-    let more = [&letter.survey_url, &letter.subject, &letter.html];
+    let more = [&letter.survey_url, &letter.subject, &letter.html, &letter.unsubscribe_url];
     LETTER_BYTES
         + texts.iter().map(|text| text.len()).sum::<usize>()
         + more.into_iter().map(optional).sum::<usize>()

@@ -85,7 +85,7 @@ impl Mailbox {
         self.letters.lock().unwrap().push(letter);
         match self.script.lock().unwrap().pop_front().flatten() {
             Some(trouble) => Err(trouble),
-            None => Ok(Accepted { message_id: Some("mem-1".into()) }),
+            None => Ok(Accepted { message_id: Some("mem-1".into()), answer: None }),
         }
     }
 }

@@ -32,6 +32,8 @@ fn letter(channel: &str, to: &str, key: &str) -> Letter {
         subject: None,
         body: "How was it?".into(),
         html: None,
+        unsubscribe_url: None,
+        provider_template: None,
         payload: Arc::new(json!({"big": "x".repeat(100)})),
         idempotency_key: key.into(),
         sent_at: Timestamp::from_micros(1),

@@ -25,6 +25,11 @@ impl Place {
         path.display().to_string()
     }
 
+    /// A folder in the folder.
+    pub fn folder(&self, name: &str) {
+        std::fs::create_dir(self.0.join(name)).unwrap();
+    }
+
     /// A database in the folder.
     pub fn database(&self) -> String {
         format!("sqlite:{}", self.0.join("test.db").display())

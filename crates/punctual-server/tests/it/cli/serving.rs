@@ -65,7 +65,7 @@ fn what_cannot_be_served_is_refused_in_one_sentence() {
         (&["--config", &typo], 2, "`databse` is not a setting; did you mean `database`?"),
         (&["--config", &wrong], 2, "line 2: unknown variant `boss`"),
         (&["--config", &broken], 2, "line 1:"),
-        (&["--config", &twilio], 2, "channels.\"sms:twilio\": this version has no provider `twilio-sms` yet"),
+        (&["--config", &twilio], 2, "channels.\"sms:twilio\": account_sid: is missing: the account's SID"),
     ];
     for (arguments, code, sentence) in table {
         let mut all = vec!["serve"];

@@ -86,7 +86,7 @@ fn provide(scripted: bool, key: &str, call: u64) -> Result<Accepted, NotSent> {
         0..4 if scripted => Err(NotSent::Transient { error: error(), retry_after: None }),
         4..7 if scripted => Err(NotSent::Unknown { error: error() }),
         7 if scripted => Err(NotSent::Permanent { error: REFUSED.to_owned() }),
-        _ => Ok(Accepted { message_id: Some(call.to_string()) }),
+        _ => Ok(Accepted { message_id: Some(call.to_string()), answer: None }),
     }
 }
 

@@ -199,6 +199,6 @@ pub async fn take(wire: Arc<Wire>, letter: Arc<Letter>) -> Result<Accepted, NotS
         Manner::Permanent => Err(NotSent::Permanent { error: error() }),
         Manner::Unknown => Err(NotSent::Unknown { error: error() }),
         Manner::Panic => std::panic::resume_unwind(Box::new("a planned panic")),
-        _ => Ok(Accepted { message_id: Some(n.to_string()) }),
+        _ => Ok(Accepted { message_id: Some(n.to_string()), answer: None }),
     }
 }

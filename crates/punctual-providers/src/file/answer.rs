@@ -1,0 +1,219 @@
+//! What an answer means: `[response]` and `[[classify]]`.
+
+use crate::path;
+use punctual::Problems;
+use punctual::rules::document::{self, Part, kind, quote};
+use punctual::rules::nearest::hint;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Rules of one file, at most.
+const RULES_MAX: usize = 100;
+
+/// Where an answer says what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Response {
+    /// The path of the message's id.
+    pub(crate) message_id: Option<String>,
+    /// The header of the message's id, for providers that answer without a body.
+    pub(crate) message_id_header: Option<String>,
+    /// The path of a sentence about what went wrong.
+    pub(crate) error: Option<String>,
+}
+
+/// What an answer comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Accepted,
+    Transient,
+    Permanent,
+    Unknown,
+}
+
+/// One rule: all that it asks must hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    statuses: Vec<RangeInclusive<u16>>,
+    header: Option<(String, Words)>,
+    body: Option<(String, Words)>,
+    pub(crate) class: Class,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// Texts that something must be, or have in it; none for anything that is there.
+#[derive(Clone, Debug, Default)]
+struct Words {
+    is: Vec<String>,
+    contains: Vec<String>,
+}
+
+/// An answer, as far as rules look at it.
+#[derive(Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) headers: &'a HeaderMap,
+    /// The body as a text, and as JSON if it is.
+    pub(crate) text: &'a str,
+    pub(crate) json: Option<&'a Value>,
+}
+
+impl Answer<'_> {
+    /// What stands at a path of the body; the empty path is the whole.
+    pub(crate) fn at(&self, path: &str) -> Option<String> {
+        if path.is_empty() {
+            return Some(self.text.trim().to_owned());
+        }
+        self.json.and_then(|json| path::at(json, path)).and_then(path::text)
+    }
+
+    /// A header's value.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+impl Words {
+    fn fit(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        (self.is.is_empty() && self.contains.is_empty())
+            || self.is.contains(&text)
+            || self.contains.iter().any(|word| text.contains(word))
+    }
+}
+
+impl Rule {
+    /// Whether the rule speaks about an answer.
+    pub(crate) fn fits(&self, answer: &Answer<'_>) -> bool {
+        let status = self.statuses.is_empty() || self.statuses.iter().any(|one| one.contains(&answer.status));
+        let header = self
+            .header
+            .as_ref()
+            .is_none_or(|(name, words)| answer.header(name).is_some_and(|text| words.fit(text)));
+        let body = || {
+            self.body
+                .as_ref()
+                .is_none_or(|(path, words)| answer.at(path).is_some_and(|text| words.fit(&text)))
+        };
+        status && header && body()
+    }
+}
+
+impl Class {
+    /// What a status means when no rule speaks.
+    pub(crate) const fn of_status(status: u16) -> Self {
+        match status {
+            200..=299 => Self::Accepted,
+            408 | 425 | 429 | 500..=599 => Self::Transient,
+            400..=499 => Self::Permanent,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Response {
+    pub(super) fn read(value: &Value, problems: &mut Problems) -> Self {
+        let known = ["message_id", "message_id_header", "error"];
+        let Some(part) = Part::read(value, "response", &known, problems) else { return Self::default() };
+        let mut text = |field: &str| {
+            let value = part.get(field)?;
+            document::text(value, &part.at(field), problems).map(str::to_owned)
+        };
+        Self {
+            message_id: text("message_id"),
+            message_id_header: text("message_id_header").map(|name| name.to_lowercase()),
+            error: text("error"),
+        }
+    }
+}
+
+pub(super) fn read_rules(part: &Part<'_>, problems: &mut Problems) -> Vec<Rule> {
+    let list = part.list("classify", RULES_MAX, problems).unwrap_or_default();
+    list.iter().filter_map(|(value, path)| read_rule(value, path, problems)).collect()
+}
+
+fn read_rule(value: &Value, path: &str, problems: &mut Problems) -> Option<Rule> {
+    let part = Part::read(value, path, &["status", "header", "body", "class", "retry_after"], problems)?;
+    let statuses = part.get("status").map(|value| read_statuses(value, &part.at("status"), problems));
+    let header = part.get("header").and_then(|value| {
+        let (name, words) = read_words(value, &part.at("header"), "name", problems)?;
+        Some((name.to_lowercase(), words))
+    });
+    let body = part.get("body").and_then(|value| read_words(value, &part.at("body"), "path", problems));
+    if statuses.is_none() && header.is_none() && body.is_none() {
+        problems.push(path, "fits every answer: give it `status`, `header` or `body`");
+    }
+    let retry_after = part.duration("retry_after", problems);
+    let class = read_class(&part, problems)?;
+    if retry_after.is_some() && class != Class::Transient {
+        problems.push(part.at("retry_after"), "only what is transient is tried again");
+    }
+    Some(Rule { statuses: statuses.unwrap_or_default(), header, body, class, retry_after })
+}
+
+fn read_class(part: &Part<'_>, problems: &mut Problems) -> Option<Class> {
+    let known = ["accepted", "transient", "permanent", "unknown"];
+    let word = part.need_text("class", "transient, permanent, unknown or accepted", problems)?;
+    match word.to_lowercase().as_str() {
+        "accepted" => Some(Class::Accepted),
+        "transient" => Some(Class::Transient),
+        "permanent" => Some(Class::Permanent),
+        "unknown" => Some(Class::Unknown),
+        other => {
+            let said = format!("`{}` is not a class{}", quote(other), hint(other, &known));
+            problems.push(part.at("class"), said);
+            None
+        }
+    }
+}
+
+/// `400`, `"5xx"`, `"400-404"`, or a list of such.
+fn read_statuses(value: &Value, path: &str, problems: &mut Problems) -> Vec<RangeInclusive<u16>> {
+    let all = value.as_array().map_or_else(|| vec![value], |list| list.iter().collect());
+    let read = |one: &Value| {
+        let range = match one {
+            Value::Number(number) => number.as_u64().and_then(|n| u16::try_from(n).ok()).map(|n| n..=n),
+            Value::String(text) => status_range(text),
+            _ => None,
+        };
+        let range = range.filter(|range| (100..=599).contains(range.start()) && range.end() <= &599);
+        if range.is_none() {
+            problems.push(path, format!("`{one}` is not a status: write 400, \"5xx\" or \"400-404\""));
+        }
+        range
+    };
+    all.into_iter().filter_map(read).collect()
+}
+
+fn status_range(text: &str) -> Option<RangeInclusive<u16>> {
+    if let Some(hundred) = text.strip_suffix("xx") {
+        let hundred: u16 = hundred.parse().ok().filter(|n| (1..=5).contains(n))?;
+        return Some(hundred * 100..=hundred * 100 + 99);
+    }
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let (from, to) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+    (from <= to).then_some(from..=to)
+}
+
+/// A name or a path, and what must stand there.
+fn read_words(value: &Value, path: &str, place: &str, problems: &mut Problems) -> Option<(String, Words)> {
+    let part = Part::read(value, path, &[place, "is", "contains"], problems)?;
+    let name = part.need_text(place, "where to look", problems)?.to_owned();
+    let words = Words { is: listed(&part, "is", problems), contains: listed(&part, "contains", problems) };
+    Some((name, words))
+}
+
+/// One text or number, or a list of them, in lower case.
+pub(super) fn listed(part: &Part<'_>, field: &str, problems: &mut Problems) -> Vec<String> {
+    let Some(value) = part.get(field) else { return Vec::new() };
+    let all = value.as_array().map_or_else(|| vec![value], |list| list.iter().collect());
+    let read = |one: &Value| {
+        let text = path::text(one);
+        if text.is_none() {
+            problems.push(part.at(field), format!("must be texts or numbers, not {}", kind(one)));
+        }
+        text.map(|text| text.to_lowercase())
+    };
+    all.into_iter().filter_map(read).collect()
+}

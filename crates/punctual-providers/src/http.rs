@@ -1,0 +1,247 @@
+//! The channel over a provider's file: one request for each letter.
+//!
+//! Promised: an address that cannot be is refused before any call. The whole call, from the first
+//! connect to the last byte of the answer, takes no longer than the file allows. Redirects are not
+//! followed and no proxy is used, so a secret goes to the host that the configuration names and to no
+//! other. What the provider answered is kept in part, without secrets and without the address.
+//!
+//! | what happened | is |
+//! |---|---|
+//! | no connection, or no TLS | transient: nothing was sent |
+//! | an answer | what the first rule of the file that fits says; else as its status says |
+//! | ... 2xx | accepted |
+//! | ... 408, 425, 429, 5xx | transient |
+//! | ... other 4xx | permanent |
+//! | ... another status | unknown |
+//! | no answer in time, or the connection broke | unknown: it may have gone out |
+//! | 2xx, but its body broke off | unknown: the body may have said no |
+//!
+//! Not promised: that the provider knows the idempotency key. Where it has a header for one, it gets it.
+
+mod client;
+mod judge;
+mod sign;
+
+use crate::file::request::{Auth, Content};
+use crate::file::{AddressForm, ProviderFile};
+use crate::known::Known;
+use crate::mailbox;
+use crate::node::fill_fields;
+use crate::phone::PhoneNumber;
+use crate::settings::Settings;
+use judge::{Heard, Verdict};
+use punctual::rules::masked::masked;
+use punctual::run::channel::Sent;
+use punctual::{Accepted, Channel, Letter, NotSent, Problems};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Url};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// An idempotency key longer than this goes as its digest, in bytes.
+const KEY_BYTES_MAX: usize = 255;
+
+/// A channel that sends through an HTTP provider. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct HttpChannel {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: Arc<ProviderFile>,
+    settings: Settings,
+    client: Client,
+}
+
+/// A request, ready to be sent.
+struct Composed {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl HttpChannel {
+    /// A channel of a provider, with what was given for its settings.
+    ///
+    /// # Errors
+    /// Every setting that cannot be used.
+    pub fn new(file: Arc<ProviderFile>, given: BTreeMap<String, String>) -> Result<Self, Problems> {
+        let settings = Settings::new(&file.settings, given)?;
+        let client = client::build(file.request.timeout).map_err(|error| problem("", error))?;
+        let inner = Inner { file, settings, client };
+        inner.url(&Known::of_settings(&inner.settings)).map_err(|said| problem("", said))?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The settings of the channel.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+}
+
+fn problem(path: &str, said: impl Into<String>) -> Problems {
+    let mut problems = Problems::default();
+    problems.push(path, said);
+    problems
+}
+
+impl Channel for HttpChannel {
+    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move { inner.send(&letter).await })
+    }
+}
+
+impl Inner {
+    async fn send(&self, letter: &Letter) -> Result<Accepted, NotSent> {
+        let permanent = |said: String| NotSent::Permanent { error: self.clean(&said, letter) };
+        let address = address(self.file.address, &letter.to)
+            .map_err(|said| permanent(format!("the address {said}")))?;
+        let composed = self.compose(letter, address).map_err(permanent)?;
+        let request = self
+            .client
+            .request(composed.method, composed.url)
+            .headers(composed.headers)
+            .timeout(self.file.request.timeout)
+            .body(composed.body);
+        let heard = match request.send().await {
+            Ok(answer) => Heard::read(answer).await,
+            Err(error) => return Err(judge::unanswered(&error, self.file.request.timeout)),
+        };
+        self.tell(heard.verdict(&self.file), letter)
+    }
+
+    /// The verdict without secrets and addresses.
+    fn tell(&self, verdict: Verdict, letter: &Letter) -> Result<Accepted, NotSent> {
+        let clean = |text: &str| self.clean(text, letter);
+        match verdict {
+            Verdict::Accepted { message_id, answer } => {
+                Ok(Accepted { message_id, answer: Some(clean(&answer)).filter(|answer| !answer.is_empty()) })
+            }
+            Verdict::Transient { error, retry_after } => {
+                Err(NotSent::Transient { error: clean(&error), retry_after })
+            }
+            Verdict::Permanent { error } => Err(NotSent::Permanent { error: clean(&error) }),
+            Verdict::Unknown { error } => Err(NotSent::Unknown { error: clean(&error) }),
+        }
+    }
+
+    /// A text that may be kept: without secrets, and the address masked however it is written.
+    fn clean(&self, text: &str, letter: &Letter) -> String {
+        let mut text = self.settings.redacted(text);
+        let mut forms = vec![letter.to.trim().to_owned()];
+        if let Ok(number) = PhoneNumber::parse(&letter.to) {
+            forms.extend([number.as_str(), number.digits(), number.national()].map(str::to_owned));
+        }
+        for form in forms.iter().filter(|form| !form.is_empty()) {
+            text = text.replace(form.as_str(), &masked(&letter.to));
+        }
+        text
+    }
+
+    fn compose(&self, letter: &Letter, address: Map<String, Value>) -> Result<Composed, String> {
+        let request = &self.file.request;
+        let mut known = Known::new(letter, &self.settings, address);
+        let (kind, body) = self.body(&mut known)?;
+        let url = self.url(&known)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        for (name, text) in &request.headers {
+            headers.insert(name, value(name, &text.line(&known))?);
+        }
+        if let Some((name, text)) = &request.idempotency {
+            headers.insert(name, value(name, &fitting(text.line(&known)))?);
+        }
+        match &request.auth {
+            None => {}
+            Some(Auth::Basic { user, password }) => {
+                let word = sign::basic(&user.line(&known), &password.line(&known));
+                headers.insert(AUTHORIZATION, value(&AUTHORIZATION, &word)?);
+            }
+            Some(Auth::Bearer { token }) => {
+                let word = format!("Bearer {}", token.line(&known));
+                headers.insert(AUTHORIZATION, value(&AUTHORIZATION, &word)?);
+            }
+            Some(Auth::AzureHmac { key }) => {
+                let signed = sign::azure(&request.method, &url, &body, &key.line(&known))?;
+                for (name, word) in signed {
+                    headers.insert(name.clone(), value(&name, &word)?);
+                }
+            }
+        }
+        Ok(Composed { method: request.method.clone(), url, headers, body })
+    }
+
+    fn url(&self, known: &Known<'_>) -> Result<Url, String> {
+        let is_address = |name: &str| {
+            let name = name.strip_prefix("setting.").unwrap_or_default();
+            self.file.settings.iter().any(|setting| setting.url && setting.name == name)
+        };
+        let text = self.file.request.url.url(known, is_address);
+        let url = Url::parse(&text).map_err(|error| format!("the provider's address cannot be: {error}"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("the provider's address must not have a name and a password in it".into());
+        }
+        Ok(url)
+    }
+
+    fn body(&self, known: &mut Known<'_>) -> Result<(&'static str, Vec<u8>), String> {
+        let body = self.file.request.bodies.iter().find(|body| body.fits(known));
+        let Some(body) = body else {
+            return Err("the letter lacks what this provider needs, such as its own template".into());
+        };
+        Ok(match &body.content {
+            Content::Json(node) => {
+                let tree = node.fill(known).unwrap_or_else(|| Value::Object(Map::new()));
+                ("application/json", tree.to_string().into_bytes())
+            }
+            Content::Form(fields) => {
+                let mut form = form_urlencoded::Serializer::new(String::new());
+                for (name, value) in fill_fields(fields, known) {
+                    match value {
+                        Value::String(text) => form.append_pair(&name, &text),
+                        other => form.append_pair(&name, &other.to_string()),
+                    };
+                }
+                ("application/x-www-form-urlencoded", form.finish().into_bytes())
+            }
+        })
+    }
+}
+
+/// The address in the forms that files may name.
+fn address(form: AddressForm, to: &str) -> Result<Map<String, Value>, String> {
+    let mut names = Map::new();
+    let mut give = |name: &str, text: &str| _ = names.insert(name.to_owned(), text.into());
+    match form {
+        AddressForm::Phone => {
+            let number = PhoneNumber::parse(to)?;
+            give("to", number.as_str());
+            give("toDigits", number.digits());
+            give("toCountryCode", number.country_code());
+            give("toNational", number.national());
+        }
+        AddressForm::Email => give("to", mailbox::check(to)?),
+        AddressForm::Any => give("to", to),
+    }
+    Ok(names)
+}
+
+/// A key that a header can carry.
+fn fitting(key: String) -> String {
+    let plain = key.len() <= KEY_BYTES_MAX && key.bytes().all(|b| b.is_ascii_graphic());
+    if plain { key } else { punctual::rules::digest::of([key.as_bytes()]) }
+}
+
+fn value(name: &HeaderName, text: &str) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| format!("the header {name} cannot carry what it would have to"))?;
+    // Not shown by whoever debugs the client.
+    value.set_sensitive(true);
+    Ok(value)
+}

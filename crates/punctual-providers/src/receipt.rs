@@ -1,0 +1,246 @@
+//! Receipts: what a provider tells later about a message.
+//!
+//! [`Receipts::hear`] verifies a callback before it reads anything of it. One event may come twice or
+//! late; [`Receipt::dedup_key`] is the same for both, so that an inbox can tell. Events whose word a
+//! file does not name are passed over. Not done here: finding the message, and what follows.
+
+mod verify;
+
+use crate::file::ProviderFile;
+use crate::file::receipt::{Challenge, Event, Format, ReceiptForm};
+use crate::known::{Known, Text};
+use crate::path;
+use crate::settings::Settings;
+use punctual::rules::digest;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// A longer callback is refused, in bytes.
+pub const CALLBACK_BYTES_MAX: usize = 1024 * 1024;
+/// Receipts of one callback, at most.
+const RECEIPTS_MAX: usize = 10_000;
+/// What a provider says of an error is cut here, in characters.
+const ERROR_CHARS_MAX: usize = 500;
+
+/// A request that a provider makes of us.
+#[derive(Clone, Copy, Debug)]
+pub struct Callback<'a> {
+    /// `GET` or `POST`.
+    pub method: &'a str,
+    /// The whole address as the provider called it, with its query: some sign it.
+    pub url: &'a str,
+    /// Headers by name, in any case of letters.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// The body, byte for byte.
+    pub body: &'a [u8],
+}
+
+impl<'a> Callback<'a> {
+    /// A header's value.
+    fn header(&self, name: &str) -> Option<&'a str> {
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    }
+
+    /// A value of the query.
+    fn query(&self, name: &str) -> Option<Cow<'a, str>> {
+        let query = self.url.split_once('?')?.1;
+        let query = query.split('#').next().unwrap_or_default();
+        form_urlencoded::parse(query.as_bytes()).find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReceiptStatus {
+    /// It is on the phone or in the mailbox.
+    Delivered,
+    /// Somebody has looked at it.
+    Read,
+    /// The address does not take anything, and never will.
+    Bounced,
+    /// This message did not arrive.
+    Failed,
+    /// Whoever has the address wants nothing more.
+    Stopped,
+}
+
+impl ReceiptStatus {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Delivered, Self::Read, Self::Bounced, Self::Failed, Self::Stopped];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Read => "read",
+            Self::Bounced => "bounced",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether nothing more may be sent to the address.
+    #[must_use]
+    pub const fn suppresses(self) -> bool {
+        matches!(self, Self::Bounced | Self::Stopped)
+    }
+}
+
+/// What a provider told about one message, or one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The provider's id of the message, if it names one.
+    pub message_id: Option<String>,
+    /// The address, if it names one, as the provider writes it.
+    pub address: Option<String>,
+    /// What became of it.
+    pub status: ReceiptStatus,
+    /// The provider's own word for that.
+    pub said: String,
+    /// What went wrong, in the provider's words.
+    pub error: Option<String>,
+}
+
+impl Receipt {
+    /// The same for the same news, however often it comes.
+    #[must_use]
+    pub fn dedup_key(&self) -> String {
+        let part = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (id, address) = (part(&self.message_id), part(&self.address));
+        digest::of([id.as_bytes(), address.as_bytes(), self.status.word().as_bytes(), self.said.as_bytes()])
+    }
+}
+
+/// What came of a callback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// News, perhaps none; answer 200.
+    Receipts(Vec<Receipt>),
+    /// The provider wants to see this before it sends news; answer 200 with it.
+    Answer {
+        /// The text of the answer.
+        body: String,
+        /// Its content type.
+        content_type: &'static str,
+    },
+}
+
+/// Why a callback was not heard. Nothing of it may be believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It does not prove who sent it; answer 401.
+    Unproved(String),
+    /// It cannot be read; answer 400.
+    Unreadable(String),
+    /// The channel has no secret to verify it with; answer 404.
+    NotSetUp(String),
+}
+
+/// Hears the callbacks of one channel.
+#[derive(Clone, Debug)]
+pub struct Receipts {
+    form: ReceiptForm,
+    settings: Settings,
+}
+
+impl Receipts {
+    /// The receipts of a channel, if its provider sends any.
+    #[must_use]
+    pub fn of(file: &ProviderFile, settings: &Settings) -> Option<Self> {
+        file.receipt.clone().map(|form| Self { form, settings: settings.clone() })
+    }
+
+    /// Verifies a callback and reads it.
+    ///
+    /// # Errors
+    /// Why it is not heard.
+    pub fn hear(&self, callback: &Callback<'_>) -> Result<Heard, Refused> {
+        if callback.body.len() > CALLBACK_BYTES_MAX {
+            return Err(Refused::Unreadable(format!("is larger than {} KiB", CALLBACK_BYTES_MAX / 1024)));
+        }
+        if let (Some(Challenge::Query { token, token_query, answer_query }), "GET") =
+            (&self.form.challenge, callback.method)
+        {
+            return self.greet(callback, token, token_query, answer_query);
+        }
+        self.verify(callback)?;
+        let body = self.body(callback.body)?;
+        if let Some(Challenge::Body { path, field }) = &self.form.challenge
+            && let Some(code) = path::at(&body, path).and_then(path::text)
+        {
+            let body = json!({field.as_str(): code}).to_string();
+            return Ok(Heard::Answer { body, content_type: "application/json" });
+        }
+        let events = self.form.events.iter();
+        Ok(Heard::Receipts(events.flat_map(|event| read(event, &body)).take(RECEIPTS_MAX).collect()))
+    }
+
+    fn greet(
+        &self,
+        callback: &Callback<'_>,
+        token: &Text,
+        token_query: &str,
+        answer_query: &str,
+    ) -> Result<Heard, Refused> {
+        let secret = self.secret(token)?;
+        let given = callback.query(token_query).unwrap_or_default();
+        if !verify::same(given.as_bytes(), secret.as_bytes()) {
+            return Err(Refused::Unproved(format!("`{token_query}` is not the token of this channel")));
+        }
+        let body = callback.query(answer_query).unwrap_or_default().into_owned();
+        Ok(Heard::Answer { body, content_type: "text/plain" })
+    }
+
+    /// A secret of the settings; without one nothing can be verified.
+    fn secret(&self, text: &Text) -> Result<String, Refused> {
+        let secret = text.render(&Known::of_settings(&self.settings));
+        if secret.is_empty() {
+            let names: Vec<&str> = text.names().filter_map(|name| name.strip_prefix("setting.")).collect();
+            return Err(Refused::NotSetUp(format!("set `{}` to hear this provider", names.join("`, `"))));
+        }
+        Ok(secret)
+    }
+
+    fn body(&self, bytes: &[u8]) -> Result<Value, Refused> {
+        match self.form.format {
+            Format::Json => serde_json::from_slice(bytes)
+                .map_err(|_| Refused::Unreadable("the body is not JSON".to_owned())),
+            Format::Form => {
+                let pairs = form_urlencoded::parse(bytes);
+                let fields: Map<String, Value> =
+                    pairs.map(|(name, value)| (name.into_owned(), value.into_owned().into())).collect();
+                Ok(Value::Object(fields))
+            }
+        }
+    }
+}
+
+fn read(event: &Event, body: &Value) -> Vec<Receipt> {
+    let text = |item: &Value, place: &Option<String>| {
+        place.as_deref().and_then(|place| path::at(item, place)).and_then(path::text)
+    };
+    let one = |item: &Value| {
+        let said = path::at(item, &event.status).and_then(path::text)?;
+        let word = said.trim().to_lowercase();
+        let (_, status) = event.words.iter().find(|(known, _)| *known == word)?;
+        let (mut message_id, address) = (text(item, &event.message_id), text(item, &event.address));
+        if let (Some(id), Some(until)) = (&mut message_id, &event.message_id_until)
+            && let Some(end) = id.find(until.as_str())
+        {
+            id.truncate(end);
+        }
+        let error = text(item, &event.error).map(|error| error.chars().take(ERROR_CHARS_MAX).collect());
+        (message_id.is_some() || address.is_some()).then_some(Receipt {
+            message_id,
+            address,
+            status: *status,
+            said,
+            error,
+        })
+    };
+    path::each(body, &event.list).into_iter().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! Providers against local servers that answer as their documentation says.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
+
+mod chat;
+mod letters;
+mod mail;
+mod phones;
+mod receipts;
+mod sms;
+mod smtp;
+mod stub;
+mod trouble;
+mod whatsapp;
