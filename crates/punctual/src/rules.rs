@@ -31,6 +31,7 @@ pub mod locale;
 pub mod masked;
 pub mod message;
 pub mod nearest;
+pub mod notice;
 pub mod number;
 pub mod pace;
 pub mod path;

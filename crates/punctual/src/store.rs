@@ -26,6 +26,7 @@ pub mod keys;
 pub mod leases;
 pub mod messages;
 pub mod migrate;
+pub mod notices;
 pub mod outbox;
 pub mod plan;
 pub mod planted;

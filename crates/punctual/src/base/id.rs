@@ -63,6 +63,14 @@ number_id! {
     EntryId
 }
 number_id! {
+    /// A notice: what an event means for the people it is about.
+    NoticeId
+}
+number_id! {
+    /// A delivery: one message to one address by one channel and template.
+    DeliveryId
+}
+number_id! {
     /// A message template.
     TemplateId
 }

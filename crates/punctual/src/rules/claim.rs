@@ -1,7 +1,7 @@
 //! The items of a claim, in the one form both databases keep: readable JSON, one short
 //! list for all items of one lane with the same history.
 
-use crate::base::id::{EntryId, LaneId, MessageId};
+use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId};
 use serde::Deserialize;
 
 /// One claimed item, as the claim row remembers it.
@@ -29,7 +29,21 @@ impl Item {
     /// The entry, in a lane of entries: its number stands there with a minus sign.
     #[must_use]
     pub const fn entry(&self) -> Option<EntryId> {
-        if self.0.0 < 0 { Some(EntryId(-self.0.0)) } else { None }
+        let number = self.0.0;
+        if number < 0 && number > -DELIVERIES_FROM { Some(EntryId(-number)) } else { None }
+    }
+
+    /// The delivery, in a lane of deliveries: their numbers are counted down from below all entries.
+    #[must_use]
+    pub const fn delivery(&self) -> Option<DeliveryId> {
+        let number = self.0.0;
+        if number <= -DELIVERIES_FROM { Some(DeliveryId(-number - DELIVERIES_FROM)) } else { None }
+    }
+
+    /// Whether it is no message, but something that has a log of its own.
+    #[must_use]
+    pub const fn is_letter(&self) -> bool {
+        self.0.0 < 0
     }
 
     /// The lane.
@@ -61,6 +75,15 @@ impl Item {
     pub const fn is_suspect(&self) -> bool {
         self.3 > 0
     }
+}
+
+/// Where the numbers of deliveries begin, below zero: no database has so many entries.
+const DELIVERIES_FROM: i64 = 1 << 52;
+
+/// The number of a delivery's work.
+#[must_use]
+pub const fn work_of(delivery: DeliveryId) -> i64 {
+    -(delivery.0 + DELIVERIES_FROM)
 }
 
 /// Writes items for the claim row: groups of one lane and one history, each with its

@@ -144,6 +144,12 @@ impl EventKind {
         self.topic.as_deref().is_none_or(|own| own == topic)
     }
 
+    /// Whether it says who is told.
+    #[must_use]
+    pub fn tells_somebody(&self) -> bool {
+        self.recipients.fields().iter().any(|(_, paths)| !paths.is_empty())
+    }
+
     /// Tells where a payload that stands at `path` does not have the form of this kind.
     pub fn check(&self, payload: &Value, path: &str, problems: &mut Problems) {
         if let Some(schema) = &self.schema {

@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 11] = [
+const MIGRATIONS: [Migration; 12] = [
     Migration {
         version: 1,
         name: "start",
@@ -84,6 +84,12 @@ const MIGRATIONS: [Migration; 11] = [
         name: "consent",
         postgres: include_str!("../../migrations/postgres/0011_consent.sql"),
         sqlite: include_str!("../../migrations/sqlite/0011_consent.sql"),
+    },
+    Migration {
+        version: 12,
+        name: "notices",
+        postgres: include_str!("../../migrations/postgres/0012_notices.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0012_notices.sql"),
     },
 ];
 

@@ -196,6 +196,13 @@ async fn settle_all(tx: &mut Tx, request: &Request) -> Result<Vec<Vec<Outcome>>>
     Ok(outcomes)
 }
 
+/// Settles items of one claim as part of a greater transaction; answers in the order given.
+pub(super) async fn say(tx: &mut Tx, settlement: Settlement, seed: u64) -> Result<Vec<Outcome>> {
+    let request = Request { settlements: vec![settlement], within: None, seed };
+    let mut outcomes = settle_all(tx, &request).await?;
+    Ok(outcomes.pop().unwrap_or_default())
+}
+
 /// A claim row as a settlement sees it.
 struct Held {
     owner: String,

@@ -51,16 +51,22 @@ impl Due {
 }
 
 /// What a claim of sends brought.
-#[derive(Debug, Default)]
-pub struct Outgoing {
+#[derive(Debug)]
+pub struct Outgoing<D = Due> {
     /// The token that every later word about these must carry; none when nothing is to be sent.
     pub token: Option<Token>,
     /// The sends.
-    pub due: Vec<Due>,
+    pub due: Vec<D>,
     /// How many work rows each lane gave, what was dropped included.
     pub taken: HashMap<LaneId, usize>,
     /// The authority's time of the claim.
     pub now: Option<Timestamp>,
+}
+
+impl<D> Default for Outgoing<D> {
+    fn default() -> Self {
+        Self { token: None, due: Vec::new(), taken: HashMap::new(), now: None }
+    }
 }
 
 /// What became of a try.
@@ -184,7 +190,7 @@ async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<(Ve
 }
 
 /// A work row as if it had not been claimed.
-fn as_it_was(item: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
+pub(in crate::store) fn as_it_was(item: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
     let (attempts, unstarted) = (i64::from(item.attempt()) - 1, i64::from(item.unstarted()));
     vec![
         item.message().0.into(),

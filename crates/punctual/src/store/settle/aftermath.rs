@@ -97,7 +97,7 @@ impl<'a> Aftermath<'a> {
         if let Some(due) = next_due {
             self.ending(item, || What::Again(error.clone()));
             self.again.push((item.clone(), due));
-        } else if item.entry().is_some() {
+        } else if item.is_letter() {
             self.given_up.push(item.clone());
         } else {
             self.ending(item, || What::Dead(error.clone()));
@@ -106,8 +106,8 @@ impl<'a> Aftermath<'a> {
                 self.out_of_the_way.push(item.clone());
             }
         }
-        // The tries of an entry have a log of their own.
-        if item.entry().is_none() {
+        // The tries of a letter have a log of their own.
+        if !item.is_letter() {
             self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
         }
     }
@@ -127,6 +127,7 @@ impl<'a> Aftermath<'a> {
             self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
         super::super::sequences::release(tx, &done).await?;
         super::super::entries::send::give_up(tx, &self.given_up, self.now).await?;
+        super::super::notices::deliver::give_up(tx, &self.given_up, self.now).await?;
         if self.endings.is_empty() {
             return Ok(());
         }

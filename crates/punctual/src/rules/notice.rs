@@ -1,0 +1,286 @@
+//! Notices: what an event means for the people it is about.
+//!
+//! For each recipient, and each channel that the kind's templates have, there is one delivery, with the
+//! template that fits best. What makes two deliveries the same is their key ([`key`]); the database lets one
+//! of each through.
+//!
+//! Not decided here: whether the recipient wants it (`rules/consent.rs`), and whether it is still wanted
+//! when it is sent (`EventKind::is_pointless`, asked once more then).
+
+use super::entity::Snapshot;
+use super::event_kind::{EventKind, Recipient};
+use super::message::Entity;
+use super::template::choose::{choose, kind_of};
+use super::template::{MessageTemplate, TemplateSet, Wanted};
+use crate::base::id::{MessageId, TemplateId};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How a notice stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeStatus {
+    /// Something is still to be sent.
+    Pending,
+    /// All that was to be sent was taken by a provider.
+    Sent,
+    /// Something was given up, or could not even begin.
+    Failed,
+    /// Nothing was to be sent: it was pointless, nobody could be reached, or it had been sent before.
+    Cancelled,
+}
+
+impl NoticeStatus {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Pending, "Pending"),
+        (Self::Sent, "Sent"),
+        (Self::Failed, "Failed"),
+        (Self::Cancelled, "Cancelled"),
+    ];
+
+    /// Its number, as it is kept.
+    #[must_use]
+    pub const fn code(self) -> i64 {
+        self as i64
+    }
+
+    /// The status of a number.
+    #[must_use]
+    pub fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().map(|(status, _)| status).find(|status| status.code() == code)
+    }
+
+    /// Its word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The status of a word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, known)| *known == word).map(|(status, _)| status)
+    }
+}
+
+/// How a delivery stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryStatus {
+    /// It waits, or is on its way.
+    Pending,
+    /// A provider took it.
+    Sent,
+    /// It arrived, says the provider.
+    Delivered,
+    /// It was given up.
+    Failed,
+    /// It was not to be sent.
+    Skipped,
+    /// Nobody knows whether it went out, and its channel does not send twice.
+    Uncertain,
+}
+
+impl DeliveryStatus {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Pending, "Pending"),
+        (Self::Sent, "Sent"),
+        (Self::Delivered, "Delivered"),
+        (Self::Failed, "Failed"),
+        (Self::Skipped, "Skipped"),
+        (Self::Uncertain, "Uncertain"),
+    ];
+
+    /// Its number, as it is kept.
+    #[must_use]
+    pub const fn code(self) -> i64 {
+        self as i64
+    }
+
+    /// The status of a number.
+    #[must_use]
+    pub fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().map(|(status, _)| status).find(|status| status.code() == code)
+    }
+
+    /// Its word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The status of a word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, known)| *known == word).map(|(status, _)| status)
+    }
+}
+
+/// An event, as far as a plan looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// Its number.
+    pub id: MessageId,
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its payload.
+    pub payload: &'a Value,
+    /// What it says it is about.
+    pub entity: Option<&'a Entity>,
+}
+
+/// What an event comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Nobody is told of such events.
+    PassOver,
+    /// It lacks what it takes; with a sentence.
+    Missing(String),
+    /// Nothing is to be sent; with the word and the sentence for it.
+    Pointless(&'static str, String),
+    /// There is no template for it.
+    NoTemplate,
+    /// These are to be sent.
+    Deliveries(Vec<Planned>),
+}
+
+/// One message to one person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What makes it the same as another.
+    pub key: String,
+    /// The key of its channel.
+    pub channel: String,
+    /// Where it goes; `None` if the recipient has no such address.
+    pub address: Option<String>,
+    /// Which of the event's recipients it is for, from 0.
+    pub part: usize,
+    /// The template.
+    pub template: TemplateId,
+    /// Its version.
+    pub version: u32,
+}
+
+/// What an event is about, as its kind says.
+#[must_use]
+pub fn entity_of(event: &Event<'_>, kind: Option<&EventKind>) -> Option<Entity> {
+    match kind {
+        Some(kind) => kind.entity_of(event.entity, event.payload),
+        None => event.entity.cloned(),
+    }
+}
+
+/// What an event comes to. `reach` finds the channel's key for what a template names; `again` makes the keys
+/// of a request to send it once more.
+#[must_use]
+pub fn plan(
+    event: &Event<'_>,
+    kind: Option<&EventKind>,
+    set: &TemplateSet,
+    snapshot: &Snapshot,
+    reach: &dyn Fn(&str) -> String,
+    again: Option<&str>,
+) -> Plan {
+    if kind.is_some_and(|kind| !kind.comes_by(event.topic)) {
+        return Plan::PassOver;
+    }
+    if set.templates.is_empty() {
+        let wanted = kind.is_some_and(EventKind::tells_somebody) || again.is_some();
+        return if wanted { Plan::NoTemplate } else { Plan::PassOver };
+    }
+    if !event.payload.is_object() {
+        return Plan::Missing("its payload is not an object, so nobody can be found in it".into());
+    }
+    let undefined = EventKind::undefined();
+    let of = kind.unwrap_or(&undefined);
+    let entity = of.entity_of(event.entity, event.payload);
+    if let (None, Some(path)) = (&entity, &of.entity_id) {
+        return Plan::Missing(format!("its payload has nothing at `{path}`, where the entity's id should be"));
+    }
+    if let Some(reason) = of.is_pointless(snapshot, event.payload) {
+        return Plan::Pointless(reason.code(), reason.to_string());
+    }
+    let of_whom = entity.as_ref().map_or_else(|| format!("event-{}", event.id), |entity| entity.id.clone());
+    let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
+    let channels = channels(&set.templates, reach);
+    let mut planned = Vec::new();
+    for (part, recipient) in of.recipients(event.payload, snapshot).enumerate() {
+        for (key, named) in &channels {
+            let Some(template) = fitting(set, key, named, entity.as_ref(), &recipient) else { continue };
+            planned.push(naming.planned(template, key, &recipient, part));
+        }
+    }
+    if planned.is_empty() {
+        let nobody = Recipient::default();
+        let all = channels.iter();
+        planned.extend(all.filter_map(|(key, named)| {
+            let template = fitting(set, key, named, entity.as_ref(), &nobody)?;
+            Some(naming.planned(template, key, &nobody, 0))
+        }));
+    }
+    Plan::Deliveries(planned)
+}
+
+/// The channels that templates name, by key, with the name they have there.
+fn channels<'t>(
+    templates: &'t [MessageTemplate],
+    reach: &dyn Fn(&str) -> String,
+) -> BTreeMap<String, &'t str> {
+    templates.iter().map(|t| (reach(&t.definition.channel), t.definition.channel.as_str())).collect()
+}
+
+fn fitting<'t>(
+    set: &'t TemplateSet,
+    key: &str,
+    named: &str,
+    entity: Option<&Entity>,
+    recipient: &Recipient<'_>,
+) -> Option<&'t MessageTemplate> {
+    let defaults = [set.default_locale.as_str()];
+    let wanted = Wanted {
+        scope: entity.map(|entity| (entity.kind.as_str(), entity.id.as_str())),
+        channel: key,
+        locale: recipient.locale.as_deref(),
+        defaults: &defaults,
+        attempt: 1,
+    };
+    choose(&set.templates, &wanted).or_else(|| choose(&set.templates, &Wanted { channel: named, ..wanted }))
+}
+
+/// What keys are made of.
+struct Naming<'a> {
+    entity: &'a str,
+    kind: &'a str,
+    each: bool,
+    again: Option<&'a str>,
+}
+
+impl Naming<'_> {
+    fn planned(&self, of: &MessageTemplate, channel: &str, to: &Recipient<'_>, part: usize) -> Planned {
+        let address = address(channel, to);
+        let (named, template) = (&of.definition.channel, of.id);
+        let mut key = match self.again {
+            None => format!("{}:{}:{named}:{template}", self.entity, self.kind),
+            Some(request) => format!("manual:{}:{named}:{template}:{request}", self.entity),
+        };
+        if let (true, Some(address)) = (self.each, &address) {
+            key.push(':');
+            key.push_str(address);
+        }
+        let channel = channel.to_owned();
+        Planned { key, channel, address, part, template, version: of.version }
+    }
+}
+
+/// Where a channel reaches somebody: by phone, by mail, or by whatever there is.
+#[must_use]
+pub fn address(channel: &str, to: &Recipient<'_>) -> Option<String> {
+    match kind_of(channel) {
+        "WhatsApp" | "SMS" => to.phone.clone(),
+        "Email" => to.email.clone(),
+        _ => to.phone.clone().or_else(|| to.email.clone()).or_else(|| to.reference.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! Notices: from an event to what is to be sent, and to what became of it.
+//!
+//! [`Store::file_notices`] settles claimed events and, in the same transaction, writes for each of them one
+//! notice with its deliveries and their work. A delivery whose key is there already is not written: its
+//! message was sent, or is about to be. [`deliver`] sends; [`look`] shows.
+//!
+//! Not promised: that a notice is written for an event of a kind that nobody is told of. Such events are
+//! passed over; if nobody else takes them, they wait in their topic's own queue.
+
+pub mod deliver;
+pub mod look;
+mod outcome;
+
+use super::Store;
+use super::columns::Column;
+use super::flows::ADD_LANE;
+use super::routes;
+use super::settle::{self, Outcome, Settlement, Word};
+use super::tx::Tx;
+use super::value::{Value, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
+use crate::base::tenant::Tenant;
+use crate::rules::claim::work_of;
+use crate::rules::message::{Entity, Message};
+use crate::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The lane of a topic's events for the people they are about.
+pub(super) const FLOWS_LANE: &str = "/flows";
+/// The lanes of deliveries, one for each tenant and channel.
+pub(super) const DELIVER_LANE: &str = "/deliver";
+/// Why nothing was sent: nobody could be reached.
+pub const NO_RECIPIENT: &str = "NoRecipient";
+/// Why nothing was sent: it had been before.
+pub const ALREADY_SENT: &str = "AlreadySent";
+
+/// What became of an event.
+#[derive(Clone, Debug)]
+pub enum Filed {
+    /// Nobody is told of such events.
+    Passed,
+    /// It lacks what it takes: a dead letter, with the reason.
+    Failed(String),
+    /// A notice.
+    Notice(NewNotice),
+}
+
+/// A notice to be.
+#[derive(Clone, Debug)]
+pub struct NewNotice {
+    /// What the event is about.
+    pub entity: Option<Entity>,
+    /// How it ends at once, if it does: the status, the word and the sentence for it.
+    pub ended: Option<(NoticeStatus, Option<&'static str>, String)>,
+    /// What is to be sent.
+    pub deliveries: Vec<Planned>,
+    /// Who asked for it again, and the name of the request.
+    pub request: Option<(String, String)>,
+}
+
+/// A delivery that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its key.
+    pub idempotency_key: String,
+}
+
+struct Filing {
+    token: Token,
+    filed: Arc<[(Message, Filed)]>,
+    seed: u64,
+}
+
+impl Store {
+    /// Settles events of one claim, and writes what they come to; `false` if the claim was lost, and then
+    /// nothing was written.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn file_notices(
+        &self,
+        token: Token,
+        filed: Arc<[(Message, Filed)]>,
+        seed: u64,
+    ) -> Result<bool> {
+        self.write(Filing { token, filed, seed }, |tx, filing| Box::pin(file(tx, filing))).await
+    }
+
+    /// Writes a notice that a person asked for, about an event that was; answers its deliveries.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn ask_for_notice(&self, event: Message, notice: NewNotice) -> Result<Vec<Asked>> {
+        self.write((event, notice), |tx, (event, notice)| {
+            Box::pin(async move { write(tx, &[(event, notice)]).await })
+        })
+        .await
+    }
+}
+
+async fn file(tx: &mut Tx, filing: &Filing) -> Result<bool> {
+    let word = |filed: &Filed| match filed {
+        Filed::Failed(error) => Word::Fail { error: error.clone() },
+        Filed::Passed | Filed::Notice(_) => Word::Ack,
+    };
+    let words = filing.filed.iter().map(|(event, filed)| (event.id, word(filed))).collect();
+    let said = settle::say(tx, Settlement { token: filing.token.clone(), words }, filing.seed).await?;
+    if said.contains(&Outcome::LostClaim) {
+        return Ok(false);
+    }
+    let (mut notices, mut passed) = (Vec::new(), Vec::new());
+    for ((event, filed), said) in filing.filed.iter().zip(said) {
+        match filed {
+            _ if said != Outcome::Done => {}
+            Filed::Notice(notice) => notices.push((event, notice)),
+            Filed::Passed => passed.push(event),
+            Filed::Failed(_) => {}
+        }
+    }
+    write(tx, &notices).await?;
+    leave_in_own_queue(tx, &passed).await?;
+    Ok(true)
+}
+
+/// What nobody else takes waits in its topic's own queue.
+async fn leave_in_own_queue(tx: &mut Tx, passed: &[&Message]) -> Result<()> {
+    let mut topics: BTreeMap<(Tenant, &str), Vec<&Message>> = BTreeMap::new();
+    for event in passed {
+        topics.entry((event.tenant, &event.topic)).or_default().push(event);
+    }
+    for ((tenant, topic), events) in topics {
+        if tx.first(TAKEN_ELSEWHERE, params![tenant.id(), topic, FLOWS_LANE]).await?.is_some() {
+            continue;
+        }
+        let own = routes::take(tx, tenant, topic).await?;
+        let rows: Vec<Vec<Value<'_>>> = events
+            .iter()
+            .map(|event| {
+                vec![event.id.0.into(), own.0.into(), event.due_at.into(), event.key.as_deref().into()]
+            })
+            .collect();
+        tx.each(super::messages::INSERT_WORK, &rows).await?;
+    }
+    Ok(())
+}
+
+const TAKEN_ELSEWHERE: &str = "select 1 from punctual.route r join punctual.lane l on l.id = r.lane_id \
+    where r.tenant_id = $1 and r.topic = $2 and l.subscription <> $3 limit 1";
+
+/// Writes notices with their deliveries; answers those that are new.
+async fn write(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) -> Result<Vec<Asked>> {
+    if notices.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = tx.now().await?;
+    let ids = insert(tx, notices, now).await?;
+    let mut lanes = HashMap::new();
+    let mut rows = Vec::new();
+    for (event, notice) in notices {
+        let Some(id) = ids.get(&event.id) else { continue };
+        for planned in &notice.deliveries {
+            let lane = deliver_lane(tx, event.tenant, &planned.channel, &mut lanes).await?;
+            rows.push(NewDelivery { notice: *id, tenant: event.tenant, lane, planned });
+        }
+    }
+    let made = insert_deliveries(tx, &rows, now).await?;
+    end_empty(tx, &rows, &made, now).await?;
+    let asked = rows.iter().filter_map(|row| {
+        let id = *made.get(&row.name())?;
+        Some(Asked { id, idempotency_key: row.planned.key.clone() })
+    });
+    Ok(asked.collect())
+}
+
+/// Notices by their events; one that is there already is not written again.
+async fn insert(
+    tx: &mut Tx,
+    notices: &[(&Message, &NewNotice)],
+    now: Timestamp,
+) -> Result<HashMap<MessageId, NoticeId>> {
+    type One<'a> = (&'a Message, &'a NewNotice);
+    let ints = |pick: &dyn Fn(&One<'_>) -> i64| Column::Ints(notices.iter().map(pick).collect());
+    let open = |one: &One<'_>| {
+        let reached = one.1.deliveries.iter().filter(|planned| planned.address.is_some());
+        i64::try_from(reached.count()).unwrap_or(i64::MAX)
+    };
+    let status = |one: &One<'_>| one.1.ended.as_ref().map_or(NoticeStatus::Pending, |ended| ended.0).code();
+    let ended_at = notices.iter().map(|one| one.1.ended.as_ref().map(|_| now.as_micros())).collect();
+    let entities: Vec<Option<&Entity>> = notices.iter().map(|one| one.1.entity.as_ref()).collect();
+    let columns = [
+        ints(&|one| one.0.tenant.id()),
+        ints(&|one| one.0.id.0),
+        Column::Texts(notices.iter().map(|one| Some(one.0.kind.as_str())).collect()),
+        Column::Texts(entities.iter().map(|e| e.map(|e| e.kind.as_str())).collect()),
+        Column::Texts(entities.iter().map(|e| e.map(|e| e.id.as_str())).collect()),
+        Column::Texts(notices.iter().map(|one| one.0.correlation_id.as_deref()).collect()),
+        Column::Texts(notices.iter().map(|one| one.1.request.as_ref().map(|r| r.0.as_str())).collect()),
+        Column::Texts(notices.iter().map(|one| one.1.request.as_ref().map(|r| r.1.as_str())).collect()),
+        ints(&status),
+        Column::Texts(notices.iter().map(|one| one.1.ended.as_ref().and_then(|e| e.1)).collect()),
+        Column::Texts(notices.iter().map(|one| one.1.ended.as_ref().map(|e| e.2.as_str())).collect()),
+        ints(&open),
+        Column::MaybeInts(ended_at),
+    ];
+    let rows = tx.in_columns((NOTICES_AT_ONCE, NOTICE), params![now], &columns).await?;
+    rows.iter().map(|row| Ok((MessageId(row.int(1)?), NoticeId(row.int(0)?)))).collect()
+}
+
+macro_rules! notice_columns {
+    () => {
+        "insert into punctual.notice (created_at, tenant_id, message_id, kind, entity_type, entity_id, \
+            correlation_id, request_id, requested_by, status, reason, error, open, ended_at) "
+    };
+}
+const NOTICES_AT_ONCE: &str = concat!(
+    notice_columns!(),
+    "select $1::bigint, x.* from unnest($2::int[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
+        $7::text[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::int[], $14::bigint[]) x \
+     on conflict (message_id) where request_id is null do nothing returning id, message_id"
+);
+const NOTICE: &str = concat!(
+    notice_columns!(),
+    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+     on conflict (message_id) where request_id is null do nothing returning id, message_id"
+);
+
+/// The lane of deliveries by one channel.
+async fn deliver_lane(
+    tx: &mut Tx,
+    tenant: Tenant,
+    channel: &str,
+    known: &mut HashMap<(Tenant, String), i64>,
+) -> Result<i64> {
+    if let Some(lane) = known.get(&(tenant, channel.to_owned())) {
+        return Ok(*lane);
+    }
+    let name = params![tenant.id(), channel, DELIVER_LANE];
+    let lane = match tx.first(LANE, name).await? {
+        Some(row) => row.int(0)?,
+        None => {
+            let now = tx.now().await?;
+            tx.execute(ADD_LANE, params![tenant.id(), channel, DELIVER_LANE, now]).await?;
+            let made = tx.first(LANE, name).await?;
+            made.ok_or_else(|| Error::Database("a lane was not written".into()))?.int(0)?
+        }
+    };
+    known.insert((tenant, channel.to_owned()), lane);
+    Ok(lane)
+}
+
+const LANE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3";
+
+struct NewDelivery<'a> {
+    notice: NoticeId,
+    tenant: Tenant,
+    lane: i64,
+    planned: &'a Planned,
+}
+
+/// Deliveries that were written, by their notice and key.
+type Made = HashMap<(i64, String), DeliveryId>;
+
+impl NewDelivery<'_> {
+    fn name(&self) -> (i64, String) {
+        (self.notice.0, self.planned.key.clone())
+    }
+
+    const fn status(&self) -> DeliveryStatus {
+        if self.planned.address.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Skipped }
+    }
+}
+
+/// Writes deliveries whose keys are new, and the work of those that are to be sent; answers them by key.
+async fn insert_deliveries<'a>(
+    tx: &mut Tx,
+    rows: &[NewDelivery<'a>],
+    now: Timestamp,
+) -> Result<Made> {
+    let ints = |pick: &dyn Fn(&NewDelivery<'_>) -> i64| Column::Ints(rows.iter().map(pick).collect());
+    let nobody = |row: &NewDelivery<'_>| row.planned.address.is_none().then_some("No recipient");
+    let columns = [
+        ints(&|row| row.tenant.id()),
+        ints(&|row| row.notice.0),
+        Column::Texts(rows.iter().map(|row| Some(row.planned.key.as_str())).collect()),
+        ints(&|row| row.lane),
+        Column::Texts(rows.iter().map(|row| Some(row.planned.channel.as_str())).collect()),
+        Column::Texts(rows.iter().map(|row| Some(row.planned.address.as_deref().unwrap_or(""))).collect()),
+        ints(&|row| i64::try_from(row.planned.part).unwrap_or_default()),
+        ints(&|row| row.planned.template.0),
+        ints(&|row| i64::from(row.planned.version)),
+        ints(&|row| row.status().code()),
+        Column::Texts(rows.iter().map(nobody).collect()),
+    ];
+    let made = tx.in_columns((DELIVERIES_AT_ONCE, DELIVERY), params![now], &columns).await?;
+    let mut by_key = HashMap::with_capacity(made.len());
+    let (mut work, mut lanes) = (Vec::new(), Vec::new());
+    for row in &made {
+        let id = DeliveryId(row.int(0)?);
+        if row.int(3)? == DeliveryStatus::Pending.code() {
+            work.push(work_of(id));
+            lanes.push(row.int(2)?);
+        }
+        by_key.insert((row.int(4)?, row.text(1)?), id);
+    }
+    tx.in_columns((WORK_AT_ONCE, WORK), params![now], &[Column::Ints(work), Column::Ints(lanes)]).await?;
+    Ok(by_key)
+}
+
+macro_rules! delivery_columns {
+    () => {
+        "insert into punctual.notice_delivery (created_at, due_at, tenant_id, notice_id, idempotency_key, \
+            lane_id, channel, address, part, template_id, template_version, status, error) "
+    };
+}
+const DELIVERIES_AT_ONCE: &str = concat!(
+    delivery_columns!(),
+    "select $1::bigint, $1::bigint, x.* from unnest($2::int[], $3::bigint[], $4::text[], $5::int[], \
+        $6::text[], $7::text[], $8::int[], $9::bigint[], $10::int[], $11::int[], $12::text[]) x \
+     on conflict (idempotency_key, tenant_id) where status <> 4 do nothing \
+     returning id, idempotency_key, lane_id, status, notice_id"
+);
+const DELIVERY: &str = concat!(
+    delivery_columns!(),
+    "values ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
+     on conflict (idempotency_key, tenant_id) where status <> 4 do nothing \
+     returning id, idempotency_key, lane_id, status, notice_id"
+);
+const WORK_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at) \
+    select id, lane, $1::bigint from unnest($2::bigint[], $3::int[]) x (id, lane)";
+const WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($2, $3, $1)";
+
+/// A notice of which fewer deliveries were written than planned is told so; one without any has ended.
+async fn end_empty(
+    tx: &mut Tx,
+    rows: &[NewDelivery<'_>],
+    made: &Made,
+    now: Timestamp,
+) -> Result<()> {
+    let mut counts: BTreeMap<NoticeId, (i64, bool)> = BTreeMap::new();
+    let mut short: BTreeMap<NoticeId, bool> = BTreeMap::new();
+    for row in rows {
+        let (open, known) = counts.entry(row.notice).or_default();
+        match (row.status(), made.contains_key(&row.name())) {
+            (DeliveryStatus::Pending, true) => *open += 1,
+            (_, true) => {}
+            (_, false) => {
+                *known = true;
+                short.insert(row.notice, true);
+            }
+        }
+        if row.status() == DeliveryStatus::Skipped {
+            short.insert(row.notice, true);
+        }
+    }
+    for notice in short.keys() {
+        let (open, known) = counts.get(notice).copied().unwrap_or_default();
+        let (reason, said) =
+            if known { (ALREADY_SENT, "It was sent before") } else { (NO_RECIPIENT, "No recipient") };
+        tx.execute(SHORT, params![notice.0, open, reason, said, now]).await?;
+    }
+    Ok(())
+}
+
+const SHORT: &str = "update punctual.notice set open = $2, \
+        status = case when $2 = 0 then 3 else status end, reason = case when $2 = 0 then $3 else reason end, \
+        error = case when $2 = 0 then $4 else error end, ended_at = case when $2 = 0 then $5 else ended_at end \
+    where id = $1";

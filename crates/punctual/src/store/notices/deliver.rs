@@ -1,0 +1,284 @@
+//! Deliveries on their way: the claim, and the settlement.
+//!
+//! [`Store::begin_deliveries`] takes due work, locks each delivery, and writes the claim: from then on its
+//! sends may be made. Only when that is committed, channels are called. [`Store::end_deliveries`] writes what
+//! became of them: every try, the delivery, its notice, and the work of what comes again. A claim that was
+//! lost writes nothing; whoever has the deliveries then makes them again, under the same keys.
+//!
+//! A try that nobody wrote down was lost in a crash, and may have gone out: it is written down as unknown by
+//! whoever comes next, and [`Due::lost`] says so.
+
+use super::super::Store;
+use super::super::claims::{self, Taken, Wish};
+use super::super::entries::send::{Outgoing, as_it_was};
+use super::super::messages::{message_columns, read_message};
+use super::super::points::{Point, reach};
+use super::super::sequences::WORK_AGAIN;
+use super::super::tx::Tx;
+use super::super::value::{Row, Value, params};
+use super::outcome;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{DeliveryId, NoticeId, TemplateId, Token};
+use crate::base::tenant::Tenant;
+use crate::rules::claim::{self, Item};
+use crate::rules::message::{Entity, Message};
+use crate::rules::notice::{DeliveryStatus, Planned};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+pub use super::super::entries::send::Settled;
+pub(in crate::store) use outcome::give_up;
+
+/// A delivery that is to be made.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Its number.
+    pub id: DeliveryId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// What it is part of.
+    pub notice: NoticeId,
+    /// What makes it the same as another.
+    pub key: String,
+    /// The key of its channel.
+    pub channel: String,
+    /// Where it goes, as it was given.
+    pub address: String,
+    /// Which of the event's recipients it is for.
+    pub part: usize,
+    /// The template.
+    pub template: TemplateId,
+    /// The event; `None` if it was dropped by age.
+    pub event: Option<Arc<Message>>,
+    /// What the event is about.
+    pub entity: Option<Entity>,
+    /// Whether a person asked for it again.
+    pub by_hand: bool,
+}
+
+/// A delivery that was claimed.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// The item as the claim row has it.
+    pub item: Item,
+    /// The delivery.
+    pub delivery: Delivery,
+    /// Whether the try before this one was lost, so that it may have gone out.
+    pub lost: bool,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// A provider took it.
+    Sent {
+        /// The provider's id of the message.
+        provider_id: Option<String>,
+        /// What it answered.
+        answer: Option<String>,
+        /// The version of the template that was sent.
+        version: u32,
+    },
+    /// It did not go well, and is tried again then.
+    Again {
+        /// The word for it.
+        outcome: &'static str,
+        /// What went wrong.
+        error: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// It is given up; another channel may take its place.
+    Failed {
+        /// The word for the last try; none if there was none.
+        outcome: Option<&'static str>,
+        /// What went wrong.
+        error: String,
+        /// What is sent in its place.
+        instead: Option<Planned>,
+    },
+    /// Nobody knows, and it is not sent again.
+    Uncertain {
+        /// What is known.
+        error: String,
+    },
+    /// It is not to be sent.
+    Skipped {
+        /// The word for why, in lists.
+        reason: String,
+        /// The sentence.
+        said: String,
+    },
+    /// It was not begun, and comes again then.
+    Later(Timestamp),
+    /// It goes by another channel.
+    Moved(String),
+}
+
+/// One delivery with what became of it.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The delivery.
+    pub due: Due,
+    /// What became of it.
+    pub ending: Ending,
+}
+
+impl Store {
+    /// Takes due deliveries from the lanes of the wish.
+    ///
+    /// # Errors
+    /// [`crate::base::error::Error::Invalid`] for an impossible lease or owner.
+    pub async fn begin_deliveries(&self, wish: Wish) -> Result<Outgoing<Due>> {
+        wish.check()?;
+        if wish.takes.is_empty() {
+            return Ok(Outgoing::default());
+        }
+        let begun = self.write(wish, |tx, wish| Box::pin(begin(tx, wish))).await;
+        reach(Point::ClaimedBeforeAnswer);
+        begun
+    }
+
+    /// Writes what became of deliveries of one claim.
+    pub async fn end_deliveries(&self, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {
+        let settled =
+            self.write((token, ended), |tx, (token, ended)| Box::pin(outcome::end(tx, token, ended))).await;
+        reach(Point::SettledBeforeAnswer);
+        settled
+    }
+}
+
+async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing<Due>> {
+    let (now, taken) = claims::take(tx, &wish.takes).await?;
+    let Some(now) = now else { return Ok(Outgoing::default()) };
+    let mut outgoing = Outgoing { now: Some(now), ..Outgoing::default() };
+    for t in &taken {
+        *outgoing.taken.entry(t.item.lane()).or_default() += 1;
+    }
+    outgoing.due = look(tx, taken).await?;
+    if outgoing.due.is_empty() {
+        return Ok(outgoing);
+    }
+    note_lost(tx, &mut outgoing.due, now).await?;
+    read_events(tx, &mut outgoing.due).await?;
+    reach(Point::ClaimedBeforeCommit);
+    let token = Token::fresh();
+    let items = claim::write(outgoing.due.iter().map(|due| &due.item));
+    let ids = || outgoing.due.iter().map(|due| due.item.message().0);
+    let claim = vec![
+        token.text().into(),
+        wish.owner.as_str().into(),
+        now.into(),
+        now.plus(wish.lease).into(),
+        (outgoing.due.len() == 1).into(),
+        items.as_str().into(),
+        ids().min().unwrap_or_default().into(),
+        ids().max().unwrap_or_default().into(),
+    ];
+    tx.finish(&[(claims::INSERT_CLAIM, claim)]).await?;
+    outgoing.token = Some(token);
+    Ok(outgoing)
+}
+
+/// Those that are still to be sent. What somebody has locked at this moment goes back as it was.
+async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
+    let ids: Vec<i64> = taken.iter().filter_map(|t| t.item.delivery()).map(|id| id.0).collect();
+    let mut found = HashMap::with_capacity(ids.len());
+    for row in tx.query(LOCK, &[Value::Ints(&ids)]).await? {
+        found.insert(row.int(0)?, (read(&row)?, row.int(8)?));
+    }
+    let missing: Vec<i64> = ids.iter().copied().filter(|id| !found.contains_key(id)).collect();
+    let busy: HashSet<i64> = match missing.is_empty() {
+        true => HashSet::new(),
+        false => {
+            let rows = tx.query(THERE, &[Value::Ints(&missing)]).await?;
+            rows.iter().map(|row| row.int(0)).collect::<Result<_>>()?
+        }
+    };
+    let (mut due, mut back) = (Vec::with_capacity(taken.len()), Vec::new());
+    for t in taken {
+        let Some(id) = t.item.delivery() else { continue };
+        match found.remove(&id.0) {
+            Some((delivery, status)) if status == DeliveryStatus::Pending.code() => {
+                due.push(Due { item: t.item, delivery, lost: false });
+            }
+            None if busy.contains(&id.0) => back.push(t),
+            _ => {}
+        }
+    }
+    let back: Vec<Vec<Value<'_>>> = back.iter().map(|t| as_it_was(&t.item, t.due_at)).collect();
+    tx.each(WORK_AGAIN, &back).await?;
+    Ok(due)
+}
+
+const LOCK: &str = "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, d.part, \
+        d.template_id, d.status \
+    from punctual.notice_delivery d where d.id = any($1::bigint[]) for update skip locked";
+const THERE: &str = "select id from punctual.notice_delivery where id = any($1::bigint[])";
+
+fn read(row: &Row) -> Result<Delivery> {
+    Ok(Delivery {
+        id: DeliveryId(row.int(0)?),
+        tenant: Tenant::from_row(row.int(1)?),
+        notice: NoticeId(row.int(2)?),
+        key: row.text(3)?,
+        channel: row.text(4)?,
+        address: row.text(5)?,
+        part: usize::try_from(row.int(6)?).unwrap_or_default(),
+        template: TemplateId(row.int(7)?),
+        event: None,
+        entity: None,
+        by_hand: false,
+    })
+}
+
+/// Tries before these that nobody wrote down.
+async fn note_lost(tx: &mut Tx, due: &mut [Due], now: Timestamp) -> Result<()> {
+    let said = "whoever sent it did not say what came of it; it may have gone out";
+    for one in due.iter_mut().filter(|one| one.item.attempt() > 1) {
+        let row = params![one.delivery.id.0, i64::from(one.item.attempt()) - 1, now, said];
+        one.lost = tx.execute(NOTE_LOST, row).await? > 0;
+    }
+    Ok(())
+}
+
+const NOTE_LOST: &str = "insert into punctual.notice_attempt (delivery_id, tried, at, outcome, error) \
+    values ($1, $2, $3, 'unknown', $4) on conflict do nothing";
+
+/// The events of deliveries, each read once.
+async fn read_events(tx: &mut Tx, due: &mut [Due]) -> Result<()> {
+    let mut notices: Vec<i64> = due.iter().map(|one| one.delivery.notice.0).collect();
+    notices.sort_unstable();
+    notices.dedup();
+    let mut events = HashMap::with_capacity(notices.len());
+    for mut row in tx.query(EVENTS, &[Value::Ints(&notices)]).await? {
+        let entity = row.maybe_text(1)?.zip(row.maybe_text(2)?).map(|(kind, id)| Entity { kind, id });
+        let by_hand = row.maybe_text(3)?.is_some();
+        events.insert(row.int(0)?, (Arc::new(read_message(&mut row, 4)?), entity, by_hand));
+    }
+    for one in due {
+        if let Some((event, entity, by_hand)) = events.get(&one.delivery.notice.0) {
+            one.delivery.event = Some(Arc::clone(event));
+            one.delivery.entity = entity.clone();
+            one.delivery.by_hand = *by_hand;
+        }
+    }
+    Ok(())
+}
+
+const EVENTS: &str = concat!(
+    "select n.id, n.entity_type, n.entity_id, n.request_id, ",
+    message_columns!(),
+    " from punctual.notice n join punctual.message m on m.id = n.message_id where n.id = any($1::bigint[])"
+);
+
+/// A delivery that waits, locked.
+pub(super) async fn pending(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delivery>> {
+    let row = tx.first(PENDING, params![id.0]).await?;
+    row.as_ref().map(read).transpose()
+}
+
+const PENDING: &str = "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, \
+        d.part, d.template_id, d.status \
+    from punctual.notice_delivery d where d.id = $1 and d.status = 0 for update";

@@ -1,0 +1,1 @@
+//! What people are shown: notices, and the communication log.

@@ -1,0 +1,299 @@
+//! What became of deliveries: every try, the delivery, its notice, and the work of what comes again.
+
+use super::super::columns::Column;
+use super::super::sequences::WORK_AGAIN;
+use super::super::settle;
+use super::super::tx::Tx;
+use super::super::value::{Value, params};
+use super::deliver::{Due, Ended, Ending, Settled};
+use super::{NewDelivery, deliver_lane, insert_deliveries};
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{NoticeId, Token};
+use crate::rules::attempt::kept_error;
+use crate::rules::claim::{Item, work_of};
+use crate::rules::notice::{DeliveryStatus, NoticeStatus};
+use std::collections::{BTreeMap, HashMap};
+
+pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended]) -> Result<Settled> {
+    let now = tx.now().await?;
+    let items: Vec<&Item> = ended.iter().map(|one| &one.due.item).collect();
+    if !settle::finish_items(tx, token, &items, now).await? {
+        return Ok(Settled::LostClaim);
+    }
+    write(tx, ended, now).await?;
+    Ok(Settled::Done)
+}
+
+async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
+    let mut order: Vec<&Ended> = ended.iter().collect();
+    // In one order, so that two settlements never wait for each other in a circle.
+    order.sort_by_key(|one| one.due.delivery.id);
+    log(tx, &order, now).await?;
+    let mut lanes = HashMap::new();
+    let mut places = Vec::with_capacity(order.len());
+    for one in &order {
+        places.push(match &one.ending {
+            Ending::Moved(channel) => {
+                deliver_lane(tx, one.due.delivery.tenant, channel, &mut lanes).await?
+            }
+            _ => one.due.item.lane().0,
+        });
+    }
+    update(tx, &order, &places, now).await?;
+    come_again(tx, &order, &places, now).await?;
+    let instead = send_instead(tx, &order, &mut lanes, now).await?;
+    count(tx, &order, &instead, now).await
+}
+
+/// Writes down every try.
+async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
+    let tries: Vec<(&Ended, &'static str, Option<String>)> = ended
+        .iter()
+        .filter_map(|one| {
+            let (outcome, error) = match &one.ending {
+                Ending::Sent { .. } => ("sent", None),
+                Ending::Again { outcome, error, .. } => (*outcome, Some(kept_error(error))),
+                Ending::Failed { outcome: Some(outcome), error, .. } => (*outcome, Some(kept_error(error))),
+                Ending::Uncertain { error } if !one.due.lost => ("unknown", Some(kept_error(error))),
+                _ => return None,
+            };
+            Some((*one, outcome, error))
+        })
+        .collect();
+    let columns = [
+        Column::Ints(tries.iter().map(|(one, ..)| one.due.delivery.id.0).collect()),
+        Column::Ints(tries.iter().map(|(one, ..)| i64::from(one.due.item.attempt())).collect()),
+        Column::Texts(tries.iter().map(|(_, outcome, _)| Some(*outcome)).collect()),
+        Column::Texts(tries.iter().map(|(one, ..)| provider_id(one)).collect()),
+        Column::Texts(tries.iter().map(|(_, _, error)| error.as_deref()).collect()),
+        Column::Texts(tries.iter().map(|(one, ..)| answer(one)).collect()),
+    ];
+    tx.in_columns((TRIES_AT_ONCE, TRY), params![now], &columns).await?;
+    Ok(())
+}
+
+const TRIES_AT_ONCE: &str = "insert into punctual.notice_attempt \
+        (at, delivery_id, tried, outcome, provider_id, error, answer) \
+    select $1::bigint, x.* from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[], \
+        $7::text[]) x on conflict do nothing";
+const TRY: &str = "insert into punctual.notice_attempt \
+        (at, delivery_id, tried, outcome, provider_id, error, answer) \
+    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";
+
+fn provider_id(one: &Ended) -> Option<&str> {
+    if let Ending::Sent { provider_id, .. } = &one.ending { provider_id.as_deref() } else { None }
+}
+
+fn answer(one: &Ended) -> Option<&str> {
+    if let Ending::Sent { answer, .. } = &one.ending { answer.as_deref() } else { None }
+}
+
+const fn status_of(ending: &Ending) -> DeliveryStatus {
+    match ending {
+        Ending::Sent { .. } => DeliveryStatus::Sent,
+        Ending::Failed { .. } => DeliveryStatus::Failed,
+        Ending::Uncertain { .. } => DeliveryStatus::Uncertain,
+        Ending::Skipped { .. } => DeliveryStatus::Skipped,
+        Ending::Again { .. } | Ending::Later(_) | Ending::Moved(_) => DeliveryStatus::Pending,
+    }
+}
+
+fn error_of(ending: &Ending) -> Option<String> {
+    match ending {
+        Ending::Again { error, .. } | Ending::Failed { error, .. } | Ending::Uncertain { error } => {
+            Some(kept_error(error))
+        }
+        Ending::Skipped { said, .. } => Some(said.clone()),
+        _ => None,
+    }
+}
+
+/// Tries so far: a delivery that was not begun has had none by this claim.
+fn tries(one: &Ended) -> u32 {
+    let begun = !matches!(one.ending, Ending::Later(_) | Ending::Moved(_) | Ending::Skipped { .. });
+    if begun { one.due.item.attempt() } else { one.due.item.attempt() - 1 }
+}
+
+async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<()> {
+    let errors: Vec<Option<String>> = ended.iter().map(|one| error_of(&one.ending)).collect();
+    let times = |pick: &dyn Fn(&Ending) -> Option<Timestamp>| {
+        Column::MaybeInts(ended.iter().map(|one| pick(&one.ending).map(Timestamp::as_micros)).collect())
+    };
+    let next = |ending: &Ending| match ending {
+        Ending::Again { at, .. } | Ending::Later(at) => Some(*at),
+        Ending::Moved(_) => Some(now),
+        _ => None,
+    };
+    let versions = ended.iter().map(|one| match &one.ending {
+        Ending::Sent { version, .. } => Some(i64::from(*version)),
+        _ => None,
+    });
+    let channel = |one: &&Ended| match &one.ending {
+        Ending::Moved(channel) => channel.clone(),
+        _ => one.due.delivery.channel.clone(),
+    };
+    let channels: Vec<String> = ended.iter().map(channel).collect();
+    let columns = [
+        Column::Ints(ended.iter().map(|one| one.due.delivery.id.0).collect()),
+        Column::Ints(ended.iter().map(|one| status_of(&one.ending).code()).collect()),
+        Column::Texts(errors.iter().map(Option::as_deref).collect()),
+        Column::Texts(ended.iter().map(|one| provider_id(one)).collect()),
+        Column::Ints(ended.iter().map(|one| i64::from(tries(one))).collect()),
+        times(&next),
+        times(&|ending| matches!(ending, Ending::Sent { .. }).then_some(now)),
+        Column::MaybeInts(versions.collect()),
+        Column::Texts(channels.iter().map(|channel| Some(channel.as_str())).collect()),
+        Column::Ints(places.to_vec()),
+    ];
+    tx.in_columns((UPDATE_AT_ONCE, UPDATE), &[], &columns).await?;
+    Ok(())
+}
+
+/// Only one that still waits: what somebody has ended meanwhile stays as it is.
+const UPDATE_AT_ONCE: &str = "update punctual.notice_delivery d set status = x.status, error = x.error, \
+        provider_id = x.provider_id, tries = x.tries, due_at = x.due_at, sent_at = x.sent_at, \
+        template_version = coalesce(x.template_version, d.template_version), channel = x.channel, \
+        lane_id = x.lane_id, version = d.version + 1 \
+    from unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::int[], $6::bigint[], $7::bigint[], \
+            $8::int[], $9::text[], $10::int[]) \
+        x (id, status, error, provider_id, tries, due_at, sent_at, template_version, channel, lane_id) \
+    where d.id = x.id and d.status = 0";
+const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $3, provider_id = $4, \
+        tries = $5, due_at = $6, sent_at = $7, template_version = coalesce($8, template_version), \
+        channel = $9, lane_id = $10, version = version + 1 where id = $1 and status = 0";
+
+async fn come_again(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<()> {
+    let rows: Vec<Vec<Value<'_>>> = ended
+        .iter()
+        .zip(places)
+        .filter_map(|(one, lane)| {
+            let at = match &one.ending {
+                Ending::Again { at, .. } | Ending::Later(at) => *at,
+                Ending::Moved(_) => now,
+                _ => return None,
+            };
+            let tries = if matches!(one.ending, Ending::Moved(_)) { 0 } else { i64::from(tries(one)) };
+            let work = work_of(one.due.delivery.id);
+            Some(vec![work.into(), (*lane).into(), at.into(), tries.into(), 0.into(), Value::Null])
+        })
+        .collect();
+    tx.each(WORK_AGAIN, &rows).await?;
+    Ok(())
+}
+
+/// Writes what is sent in the place of what was given up; answers how many more each notice has to wait for.
+async fn send_instead(
+    tx: &mut Tx,
+    ended: &[&Ended],
+    lanes: &mut HashMap<(crate::base::tenant::Tenant, String), i64>,
+    now: Timestamp,
+) -> Result<BTreeMap<NoticeId, i64>> {
+    let mut rows = Vec::new();
+    for one in ended {
+        let Ending::Failed { instead: Some(planned), .. } = &one.ending else { continue };
+        let of = &one.due.delivery;
+        let lane = deliver_lane(tx, of.tenant, &planned.channel, lanes).await?;
+        rows.push(NewDelivery { notice: of.notice, tenant: of.tenant, lane, planned });
+    }
+    let mut more: BTreeMap<NoticeId, i64> = BTreeMap::new();
+    if rows.is_empty() {
+        return Ok(more);
+    }
+    let made = insert_deliveries(tx, &rows, now).await?;
+    for row in rows.iter().filter(|row| made.contains_key(&row.name())) {
+        if row.status() == DeliveryStatus::Pending {
+            *more.entry(row.notice).or_default() += 1;
+        }
+    }
+    Ok(more)
+}
+
+/// What notices have lost and won; one with nothing left to wait for has ended.
+#[derive(Default)]
+struct Change {
+    open: i64,
+    sent: i64,
+    failed: i64,
+    reason: Option<String>,
+    error: Option<String>,
+}
+
+async fn count(
+    tx: &mut Tx,
+    ended: &[&Ended],
+    instead: &BTreeMap<NoticeId, i64>,
+    now: Timestamp,
+) -> Result<()> {
+    let mut changes: BTreeMap<NoticeId, Change> = BTreeMap::new();
+    for one in ended {
+        let status = status_of(&one.ending);
+        if status == DeliveryStatus::Pending {
+            continue;
+        }
+        let change = changes.entry(one.due.delivery.notice).or_default();
+        change.open -= 1;
+        match &one.ending {
+            Ending::Sent { .. } => change.sent += 1,
+            Ending::Skipped { reason, said } => {
+                change.reason = Some(reason.clone());
+                change.error.get_or_insert_with(|| said.clone());
+            }
+            // What another channel takes over has not failed yet.
+            Ending::Failed { instead: Some(_), .. } if instead.contains_key(&one.due.delivery.notice) => {}
+            ending => {
+                change.failed += 1;
+                change.error = error_of(ending);
+            }
+        }
+    }
+    for (notice, more) in instead {
+        changes.entry(*notice).or_default().open += more;
+    }
+    let all: Vec<(&NoticeId, &Change)> = changes.iter().collect();
+    let ints = |pick: &dyn Fn(&Change) -> i64| Column::Ints(all.iter().map(|(_, c)| pick(c)).collect());
+    let columns = [
+        Column::Ints(all.iter().map(|(notice, _)| notice.0).collect()),
+        ints(&|change| change.open),
+        ints(&|change| change.sent),
+        ints(&|change| change.failed),
+        Column::Texts(all.iter().map(|(_, change)| change.reason.as_deref()).collect()),
+        Column::Texts(all.iter().map(|(_, change)| change.error.as_deref()).collect()),
+    ];
+    tx.in_columns((COUNT_AT_ONCE, COUNT), params![now], &columns).await?;
+    Ok(())
+}
+
+macro_rules! counted {
+    ($open:literal, $sent:literal, $failed:literal, $reason:literal, $error:literal) => {
+        concat!(
+            "set open = n.open + ", $open, ", sent = n.sent + ", $sent, ", failed = n.failed + ", $failed,
+            ", status = case when n.open + ", $open, " > 0 then 0 when n.failed + ", $failed,
+            " > 0 then 2 when n.sent + ", $sent, " > 0 then 1 else 3 end, reason = coalesce(", $reason,
+            ", n.reason), error = coalesce(", $error, ", n.error), ended_at = case when n.open + ", $open,
+            " > 0 then null else $1 end "
+        )
+    };
+}
+const COUNT_AT_ONCE: &str = concat!(
+    "update punctual.notice n ",
+    counted!("x.open", "x.sent", "x.failed", "x.reason", "x.error"),
+    "from unnest($2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[], $7::text[]) \
+        x (id, open, sent, failed, reason, error) where n.id = x.id"
+);
+const COUNT: &str =
+    concat!("update punctual.notice as n ", counted!("$3", "$4", "$5", "$6", "$7"), "where n.id = $2");
+const _: () = assert!(NoticeStatus::Cancelled as i64 == 3);
+
+/// The queue has given these up: their sends were lost too often.
+pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestamp) -> Result<()> {
+    let mut ended = Vec::new();
+    for item in items {
+        let Some(id) = item.delivery() else { continue };
+        let Some(delivery) = super::deliver::pending(tx, id).await? else { continue };
+        let due = Due { item: item.clone(), delivery, lost: false };
+        let error = "its send was lost too often".to_owned();
+        ended.push(Ended { due, ending: Ending::Failed { outcome: Some("unknown"), error, instead: None } });
+    }
+    if ended.is_empty() { Ok(()) } else { write(tx, &ended, now).await }
+}
