@@ -208,7 +208,8 @@ fn ntf_18_quiet_hours_where_the_clocks_change() {
 fn ntf_18_bad_preferences_are_told_everything() {
     let mut problems = Problems::default();
     let json = json!({"optOuts": [{}, {"chanel": "sms"}, {"channel": "sms:", "kind": ""}, 7],
-        "locale": "en_US", "channelOverride": {"whatsapp": "sms", "": "sms:x", "push": 1}, "timeZone": "Mars/Base",
+        "locale": "en_US", "timeZone": "Mars/Base",
+        "channelOverride": {"whatsapp": "sms", "": "sms:x", "push": 1},
         "quietHours": {"from": "9:00", "to": "25:00", "timeZone": "CEST"}, "quiet": 1});
     Preferences::read(&json, &mut problems);
     let paths: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
