@@ -5,6 +5,7 @@
 //! older than its stamp says. A deleted kind leaves nothing behind: what was sent by it says what it knew.
 
 use super::Store;
+use super::routes;
 use super::tx::Tx;
 use super::value::{Row, params};
 use crate::base::clock::Timestamp;
@@ -60,9 +61,11 @@ impl Store {
     pub async fn delete_event_kind(&self, tenant: Tenant, kind: &str) -> Result<bool> {
         self.write((tenant, kind.to_owned()), |tx, (tenant, kind)| {
             Box::pin(async move {
+                let before = routes::tells_people(tx, *tenant).await?;
                 let deleted = tx.execute(DELETE, params![tenant.id(), kind]).await? == 1;
                 if deleted {
                     tx.execute(RAISE, params![tenant.id()]).await?;
+                    routes::told_changed(tx, *tenant, before).await?;
                 }
                 Ok(deleted)
             })
@@ -136,6 +139,7 @@ fn read_kind(row: &Row) -> Result<KeptKind> {
 
 async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, document: &str) -> Result<KeptKind> {
     let now = tx.now().await?;
+    let before = routes::tells_people(tx, tenant).await?;
     if tx.execute(PUT, params![tenant.id(), kind, document, now]).await? == 1 {
         // Also makes those who put at once wait for each other, so that the count is right.
         tx.execute(RAISE, params![tenant.id()]).await?;
@@ -144,6 +148,7 @@ async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, document: &str) -> Result<
             let most = limits::EVENT_KINDS_MAX;
             return Err(Error::Conflict(format!("there are {most} event kinds already; delete one first")));
         }
+        routes::told_changed(tx, tenant, before).await?;
     }
     let kept = find(tx, tenant, kind).await?;
     kept.ok_or_else(|| Error::NotFound(format!("the event kind `{kind}` was deleted meanwhile")))

@@ -4,8 +4,8 @@
 //! notice with its deliveries and their work. A delivery whose key is there already is not written: its
 //! message was sent, or is about to be. [`deliver`] sends; [`look`] shows.
 //!
-//! Not promised: that a notice is written for an event of a kind that nobody is told of. Such events are
-//! passed over; if nobody else takes them, they wait in their topic's own queue.
+//! Events of a kind that nobody is told of are passed over. What was told to people is taken out of its
+//! topic's own queue if nobody has declared that: it is not unconsumed.
 
 pub mod deliver;
 pub mod look;
@@ -14,13 +14,13 @@ mod outcome;
 use super::Store;
 use super::columns::Column;
 use super::flows::ADD_LANE;
-use super::routes;
+use super::sequences;
 use super::settle::{self, Outcome, Settlement, Word};
 use super::tx::Tx;
-use super::value::{Value, params};
+use super::value::params;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
-use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
+use crate::base::id::{DeliveryId, LaneId, MessageId, NoticeId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::claim::work_of;
 use crate::rules::message::{Entity, Message};
@@ -113,44 +113,48 @@ async fn file(tx: &mut Tx, filing: &Filing) -> Result<bool> {
     if said.contains(&Outcome::LostClaim) {
         return Ok(false);
     }
-    let (mut notices, mut passed) = (Vec::new(), Vec::new());
-    for ((event, filed), said) in filing.filed.iter().zip(said) {
-        match filed {
-            _ if said != Outcome::Done => {}
-            Filed::Notice(notice) => notices.push((event, notice)),
-            Filed::Passed => passed.push(event),
-            Filed::Failed(_) => {}
-        }
-    }
+    let filed = filing.filed.iter().zip(said).filter(|(_, said)| *said == Outcome::Done);
+    let notices: Vec<(&Message, &NewNotice)> = filed
+        .filter_map(|((event, filed), _)| match filed {
+            Filed::Notice(notice) => Some((event, notice)),
+            Filed::Passed | Filed::Failed(_) => None,
+        })
+        .collect();
     write(tx, &notices).await?;
-    leave_in_own_queue(tx, &passed).await?;
+    take_from_own_queue(tx, &notices).await?;
     Ok(true)
 }
 
-/// What nobody else takes waits in its topic's own queue.
-async fn leave_in_own_queue(tx: &mut Tx, passed: &[&Message]) -> Result<()> {
+/// What was told to people does not wait in its topic's own queue as well, unless somebody has declared it.
+async fn take_from_own_queue(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) -> Result<()> {
     let mut topics: BTreeMap<(Tenant, &str), Vec<&Message>> = BTreeMap::new();
-    for event in passed {
+    for (event, _) in notices {
         topics.entry((event.tenant, &event.topic)).or_default().push(event);
     }
     for ((tenant, topic), events) in topics {
-        if tx.first(TAKEN_ELSEWHERE, params![tenant.id(), topic, FLOWS_LANE]).await?.is_some() {
-            continue;
-        }
-        let own = routes::take(tx, tenant, topic).await?;
-        let rows: Vec<Vec<Value<'_>>> = events
-            .iter()
-            .map(|event| {
-                vec![event.id.0.into(), own.0.into(), event.due_at.into(), event.key.as_deref().into()]
-            })
-            .collect();
-        tx.each(super::messages::INSERT_WORK, &rows).await?;
+        let Some(own) = tx.first(UNDECLARED, params![tenant.id(), topic]).await? else { continue };
+        let own = LaneId(own.int(0)?);
+        let columns = [
+            Column::Ints(events.iter().map(|event| event.due_at.as_micros()).collect()),
+            Column::Ints(events.iter().map(|event| event.id.0).collect()),
+        ];
+        let gone = tx.in_columns((UNCLAIMED_AT_ONCE, UNCLAIMED), params![own.0], &columns).await?;
+        let gone = gone.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+        let keyed = events.iter().filter(|event| gone.contains(&event.id.0));
+        let heads: Vec<_> = keyed.filter_map(|event| Some((own, event.key.as_deref()?, event.id))).collect();
+        sequences::leave(tx, &heads).await?;
     }
     Ok(())
 }
 
-const TAKEN_ELSEWHERE: &str = "select 1 from punctual.route r join punctual.lane l on l.id = r.lane_id \
-    where r.tenant_id = $1 and r.topic = $2 and l.subscription <> $3 limit 1";
+const UNDECLARED: &str = "select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 \
+    and l.subscription = '' and l.declared = 0 \
+    and not exists (select 1 from punctual.handled_topic h where h.topic = l.topic)";
+const UNCLAIMED_AT_ONCE: &str = "delete from punctual.work w \
+    using unnest($2::bigint[], $3::bigint[]) x (due_at, message_id) \
+    where w.lane_id = $1 and w.due_at = x.due_at and w.message_id = x.message_id returning w.message_id";
+const UNCLAIMED: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
+    returning message_id";
 
 /// Writes notices with their deliveries; answers those that are new.
 async fn write(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) -> Result<Vec<Asked>> {

@@ -84,20 +84,42 @@ const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at)
 /// Makes the routes of a topic that was taken what they should be; answers whether one is new. Then
 /// what waits in lane 0 is to be fetched.
 pub(super) async fn settle(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<bool> {
+    let now = tx.now().await?;
+    tx.execute(ADD_FLOWS, params![tenant.id(), topic, now]).await?;
     tx.execute(REMOVE_ROUTES, params![tenant.id(), topic]).await?;
     Ok(tx.execute(ADD_ROUTES, params![tenant.id(), topic]).await? > 0)
+}
+
+/// Whether a tenant tells people of events: it has kinds of events, or templates for them.
+macro_rules! tells_people {
+    ($tenant:literal) => {
+        concat!(
+            "(exists (select 1 from punctual.event_kind k where k.tenant_id = ",
+            $tenant,
+            ") or exists (select 1 from punctual.message_template t where t.tenant_id = ",
+            $tenant,
+            " and t.event_type <> 'survey.invitation' and t.deleted_at is null))"
+        )
+    };
 }
 
 /// Whether messages of its topic go to a lane `l`.
 macro_rules! wanted {
     () => {
-        "(exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
+        concat!("((l.subscription = '/flows' and ", tells_people!("l.tenant_id"), ") \
+            or exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
             or (l.subscription = '' and (l.declared = 1 \
                 or exists (select 1 from punctual.handled_topic h where h.topic = l.topic) \
                 or not exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
-                    and s.topic = l.topic and s.enabled = 1))))"
+                    and s.topic = l.topic and s.enabled = 1))))")
     };
 }
+const ADD_FLOWS: &str = concat!(
+    "insert into punctual.lane (tenant_id, topic, subscription, created_at) select $1, $2, '/flows', $3 where ",
+    tells_people!("$1"),
+    " on conflict do nothing"
+);
+const TELLS_PEOPLE: &str = concat!("select 1 where ", tells_people!("$1"));
 const REMOVE_ROUTES: &str = concat!(
     "delete from punctual.route where tenant_id = $1 and topic = $2 and lane_id not in ( \
         select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
@@ -110,6 +132,29 @@ const ADD_ROUTES: &str = concat!(
     wanted!(),
     " on conflict do nothing"
 );
+
+/// Whether a tenant tells people of events.
+pub(super) async fn tells_people(tx: &mut Tx, tenant: Tenant) -> Result<bool> {
+    Ok(tx.first(TELLS_PEOPLE, params![tenant.id()]).await?.is_some())
+}
+
+/// Makes the routes of all topics of a tenant anew, when it begins to tell people of events, or ends.
+pub(super) async fn told_changed(tx: &mut Tx, tenant: Tenant, before: bool) -> Result<()> {
+    if tells_people(tx, tenant).await? == before {
+        return Ok(());
+    }
+    for row in tx.query(TOPICS, params![tenant.id()]).await? {
+        let topic = row.text(0)?;
+        take(tx, tenant, &topic).await?;
+        if settle(tx, tenant, &topic).await? {
+            fetch_waiting(tx, tenant, &topic).await?;
+        }
+    }
+    Ok(())
+}
+
+const TOPICS: &str =
+    "select topic from punctual.lane where tenant_id = $1 and subscription = '' order by topic";
 
 /// Moves what waits in lane 0 for this topic. Rows that a router moves at this moment are left to
 /// it: it may be waiting for this very transaction.

@@ -6,6 +6,7 @@
 //! memory reads the stamp *before* the templates, so what it keeps is never older than its stamp says.
 
 use super::Store;
+use super::routes;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -94,9 +95,11 @@ impl Store {
         self.write((tenant, id), |tx, (tenant, id)| {
             Box::pin(async move {
                 let now = tx.now().await?;
+                let before = routes::tells_people(tx, *tenant).await?;
                 let deleted = tx.execute(DELETE, params![tenant.id(), id.0, now]).await? == 1;
                 if deleted {
                     raise_stamp(tx, *tenant).await?;
+                    routes::told_changed(tx, *tenant, before).await?;
                 }
                 Ok(deleted)
             })
@@ -241,12 +244,14 @@ fn head(definition: &Definition, active: bool, now: Timestamp) -> Vec<Value<'_>>
 async fn create(tx: &mut Tx, tenant: Tenant, definition: &Definition) -> Result<Template> {
     let now = tx.now().await?;
     let active = definition.active.unwrap_or(true);
+    let before = routes::tells_people(tx, tenant).await?;
     let mut row = head(definition, active, now);
     row.push(tenant.id().into());
     let made = tx.first(INSERT, &row).await?;
     let id = made.ok_or_else(|| Error::Database("an insert returned no id".into()))?.int(0)?;
     tx.execute(INSERT_VERSION, params![id, 1, &text_of(definition), now]).await?;
     raise_stamp(tx, tenant).await?;
+    routes::told_changed(tx, tenant, before).await?;
     let definition = Definition { active: None, ..definition.clone() };
     Ok(Template { id: TemplateId(id), version: 1, active, definition, created_at: now, updated_at: now })
 }
@@ -262,6 +267,7 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Defini
         return Ok(old);
     }
     let now = tx.now().await?;
+    let before = routes::tells_people(tx, tenant).await?;
     let version = old.version + u32::from(edited);
     if edited {
         tx.execute(INSERT_VERSION, params![id.0, i64::from(version), &text, now]).await?;
@@ -270,6 +276,7 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Defini
     row.extend_from_slice(params![id.0, i64::from(version)]);
     tx.execute(CHANGE, &row).await?;
     raise_stamp(tx, tenant).await?;
+    routes::told_changed(tx, tenant, before).await?;
     find(tx, tenant, id).await?.ok_or_else(missing)
 }
 

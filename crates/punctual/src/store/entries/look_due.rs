@@ -5,6 +5,7 @@
 
 use super::super::Store;
 use super::super::flows::{EXPIRE_LANE, SEND_LANE};
+use super::super::notices::{DELIVER_LANE, FLOWS_LANE};
 use super::super::tx::Tx;
 use super::super::value::params;
 use crate::base::clock::Timestamp;
@@ -18,15 +19,21 @@ pub enum Purpose {
     Send,
     /// Ends, if nobody answers.
     Expire,
+    /// Events that people are told of.
+    Tell,
+    /// Deliveries by one channel.
+    Deliver,
 }
 
 /// A lane with due work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryLane {
     /// The lane.
     pub lane: LaneId,
     /// What it is for.
     pub purpose: Purpose,
+    /// The key of its channel, or the topic of its events.
+    pub channel: String,
     /// When its first item was due.
     pub first_due: Timestamp,
 }
@@ -52,18 +59,24 @@ impl Store {
 async fn due(tx: &mut Tx) -> Result<DueEntries> {
     let now = tx.now().await?;
     let mut seen = DueEntries { now, lanes: Vec::new(), next: None };
-    for row in tx.query(LANES, params![SEND_LANE, EXPIRE_LANE]).await? {
+    for row in tx.query(LANES, params![SEND_LANE, EXPIRE_LANE, FLOWS_LANE, DELIVER_LANE]).await? {
         let Some(first_due) = row.maybe_time(2)? else { continue };
         if first_due > now {
             seen.next = Some(seen.next.map_or(first_due, |next| next.min(first_due)));
             continue;
         }
-        let purpose = if row.text(1)? == EXPIRE_LANE { Purpose::Expire } else { Purpose::Send };
-        seen.lanes.push(EntryLane { lane: LaneId(row.int(0)?), purpose, first_due });
+        let purpose = match row.text(1)?.as_str() {
+            EXPIRE_LANE => Purpose::Expire,
+            FLOWS_LANE => Purpose::Tell,
+            DELIVER_LANE => Purpose::Deliver,
+            _ => Purpose::Send,
+        };
+        let channel = row.text(3)?;
+        seen.lanes.push(EntryLane { lane: LaneId(row.int(0)?), purpose, channel, first_due });
     }
     Ok(seen)
 }
 
 const LANES: &str = "select l.id, l.subscription, \
-        (select min(w.due_at) from punctual.work w where w.lane_id = l.id) \
-    from punctual.lane l where l.subscription in ($1, $2) and l.paused = 0 order by l.id";
+        (select min(w.due_at) from punctual.work w where w.lane_id = l.id), l.topic \
+    from punctual.lane l where l.subscription in ($1, $2, $3, $4) and l.paused = 0 order by l.id";
