@@ -212,7 +212,8 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
     booking(&root).await;
     let template = json!({"eventType": "booking.confirmed", "channel": "WhatsApp", "language": "ar",
         "body": "{{recipientName}} {{listingName}} {{checkIn | date:datetime}} {{entityId}} {{status}}",
-        "providerTemplate": {"key": "confirm", "params": ["{{guestName}}", "{{listing.name}}"], "language": "ar"},
+        "providerTemplate": {"key": "confirm", "language": "ar",
+            "params": ["{{guestName}}", "{{listing.name}}"]},
         "missing": "asWritten"});
     let made = make(&root, template).await;
     let path = format!("{}/preview", at(&made));
