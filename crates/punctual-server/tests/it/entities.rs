@@ -82,7 +82,10 @@ async fn ntf_3_an_event_tells_the_state_of_its_entity(base: Base) {
     let bare = json!({"type": "booking", "id": "12345"});
     root.does("/api/events", event("e0", bare), 202).await;
     root.get(PATH).await.problem(404);
-    let with = |status: &str, version: Value| json!({"type": "booking", "id": 12345, "state": {"status": status}, "version": version});
+    let with = |status: &str, version: Value| {
+        let state = json!({"status": status});
+        json!({"type": "booking", "id": 12345, "state": state, "version": version})
+    };
     let seen = || async { root.sees(PATH).await["state"]["status"].clone() };
     let batch = json!([
         event("e1", with("one", json!(1))),

@@ -28,8 +28,10 @@ async fn prd_18_a_kind_over_http(base: Base) {
     let root = World::manual(base).await.root();
     root.does("/dev/clock", json!({"set": "2026-05-14T05:13:00Z", "run": false}), 200).await;
     let given = json!({"topic": "booking.events", "entityType": "booking", "entityIdPath": "bookingId",
-        "recipients": {"phone": ["guest.mobile", "guest.phone"], "email": "guest.email", "name": "guest.name"},
-        "cancelWhen": {"questionId": "entity.status", "op": "==", "value": "Cancelled"}, "requireEntity": true,
+        "recipients": {"phone": ["guest.mobile", "guest.phone"], "email": "guest.email",
+            "name": "guest.name"},
+        "cancelWhen": {"questionId": "entity.status", "op": "==", "value": "Cancelled"},
+        "requireEntity": true,
         "related": {"listing": {"type": "listing", "idPath": "listingId"}},
         "schema": {"type": "object", "required": ["bookingId"]}, "sample": {"bookingId": "b1"}});
     let made = put(&root, PATH, &given).await;

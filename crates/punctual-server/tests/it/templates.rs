@@ -212,7 +212,8 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
     booking(&root).await;
     let template = json!({"eventType": "booking.confirmed", "channel": "WhatsApp", "language": "ar",
         "body": "{{recipientName}} {{listingName}} {{checkIn | date:datetime}} {{entityId}} {{status}}",
-        "providerTemplate": {"key": "confirm", "params": ["{{guestName}}", "{{listing.name}}"], "language": "ar"},
+        "providerTemplate": {"key": "confirm", "language": "ar",
+            "params": ["{{guestName}}", "{{listing.name}}"]},
         "missing": "asWritten"});
     let made = make(&root, template).await;
     let path = format!("{}/preview", at(&made));
@@ -228,7 +229,8 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
 
     put(&root, "/api/entities/listing/7", json!({"state": {"name": "Sea View"}})).await;
     let event = json!({"topic": "booking.events", "kind": "booking.confirmed",
-        "entity": {"type": "booking", "id": "b2", "state": {"status": "paid", "timeZone": "America/New_York"}},
+        "entity": {"type": "booking", "id": "b2",
+            "state": {"status": "paid", "timeZone": "America/New_York"}},
         "payload": {"bookingId": "other", "listingId": 7, "checkIn": "2026-05-14T21:30:00Z",
             "guest": {"phone": "+1", "name": "Bo"}}});
     let id = root.does("/api/events", event, 202).await["ids"][0].clone();
@@ -247,7 +249,10 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
 /// NTF-10: names that are not known, with the nearest; SMS with the sample's values.
 async fn ntf_10_a_template_is_reviewed_by_its_event_kind(base: Base) {
     let root = World::manual(base).await.root();
-    let template = |event: &str, body: &str| json!({"eventType": event, "channel": "SMS", "language": "en", "body": body});
+    let template = |event: &str, body: &str| {
+        let language = "en";
+        json!({"eventType": event, "channel": "SMS", "language": language, "body": body})
+    };
     let made = make(&root, template("booking.confirmed", "{{guestNmae}} {{colour}}")).await;
     assert_eq!(made["warnings"], json!([]), "nothing is known of this kind yet");
     booking(&root).await;
@@ -297,7 +302,8 @@ async fn ntf_10_hostile_templates_are_refused_at_the_door(base: Base) {
         assert_eq!(root.post(PATH, template).await.problem(422), [path]);
     }
     assert_eq!(root.sees(PATH).await["items"], json!([]));
-    let nasty = json!({"eventType": "e", "channel": "Email", "language": "en", "subject": "{{v}}", "body": "{{v}}",
+    let nasty = json!({"eventType": "e", "channel": "Email", "language": "en",
+        "subject": "{{v}}", "body": "{{v}}",
         "html": "<b>{{v}}</b>", "providerTemplate": {"key": "k", "params": ["{{v}}"]}});
     let made = make(&root, nasty).await;
     let payload = json!({"v": "<i>\r\nBcc: x\u{0}\u{202e}{{v}}"});

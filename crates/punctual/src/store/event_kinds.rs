@@ -111,7 +111,8 @@ impl Store {
 
 macro_rules! columns {
     () => {
-        "select kind, version, document, created_at, updated_at from punctual.event_kind where tenant_id = $1 "
+        "select kind, version, document, created_at, updated_at from punctual.event_kind \
+         where tenant_id = $1 "
     };
 }
 

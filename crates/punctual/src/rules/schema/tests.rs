@@ -63,7 +63,8 @@ fn prd_18_values_fit_a_schema_or_are_told() {
         (
             with("tags", json!(["a", 1, "long"])),
             "payload.tags: has 3 items, at most 2 are allowed; \
-            payload.tags[1]: must be a string, not a number; payload.tags[2]: has 4 characters, at most 3 are allowed",
+            payload.tags[1]: must be a string, not a number; \
+            payload.tags[2]: has 4 characters, at most 3 are allowed",
         ),
         (with("extra", json!({"a": 1, "b": "x"})), "payload.extra.b: must be a number, not a string"),
         (with("either", json!("x")), "payload.either: fits none of the forms that the schema allows (anyOf)"),

@@ -72,7 +72,8 @@ impl ProviderTemplate<String> {
         } else {
             self.params.iter().map(|(_, value)| value.as_str()).collect()
         };
-        serde_json::json!({"key": self.key, "params": params, "language": self.language, "entityId": self.entity_id})
+        let (language, entity) = (&self.language, &self.entity_id);
+        serde_json::json!({"key": self.key, "params": params, "language": language, "entityId": entity})
     }
 }
 

@@ -4,8 +4,8 @@
 //! source, in JSON where it lies. `guest.phone` leads into objects by their names; joined, `guestPhone`
 //! finds the same; neither minds the case of letters. Of several that fit, the one that is written just
 //! so wins, then the one at the shallower place. Names that are not written just so are looked for among
-//! [`limits::TEMPLATE_NAMES_MAX`] names for each text, so that no payload makes it slow. Null is absent, and so is an object itself. The names
-//! are those of [`Facts`](crate::rules::facts::Facts), and as deep.
+//! [`limits::TEMPLATE_NAMES_MAX`] names for each text, so that no payload makes it slow. Null is absent,
+//! and so is an object itself. The names are those of [`Facts`](crate::rules::facts::Facts), and as deep.
 
 use crate::base::limits;
 use crate::rules::number;

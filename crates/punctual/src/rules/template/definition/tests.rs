@@ -22,7 +22,8 @@ fn reviewed(definition: &Definition) -> String {
 fn ntf_7_a_definition_reads_what_it_shows() {
     let json = json!({"eventType": EVENT_TYPE, "channel": "Email", "name": "Mail", "language": "ar-IQ",
         "scopeType": "survey", "scopeId": "7", "attempt": 2, "subject": "S", "body": "{{surveyUrl}}",
-        "html": "<b>{{surveyUrl}}</b>", "providerTemplate": {"key": "csi", "params": ["{{wip}}"]}, "missing": "asWritten"});
+        "html": "<b>{{surveyUrl}}</b>", "providerTemplate": {"key": "csi", "params": ["{{wip}}"]},
+        "missing": "asWritten"});
     let (read_once, said) = read(&json);
     let definition = read_once.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(Value::Object(definition.to_json()), json);
