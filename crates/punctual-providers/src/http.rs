@@ -43,6 +43,9 @@ use std::sync::Arc;
 /// An idempotency key longer than this goes as its digest, in bytes.
 const KEY_BYTES_MAX: usize = 255;
 
+/// What is shorter is not masked in texts, in bytes.
+const ADDRESS_BYTES_MIN: usize = 4;
+
 /// A channel that sends through an HTTP provider. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct HttpChannel {
@@ -138,7 +141,8 @@ impl Inner {
         if let Ok(number) = PhoneNumber::parse(&letter.to) {
             forms.extend([number.as_str(), number.digits(), number.national()].map(str::to_owned));
         }
-        for form in forms.iter().filter(|form| !form.is_empty()) {
+        // Shorter ones are no addresses, and would be found in many a word.
+        for form in forms.iter().filter(|form| form.len() >= ADDRESS_BYTES_MIN) {
             text = text.replace(form.as_str(), &masked(&letter.to));
         }
         text

@@ -87,6 +87,7 @@ impl Settings {
     }
 
     /// Every name with its value.
+    #[cfg(feature = "http")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
