@@ -9,6 +9,7 @@ use crate::base::clock::Timestamp;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::MEMORY;
 use crate::rules::public_id::PublicId;
+use crate::rules::template::choose::kind_of;
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
@@ -127,6 +128,26 @@ impl Channels {
     /// Lets one channel take every `memory:` key that has no channel of its own.
     pub fn add_memory(&mut self, channel: Arc<dyn Channel>) {
         self.memory = Some(channel);
+    }
+
+    /// The key of the channel that serves what a template names: a key, or a kind of channels. Of several of
+    /// a kind `{kind}:default` goes first, then the first by name; without any, the sandbox takes it.
+    #[must_use]
+    pub fn reach(&self, named: &str) -> String {
+        if named.contains(':') {
+            return named.to_owned();
+        }
+        let kind = named.to_ascii_lowercase();
+        let usual = format!("{kind}:default");
+        if self.by_key.contains_key(&usual) {
+            return usual;
+        }
+        let of_kind = |key: &&String| !key.starts_with(MEMORY) && kind_of(key).eq_ignore_ascii_case(named);
+        match self.by_key.keys().filter(of_kind).min() {
+            Some(key) => key.clone(),
+            None if self.memory.is_some() => format!("{MEMORY}{kind}"),
+            None => usual,
+        }
     }
 
     /// The channel of a key.

@@ -26,6 +26,7 @@ use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{DeliveryStatus, Planned};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use super::super::entries::send::Settled;
 pub(in crate::store) use outcome::give_up;
@@ -80,14 +81,14 @@ pub enum Ending {
         /// The version of the template that was sent.
         version: u32,
     },
-    /// It did not go well, and is tried again then.
+    /// It did not go well, and is tried again after a while.
     Again {
         /// The word for it.
         outcome: &'static str,
         /// What went wrong.
         error: String,
-        /// When.
-        at: Timestamp,
+        /// How long after.
+        wait: Duration,
     },
     /// It is given up; another channel may take its place.
     Failed {
@@ -113,7 +114,12 @@ pub enum Ending {
     /// It was not begun, and comes again then.
     Later(Timestamp),
     /// It goes by another channel.
-    Moved(String),
+    Moved {
+        /// The key of the channel.
+        channel: String,
+        /// The address there.
+        address: String,
+    },
 }
 
 /// One delivery with what became of it.

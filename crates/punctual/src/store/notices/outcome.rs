@@ -34,7 +34,7 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
     let mut places = Vec::with_capacity(order.len());
     for one in &order {
         places.push(match &one.ending {
-            Ending::Moved(channel) => {
+            Ending::Moved { channel, .. } => {
                 deliver_lane(tx, one.due.delivery.tenant, channel, &mut lanes).await?
             }
             _ => one.due.item.lane().0,
@@ -95,7 +95,7 @@ const fn status_of(ending: &Ending) -> DeliveryStatus {
         Ending::Failed { .. } => DeliveryStatus::Failed,
         Ending::Uncertain { .. } => DeliveryStatus::Uncertain,
         Ending::Skipped { .. } => DeliveryStatus::Skipped,
-        Ending::Again { .. } | Ending::Later(_) | Ending::Moved(_) => DeliveryStatus::Pending,
+        Ending::Again { .. } | Ending::Later(_) | Ending::Moved { .. } => DeliveryStatus::Pending,
     }
 }
 
@@ -111,7 +111,7 @@ fn error_of(ending: &Ending) -> Option<String> {
 
 /// Tries so far: a delivery that was not begun has had none by this claim.
 fn tries(one: &Ended) -> u32 {
-    let begun = !matches!(one.ending, Ending::Later(_) | Ending::Moved(_) | Ending::Skipped { .. });
+    let begun = !matches!(one.ending, Ending::Later(_) | Ending::Moved { .. } | Ending::Skipped { .. });
     if begun { one.due.item.attempt() } else { one.due.item.attempt() - 1 }
 }
 
@@ -120,20 +120,16 @@ async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -
     let times = |pick: &dyn Fn(&Ending) -> Option<Timestamp>| {
         Column::MaybeInts(ended.iter().map(|one| pick(&one.ending).map(Timestamp::as_micros)).collect())
     };
-    let next = |ending: &Ending| match ending {
-        Ending::Again { at, .. } | Ending::Later(at) => Some(*at),
-        Ending::Moved(_) => Some(now),
-        _ => None,
-    };
+    let next = |ending: &Ending| next_due(ending, now);
     let versions = ended.iter().map(|one| match &one.ending {
         Ending::Sent { version, .. } => Some(i64::from(*version)),
         _ => None,
     });
-    let channel = |one: &&Ended| match &one.ending {
-        Ending::Moved(channel) => channel.clone(),
-        _ => one.due.delivery.channel.clone(),
+    let place = |one: &'_ &'_ Ended| match &one.ending {
+        Ending::Moved { channel, address } => (channel.clone(), address.clone()),
+        _ => (one.due.delivery.channel.clone(), one.due.delivery.address.clone()),
     };
-    let channels: Vec<String> = ended.iter().map(channel).collect();
+    let whereto: Vec<(String, String)> = ended.iter().map(place).collect();
     let columns = [
         Column::Ints(ended.iter().map(|one| one.due.delivery.id.0).collect()),
         Column::Ints(ended.iter().map(|one| status_of(&one.ending).code()).collect()),
@@ -143,8 +139,9 @@ async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -
         times(&next),
         times(&|ending| matches!(ending, Ending::Sent { .. }).then_some(now)),
         Column::MaybeInts(versions.collect()),
-        Column::Texts(channels.iter().map(|channel| Some(channel.as_str())).collect()),
+        Column::Texts(whereto.iter().map(|(channel, _)| Some(channel.as_str())).collect()),
         Column::Ints(places.to_vec()),
+        Column::Texts(whereto.iter().map(|(_, address)| Some(address.as_str())).collect()),
     ];
     tx.in_columns((UPDATE_AT_ONCE, UPDATE), &[], &columns).await?;
     Ok(())
@@ -154,26 +151,34 @@ async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -
 const UPDATE_AT_ONCE: &str = "update punctual.notice_delivery d set status = x.status, error = x.error, \
         provider_id = x.provider_id, tries = x.tries, due_at = x.due_at, sent_at = x.sent_at, \
         template_version = coalesce(x.template_version, d.template_version), channel = x.channel, \
-        lane_id = x.lane_id, version = d.version + 1 \
+        lane_id = x.lane_id, address = x.address, version = d.version + 1 \
     from unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::int[], $6::bigint[], $7::bigint[], \
-            $8::int[], $9::text[], $10::int[]) \
-        x (id, status, error, provider_id, tries, due_at, sent_at, template_version, channel, lane_id) \
+            $8::int[], $9::text[], $10::int[], $11::text[]) \
+        x (id, status, error, provider_id, tries, due_at, sent_at, template_version, channel, lane_id, \
+            address) \
     where d.id = x.id and d.status = 0";
 const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $3, provider_id = $4, \
         tries = $5, due_at = $6, sent_at = $7, template_version = coalesce($8, template_version), \
-        channel = $9, lane_id = $10, version = version + 1 where id = $1 and status = 0";
+        channel = $9, lane_id = $10, address = $11, version = version + 1 where id = $1 and status = 0";
+
+/// When it comes again, if it does.
+fn next_due(ending: &Ending, now: Timestamp) -> Option<Timestamp> {
+    match ending {
+        Ending::Again { wait, .. } => Some(now.plus(*wait)),
+        Ending::Later(at) => Some(*at),
+        Ending::Moved { .. } => Some(now),
+        _ => None,
+    }
+}
 
 async fn come_again(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<()> {
     let rows: Vec<Vec<Value<'_>>> = ended
         .iter()
         .zip(places)
         .filter_map(|(one, lane)| {
-            let at = match &one.ending {
-                Ending::Again { at, .. } | Ending::Later(at) => *at,
-                Ending::Moved(_) => now,
-                _ => return None,
-            };
-            let tries = if matches!(one.ending, Ending::Moved(_)) { 0 } else { i64::from(tries(one)) };
+            let at = next_due(&one.ending, now)?;
+            let moved = matches!(one.ending, Ending::Moved { .. });
+            let tries = if moved { 0 } else { i64::from(tries(one)) };
             let work = work_of(one.due.delivery.id);
             Some(vec![work.into(), (*lane).into(), at.into(), tries.into(), 0.into(), Value::Null])
         })
