@@ -383,6 +383,72 @@ CREATE TABLE punctual_migration (
     version integer primary key, name text not null, checksum text not null, applied_at integer not null
 );
 
+CREATE TABLE punctual_notice (
+    id             integer primary key autoincrement,
+    tenant_id      integer      not null,
+    message_id     integer   not null,
+    kind           text     not null,
+    entity_type    text,
+    entity_id      text,
+    correlation_id text,
+    request_id     text,
+    requested_by   text,
+    status         integer not null default 0 check (status between 0 and 3),
+    reason         text,
+    error          text,
+    open           integer      not null default 0,
+    sent           integer      not null default 0,
+    failed         integer      not null default 0,
+    created_at     integer   not null,
+    ended_at       integer
+);
+
+CREATE INDEX punctual_notice_by_entity on punctual_notice (entity_id, entity_type, tenant_id) where entity_id is not null;
+
+CREATE UNIQUE INDEX punctual_notice_by_event on punctual_notice (message_id) where request_id is null;
+
+CREATE TABLE punctual_notice_attempt (
+    delivery_id integer not null,
+    tried       integer    not null,
+    at          integer not null,
+    outcome     text   not null check (outcome in ('sent', 'transient', 'permanent', 'timeout', 'unknown')),
+    provider_id text,
+    error       text,
+    answer      text,
+    primary key (delivery_id, tried)
+);
+
+CREATE TRIGGER punctual_notice_attempt_is_never_updated before update on punctual_notice_attempt
+begin select raise(abort, 'rows of notice_attempt are inserted and deleted, never updated'); end;
+
+CREATE TABLE punctual_notice_delivery (
+    id               integer primary key autoincrement,
+    tenant_id        integer      not null,
+    notice_id        integer   not null,
+    idempotency_key  text     not null,
+    lane_id          integer      not null,
+    channel          text     not null,
+    address          text     not null,
+    part             integer      not null,
+    template_id      integer   not null,
+    template_version integer      not null,
+    status           integer not null default 0 check (status between 0 and 5),
+    error            text,
+    provider_id      text,
+    tries            integer      not null default 0,
+    created_at       integer   not null,
+    due_at           integer,
+    sent_at          integer,
+    version          integer      not null default 1
+);
+
+CREATE INDEX punctual_notice_delivery_by_address on punctual_notice_delivery (address, tenant_id);
+
+CREATE UNIQUE INDEX punctual_notice_delivery_by_key on punctual_notice_delivery (idempotency_key, tenant_id)
+    where status <> 4;
+
+CREATE INDEX punctual_notice_delivery_by_notice on punctual_notice_delivery (notice_id);
+
 CREATE TABLE punctual_progress (
     entry_id integer primary key,
     answers  text   not null,

@@ -36,7 +36,6 @@ use crate::rules::message::NewMessage;
 use crate::run::batch::Batch;
 use crate::run::channel::Channels;
 use crate::run::dispatch::{Dispatcher, Duty, Rest, Shop, Station};
-use crate::run::event_kinds::EventKinds;
 use crate::run::inbox::{InboxKeeper, InboxSettings};
 use crate::run::lease::Candidate;
 use crate::run::plan::Planner;
@@ -96,7 +95,6 @@ struct Inner {
     /// Topics known to have a lane; only ever saves a question.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
     sandbox: Option<Sandbox>,
-    event_kinds: EventKinds,
 }
 
 #[derive(Debug, Default)]
@@ -169,6 +167,9 @@ impl Engine {
     /// Wakes everybody who may have something to do now.
     async fn tell(&self) {
         self.wake();
+        if self.inner.post.tells.load(Ordering::Relaxed) {
+            self.inner.shop.wake.entries();
+        }
         if self.is_silent() {
             // A lost word delays the work and loses none.
             self.store().notify().await.ok();

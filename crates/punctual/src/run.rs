@@ -17,15 +17,18 @@
 
 pub mod batch;
 pub mod channel;
+pub mod delivering;
 pub mod dispatch;
 pub mod event_kinds;
 pub mod gate;
 pub(crate) mod gauge;
 pub mod handler;
 pub mod inbox;
+pub mod inviting;
 mod keeper;
 pub mod lease;
 pub mod line;
+pub mod notify;
 pub mod plan;
 pub mod posting;
 pub mod prune;

@@ -5,12 +5,13 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
-use crate::rules::channel::check_key;
+use crate::rules::channel::{ChannelPolicy, check_key};
 use crate::rules::job::NewJob;
 use crate::rules::message::{check_name, check_topic};
 use crate::run::channel::{Channel, Channels};
 use crate::run::dispatch::{Duty, Shop, Station};
 use crate::run::event_kinds::EventKinds;
+use crate::run::gate::{GateSettings, Gates};
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
 use crate::run::line::Line;
@@ -22,9 +23,9 @@ use crate::run::templates::Templates;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -52,6 +53,7 @@ pub struct Builder {
     owner: Option<String>,
     jobs: Vec<(String, NewJob)>,
     channels: Given,
+    policies: BTreeMap<String, ChannelPolicy>,
     sandbox: Option<Sandbox>,
     survey_url: String,
     #[cfg(feature = "testing")]
@@ -77,6 +79,7 @@ impl Builder {
             jobs: Vec::new(),
             channels: Given::default(),
             sandbox: None,
+            policies: BTreeMap::new(),
             survey_url: SURVEY_URL_DEFAULT.to_owned(),
             #[cfg(feature = "testing")]
             store: None,
@@ -119,6 +122,14 @@ impl Builder {
         handler: impl Handler,
     ) -> Self {
         self.stations.push(Station::new(Duty::Subscriber(name.into()), Arc::new(handler), concurrency));
+        self
+    }
+
+    /// Says how a channel is used: how often, what becomes of a send that nobody answered, and which channel
+    /// takes what it refuses.
+    #[must_use]
+    pub fn channel_policy(mut self, key: impl Into<String>, policy: ChannelPolicy) -> Self {
+        self.policies.insert(key.into(), policy);
         self
     }
 
@@ -273,10 +284,15 @@ impl Builder {
             channels: self.channels.put_together(sandbox.as_ref()),
             shelf: Arc::new(Shelf::default()),
             templates: Templates::new(fresh),
+            event_kinds: Arc::new(EventKinds::new(fresh)),
+            gates: Gates::new(gate_settings(&self.policies)),
+            policies: self.policies,
+            usual: ChannelPolicy::default(),
             survey_url: self.survey_url,
             owner: shop.owner.clone(),
             lease: shop.lease,
             wake: shop.wake.clone(),
+            tells: AtomicBool::new(false),
             postings: AtomicUsize::new(0),
             room: Notify::new(),
         });
@@ -290,7 +306,6 @@ impl Builder {
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
             sandbox,
-            event_kinds: EventKinds::new(fresh),
         };
         let engine = Engine { inner: Arc::new(inner) };
         let topics = engine.topics();
@@ -364,6 +379,22 @@ impl Builder {
             }
         }
     }
+}
+
+/// What channels allow by their policies.
+fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, GateSettings> {
+    let settings = policies.iter().map(|(key, policy)| {
+        let per_second = policy.rate_per_second.map(|rate| whole(rate));
+        let settings = GateSettings { per_second, in_flight: policy.in_flight, ..GateSettings::of(key) };
+        (key.clone(), settings)
+    });
+    settings.collect()
+}
+
+/// A rate in whole letters: at least one a second.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within both bounds")]
+fn whole(rate: f64) -> u32 {
+    rate.clamp(1.0, f64::from(limits::SENDS_PER_SECOND_MAX)).floor() as u32
 }
 
 /// Channels by key, as they were given.

@@ -14,7 +14,7 @@ impl Engine {
     /// The event kinds that this process keeps ready.
     #[must_use]
     pub fn event_kinds(&self) -> &EventKinds {
-        &self.inner.event_kinds
+        &self.inner.post.event_kinds
     }
 
     /// Makes an event kind, or makes it this from now on; this process sees it at once.

@@ -195,7 +195,9 @@ pub fn plan(
     let of = kind.unwrap_or(&undefined);
     let entity = of.entity_of(event.entity, event.payload);
     if let (None, Some(path)) = (&entity, &of.entity_id) {
-        return Plan::Missing(format!("its payload has nothing at `{path}`, where the entity's id should be"));
+        return Plan::Missing(format!(
+            "its payload has nothing at `{path}`, where the entity's id should be"
+        ));
     }
     if let Some(reason) = of.is_pointless(snapshot, event.payload) {
         return Plan::Pointless(reason.code(), reason.to_string());
@@ -207,7 +209,11 @@ pub fn plan(
     for (part, recipient) in of.recipients(event.payload, snapshot).enumerate() {
         for (key, named) in &channels {
             let Some(template) = fitting(set, key, named, entity.as_ref(), &recipient) else { continue };
-            planned.push(naming.planned(template, key, &recipient, part));
+            let one = naming.planned(template, key, &recipient, part);
+            // Two channels may share a template; it is sent once.
+            if !planned.iter().any(|known: &Planned| known.key == one.key) {
+                planned.push(one);
+            }
         }
     }
     if planned.is_empty() {

@@ -1,27 +1,21 @@
-//! A posting: claimed sends on their way through their channels.
+//! A posting: claimed letters on their way through their channels.
 //!
-//! Each letter is worded, handed to its channel with a bound on how many are out at once and for how
+//! Each letter is prepared, handed to its channel with a bound on how many are out at once and for how
 //! long, and what became of it is written when the claim is through, or every `FLUSH` while a slow
 //! letter holds it up; the lease is renewed meanwhile. No letter begins under a lease that may be over:
 //! it is counted from before it was asked for. A claim that turns out to be lost writes nothing
 //! more: whoever has the letters now sends them again, under the same keys.
+//!
+//! What letters are about is their [`Mail`]'s: invitations (`inviting.rs`) or notices (`delivering.rs`).
 
-use super::channel::{Letter, NotSent, Sending, Sent};
+use super::channel::{Channel, Letter, NotSent, Sending, Sent};
 use super::send::Post;
-use super::shelf::Edition;
 use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::Token;
 use crate::base::limits::SEND_TIMEOUT;
-use crate::base::random;
-use crate::base::tenant::Tenant;
-use crate::rules::entry::failure::Failure;
-use crate::rules::entry::log::{DeliveryLine, Outcome};
-use crate::rules::invitation::{self, Invitation};
-use crate::rules::template::TemplateSet;
-use crate::store::entries::Entry;
-use crate::store::entries::send::{Due, Ended, Outgoing, Settled, Tried};
+use crate::store::entries::send::{Outgoing, Settled};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,6 +33,50 @@ const RENEW_SHARE: u32 = 3;
 /// What the database did not answer is asked again after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
+/// What letters of one claim are about.
+pub trait Mail: Send + Sized + 'static {
+    /// What is due.
+    type Due: Send + 'static;
+    /// What is kept of it while its letter is out.
+    type Out: Send + 'static;
+    /// What became of it.
+    type Ended: Send + Sync + 'static;
+
+    /// Makes a letter of it, or finds that there is none to make.
+    fn prepare(
+        &mut self,
+        post: &Arc<Post>,
+        due: Self::Due,
+        now: Timestamp,
+    ) -> impl Future<Output = Prepared<Self>> + Send;
+
+    /// It was never begun.
+    fn put_back(&mut self, due: Self::Due, now: Timestamp) -> Self::Ended;
+
+    /// What its channel answered.
+    fn heard(&mut self, post: &Post, out: Self::Out, sent: Sent, now: Timestamp) -> Self::Ended;
+
+    /// Writes what became of them.
+    fn settle(
+        &self,
+        post: &Post,
+        token: Token,
+        ended: Arc<[Self::Ended]>,
+    ) -> impl Future<Output = Result<Settled>> + Send;
+}
+
+/// What came of preparing a letter.
+pub enum Prepared<M: Mail> {
+    /// A letter for a channel.
+    Letter(Arc<dyn Channel>, Arc<Letter>, M::Out),
+    /// It failed before there was one.
+    Failed(M::Ended),
+    /// There is nothing to send, now or at all.
+    Quiet(M::Ended),
+    /// It could not be found out.
+    NotBegun(M::Due),
+}
+
 /// What became of the letters of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Posted {
@@ -48,37 +86,36 @@ pub struct Posted {
     pub failed: usize,
 }
 
-/// Sends of one claim.
-#[derive(Debug)]
-pub struct Posting {
+/// Letters of one claim.
+pub struct Posting<M: Mail> {
     post: Arc<Post>,
+    mail: M,
     token: Token,
     now: Timestamp,
     held_since: Moment,
-    waiting: std::vec::IntoIter<Due>,
+    waiting: std::vec::IntoIter<M::Due>,
     out: JoinSet<Sent>,
-    letters: HashMap<Id, (Due, Option<Arc<Edition>>)>,
-    templates: HashMap<Tenant, Arc<TemplateSet>>,
-    ended: Vec<Ended>,
+    letters: HashMap<Id, M::Out>,
+    ended: Vec<M::Ended>,
     posted: Posted,
     lost: bool,
 }
 
-impl Posting {
+impl<M: Mail> Posting<M> {
     /// What a claim brought that was asked for at `asked`; `None` if there is nothing to send.
     #[must_use]
-    pub fn new(post: &Arc<Post>, outgoing: Outgoing, asked: Moment) -> Option<Self> {
+    pub fn new(post: &Arc<Post>, mail: M, outgoing: Outgoing<M::Due>, asked: Moment) -> Option<Self> {
         let (token, now) = (outgoing.token?, outgoing.now?);
         post.postings.fetch_add(1, Ordering::Relaxed);
         Some(Self {
             post: Arc::clone(post),
+            mail,
             token,
             now,
             held_since: asked,
             waiting: outgoing.due.into_iter(),
             out: JoinSet::new(),
             letters: HashMap::new(),
-            templates: HashMap::new(),
             ended: Vec::new(),
             posted: Posted::default(),
             lost: false,
@@ -129,14 +166,22 @@ impl Posting {
     async fn hand_out(&mut self, stop: &Stop) {
         while self.out.len() < OUT_AT_ONCE {
             let Some(due) = self.waiting.next() else { return };
-            let entry = &due.entry;
-            let edition = self.post.shelf.edition(&self.post.store, entry.flow, entry.number).await;
-            let set = self.templates_of(due.entry.tenant).await;
-            match (edition, set) {
-                (Ok(edition), Ok(set)) if !stop.is_asked() && self.holds().await => {
-                    self.begin(due, edition, &set)
+            if stop.is_asked() || !self.holds().await {
+                let back = self.mail.put_back(due, self.now);
+                self.ended.push(back);
+                continue;
+            }
+            match self.mail.prepare(&self.post, due, self.now).await {
+                Prepared::Letter(channel, letter, out) => self.begin(channel.send(letter), out),
+                Prepared::Failed(ended) => {
+                    self.posted.failed += 1;
+                    self.ended.push(ended);
                 }
-                _ => self.end(due, None, Tried::NotBegun),
+                Prepared::Quiet(ended) => self.ended.push(ended),
+                Prepared::NotBegun(due) => {
+                    let back = self.mail.put_back(due, self.now);
+                    self.ended.push(back);
+                }
             }
         }
     }
@@ -149,40 +194,17 @@ impl Posting {
         !self.lost && self.held_since.elapsed() < self.post.lease
     }
 
-    /// A tenant's templates, the same for all letters of a claim.
-    async fn templates_of(&mut self, tenant: Tenant) -> Result<Arc<TemplateSet>> {
-        if let Some(known) = self.templates.get(&tenant) {
-            return Ok(Arc::clone(known));
-        }
-        let set = self.post.templates.of(&self.post.store, tenant, invitation::EVENT_TYPE).await?;
-        self.templates.insert(tenant, Arc::clone(&set));
-        Ok(set)
-    }
-
-    fn begin(&mut self, due: Due, edition: Option<Arc<Edition>>, set: &TemplateSet) {
-        let Some(channel) = self.post.channels.get(&due.entry.channel) else {
-            let line = DeliveryLine::no_channel(due.entry.attempt(), self.now, &due.entry.channel);
-            let error = line.error.unwrap_or_default();
-            let tried = Tried::NotSent { outcome: Outcome::NoChannel, failure: Failure::NoChannel, error };
-            return self.end(due, edition, tried);
-        };
-        let Some(known) = &edition else {
-            let error = "the version of the survey that it belongs to is gone".to_owned();
-            let tried = Tried::NotSent { outcome: Outcome::Failed, failure: Failure::Permanent, error };
-            return self.end(due, edition, tried);
-        };
-        let letter = Arc::new(self.post.letter(&due.entry, known, set, self.now));
-        let mut sending = channel.send(letter);
+    fn begin(&mut self, mut sending: Sending, out: M::Out) {
         // Many channels answer at once; only one that does not is worth a task of its own.
         if let Some(sent) = at_once(&mut sending) {
-            return self.end(due, edition, tried(sent));
+            return self.end(out, sent);
         }
         let sending = async move {
             let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
             sent.await.unwrap_or_else(|_| Err(NotSent::Unknown { error: no_answer() }))
         };
         let id = self.out.spawn(sending).id();
-        self.letters.insert(id, (due, edition));
+        self.letters.insert(id, out);
     }
 
     fn note(&mut self, done: std::result::Result<(Id, Sent), tokio::task::JoinError>) {
@@ -192,18 +214,18 @@ impl Posting {
                 (error.id(), Err(NotSent::Unknown { error: format!("the channel broke: {error}") }))
             }
         };
-        let Some((due, edition)) = self.letters.remove(&id) else { return };
-        self.end(due, edition, tried(sent));
+        if let Some(out) = self.letters.remove(&id) {
+            self.end(out, sent);
+        }
     }
 
-    fn end(&mut self, due: Due, edition: Option<Arc<Edition>>, tried: Tried) {
-        match tried {
-            Tried::Sent { .. } => self.posted.sent += 1,
-            Tried::NotSent { .. } => self.posted.failed += 1,
-            Tried::NotBegun => {}
+    fn end(&mut self, out: M::Out, sent: Sent) {
+        match &sent {
+            Ok(_) => self.posted.sent += 1,
+            Err(_) => self.posted.failed += 1,
         }
-        let schedule = edition.as_ref().and_then(|e| e.schedule(&due.entry.trigger_id)).cloned();
-        self.ended.push(Ended { due, schedule: schedule.unwrap_or_default(), tried });
+        let ended = self.mail.heard(&self.post, out, sent, self.now);
+        self.ended.push(ended);
     }
 
     async fn renew(&mut self) {
@@ -219,12 +241,12 @@ impl Posting {
 
     /// Writes what is known; when the database is out of reach, again for as long as the lease lasts.
     async fn settle(&mut self) {
-        let ended: Arc<[Ended]> = std::mem::take(&mut self.ended).into();
+        let ended: Arc<[M::Ended]> = std::mem::take(&mut self.ended).into();
         if ended.is_empty() || self.lost {
             return;
         }
         loop {
-            match self.settle_once(&ended).await {
+            match self.mail.settle(&self.post, self.token.clone(), Arc::clone(&ended)).await {
                 Ok(settled) => {
                     self.lost = settled == Settled::LostClaim;
                     break;
@@ -243,13 +265,9 @@ impl Posting {
             tracing::warn!(target: "punctual", letters = ended.len(), "a claim of letters was lost");
         }
     }
-
-    async fn settle_once(&self, ended: &Arc<[Ended]>) -> Result<Settled> {
-        self.post.store.end_sends(self.token.clone(), Arc::clone(ended), random::seed()).await
-    }
 }
 
-impl Drop for Posting {
+impl<M: Mail> Drop for Posting<M> {
     fn drop(&mut self) {
         self.post.postings.fetch_sub(1, Ordering::Relaxed);
         self.post.room.notify_waiters();
@@ -269,68 +287,4 @@ fn at_once(sending: &mut Sending) -> Option<Sent> {
 
 fn no_answer() -> String {
     format!("the channel did not answer in {} s; it may have gone out", SEND_TIMEOUT.as_secs())
-}
-
-fn tried(sent: Sent) -> Tried {
-    let transient = |retry_after| Failure::Transient { retry_after };
-    match sent {
-        Ok(accepted) => Tried::Sent { message_id: accepted.message_id },
-        Err(NotSent::Transient { error, retry_after }) => {
-            Tried::NotSent { outcome: Outcome::Failed, failure: transient(retry_after), error }
-        }
-        Err(NotSent::Permanent { error }) => {
-            Tried::NotSent { outcome: Outcome::Failed, failure: Failure::Permanent, error }
-        }
-        Err(NotSent::Unknown { error }) => {
-            Tried::NotSent { outcome: Outcome::Unknown, failure: transient(None), error }
-        }
-    }
-}
-
-impl Post {
-    /// The letter of a send.
-    fn letter(&self, entry: &Entry, edition: &Edition, set: &TemplateSet, now: Timestamp) -> Letter {
-        let public_id = entry.public_id.to_string();
-        let url = self.survey_url.replace("{publicId}", &public_id);
-        let payload: serde_json::Value = serde_json::from_str(&entry.payload).unwrap_or_default();
-        let attempt = entry.attempt();
-        let wording = invitation::word(
-            set,
-            &Invitation {
-                flow: entry.flow,
-                title: &edition.survey.title,
-                default_locale: &edition.survey.default_locale,
-                channel: &entry.channel,
-                attempt,
-                public_id: &public_id,
-                survey_url: &url,
-                address: &entry.address,
-                locale: Some(edition.survey.locale_for(entry.locale.as_deref())),
-                customer_ref: entry.customer_ref.as_deref(),
-                payload: &payload,
-            },
-        );
-        let template = wording.template.map_or_else(|| "built-in".to_owned(), |(id, _)| id.to_string());
-        let mut idempotency_key = format!("{public_id}:{}:{template}", entry.channel);
-        if attempt > 1 {
-            idempotency_key.push_str(&format!(":{attempt}"));
-        }
-        Letter {
-            tenant: entry.tenant,
-            channel: entry.channel.clone(),
-            to: entry.address.clone(),
-            locale: wording.locale,
-            attempt,
-            public_id: Some(entry.public_id),
-            subject: wording.subject,
-            body: wording.body,
-            html: wording.html,
-            survey_url: Some(url),
-            unsubscribe_url: None,
-            provider_template: None,
-            payload: Arc::new(payload),
-            idempotency_key,
-            sent_at: now,
-        }
-    }
 }

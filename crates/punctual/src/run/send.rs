@@ -1,10 +1,15 @@
-//! The sender: looks for due sends and expiries, claims them in fair shares, and posts them.
+//! The sender: looks for events to tell of, due sends and expiries, claims them in fair shares, and posts them.
 //!
 //! Any number of processes run it at the same time; what is claimed by one is nobody else's. It looks
 //! when entries were written in this process, when another process has written anything at all, when
 //! the next known due time comes, and now and then in any case.
 
 use super::channel::Channels;
+use super::delivering::Delivering;
+use super::event_kinds::EventKinds;
+use super::gate::Gates;
+use super::inviting::Inviting;
+use super::notify;
 use super::posting::{Posted, Posting};
 use super::pulse::Ticks;
 use super::shelf::Shelf;
@@ -14,12 +19,14 @@ use super::wake::Wake;
 use crate::base::clock::monotonic;
 use crate::base::error::Result;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
+use crate::rules::channel::ChannelPolicy;
 use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
 use crate::store::claims::Wish;
-use crate::store::entries::look_due::{EntryLane, Purpose};
+use crate::store::entries::look_due::{DueEntries, EntryLane, Purpose};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -39,6 +46,14 @@ pub struct Post {
     pub shelf: Arc<Shelf>,
     /// The message templates.
     pub templates: Templates,
+    /// The kinds of events.
+    pub event_kinds: Arc<EventKinds>,
+    /// How often each channel may be used, and whether it works.
+    pub gates: Gates,
+    /// How some channels are used.
+    pub policies: BTreeMap<String, ChannelPolicy>,
+    /// How all others are.
+    pub usual: ChannelPolicy,
     /// The link to a survey, with `{publicId}` in it.
     pub survey_url: String,
     /// The name under which this process claims.
@@ -47,6 +62,8 @@ pub struct Post {
     pub lease: Duration,
     /// Wake-ups.
     pub wake: Wake,
+    /// Whether anybody tells people of events, so that a new one is worth a look.
+    pub tells: AtomicBool,
     /// Claims that are going on.
     pub postings: AtomicUsize,
     /// Told when one is through.
@@ -73,6 +90,28 @@ impl Round {
         self.failed += other.failed;
         self.expired += other.expired;
         self.seen += other.seen;
+    }
+}
+
+/// What one look brought.
+struct Look {
+    bags: Vec<Bag>,
+    expired: usize,
+    seen: usize,
+}
+
+/// A claim of letters, whatever they are about.
+enum Bag {
+    Invitations(Posting<Inviting>),
+    Deliveries(Posting<Delivering>),
+}
+
+impl Bag {
+    async fn run(self, stop: Stop) -> Posted {
+        match self {
+            Self::Invitations(posting) => posting.run(stop).await,
+            Self::Deliveries(posting) => posting.run(stop).await,
+        }
     }
 }
 
@@ -110,37 +149,70 @@ impl Sender {
     pub async fn run_due(&mut self) -> Result<Round> {
         let mut all = Round::default();
         loop {
-            let (postings, expired, seen) = self.look().await?;
-            all.expired += expired;
-            all.seen += seen;
+            let look = self.look().await?;
+            all.expired += look.expired;
+            all.seen += look.seen;
             let (_stopper, stop) = stop::channel();
-            for posting in postings {
+            for posting in look.bags {
                 let Posted { sent, failed } = posting.run(stop.clone()).await;
                 all.sent += sent;
                 all.failed += failed;
             }
-            if seen == 0 {
+            if look.seen == 0 {
                 return Ok(all);
             }
         }
     }
 
-    /// One look: what was claimed, how many entries expired, and how much work was seen.
-    async fn look(&mut self) -> Result<(Vec<Posting>, usize, usize)> {
+    /// One look: what is due is claimed, told or ended.
+    async fn look(&mut self) -> Result<Look> {
         let view = self.post.store.due_entries().await?;
         self.next = view.next.map(|next| next.since(view.now));
+        self.post.tells.store(view.tells, Ordering::Relaxed);
         let expiring = self.takes(&view.lanes, Purpose::Expire);
         let quieted = self.post.store.expire_entries(expiring).await?;
+        let telling = self.takes(&view.lanes, Purpose::Tell);
+        let told = notify::tell(&self.post, telling).await?;
+        let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen + told };
+        self.begin_invitations(&view, &mut look).await?;
+        self.begin_deliveries(&view, &mut look).await?;
+        Ok(look)
+    }
+
+    fn wish(&self, takes: Vec<Take>) -> Wish {
+        Wish { owner: self.post.owner.clone(), lease: self.post.lease, takes }
+    }
+
+    async fn begin_invitations(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
         let takes = self.takes(&view.lanes, Purpose::Send);
         if takes.is_empty() {
-            return Ok((Vec::new(), quieted.expired, quieted.seen));
+            return Ok(());
         }
-        let (owner, lease) = (self.post.owner.clone(), self.post.lease);
         let asked = monotonic();
-        let outgoing = self.post.store.begin_sends(Wish { owner, lease, takes }).await?;
-        let seen: usize = outgoing.taken.values().sum();
-        let posting = Posting::new(&self.post, outgoing, asked);
-        Ok((posting.into_iter().collect(), quieted.expired, quieted.seen + seen))
+        let outgoing = self.post.store.begin_sends(self.wish(takes)).await?;
+        look.seen += outgoing.taken.values().sum::<usize>();
+        look.bags
+            .extend(Posting::new(&self.post, Inviting::default(), outgoing, asked).map(Bag::Invitations));
+        Ok(())
+    }
+
+    async fn begin_deliveries(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
+        let mut takes = self.takes(&view.lanes, Purpose::Deliver);
+        for take in &mut takes {
+            let channel = view.lanes.iter().find(|lane| lane.lane == take.lane).map(|lane| &lane.channel);
+            let room = channel.map_or(usize::MAX, |channel| self.post.gates.of(channel).room(view.now));
+            take.quota = take.quota.min(room);
+        }
+        takes.retain(|take| take.quota > 0);
+        if takes.is_empty() {
+            return Ok(());
+        }
+        let asked = monotonic();
+        let outgoing = self.post.store.begin_deliveries(self.wish(takes)).await?;
+        look.seen += outgoing.taken.values().sum::<usize>();
+        let mail = Delivering::of(&self.post, &outgoing.due).await?;
+        look.bags.extend(Posting::new(&self.post, mail, outgoing, asked).map(Bag::Deliveries));
+        Ok(())
     }
 
     fn takes(&mut self, lanes: &[EntryLane], purpose: Purpose) -> Vec<Take> {
@@ -161,12 +233,13 @@ impl Ticks for Sender {
             self.next = None;
             return Ok(());
         }
-        let (postings, _, seen) = self.look().await?;
+        let look = self.look().await?;
         let Some(stop) = self.stop.clone() else { return Ok(()) };
-        for posting in postings {
+        for posting in look.bags {
             tokio::spawn(posting.run(stop.clone()));
         }
-        self.poll = if seen > 0 { Duration::ZERO } else { (self.poll * 2).clamp(POLL_MIN, self.poll_max) };
+        self.poll =
+            if look.seen > 0 { Duration::ZERO } else { (self.poll * 2).clamp(POLL_MIN, self.poll_max) };
         Ok(())
     }
 

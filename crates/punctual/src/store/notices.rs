@@ -280,11 +280,7 @@ impl NewDelivery<'_> {
 }
 
 /// Writes deliveries whose keys are new, and the work of those that are to be sent; answers them by key.
-async fn insert_deliveries<'a>(
-    tx: &mut Tx,
-    rows: &[NewDelivery<'a>],
-    now: Timestamp,
-) -> Result<Made> {
+async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Timestamp) -> Result<Made> {
     let ints = |pick: &dyn Fn(&NewDelivery<'_>) -> i64| Column::Ints(rows.iter().map(pick).collect());
     let nobody = |row: &NewDelivery<'_>| row.planned.address.is_none().then_some("No recipient");
     let columns = [
@@ -339,12 +335,7 @@ const WORK_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_
 const WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($2, $3, $1)";
 
 /// A notice of which fewer deliveries were written than planned is told so; one without any has ended.
-async fn end_empty(
-    tx: &mut Tx,
-    rows: &[NewDelivery<'_>],
-    made: &Made,
-    now: Timestamp,
-) -> Result<()> {
+async fn end_empty(tx: &mut Tx, rows: &[NewDelivery<'_>], made: &Made, now: Timestamp) -> Result<()> {
     let mut counts: BTreeMap<NoticeId, (i64, bool)> = BTreeMap::new();
     let mut short: BTreeMap<NoticeId, bool> = BTreeMap::new();
     for row in rows {

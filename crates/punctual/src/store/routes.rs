@@ -106,12 +106,16 @@ macro_rules! tells_people {
 /// Whether messages of its topic go to a lane `l`.
 macro_rules! wanted {
     () => {
-        concat!("((l.subscription = '/flows' and ", tells_people!("l.tenant_id"), ") \
+        concat!(
+            "((l.subscription = '/flows' and ",
+            tells_people!("l.tenant_id"),
+            ") \
             or exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
             or (l.subscription = '' and (l.declared = 1 \
                 or exists (select 1 from punctual.handled_topic h where h.topic = l.topic) \
                 or not exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
-                    and s.topic = l.topic and s.enabled = 1))))")
+                    and s.topic = l.topic and s.enabled = 1))))"
+        )
     };
 }
 const ADD_FLOWS: &str = concat!(

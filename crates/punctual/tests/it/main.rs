@@ -80,6 +80,7 @@ mod lease;
 mod migrate;
 mod model;
 mod model_state;
+mod notice;
 mod outbox;
 mod outbox_status;
 mod poison;

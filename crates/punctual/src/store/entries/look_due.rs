@@ -47,6 +47,8 @@ pub struct DueEntries {
     pub lanes: Vec<EntryLane>,
     /// When the next work is due, of lanes that have none now.
     pub next: Option<Timestamp>,
+    /// Whether anybody tells people of events.
+    pub tells: bool,
 }
 
 impl Store {
@@ -58,8 +60,9 @@ impl Store {
 
 async fn due(tx: &mut Tx) -> Result<DueEntries> {
     let now = tx.now().await?;
-    let mut seen = DueEntries { now, lanes: Vec::new(), next: None };
+    let mut seen = DueEntries { now, lanes: Vec::new(), next: None, tells: false };
     for row in tx.query(LANES, params![SEND_LANE, EXPIRE_LANE, FLOWS_LANE, DELIVER_LANE]).await? {
+        seen.tells |= row.text(1)? == FLOWS_LANE;
         let Some(first_due) = row.maybe_time(2)? else { continue };
         if first_due > now {
             seen.next = Some(seen.next.map_or(first_due, |next| next.min(first_due)));

@@ -153,7 +153,7 @@ const UPDATE_AT_ONCE: &str = "update punctual.notice_delivery d set status = x.s
         template_version = coalesce(x.template_version, d.template_version), channel = x.channel, \
         lane_id = x.lane_id, address = x.address, version = d.version + 1 \
     from unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::int[], $6::bigint[], $7::bigint[], \
-            $8::int[], $9::text[], $10::int[], $11::text[]) \
+            $8::bigint[], $9::text[], $10::int[], $11::text[]) \
         x (id, status, error, provider_id, tries, due_at, sent_at, template_version, channel, lane_id, \
             address) \
     where d.id = x.id and d.status = 0";
@@ -272,11 +272,25 @@ async fn count(
 macro_rules! counted {
     ($open:literal, $sent:literal, $failed:literal, $reason:literal, $error:literal) => {
         concat!(
-            "set open = n.open + ", $open, ", sent = n.sent + ", $sent, ", failed = n.failed + ", $failed,
-            ", status = case when n.open + ", $open, " > 0 then 0 when n.failed + ", $failed,
-            " > 0 then 2 when n.sent + ", $sent, " > 0 then 1 else 3 end, reason = coalesce(", $reason,
-            ", n.reason), error = coalesce(", $error, ", n.error), ended_at = case when n.open + ", $open,
-            " > 0 then null else $1 end "
+            "set open = n.open + ",
+            $open,
+            ", sent = n.sent + ",
+            $sent,
+            ", failed = n.failed + ",
+            $failed,
+            ", status = case when n.open + ",
+            $open,
+            " > 0 then 0 when n.failed + ",
+            $failed,
+            " > 0 then 2 when n.sent + ",
+            $sent,
+            " > 0 then 1 else 3 end, reason = coalesce(",
+            $reason,
+            ", n.reason), error = coalesce(",
+            $error,
+            ", n.error), ended_at = case when n.open + ",
+            $open,
+            " > 0 then null else $1::bigint end "
         )
     };
 }

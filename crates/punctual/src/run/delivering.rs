@@ -1,0 +1,318 @@
+//! Deliveries of notices, as mail: asked once more whether each is still wanted, then worded and sent.
+//!
+//! Before a letter is made, in this order: is its event still there, is what it is about still worth a
+//! message, does the recipient want it (and by this channel, and now), is its channel open. Whoever says no
+//! is written down with the reason; what is only held back comes again without counting as a try.
+
+use super::channel::{Accepted, Letter, NotSent, Sent};
+use super::event_kinds::KindSet;
+use super::gate::{self, MaySend, Pass};
+use super::posting::{Mail, Prepared};
+use super::send::Post;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::Token;
+use crate::base::random;
+use crate::base::tenant::Tenant;
+use crate::rules::channel::{ChannelPolicy, OnUnknown};
+use crate::rules::consent::{Asked, Verdict};
+use crate::rules::entity::Snapshot;
+use crate::rules::entry::failure::{self, Failure, Verdict as Next};
+use crate::rules::event_kind::{EventKind, Occasion, Recipient};
+use crate::rules::message::{Entity, Message};
+use crate::rules::notice::{self, Planned};
+use crate::rules::template::{MessageTemplate, TemplateSet};
+use crate::store::consent::Consent;
+use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What has no room in its channel now comes again after this long.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
+
+/// The deliveries of one claim, with all that is known about them.
+#[derive(Debug, Default)]
+pub struct Delivering {
+    kinds: HashMap<Tenant, Arc<KindSet>>,
+    sets: HashMap<(Tenant, String), Arc<TemplateSet>>,
+    entities: HashMap<(Tenant, Entity), Snapshot>,
+    consent: Consent,
+}
+
+/// A delivery whose letter is out.
+#[derive(Debug)]
+pub struct Out {
+    due: Due,
+    version: u32,
+    pass: Pass,
+    instead: Option<Planned>,
+}
+
+impl Delivering {
+    /// Reads what is known of these: once for all of them, not once for each.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn of(post: &Post, due: &[Due]) -> Result<Self> {
+        let mut known = Self::default();
+        for one in due {
+            let Some(event) = &one.delivery.event else { continue };
+            let (tenant, kind) = (one.delivery.tenant, event.kind.as_str());
+            known.read_definitions(post, tenant, kind).await?;
+        }
+        known.read_entities(post, due).await?;
+        let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
+        known.consent = post.store.consent(recipients.collect()).await?;
+        Ok(known)
+    }
+
+    async fn read_definitions(&mut self, post: &Post, tenant: Tenant, kind: &str) -> Result<()> {
+        if let std::collections::hash_map::Entry::Vacant(new) = self.kinds.entry(tenant) {
+            new.insert(post.event_kinds.of(&post.store, tenant).await?);
+        }
+        if let std::collections::hash_map::Entry::Vacant(new) = self.sets.entry((tenant, kind.to_owned())) {
+            new.insert(post.templates.of(&post.store, tenant, kind).await?);
+        }
+        Ok(())
+    }
+
+    /// The entities that events are about, then those that they lead to.
+    async fn read_entities(&mut self, post: &Post, due: &[Due]) -> Result<()> {
+        let own = due.iter().filter_map(|one| Some((one.delivery.tenant, one.delivery.entity.clone()?)));
+        self.read_snapshots(post, own.collect()).await?;
+        let mut related = BTreeSet::new();
+        for one in due {
+            let Some(event) = &one.delivery.event else { continue };
+            let Some(kind) = self.kind(one.delivery.tenant, &event.kind) else { continue };
+            if !kind.related.is_empty() {
+                let payload = payload_of(event);
+                let found = kind.related_ids(&payload, self.snapshot(&one.delivery));
+                related.extend(found.into_iter().map(|(_, entity)| (one.delivery.tenant, entity)));
+            }
+        }
+        self.read_snapshots(post, related).await
+    }
+
+    async fn read_snapshots(&mut self, post: &Post, wanted: BTreeSet<(Tenant, Entity)>) -> Result<()> {
+        let mut by_tenant: HashMap<Tenant, Vec<Entity>> = HashMap::new();
+        for (tenant, entity) in wanted {
+            by_tenant.entry(tenant).or_default().push(entity);
+        }
+        for (tenant, entities) in by_tenant {
+            let found = post.store.snapshots(tenant, entities).await?;
+            self.entities.extend(found.into_iter().map(|(entity, known)| ((tenant, entity), known)));
+        }
+        Ok(())
+    }
+
+    fn kind(&self, tenant: Tenant, kind: &str) -> Option<&Arc<EventKind>> {
+        self.kinds.get(&tenant)?.get(kind)
+    }
+
+    fn snapshot(&self, of: &Delivery) -> &Snapshot {
+        let known = of.entity.clone().and_then(|entity| self.entities.get(&(of.tenant, entity)));
+        known.unwrap_or(&Snapshot::Unknown)
+    }
+
+    /// What is to be done with a delivery, or why nothing is.
+    fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Ready, Ending> {
+        let of = &due.delivery;
+        let Some(event) = &of.event else { return Err(gone("its event is gone")) };
+        if due.lost && post.policy(&of.channel).unknown == OnUnknown::Hold {
+            let error = "it may have gone out, and its channel does not send twice".to_owned();
+            return Err(Ending::Uncertain { error });
+        }
+        let set = self.sets.get(&(of.tenant, event.kind.clone()));
+        let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
+        let Some((set, template)) = found else { return Err(gone("Template not found")) };
+        let payload = payload_of(event);
+        let undefined = Arc::new(EventKind::undefined());
+        let kind = self.kind(of.tenant, &event.kind).unwrap_or(&undefined);
+        let snapshot = self.snapshot(of);
+        if let Some(reason) = kind.is_pointless(snapshot, &payload) {
+            return Err(Ending::Skipped { reason: reason.code().to_owned(), said: reason.to_string() });
+        }
+        let recipient = kind.recipients(&payload, snapshot).nth(of.part).unwrap_or_default();
+        self.ask(post, of, event, template, &recipient, now)?;
+        let related: Vec<(&str, Value)> = kind
+            .related_ids(&payload, snapshot)
+            .into_iter()
+            .filter_map(|(name, entity)| {
+                Some((name, self.entities.get(&(of.tenant, entity))?.state()?.clone()))
+            })
+            .collect();
+        let occasion = Occasion {
+            payload: &payload,
+            entity: of.entity.as_ref(),
+            snapshot,
+            recipient: &recipient,
+            related: &related,
+            given: &[],
+        };
+        let filled = kind.word(template, &occasion, &set.zone);
+        let letter = Letter {
+            tenant: of.tenant,
+            channel: of.channel.clone(),
+            to: of.address.clone(),
+            locale: template.locale_for(recipient.locale.as_deref()).to_owned(),
+            attempt: 1,
+            public_id: None,
+            survey_url: None,
+            subject: filled.subject,
+            body: filled.body,
+            html: filled.html,
+            unsubscribe_url: None,
+            provider_template: filled.provider.map(|own| Arc::new(own.to_json())),
+            payload: Arc::new(payload.clone()),
+            idempotency_key: of.key.clone(),
+            sent_at: now,
+        };
+        let instead = instead_of(post, of, event, template, &recipient);
+        Ok(Ready { letter, version: template.version, instead })
+    }
+
+    /// Whether the recipient wants it, so and now.
+    fn ask(
+        &self,
+        post: &Post,
+        of: &Delivery,
+        event: &Message,
+        template: &MessageTemplate,
+        recipient: &Recipient<'_>,
+        now: Timestamp,
+    ) -> std::result::Result<(), Ending> {
+        let redirected = of.channel != post.channels.reach(&template.definition.channel);
+        let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected };
+        match self.consent.verdict(of.tenant, &of.address, &asked) {
+            Verdict::Send => Ok(()),
+            Verdict::Suppressed(why) => {
+                let said = format!("the recipient is not sent this: {}", why.word());
+                Err(Ending::Skipped { reason: why.word().to_owned(), said })
+            }
+            Verdict::ShiftTo(at) => Err(Ending::Later(at)),
+            Verdict::UseChannel(channel) => {
+                let channel = post.channels.reach(&channel);
+                match notice::address(&channel, recipient) {
+                    Some(address) => Err(Ending::Moved { channel, address }),
+                    None => Err(Ending::Skipped {
+                        reason: crate::store::notices::NO_RECIPIENT.to_owned(),
+                        said: "No recipient".to_owned(),
+                    }),
+                }
+            }
+        }
+    }
+}
+
+struct Ready {
+    letter: Letter,
+    version: u32,
+    instead: Option<Planned>,
+}
+
+fn gone(error: &str) -> Ending {
+    Ending::Failed { outcome: None, error: error.to_owned(), instead: None }
+}
+
+/// The payload as JSON; what is none has nothing in it.
+pub(super) fn payload_of(event: &Message) -> Value {
+    serde_json::from_str(&event.payload).unwrap_or_default()
+}
+
+/// What another channel is given if this one refuses for good.
+fn instead_of(
+    post: &Post,
+    of: &Delivery,
+    event: &Message,
+    template: &MessageTemplate,
+    recipient: &Recipient<'_>,
+) -> Option<Planned> {
+    let channel = post.policy(&of.channel).fallback.clone()?;
+    let entity = of.entity.as_ref().map_or_else(|| format!("event-{}", event.id), |e| e.id.clone());
+    let key = match of.by_hand {
+        false => format!("{entity}:{}:{channel}:{}", event.kind, template.id),
+        true => format!("{}:{channel}", of.key),
+    };
+    let address = notice::address(&channel, recipient);
+    Some(Planned { key, channel, address, part: of.part, template: template.id, version: template.version })
+}
+
+impl Mail for Delivering {
+    type Due = Due;
+    type Out = Out;
+    type Ended = Ended;
+
+    async fn prepare(&mut self, post: &Arc<Post>, due: Due, now: Timestamp) -> Prepared<Self> {
+        let ready = match self.weigh(post, &due, now) {
+            Ok(ready) => ready,
+            Err(ending @ (Ending::Failed { .. } | Ending::Uncertain { .. })) => {
+                return Prepared::Failed(Ended { due, ending });
+            }
+            Err(ending) => return Prepared::Quiet(Ended { due, ending }),
+        };
+        let Some(channel) = post.channels.get(&due.delivery.channel) else {
+            let ending = gone(&no_channel(&due.delivery.channel));
+            return Prepared::Failed(Ended { due, ending });
+        };
+        match post.gates.of(&due.delivery.channel).may_send(now) {
+            MaySend::Go(pass) => {
+                let Ready { letter, version, instead } = ready;
+                Prepared::Letter(Arc::clone(channel), Arc::new(letter), Out { due, version, pass, instead })
+            }
+            MaySend::WaitUntil(at) => Prepared::Quiet(Ended { due, ending: Ending::Later(at) }),
+            MaySend::WaitForOne => Prepared::Quiet(Ended { due, ending: Ending::Later(now.plus(ROOM_WAIT)) }),
+        }
+    }
+
+    fn put_back(&mut self, due: Due, now: Timestamp) -> Ended {
+        Ended { due, ending: Ending::Later(now) }
+    }
+
+    fn heard(&mut self, post: &Post, out: Out, sent: Sent, now: Timestamp) -> Ended {
+        let answered = !matches!(&sent, Err(NotSent::Transient { .. } | NotSent::Unknown { .. }));
+        out.pass.settle(now, if answered { gate::Ending::Answered } else { gate::Ending::Failed });
+        let hold = post.policy(&out.due.delivery.channel).unknown == OnUnknown::Hold;
+        let tries = out.due.item.attempt();
+        let again = |outcome, failure, error| again(outcome, failure, error, tries, now);
+        let ending = match sent {
+            Ok(Accepted { message_id, answer }) => {
+                Ending::Sent { provider_id: message_id, answer, version: out.version }
+            }
+            Err(NotSent::Transient { error, retry_after }) => {
+                again("transient", Failure::Transient { retry_after }, error)
+            }
+            Err(NotSent::Unknown { error }) if hold => Ending::Uncertain { error },
+            Err(NotSent::Unknown { error }) => {
+                again("timeout", Failure::Transient { retry_after: None }, error)
+            }
+            Err(NotSent::Permanent { error }) => {
+                Ending::Failed { outcome: Some("permanent"), error, instead: out.instead }
+            }
+        };
+        Ended { due: out.due, ending }
+    }
+
+    async fn settle(&self, post: &Post, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {
+        post.store.end_deliveries(token, ended).await
+    }
+}
+
+fn again(outcome: &'static str, failure: Failure, error: String, tries: u32, now: Timestamp) -> Ending {
+    match failure::after_failure(failure, tries, &failure::patience(), now, random::seed()) {
+        Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now) },
+        Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
+    }
+}
+
+fn no_channel(key: &str) -> String {
+    format!("there is no channel `{key}` in this process; configure it and replay")
+}
+
+impl Post {
+    /// How a channel is used.
+    pub(super) fn policy(&self, channel: &str) -> &ChannelPolicy {
+        self.policies.get(channel).unwrap_or(&self.usual)
+    }
+}
