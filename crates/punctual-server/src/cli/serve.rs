@@ -189,6 +189,9 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     for real in &config.channels.real {
         builder = builder.channel(&real.key, real.channel.clone());
     }
+    for (key, policy) in &config.channels.policies {
+        builder = builder.channel_policy(key, policy.clone());
+    }
     if config.migrate { builder } else { builder.without_migrations() }
 }
 

@@ -384,7 +384,7 @@ impl Builder {
 /// What channels allow by their policies.
 fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, GateSettings> {
     let settings = policies.iter().map(|(key, policy)| {
-        let per_second = policy.rate_per_second.map(|rate| whole(rate));
+        let per_second = policy.rate_per_second.map(whole);
         let settings = GateSettings { per_second, in_flight: policy.in_flight, ..GateSettings::of(key) };
         (key.clone(), settings)
     });

@@ -23,6 +23,7 @@ use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{self, Planned};
 use crate::rules::template::{MessageTemplate, TemplateSet};
 use crate::store::consent::Consent;
+use crate::store::notices::NO_RECIPIENT;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -117,22 +118,23 @@ impl Delivering {
     }
 
     /// What is to be done with a delivery, or why nothing is.
-    fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Ready, Ending> {
+    fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Ready, Box<Ending>> {
         let of = &due.delivery;
-        let Some(event) = &of.event else { return Err(gone("its event is gone")) };
+        let Some(event) = &of.event else { return Err(gone("its event is gone").into()) };
         if due.lost && post.policy(&of.channel).unknown == OnUnknown::Hold {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
-            return Err(Ending::Uncertain { error });
+            return Err(Ending::Uncertain { error }.into());
         }
         let set = self.sets.get(&(of.tenant, event.kind.clone()));
         let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
-        let Some((set, template)) = found else { return Err(gone("Template not found")) };
+        let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
         let payload = payload_of(event);
         let undefined = Arc::new(EventKind::undefined());
         let kind = self.kind(of.tenant, &event.kind).unwrap_or(&undefined);
         let snapshot = self.snapshot(of);
         if let Some(reason) = kind.is_pointless(snapshot, &payload) {
-            return Err(Ending::Skipped { reason: reason.code().to_owned(), said: reason.to_string() });
+            let (reason, said) = (reason.code().to_owned(), reason.to_string());
+            return Err(Ending::Skipped { reason, said }.into());
         }
         let recipient = kind.recipients(&payload, snapshot).nth(of.part).unwrap_or_default();
         self.ask(post, of, event, template, &recipient, now)?;
@@ -182,27 +184,27 @@ impl Delivering {
         template: &MessageTemplate,
         recipient: &Recipient<'_>,
         now: Timestamp,
-    ) -> std::result::Result<(), Ending> {
+    ) -> std::result::Result<(), Box<Ending>> {
         let redirected = of.channel != post.channels.reach(&template.definition.channel);
         let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected };
-        match self.consent.verdict(of.tenant, &of.address, &asked) {
-            Verdict::Send => Ok(()),
+        let ending = match self.consent.verdict(of.tenant, &of.address, &asked) {
+            Verdict::Send => return Ok(()),
             Verdict::Suppressed(why) => {
                 let said = format!("the recipient is not sent this: {}", why.word());
-                Err(Ending::Skipped { reason: why.word().to_owned(), said })
+                Ending::Skipped { reason: why.word().to_owned(), said }
             }
-            Verdict::ShiftTo(at) => Err(Ending::Later(at)),
+            Verdict::ShiftTo(at) => Ending::Later(at),
             Verdict::UseChannel(channel) => {
                 let channel = post.channels.reach(&channel);
                 match notice::address(&channel, recipient) {
-                    Some(address) => Err(Ending::Moved { channel, address }),
-                    None => Err(Ending::Skipped {
-                        reason: crate::store::notices::NO_RECIPIENT.to_owned(),
-                        said: "No recipient".to_owned(),
-                    }),
+                    Some(address) => Ending::Moved { channel, address },
+                    None => {
+                        Ending::Skipped { reason: NO_RECIPIENT.to_owned(), said: "No recipient".to_owned() }
+                    }
                 }
             }
-        }
+        };
+        Err(ending.into())
     }
 }
 
@@ -247,10 +249,11 @@ impl Mail for Delivering {
     async fn prepare(&mut self, post: &Arc<Post>, due: Due, now: Timestamp) -> Prepared<Self> {
         let ready = match self.weigh(post, &due, now) {
             Ok(ready) => ready,
-            Err(ending @ (Ending::Failed { .. } | Ending::Uncertain { .. })) => {
-                return Prepared::Failed(Ended { due, ending });
+            Err(ending) => {
+                let failed = matches!(*ending, Ending::Failed { .. } | Ending::Uncertain { .. });
+                let ended = Ended { due, ending: *ending };
+                return if failed { Prepared::Failed(ended) } else { Prepared::Quiet(ended) };
             }
-            Err(ending) => return Prepared::Quiet(Ended { due, ending }),
         };
         let Some(channel) = post.channels.get(&due.delivery.channel) else {
             let ending = gone(&no_channel(&due.delivery.channel));

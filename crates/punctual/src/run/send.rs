@@ -1,4 +1,5 @@
-//! The sender: looks for events to tell of, due sends and expiries, claims them in fair shares, and posts them.
+//! The sender: looks for events to tell of, due sends and expiries, claims them in fair shares, and posts
+//! them.
 //!
 //! Any number of processes run it at the same time; what is claimed by one is nobody else's. It looks
 //! when entries were written in this process, when another process has written anything at all, when

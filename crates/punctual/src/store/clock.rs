@@ -149,7 +149,8 @@ const TAKE: &str = "update punctual.clock set holder = $1, held_until = $2 \
     where id = 1 and (holder is null or held_until < $3)";
 const NEXT: &str = "select \
     (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
-        from punctual.lane l where l.paused = 0 and (l.subscription in ('/send', '/expire', '/flows', '/deliver') \
+        from punctual.lane l where l.paused = 0 \
+        and (l.subscription in ('/send', '/expire', '/flows', '/deliver') \
             or (l.subscription = '' and l.topic = any($2::text[])) \
             or exists (select 1 from punctual.subscription s \
                 where s.lane_id = l.id and s.handler = any($3::text[])))), \

@@ -224,7 +224,8 @@ macro_rules! notice_columns {
 const NOTICES_AT_ONCE: &str = concat!(
     notice_columns!(),
     "select $1::bigint, x.* from unnest($2::int[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
-        $7::text[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::int[], $14::bigint[]) x \
+        $7::text[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::int[], \
+        $14::bigint[]) x \
      on conflict (message_id) where request_id is null do nothing returning id, message_id"
 );
 const NOTICE: &str = concat!(
@@ -363,5 +364,6 @@ async fn end_empty(tx: &mut Tx, rows: &[NewDelivery<'_>], made: &Made, now: Time
 
 const SHORT: &str = "update punctual.notice set open = $2, \
         status = case when $2 = 0 then 3 else status end, reason = case when $2 = 0 then $3 else reason end, \
-        error = case when $2 = 0 then $4 else error end, ended_at = case when $2 = 0 then $5 else ended_at end \
+        error = case when $2 = 0 then $4 else error end, \
+        ended_at = case when $2 = 0 then $5 else ended_at end \
     where id = $1";

@@ -119,7 +119,8 @@ macro_rules! wanted {
     };
 }
 const ADD_FLOWS: &str = concat!(
-    "insert into punctual.lane (tenant_id, topic, subscription, created_at) select $1, $2, '/flows', $3 where ",
+    "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
+     select $1, $2, '/flows', $3 where ",
     tells_people!("$1"),
     " on conflict do nothing"
 );

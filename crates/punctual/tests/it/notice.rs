@@ -95,8 +95,8 @@ async fn texts(t: &Bench, sql: &str) -> Vec<String> {
 async fn log(t: &Bench) -> Vec<String> {
     texts(
         t,
-        "select idempotency_key || ' ' || status || ' ' || coalesce(error, '-') from punctual.notice_delivery \
-         order by id",
+        "select idempotency_key || ' ' || status || ' ' || coalesce(error, '-') \
+         from punctual.notice_delivery order by id",
     )
     .await
 }
@@ -381,7 +381,8 @@ async fn ntf_18_quiet_hours_shift_and_never_drop(t: &Bench) {
     assert_eq!(tries(t).await, ["sent"], "waiting is no try");
 }
 
-/// An event that people were told of does not wait in its topic's own queue as well, unless that was asked for.
+/// An event that people were told of does not wait in its topic's own queue as well, unless that queue was
+/// declared.
 async fn what_was_told_is_not_unconsumed(t: &Bench) {
     let engine = engine(t).await;
     // The topic is there before anybody is told of its events.
