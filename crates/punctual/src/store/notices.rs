@@ -10,6 +10,7 @@
 pub mod deliver;
 pub mod look;
 mod outcome;
+pub mod replay;
 
 use super::Store;
 use super::columns::Column;
