@@ -304,4 +304,3 @@ fn status<S>(from_code: impl Fn(i64) -> Option<S>, code: i64) -> Result<S> {
 fn entity(row: &Row, n: usize) -> Result<Option<Entity>> {
     Ok(row.maybe_text(n)?.zip(row.maybe_text(n + 1)?).map(|(kind, id)| Entity { kind, id }))
 }
-

@@ -216,7 +216,9 @@ async fn send_instead(
     }
     let made = insert_deliveries(tx, &rows, now).await?;
     for (row, given_up) in rows.iter().zip(given_up) {
-        let Some(id) = made.get(&row.name()).filter(|_| row.status() == DeliveryStatus::Pending) else { continue };
+        let Some(id) = made.get(&row.name()).filter(|_| row.status() == DeliveryStatus::Pending) else {
+            continue;
+        };
         tx.execute(REPLACED, params![given_up.0, id.0]).await?;
         *more.entry(row.notice).or_default() += 1;
     }
