@@ -11,6 +11,7 @@ mod health;
 mod ingest;
 mod jobs;
 mod preview;
+mod replay;
 mod resend;
 mod results;
 mod subscriptions;

@@ -4,7 +4,7 @@
 use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::base::id::{LaneId, TemplateId};
-use punctual::rules::notice::Planned;
+use punctual::rules::notice::{NoticeStatus, Planned};
 use punctual::rules::share::Take;
 use punctual::store::claims::Wish;
 use punctual::store::notices::deliver::{Ended, Ending};
@@ -22,6 +22,7 @@ on_each! {
     ntf_21_a_resend_is_a_request_of_its_own,
     ntf_21_a_resend_that_makes_no_sense_is_told_why,
     ntf_22_failed_schedules_are_replayed,
+    ntf_22_what_had_no_template_is_planned_by_todays,
     ntf_23_notifications_are_found_by_their_tenant_only,
 }
 
@@ -52,12 +53,6 @@ async fn shop(base: Base) -> (World, Client, String) {
 
 /// An event about booking B-7 becomes a notice with these deliveries, as channel and address.
 async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)]) {
-    let event = json!({"topic": "bookings", "kind": "booking.confirmed", "correlationId": "story-7",
-        "entity": {"type": "booking", "id": "B-7"}, "payload": {"bookingId": "B-7", "phone": NUMBER}});
-    root.does("/api/events", event, 202).await;
-    let store = world.engine.store();
-    let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
-    let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
     let deliveries = to.iter().map(|(channel, address)| Planned {
         key: format!("B-7:booking.confirmed:{channel}:{template}:{address}"),
         channel: (*channel).to_owned(),
@@ -68,6 +63,17 @@ async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)])
     });
     let entity = Some(Entity { kind: "booking".into(), id: "B-7".into() });
     let notice = NewNotice { entity, ended: None, deliveries: deliveries.collect(), request: None };
+    file_notice(world, root, notice).await;
+}
+
+/// An event about booking B-7 becomes this notice.
+async fn file_notice(world: &World, root: &Client, notice: NewNotice) {
+    let event = json!({"topic": "bookings", "kind": "booking.confirmed", "correlationId": "story-7",
+        "entity": {"type": "booking", "id": "B-7"}, "payload": {"bookingId": "B-7", "phone": NUMBER}});
+    root.does("/api/events", event, 202).await;
+    let store = world.engine.store();
+    let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
+    let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
     let filed = [(item.message, Filed::Notice(notice))];
     assert!(store.file_notices(item.token, filed.into(), 1).await.unwrap());
 }
@@ -270,6 +276,31 @@ async fn ntf_22_failed_schedules_are_replayed(base: Base) {
     let counts = json!({"open": 0, "sent": 2, "failed": 0});
     assert_eq!((&schedule["status"], &schedule["dispatchResult"]), (&json!("Sent"), &counts));
     assert_eq!(schedule["attemptCount"], 3, "the history stays");
+}
+
+/// NTF-22, NTF-3: what failed since there was no template is sent when there is one.
+async fn ntf_22_what_had_no_template_is_planned_by_todays(base: Base) {
+    let (world, root, template) = shop(base).await;
+    let path = format!("/api/message-templates/{template}");
+    assert_eq!(root.delete(&path).await.status, 204);
+    let ended = Some((NoticeStatus::Failed, None, "Template not found".to_owned()));
+    let about = Some(Entity { kind: "booking".into(), id: "B-7".into() });
+    let notice = NewNotice { entity: about, ended, deliveries: Vec::new(), request: None };
+    file_notice(&world, &root, notice).await;
+    let path = format!("{SCHEDULES}/replay");
+    let replay = async |dry: bool| root.does(&path, json!({"filter": {}, "dryRun": dry}), 200).await;
+    assert_eq!(replay(false).await["sentAgain"], 0, "there is still no template");
+    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "body": "{{bookingId}}"});
+    root.does("/api/message-templates", template, 201).await;
+    let id = items(&root, SCHEDULES).await[0]["id"].clone();
+    let would = replay(true).await;
+    assert_eq!(would, json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0}));
+    assert_eq!(items(&root, LOG).await, Vec::<Value>::new(), "a dry run writes nothing");
+    assert_eq!(replay(false).await["sentAgain"], 1);
+    assert_eq!(replay(false).await["sentAgain"], 0, "it waits already");
+    assert_eq!(items(&root, SCHEDULES).await[0]["status"], "Pending");
+    send(&world, "memory:sms", taken()).await;
+    assert_eq!(items(&root, SCHEDULES).await[0]["status"], "Sent");
 }
 
 /// NTF-23: another tenant's ids lead nowhere.

@@ -111,16 +111,37 @@ impl Engine {
         resend: &Resend,
         request_id: &str,
     ) -> Result<std::result::Result<Vec<Planned>, NotResent>> {
-        let kinds = self.event_kinds().of(self.store(), event.tenant).await?;
         let set = self.templates().of(self.store(), event.tenant, &event.kind).await?;
-        let reach = |named: &str| self.channels().reach(named);
-        let fits = |template: &MessageTemplate| resend.fits(template, &reach);
+        let fits = |template: &MessageTemplate| resend.fits(template, &|named| self.channels().reach(named));
         let set = TemplateSet {
             templates: set.templates.iter().filter(|template| fits(template)).cloned().collect(),
-            ..TemplateSet::clone(&set)
+            default_locale: set.default_locale.clone(),
+            zone: set.zone.clone(),
         };
-        let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;
-        let snapshot = found.remove(about).unwrap_or(Snapshot::Unknown);
+        Ok(match self.plan_event(event, Some(about), &set, Some(request_id)).await? {
+            Plan::Deliveries(mut planned) => {
+                planned.retain(|one| one.address.is_some());
+                if planned.is_empty() { Err(NotResent::NoRecipient) } else { Ok(planned) }
+            }
+            Plan::NoTemplate | Plan::PassOver => Err(NotResent::NoTemplate),
+            Plan::Missing(said) | Plan::Pointless(_, said) => Err(NotResent::Pointless(said)),
+        })
+    }
+
+    /// What an event that was comes to now.
+    pub(super) async fn plan_event(
+        &self,
+        event: &Message,
+        about: Option<&Entity>,
+        set: &TemplateSet,
+        again: Option<&str>,
+    ) -> Result<Plan> {
+        let kinds = self.event_kinds().of(self.store(), event.tenant).await?;
+        let mut snapshot = Snapshot::Unknown;
+        if let Some(about) = about {
+            let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;
+            snapshot = found.remove(about).unwrap_or_default();
+        }
         let payload: Value = serde_json::from_str(&event.payload).unwrap_or_default();
         let of = Event {
             id: event.id,
@@ -130,14 +151,7 @@ impl Engine {
             entity: event.entity.as_ref(),
         };
         let kind = kinds.get(&event.kind).map(AsRef::as_ref);
-        Ok(match plan(&of, kind, &set, &snapshot, &reach, Some(request_id)) {
-            Plan::Deliveries(mut planned) => {
-                planned.retain(|one| one.address.is_some());
-                if planned.is_empty() { Err(NotResent::NoRecipient) } else { Ok(planned) }
-            }
-            Plan::NoTemplate | Plan::PassOver => Err(NotResent::NoTemplate),
-            Plan::Missing(said) | Plan::Pointless(_, said) => Err(NotResent::Pointless(said)),
-        })
+        Ok(plan(&of, kind, set, &snapshot, &|named| self.channels().reach(named), again))
     }
 }
 

@@ -10,6 +10,7 @@
 pub mod deliver;
 pub mod look;
 mod outcome;
+pub mod replan;
 pub mod replay;
 
 use super::Store;

@@ -25,6 +25,7 @@ cases![
     ntf_22_a_replayed_delivery_has_all_its_tries_again,
     ntf_22_a_dry_run_tells_and_changes_nothing,
     ntf_22_what_another_channel_took_over_stays,
+    ntf_22_of_two_replays_at_once_one_sends_it,
     ntf_22_a_replay_that_fails_halfway_changes_nothing,
 ];
 
@@ -374,6 +375,23 @@ async fn ntf_22_what_another_channel_took_over_stays(t: &Bench) {
     assert_eq!(due.iter().map(|due| due.delivery.id).collect::<Vec<_>>(), [all[0].id]);
     end(t, token, due, vec![sent("p-1")]).await;
     assert_eq!(notices(t, NoticeFilter::default()).await[0].status, NoticeStatus::Sent);
+}
+
+async fn ntf_22_of_two_replays_at_once_one_sends_it(t: &Bench) {
+    for entity in ["b1", "b2", "b3"] {
+        file(t, TENANT, entity, vec![sms(entity), mail(entity)]).await;
+    }
+    send(t, vec![failed(); 6]).await;
+    let (one, other) = (t.store(), t.another().await);
+    let (one, other) = tokio::join!(
+        one.replay_notices(TENANT, WhichNotices::default(), false),
+        other.replay_notices(TENANT, WhichNotices::default(), false),
+    );
+    assert_eq!(one.unwrap().again + other.unwrap().again, 6, "each should be put back once");
+    let all = notices(t, NoticeFilter::default()).await;
+    assert!(all.iter().all(|notice| (notice.counts.open, notice.counts.failed) == (2, 0)), "{all:?}");
+    send(t, vec![sent("p-1"); 6]).await;
+    t.assert_sound().await;
 }
 
 async fn ntf_22_a_replay_that_fails_halfway_changes_nothing(t: &Bench) {

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 /// The word for a delivery that is being sent now.
 const SENDING: &str = "Sending";
 /// The type of the entities that `bookingId` names.
-const BOOKING: &str = "booking";
+pub(super) const BOOKING: &str = "booking";
 /// Who triggered what no person asked for.
 const BY_EVENT: &str = "event";
 

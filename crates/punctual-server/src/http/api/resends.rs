@@ -1,5 +1,6 @@
 //! A notification once more, because a person asks for it.
 
+use super::communication_logs::BOOKING;
 use super::entities::Name;
 use crate::app::App;
 use crate::auth::Caller;
@@ -23,7 +24,7 @@ pub async fn booking(
     Path(id): Path<String>,
     input: Input,
 ) -> Answer<(StatusCode, Json<Value>)> {
-    let (entity, mut problems) = (Entity { kind: "booking".into(), id }, Problems::default());
+    let (entity, mut problems) = (Entity { kind: BOOKING.into(), id }, Problems::default());
     check_entity(&entity, &mut problems);
     problems.into_result()?;
     again(state, caller, entity, &input).await

@@ -8,7 +8,7 @@ pub use trace::trace;
 
 use super::Id;
 use super::choice::{Choice, told};
-use super::communication_logs::read_entity;
+use super::communication_logs::{BOOKING, read_entity};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -18,6 +18,7 @@ use axum::Json;
 use axum::extract::State;
 use punctual::rules::notice::NoticeStatus;
 use punctual::rules::template::choose::word_of;
+use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::{Notice, NoticeFilter};
 use punctual::store::notices::replay::WhichNotices;
 use punctual::{Error, NoticeId, Problems, Timestamp};
@@ -116,22 +117,10 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
         choice.filter.map_or_else(WhichNotices::default, |given| read_which(given, &mut problems));
     problems.into_result()?;
     which.ids = choice.ids.map(|ids| ids.into_iter().map(NoticeId).collect());
-    let (mut ids, mut again, mut stopped) = (Vec::new(), 0, 0);
-    // Each transaction looks at a bounded number. It goes upwards, so that what fails again meanwhile is
-    // left for the next call.
-    loop {
-        let step = app.engine.store().replay_notices(caller.tenant, which.clone(), choice.dry_run).await?;
-        ids.extend(step.ids);
-        (again, stopped) = (again + step.again, stopped + step.stopped);
-        match step.next {
-            Some(next) => which.after = next,
-            None => break,
-        }
-    }
-    app.engine.wake();
-    let mut said = told(&ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
-    said["sentAgain"] = again.into();
-    said["stoppedByKey"] = stopped.into();
+    let done = app.engine.replay_notices(caller.tenant, which, choice.dry_run).await?;
+    let mut said = told(&done.ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
+    said["sentAgain"] = done.again.into();
+    said["stoppedByKey"] = done.stopped.into();
     Ok(Json(said))
 }
 
@@ -147,7 +136,7 @@ fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotic
         if entity_type.is_some() || entity_id.is_some() {
             read.wrong("bookingId", "say either `bookingId`, or `entityType` and `entityId`");
         }
-        (entity_type, entity_id) = (Some("booking".to_owned()), booking);
+        (entity_type, entity_id) = (Some(BOOKING.to_owned()), booking);
     }
     WhichNotices { entity_type, entity_id, kind: read.text("eventType"), ..WhichNotices::default() }
 }
@@ -216,7 +205,7 @@ fn shown(notice: Notice) -> Shown {
     }
 }
 
-fn steps(of: &punctual::store::notices::look::Logged) -> impl Iterator<Item = Step> + '_ {
+fn steps(of: &Logged) -> impl Iterator<Item = Step> + '_ {
     of.tries.iter().map(|tried| Step {
         at: tried.at,
         delivery_id: of.id.to_string(),

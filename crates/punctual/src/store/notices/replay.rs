@@ -44,6 +44,8 @@ pub struct Replayed {
     pub again: u64,
     /// Deliveries of failed notices that stay: they were sent, and their keys stop a second time.
     pub stopped: u64,
+    /// Failed notices without any delivery: they had no template. See [`super::replan`].
+    pub unplanned: Vec<NoticeId>,
     /// Where the next step begins, if there may be more.
     pub next: Option<i64>,
 }
@@ -81,6 +83,8 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &WhichNotices, dry_run: bool
     if notices.is_empty() {
         return Ok(replayed);
     }
+    let unplanned = tx.query(UNPLANNED, &[Value::Ints(&notices)]).await?;
+    replayed.unplanned = unplanned.iter().map(|row| Ok(NoticeId(row.int(0)?))).collect::<Result<_>>()?;
     let sent = tx.first(SENT, &[Value::Ints(&notices)]).await?;
     replayed.stopped = u64::from(sent.map_or(Ok(0), |row| row.count(0))?);
     let given_up = tx.query(if dry_run { GIVEN_UP } else { LOCKED }, &[Value::Ints(&notices)]).await?;
@@ -119,6 +123,8 @@ const FAILED: &str = "select n.id from punctual.notice n \
         and ($7::text is null or lower(n.entity_type) = lower($7)) \
         and ($8::text is null or n.entity_id = $8) and ($9::text is null or n.kind = $9) \
     order by n.id limit $3";
+const UNPLANNED: &str = "select n.id from punctual.notice n where n.id = any($1::bigint[]) \
+    and not exists (select 1 from punctual.notice_delivery d where d.notice_id = n.id) order by n.id";
 const SENT: &str = "select count(*) from punctual.notice_delivery \
     where notice_id = any($1::bigint[]) and status in (1, 2)";
 const _: () = assert!(DeliveryStatus::Sent as i64 == 1 && DeliveryStatus::Delivered as i64 == 2);
