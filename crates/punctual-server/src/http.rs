@@ -23,9 +23,9 @@ pub mod visitor;
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
 use api::{
-    dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases, queues, recipients,
-    subscriptions, suppressions, surveys, templates, tenant_settings, tenants, timers, triggers, visits,
-    work,
+    communication_logs, dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases,
+    queues, recipients, resends, schedules, subscriptions, suppressions, surveys, templates, tenant_settings,
+    tenants, timers, triggers, visits, work,
 };
 use axum::Router;
 use axum::handler::Handler;
@@ -41,10 +41,19 @@ use punctual::store::keys::Role;
 /// Every route but the pages.
 #[must_use]
 pub fn table() -> Vec<Route> {
-    [of_work(), of_surveys(), of_visitors(), of_time(), of_words(), of_consent(), of_the_house()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        of_work(),
+        of_surveys(),
+        of_visitors(),
+        of_time(),
+        of_words(),
+        of_notices(),
+        of_consent(),
+        of_the_house(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Messages, queues and what they leave behind.
@@ -173,6 +182,23 @@ fn of_words() -> Vec<Route> {
         route("GET /api/entities/{type}/{id}",                   Key(Viewer),  entities::show),
         route("PUT /api/entities/{type}/{id}",                   Key(Support), entities::put),
         route("DELETE /api/entities/{type}/{id}",                Key(Support), entities::delete),
+    ]
+}
+
+/// What people were told, and what they are told again.
+#[rustfmt::skip]
+fn of_notices() -> Vec<Route> {
+    use Need::Key;
+    use Role::{Support, Viewer};
+    vec![
+        route("GET /api/communication-logs",                     Key(Viewer),  communication_logs::list),
+        route("GET /api/communication-logs/{id}",                Key(Viewer),  communication_logs::show),
+        route("GET /api/automation-schedules",                   Key(Viewer),  schedules::list),
+        route("GET /api/automation-schedules/{id}",              Key(Viewer),  schedules::show),
+        route("GET /api/automation-schedules/{id}/trace",        Key(Viewer),  schedules::trace),
+        route("POST /api/automation-schedules/replay",           Key(Support), schedules::replay),
+        route("POST /api/bookings/{id}/resend-notification",     Key(Support), resends::booking),
+        route("POST /api/entities/{type}/{id}/resend-notification", Key(Support), resends::entity),
     ]
 }
 

@@ -396,6 +396,8 @@ create table punctual.notice_delivery (
     error text,
     provider_id text,
     tries integer not null default 0,
+    tried_before integer not null default 0,
+    replaced_by bigint,
     created_at bigint not null,
     due_at bigint,
     sent_at bigint,

@@ -436,6 +436,8 @@ CREATE TABLE punctual_notice_delivery (
     error            text,
     provider_id      text,
     tries            integer      not null default 0,
+    tried_before     integer  not null default 0,
+    replaced_by      integer,
     created_at       integer   not null,
     due_at           integer,
     sent_at          integer,

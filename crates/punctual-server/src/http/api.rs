@@ -1,6 +1,7 @@
 //! The API: one file per noun. A handler parses, calls one verb of the engine, renders.
 
 pub(super) mod choice;
+pub mod communication_logs;
 pub mod dead_letters;
 pub mod entities;
 pub mod event_kinds;
@@ -12,6 +13,8 @@ pub mod keys;
 pub mod leases;
 pub mod queues;
 pub mod recipients;
+pub mod resends;
+pub mod schedules;
 pub mod subscriptions;
 pub mod suppressions;
 pub mod surveys;

@@ -38,6 +38,7 @@ mod inbox;
 mod jobs;
 mod keys;
 mod leases;
+mod notifications;
 mod openapi;
 mod operations;
 mod outbox;

@@ -19,7 +19,7 @@ async fn call(client: &Client, route: &Route) -> u16 {
     let path = path.replace("{topic}", "orders").replace("{subscription}", "mail").replace("{id}", "999999");
     let path = path.replace("{name}", "nightly").replace("{key}", "memory:default");
     let path = path.replace("{publicId}", NOBODYS_LINK).replace("{token}", "nobodys-token");
-    let path = path.replace("{address}", "+9647700000001");
+    let path = path.replace("{address}", "+9647700000001").replace("{type}", "booking");
     let body = if method == "GET" || method == "DELETE" { "" } else { "{}" };
     client.send(method, &path, body).await.status
 }

@@ -26,7 +26,8 @@ create unique index punctual_notice_by_event on punctual_notice (message_id) whe
 create index punctual_notice_by_entity on punctual_notice (entity_id, entity_type, tenant_id) where entity_id is not null;
 
 -- One message to one address by one channel and template. The key makes a second one impossible; what was
--- skipped does not count.
+-- skipped does not count. Tries count from 0 again when it is replayed or moved; those before are remembered, so
+-- that every try has a number of its own.
 create table punctual_notice_delivery (
     id               integer primary key autoincrement,
     tenant_id        integer      not null,
@@ -42,6 +43,8 @@ create table punctual_notice_delivery (
     error            text,
     provider_id      text,
     tries            integer      not null default 0,
+    tried_before     integer  not null default 0,
+    replaced_by      integer,
     created_at       integer   not null,
     due_at           integer,
     sent_at          integer,

@@ -170,6 +170,21 @@ pub fn entity_of(event: &Event<'_>, kind: Option<&EventKind>) -> Option<Entity> 
     }
 }
 
+/// What a notice itself is called in lists: `{entityId}:{eventKind}`, or `manual:{entityId}:{requestId}` for
+/// one that a person asked for. An event about no entity stands in for it.
+#[must_use]
+pub fn own_key(event: MessageId, entity: Option<&str>, kind: &str, request: Option<&str>) -> String {
+    let of_whom = entity.map_or_else(|| stand_in(event), str::to_owned);
+    match request {
+        None => format!("{of_whom}:{kind}"),
+        Some(request) => format!("manual:{of_whom}:{request}"),
+    }
+}
+
+fn stand_in(event: MessageId) -> String {
+    format!("event-{event}")
+}
+
 /// What an event comes to. `reach` finds the channel's key for what a template names; `again` makes the keys
 /// of a request to send it once more.
 #[must_use]
@@ -202,7 +217,7 @@ pub fn plan(
     if let Some(reason) = of.is_pointless(snapshot, event.payload) {
         return Plan::Pointless(reason.code(), reason.to_string());
     }
-    let of_whom = entity.as_ref().map_or_else(|| format!("event-{}", event.id), |entity| entity.id.clone());
+    let of_whom = entity.as_ref().map_or_else(|| stand_in(event.id), |entity| entity.id.clone());
     let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
     let channels = channels(&set.templates, reach);
     let mut planned = Vec::new();

@@ -10,6 +10,8 @@
 pub mod deliver;
 pub mod look;
 mod outcome;
+pub mod replan;
+pub mod replay;
 
 use super::Store;
 use super::columns::Column;

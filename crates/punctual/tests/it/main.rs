@@ -81,6 +81,7 @@ mod migrate;
 mod model;
 mod model_state;
 mod notice;
+mod notice_log;
 mod outbox;
 mod outbox_status;
 mod poison;

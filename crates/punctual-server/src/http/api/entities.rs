@@ -36,7 +36,7 @@ pub struct Shown {
 
 /// The `{type}/{id}` of a path.
 #[derive(Clone, Debug)]
-pub struct Name(Entity);
+pub struct Name(pub Entity);
 
 impl<S: Send + Sync> FromRequestParts<S> for Name {
     type Rejection = Failure;

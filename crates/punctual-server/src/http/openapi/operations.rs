@@ -181,6 +181,23 @@ pub const OPERATIONS: &[Operation] = &[
     op("DELETE /api/entities/{type}/{id}", "An entity is gone; 409 if something newer is known", (204, ""))
         .query(&["EntityVersion"]),
 
+    op("GET /api/communication-logs", "Every message to a person, the newest first", (200, "Communication[]"))
+        .query(&["BookingId", "EntityType", "EntityId", "LogAddress", "DeliveryStatus", "LogChannel", "WrittenFrom",
+            "WrittenTo", "Limit", "Cursor"]),
+    op("GET /api/communication-logs/{id}", "One message, with what its provider answered",
+        (200, "Communication")),
+    op("GET /api/automation-schedules", "What is done for events, the newest first", (200, "Schedule[]"))
+        .query(&["BookingId", "EntityType", "EntityId", "ScheduleKey", "ScheduleStatus", "OnHold", "Limit",
+            "Cursor"]),
+    op("GET /api/automation-schedules/{id}", "One schedule, with every try", (200, "Schedule")),
+    op("GET /api/automation-schedules/{id}/trace", "What happened for it, in words", (200, "ScheduleTrace")),
+    op("POST /api/automation-schedules/replay", "Send again what failed", (200, "SchedulesReplayed"))
+        .takes("WhichSchedules"),
+    op("POST /api/bookings/{id}/resend-notification", "Tell the latest event about a booking again",
+        (202, "ResendAccepted")).takes("ResendNotification"),
+    op("POST /api/entities/{type}/{id}/resend-notification", "Tell the latest event about an entity again",
+        (202, "ResendAccepted")).takes("ResendNotification"),
+
     op("GET /api/suppressions", "Who is never sent what, by id", (200, "Suppression[]"))
         .query(&["OfAddress", "OfChannel", "OfKind", "Reason", "Lifted", "Limit", "Cursor"]),
     op("POST /api/suppressions", "Never send this address anything, or something; 200 if it was so before",

@@ -42,6 +42,20 @@ pub fn kind_of(channel: &str) -> &str {
     super::definition::KINDS.into_iter().find(|known| known.eq_ignore_ascii_case(kind)).unwrap_or(kind)
 }
 
+/// What people call the channel of a key: its kind, if that is one everybody knows, else the key.
+#[must_use]
+pub fn word_of(channel: &str) -> &str {
+    let kind = kind_of(channel);
+    if super::definition::KINDS.contains(&kind) { kind } else { channel }
+}
+
+/// Whether somebody who names a channel means this key: the key itself, or its kind, in any case of letters.
+#[must_use]
+pub fn is_named(key: &str, named: &str) -> bool {
+    key.eq_ignore_ascii_case(named)
+        || !named.contains(':') && kind_of(key).eq_ignore_ascii_case(kind_of(named))
+}
+
 /// The template for a message, if one fits.
 #[must_use]
 pub fn choose<'t>(templates: &'t [MessageTemplate], wanted: &Wanted<'_>) -> Option<&'t MessageTemplate> {

@@ -56,6 +56,8 @@ pub struct Delivery {
     pub entity: Option<Entity>,
     /// Whether a person asked for it again.
     pub by_hand: bool,
+    /// Tries before its tries were counted anew.
+    pub tried_before: u32,
 }
 
 /// A delivery that was claimed.
@@ -67,6 +69,13 @@ pub struct Due {
     pub delivery: Delivery,
     /// Whether the try before this one was lost, so that it may have gone out.
     pub lost: bool,
+}
+
+impl Due {
+    /// The number of this try among all that were made of its delivery, from 1.
+    pub(super) fn number(&self) -> i64 {
+        i64::from(self.delivery.tried_before) + i64::from(self.item.attempt())
+    }
 }
 
 /// What became of a delivery.
@@ -219,7 +228,7 @@ async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
 }
 
 const LOCK: &str = "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, d.part, \
-        d.template_id, d.status \
+        d.template_id, d.status, d.tried_before \
     from punctual.notice_delivery d where d.id = any($1::bigint[]) for update skip locked";
 const THERE: &str = "select id from punctual.notice_delivery where id = any($1::bigint[])";
 
@@ -236,6 +245,7 @@ fn read(row: &Row) -> Result<Delivery> {
         event: None,
         entity: None,
         by_hand: false,
+        tried_before: row.count(9)?,
     })
 }
 
@@ -243,7 +253,7 @@ fn read(row: &Row) -> Result<Delivery> {
 async fn note_lost(tx: &mut Tx, due: &mut [Due], now: Timestamp) -> Result<()> {
     let said = "whoever sent it did not say what came of it; it may have gone out";
     for one in due.iter_mut().filter(|one| one.item.attempt() > 1) {
-        let row = params![one.delivery.id.0, i64::from(one.item.attempt()) - 1, now, said];
+        let row = params![one.delivery.id.0, one.number() - 1, now, said];
         one.lost = tx.execute(NOTE_LOST, row).await? > 0;
     }
     Ok(())
@@ -286,5 +296,5 @@ pub(super) async fn pending(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delive
 }
 
 const PENDING: &str = "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, \
-        d.part, d.template_id, d.status \
+        d.part, d.template_id, d.status, d.tried_before \
     from punctual.notice_delivery d where d.id = $1 and d.status = 0 for update";

@@ -63,7 +63,7 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
         .collect();
     let columns = [
         Column::Ints(tries.iter().map(|(one, ..)| one.due.delivery.id.0).collect()),
-        Column::Ints(tries.iter().map(|(one, ..)| i64::from(one.due.item.attempt())).collect()),
+        Column::Ints(tries.iter().map(|(one, ..)| one.due.number()).collect()),
         Column::Texts(tries.iter().map(|(_, outcome, _)| Some(*outcome)).collect()),
         Column::Texts(tries.iter().map(|(one, ..)| provider_id(one)).collect()),
         Column::Texts(tries.iter().map(|(_, _, error)| error.as_deref()).collect()),
@@ -115,6 +115,11 @@ fn tries(one: &Ended) -> u32 {
     if begun { one.due.item.attempt() } else { one.due.item.attempt() - 1 }
 }
 
+/// Tries that no longer count, since another channel has not had them.
+fn counted_anew(one: &Ended) -> i64 {
+    if matches!(one.ending, Ending::Moved { .. }) { i64::from(tries(one)) } else { 0 }
+}
+
 async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<()> {
     let errors: Vec<Option<String>> = ended.iter().map(|one| error_of(&one.ending)).collect();
     let times = |pick: &dyn Fn(&Ending) -> Option<Timestamp>| {
@@ -142,6 +147,7 @@ async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -
         Column::Texts(whereto.iter().map(|(channel, _)| Some(channel.as_str())).collect()),
         Column::Ints(places.to_vec()),
         Column::Texts(whereto.iter().map(|(_, address)| Some(address.as_str())).collect()),
+        Column::Ints(ended.iter().map(|one| counted_anew(one)).collect()),
     ];
     tx.in_columns((UPDATE_AT_ONCE, UPDATE), &[], &columns).await?;
     Ok(())
@@ -151,15 +157,17 @@ async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -
 const UPDATE_AT_ONCE: &str = "update punctual.notice_delivery d set status = x.status, error = x.error, \
         provider_id = x.provider_id, tries = x.tries, due_at = x.due_at, sent_at = x.sent_at, \
         template_version = coalesce(x.template_version, d.template_version), channel = x.channel, \
-        lane_id = x.lane_id, address = x.address, version = d.version + 1 \
+        lane_id = x.lane_id, address = x.address, tried_before = d.tried_before + x.anew, \
+        version = d.version + 1 \
     from unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::int[], $6::bigint[], $7::bigint[], \
-            $8::bigint[], $9::text[], $10::int[], $11::text[]) \
+            $8::bigint[], $9::text[], $10::int[], $11::text[], $12::int[]) \
         x (id, status, error, provider_id, tries, due_at, sent_at, template_version, channel, lane_id, \
-            address) \
+            address, anew) \
     where d.id = x.id and d.status = 0";
 const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $3, provider_id = $4, \
         tries = $5, due_at = $6, sent_at = $7, template_version = coalesce($8, template_version), \
-        channel = $9, lane_id = $10, address = $11, version = version + 1 where id = $1 and status = 0";
+        channel = $9, lane_id = $10, address = $11, tried_before = tried_before + $12, version = version + 1 \
+    where id = $1 and status = 0";
 
 /// When it comes again, if it does.
 fn next_due(ending: &Ending, now: Timestamp) -> Option<Timestamp> {
@@ -194,25 +202,30 @@ async fn send_instead(
     lanes: &mut HashMap<(crate::base::tenant::Tenant, String), i64>,
     now: Timestamp,
 ) -> Result<BTreeMap<NoticeId, i64>> {
-    let mut rows = Vec::new();
+    let (mut rows, mut given_up) = (Vec::new(), Vec::new());
     for one in ended {
         let Ending::Failed { instead: Some(planned), .. } = &one.ending else { continue };
         let of = &one.due.delivery;
         let lane = deliver_lane(tx, of.tenant, &planned.channel, lanes).await?;
         rows.push(NewDelivery { notice: of.notice, tenant: of.tenant, lane, planned });
+        given_up.push(of.id);
     }
     let mut more: BTreeMap<NoticeId, i64> = BTreeMap::new();
     if rows.is_empty() {
         return Ok(more);
     }
     let made = insert_deliveries(tx, &rows, now).await?;
-    for row in rows.iter().filter(|row| made.contains_key(&row.name())) {
-        if row.status() == DeliveryStatus::Pending {
-            *more.entry(row.notice).or_default() += 1;
-        }
+    for (row, given_up) in rows.iter().zip(given_up) {
+        let Some(id) = made.get(&row.name()).filter(|_| row.status() == DeliveryStatus::Pending) else {
+            continue;
+        };
+        tx.execute(REPLACED, params![given_up.0, id.0]).await?;
+        *more.entry(row.notice).or_default() += 1;
     }
     Ok(more)
 }
+
+const REPLACED: &str = "update punctual.notice_delivery set replaced_by = $2 where id = $1";
 
 /// What notices have lost and won; one with nothing left to wait for has ended.
 #[derive(Default)]

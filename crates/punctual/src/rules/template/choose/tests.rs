@@ -120,3 +120,27 @@ fn a_channel_has_a_kind() {
         assert_eq!(kind_of(channel), kind, "{channel}");
     }
 }
+
+#[test]
+fn a_channel_is_named_by_its_key_or_its_kind() {
+    let table = [
+        ("sms:twilio", "SMS", true),
+        ("sms:twilio", "sms:Twilio", true),
+        ("sms:twilio", "sms:other", false),
+        ("memory:sms", "sms", true),
+        ("mail:relay", "email", true),
+        ("memory:default", "SMS", false),
+        ("SMS", "sms", true),
+        ("SMS", "sms:twilio", false),
+    ];
+    for (key, named, is) in table {
+        assert_eq!(is_named(key, named), is, "{named} for {key}");
+    }
+}
+
+#[test]
+fn a_channel_without_a_common_name_is_called_by_its_key() {
+    for (key, word) in [("sms:twilio", "SMS"), ("memory:default", "memory:default"), ("pager", "pager")] {
+        assert_eq!(word_of(key), word, "{key}");
+    }
+}

@@ -1,0 +1,202 @@
+//! The communication log: every message to a person, and every try to send it.
+
+use super::{Id, raw};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+use crate::http::page::{List, Page};
+use axum::Json;
+use axum::extract::State;
+use punctual::rules::masked::masked;
+use punctual::rules::notice::DeliveryStatus;
+use punctual::rules::template::choose::word_of;
+use punctual::store::keys::Role;
+use punctual::store::notices::look::{LogFilter, Logged, Tried};
+use punctual::{DeliveryId, Problems, Timestamp};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// The word for a delivery that is being sent now.
+const SENDING: &str = "Sending";
+/// The type of the entities that `bookingId` names.
+pub(super) const BOOKING: &str = "booking";
+/// Who triggered what no person asked for.
+const BY_EVENT: &str = "event";
+
+/// A delivery as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    channel: String,
+    event_type: String,
+    to_address: String,
+    template_id: String,
+    template_version: u32,
+    correlation_id: Option<String>,
+    idempotency_key: String,
+    provider: String,
+    provider_message_id: Option<String>,
+    status: &'static str,
+    sent_at_utc: Option<Timestamp>,
+    attempt_count: usize,
+    last_error: Option<String>,
+    entity_type: Option<String>,
+    entity_id: Option<String>,
+    triggered_by: String,
+    created_at_utc: Timestamp,
+    attempts: Vec<ShownTry>,
+}
+
+/// One try as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownTry {
+    at: Timestamp,
+    outcome: String,
+    error: Option<String>,
+    provider_message_id: Option<String>,
+    /// What the provider answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<Box<RawValue>>,
+}
+
+/// `GET /api/communication-logs?bookingId=|entityType=&entityId=&address=&status=&channel=&from=&to=`, the
+/// newest first.
+///
+/// # Errors
+/// 422 for a wrong cursor, limit or filter.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let filter = read_filter(&page)?;
+    let before = match page.after_id()? {
+        0 => DeliveryId(i64::MAX),
+        id => DeliveryId(id),
+    };
+    let found = app.engine.store().communication_log(caller.tenant, filter, before, page.limit + 1).await?;
+    let shown = found.into_iter().map(|one| shown(&caller, one)).collect();
+    Ok(Json(page.list(shown, |one: &Shown| one.id.clone())))
+}
+
+/// `GET /api/communication-logs/{id}`: with what providers answered.
+///
+/// # Errors
+/// 404 when this tenant has none of that id.
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    let found = app.engine.store().communication(caller.tenant, DeliveryId(id.0)).await?;
+    found.map(|one| Json(shown(&caller, one))).ok_or_else(|| id.not_found("message in the communication log"))
+}
+
+/// The type and the id of the entity that a query is about.
+pub(super) fn read_entity(page: &Page, problems: &mut Problems) -> (Option<String>, Option<String>) {
+    let text = |name: &str| page.filter(name).map(str::to_owned);
+    let Some(booking) = text("bookingId") else { return (text("entityType"), text("entityId")) };
+    for name in ["entityType", "entityId"] {
+        if page.filter(name).is_some() {
+            problems.push(name, "say either `bookingId`, or `entityType` and `entityId`");
+        }
+    }
+    (Some(BOOKING.to_owned()), Some(booking))
+}
+
+fn read_filter(page: &Page) -> Answer<LogFilter> {
+    let mut problems = Problems::default();
+    let (entity_type, entity_id) = read_entity(page, &mut problems);
+    let status = page.filter("status").map(read_status);
+    if status == Some(None) {
+        let said = "must be one of Pending, Sending, Sent, Delivered, Failed, Skipped, Uncertain";
+        problems.push("status", said);
+    }
+    let mut time = |name: &str| {
+        let read = Timestamp::parse(page.filter(name)?);
+        read.map_err(|said| problems.push(name, said)).ok()
+    };
+    let (from, to) = (time("from"), time("to"));
+    problems.into_result()?;
+    Ok(LogFilter {
+        entity_type,
+        entity_id,
+        address: page.filter("address").map(str::to_owned),
+        status: status.flatten(),
+        channel: page.filter("channel").map(str::to_owned),
+        from,
+        to,
+    })
+}
+
+fn read_status(word: &str) -> Option<(DeliveryStatus, Option<bool>)> {
+    match DeliveryStatus::from_word(word) {
+        None if word == SENDING => Some((DeliveryStatus::Pending, Some(true))),
+        Some(DeliveryStatus::Pending) => Some((DeliveryStatus::Pending, Some(false))),
+        other => other.map(|status| (status, None)),
+    }
+}
+
+/// The word for how a delivery stands.
+pub(super) const fn status_of(one: &Logged) -> &'static str {
+    if one.in_flight { SENDING } else { one.status.word() }
+}
+
+/// Who had it sent.
+pub(super) fn triggered_by(requested_by: Option<String>) -> String {
+    requested_by.unwrap_or_else(|| BY_EVENT.to_owned())
+}
+
+/// Viewers see neither the whole address, also in the key, nor what the provider answered.
+fn shown(caller: &Caller, one: Logged) -> Shown {
+    let open = caller.role > Role::Viewer;
+    let (entity_type, entity_id) = one.entity.clone().map(|entity| (entity.kind, entity.id)).unzip();
+    Shown {
+        id: one.id.to_string(),
+        channel: word_of(&one.channel).to_owned(),
+        event_type: one.kind.clone(),
+        to_address: address_for(caller, &one),
+        template_id: one.template.to_string(),
+        template_version: one.template_version,
+        correlation_id: one.correlation_id.clone(),
+        idempotency_key: key_for(caller, &one),
+        provider_message_id: one.provider_id.clone(),
+        status: status_of(&one),
+        sent_at_utc: one.sent_at,
+        attempt_count: one.tries.len(),
+        last_error: one.error,
+        entity_type,
+        entity_id,
+        triggered_by: triggered_by(one.requested_by),
+        created_at_utc: one.created_at,
+        attempts: one.tries.into_iter().map(|tried| shown_try(open, tried)).collect(),
+        provider: one.channel,
+    }
+}
+
+/// The address as a caller may see it.
+pub(super) fn address_for(caller: &Caller, one: &Logged) -> String {
+    if caller.role > Role::Viewer || one.address.is_empty() {
+        one.address.clone()
+    } else {
+        masked(&one.address)
+    }
+}
+
+fn key_for(caller: &Caller, one: &Logged) -> String {
+    let key = &one.idempotency_key;
+    // With several recipients, the key ends with the address.
+    match key.strip_suffix(one.address.as_str()).filter(|_| !one.address.is_empty()) {
+        Some(front) => format!("{front}{}", address_for(caller, one)),
+        None => key.clone(),
+    }
+}
+
+fn shown_try(open: bool, tried: Tried) -> ShownTry {
+    // What is no JSON is shown as a text.
+    let json = |text: String| match serde_json::from_str::<&RawValue>(&text) {
+        Ok(_) => raw(text),
+        Err(_) => raw(serde_json::Value::from(text).to_string()),
+    };
+    ShownTry {
+        at: tried.at,
+        outcome: tried.outcome,
+        error: tried.error,
+        provider_message_id: tried.provider_id,
+        answer: tried.answer.filter(|_| open).map(json),
+    }
+}

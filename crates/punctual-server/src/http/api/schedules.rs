@@ -1,0 +1,217 @@
+//! Automation schedules: what is to be done for an event, how far it is, and once more what failed.
+//!
+//! Notices are listed here. Survey instances have lists of their own.
+
+mod trace;
+
+pub use trace::trace;
+
+use super::Id;
+use super::choice::{Choice, told};
+use super::communication_logs::{BOOKING, read_entity};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::http::input::{Fields, Input};
+use crate::http::page::{List, Page};
+use axum::Json;
+use axum::extract::State;
+use punctual::rules::notice::NoticeStatus;
+use punctual::rules::template::choose::word_of;
+use punctual::store::notices::look::Logged;
+use punctual::store::notices::look::notice::{Notice, NoticeFilter};
+use punctual::store::notices::replay::WhichNotices;
+use punctual::{Error, NoticeId, Problems, Timestamp};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The words of every schedule's status. A notice has some of them.
+const STATUSES: [&str; 9] =
+    ["Pending", PROCESSING, "Sent", "Opened", "Completed", "Failed", "Deactivated", "Cancelled", "Expired"];
+/// The word for one of which something is being sent now.
+const PROCESSING: &str = "Processing";
+
+/// A schedule as it is shown. What does not apply to it is null.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    key: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    trigger_type: &'static str,
+    status: &'static str,
+    scheduled_on: Timestamp,
+    scheduled_local_date: Option<String>,
+    time_zone: Option<String>,
+    attempt_count: usize,
+    next_retry_on: Option<Timestamp>,
+    on_hold: bool,
+    reason_code: Option<String>,
+    last_error: Option<String>,
+    input_hash: Option<String>,
+    version: Option<u32>,
+    dispatch_result: Counts,
+    history: Vec<Step>,
+}
+
+/// How its messages stand.
+#[derive(Debug, Serialize)]
+pub struct Counts {
+    open: u32,
+    sent: u32,
+    failed: u32,
+}
+
+/// One try to send one of its messages.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    at: Timestamp,
+    delivery_id: String,
+    channel: String,
+    outcome: String,
+    error: Option<String>,
+    provider_message_id: Option<String>,
+}
+
+/// `GET /api/automation-schedules?bookingId=|entityType=&entityId=&key=&status=&onHold=`, the newest first.
+///
+/// # Errors
+/// 422 for a wrong cursor, limit or filter.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let before = match page.after_id()? {
+        0 => NoticeId(i64::MAX),
+        id => NoticeId(id),
+    };
+    let found = match read_filter(&page)? {
+        Some(filter) => app.engine.store().notices(caller.tenant, filter, before, page.limit + 1).await?,
+        None => Vec::new(),
+    };
+    Ok(Json(page.list(found.into_iter().map(shown).collect(), |one: &Shown| one.id.clone())))
+}
+
+/// `GET /api/automation-schedules/{id}`
+///
+/// # Errors
+/// 404 when this tenant has none of that id.
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    Ok(Json(shown(find(&app, &caller, id).await?)))
+}
+
+async fn find(app: &App, caller: &Caller, id: Id) -> Answer<Notice> {
+    let found = app.engine.store().notice(caller.tenant, NoticeId(id.0)).await?;
+    found.ok_or_else(|| id.not_found("automation schedule"))
+}
+
+/// `POST /api/automation-schedules/replay {ids?|filter, dryRun?}`: what failed is sent again, what was sent
+/// is not.
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let choice = Choice::read(&body, "an automation schedule", &mut problems);
+    let mut which =
+        choice.filter.map_or_else(WhichNotices::default, |given| read_which(given, &mut problems));
+    problems.into_result()?;
+    which.ids = choice.ids.map(|ids| ids.into_iter().map(NoticeId).collect());
+    let done = app.engine.replay_notices(caller.tenant, which, choice.dry_run).await?;
+    let mut said = told(&done.ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
+    said["sentAgain"] = done.again.into();
+    said["stoppedByKey"] = done.stopped.into();
+    Ok(Json(said))
+}
+
+fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotices {
+    let mut read = Fields::new(given, "filter", problems);
+    read.only(&["status", "bookingId", "entityType", "entityId", "eventType"]);
+    if read.text("status").is_some_and(|word| word != NoticeStatus::Failed.word()) {
+        read.wrong("status", "must be Failed: nothing else is replayed");
+    }
+    let booking = read.id_text("bookingId");
+    let (mut entity_type, mut entity_id) = (read.text("entityType"), read.id_text("entityId"));
+    if booking.is_some() {
+        if entity_type.is_some() || entity_id.is_some() {
+            read.wrong("bookingId", "say either `bookingId`, or `entityType` and `entityId`");
+        }
+        (entity_type, entity_id) = (Some(BOOKING.to_owned()), booking);
+    }
+    WhichNotices { entity_type, entity_id, kind: read.text("eventType"), ..WhichNotices::default() }
+}
+
+/// `None` if no notice can fit.
+fn read_filter(page: &Page) -> Result<Option<NoticeFilter>, Failure> {
+    let mut problems = Problems::default();
+    let (entity_type, entity_id) = read_entity(page, &mut problems);
+    let status = page.filter("status");
+    if status.is_some_and(|word| !STATUSES.contains(&word)) {
+        problems.push("status", format!("must be one of {}", STATUSES.join(", ")));
+    }
+    let on_hold = match page.filter("onHold") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => {
+            problems.push("onHold", "must be true or false");
+            false
+        }
+    };
+    problems.into_result().map_err(Error::from)?;
+    let status = status.map(|word| match NoticeStatus::from_word(word) {
+        None if word == PROCESSING => Some((NoticeStatus::Pending, Some(true))),
+        Some(NoticeStatus::Pending) => Some((NoticeStatus::Pending, Some(false))),
+        other => other.map(|status| (status, None)),
+    });
+    if on_hold || status == Some(None) {
+        return Ok(None);
+    }
+    let key = page.filter("key").map(str::to_owned);
+    Ok(Some(NoticeFilter { entity_type, entity_id, key, status: status.flatten() }))
+}
+
+/// The word for how a notice stands.
+fn status_of(notice: &Notice) -> &'static str {
+    if notice.in_flight() { PROCESSING } else { notice.status.word() }
+}
+
+fn shown(notice: Notice) -> Shown {
+    let retries = notice.deliveries.iter().filter(|one| !one.tries.is_empty());
+    let next_retry_on = retries.filter(|one| !one.in_flight).filter_map(|one| one.due_at).min();
+    let mut history: Vec<Step> = notice.deliveries.iter().flat_map(steps).collect();
+    history.sort_by_key(|step| step.at);
+    Shown {
+        id: notice.id.to_string(),
+        key: notice.key(),
+        kind: "notification",
+        trigger_type: if notice.request.is_some() { "Manual" } else { "Event" },
+        status: status_of(&notice),
+        scheduled_on: notice.created_at,
+        scheduled_local_date: None,
+        time_zone: None,
+        attempt_count: history.len(),
+        next_retry_on,
+        on_hold: false,
+        reason_code: notice.reason,
+        last_error: notice.error,
+        input_hash: None,
+        version: None,
+        dispatch_result: Counts {
+            open: notice.counts.open,
+            sent: notice.counts.sent,
+            failed: notice.counts.failed,
+        },
+        history,
+    }
+}
+
+fn steps(of: &Logged) -> impl Iterator<Item = Step> + '_ {
+    of.tries.iter().map(|tried| Step {
+        at: tried.at,
+        delivery_id: of.id.to_string(),
+        channel: word_of(&of.channel).to_owned(),
+        outcome: tried.outcome.clone(),
+        error: tried.error.clone(),
+        provider_message_id: tried.provider_id.clone(),
+    })
+}

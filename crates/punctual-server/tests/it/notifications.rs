@@ -1,0 +1,323 @@
+//! What people are shown of notifications over HTTP, what they have sent again, and what they replay. Here the
+//! tests are the sender: nothing goes out by itself.
+
+use crate::client::Client;
+use crate::world::{Base, World};
+use punctual::base::id::{LaneId, TemplateId};
+use punctual::rules::notice::{NoticeStatus, Planned};
+use punctual::rules::share::Take;
+use punctual::store::claims::Wish;
+use punctual::store::notices::deliver::{Ended, Ending};
+use punctual::store::notices::{Filed, NewNotice};
+use punctual::{Entity, Tenant, Timestamp};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+on_each! {
+    ntf_19_the_communication_log_over_http,
+    ntf_19_a_viewer_sees_no_whole_address,
+    ntf_20_wrong_filters_are_told,
+    ntf_20_schedules_over_http,
+    ntf_20_a_schedule_tells_what_happened,
+    ntf_21_a_resend_is_a_request_of_its_own,
+    ntf_21_a_resend_that_makes_no_sense_is_told_why,
+    ntf_22_failed_schedules_are_replayed,
+    ntf_22_what_had_no_template_is_planned_by_todays,
+    ntf_23_notifications_are_found_by_their_tenant_only,
+}
+
+const LOG: &str = "/api/communication-logs";
+const SCHEDULES: &str = "/api/automation-schedules";
+const RESEND: &str = "/api/bookings/B-7/resend-notification";
+const NUMBER: &str = "+9647700000001";
+
+fn wish(lane: LaneId) -> Wish {
+    let takes = vec![Take { lane, since: Timestamp::MIN, quota: 10 }];
+    Wish { owner: "tester".into(), lease: Duration::from_secs(30), takes }
+}
+
+/// A server with a template for bookings that are confirmed; answers its id.
+async fn shop(base: Base) -> (World, Client, String) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    root.does("/dev/clock", json!({"set": "2026-05-14T05:13:00Z", "run": false}), 200).await;
+    let kind = json!({"entityType": "booking", "entityIdPath": "bookingId",
+        "recipients": {"phone": "phone", "email": "email"}});
+    let reply = root.put("/api/event-kinds/booking.confirmed", kind).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en",
+        "body": "Booking {{bookingId}} is confirmed."});
+    let made = root.does("/api/message-templates", template, 201).await;
+    (world, root, made["id"].as_str().unwrap().to_owned())
+}
+
+/// An event about booking B-7 becomes a notice with these deliveries, as channel and address.
+async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)]) {
+    let deliveries = to.iter().map(|(channel, address)| Planned {
+        key: format!("B-7:booking.confirmed:{channel}:{template}:{address}"),
+        channel: (*channel).to_owned(),
+        address: Some((*address).to_owned()),
+        part: 0,
+        template: TemplateId(template.parse().unwrap()),
+        version: 1,
+    });
+    let entity = Some(Entity { kind: "booking".into(), id: "B-7".into() });
+    let notice = NewNotice { entity, ended: None, deliveries: deliveries.collect(), request: None };
+    file_notice(world, root, notice).await;
+}
+
+/// An event about booking B-7 becomes this notice.
+async fn file_notice(world: &World, root: &Client, notice: NewNotice) {
+    let event = json!({"topic": "bookings", "kind": "booking.confirmed", "correlationId": "story-7",
+        "entity": {"type": "booking", "id": "B-7"}, "payload": {"bookingId": "B-7", "phone": NUMBER}});
+    root.does("/api/events", event, 202).await;
+    let store = world.engine.store();
+    let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
+    let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
+    let filed = [(item.message, Filed::Notice(notice))];
+    assert!(store.file_notices(item.token, filed.into(), 1).await.unwrap());
+}
+
+/// What waits in one channel is sent, and comes to this.
+async fn send(world: &World, channel: &str, ending: Ending) {
+    let store = world.engine.store();
+    let lane = store.scout(LaneId(-1), 100).await.unwrap();
+    let mut sent = 0;
+    for seen in lane.lanes {
+        let outgoing = store.begin_deliveries(wish(seen.lane)).await.unwrap();
+        let Some(token) = outgoing.token else { continue };
+        let is_it = |due: &punctual::store::notices::deliver::Due| due.delivery.channel == channel;
+        sent += outgoing.due.iter().filter(|due| is_it(due)).count();
+        let end = |due| match is_it(&due) {
+            true => Ended { due, ending: ending.clone() },
+            false => Ended { due, ending: Ending::Later(outgoing.now.unwrap()) },
+        };
+        let ended: Vec<Ended> = outgoing.due.iter().cloned().map(end).collect();
+        store.end_deliveries(token, ended.into()).await.unwrap();
+    }
+    assert_eq!(sent, 1, "one message should wait for {channel}");
+}
+
+fn taken() -> Ending {
+    Ending::Sent { provider_id: Some("p-1".into()), answer: Some(r#"{"ok":true}"#.into()), version: 1 }
+}
+
+fn refused() -> Ending {
+    Ending::Failed { outcome: Some("permanent"), error: "no such number".into(), instead: None }
+}
+
+async fn items(client: &Client, path: &str) -> Vec<Value> {
+    client.sees(path).await["items"].as_array().unwrap().clone()
+}
+
+/// NTF-19, NTF-20: the fields of the contract, and no others.
+async fn ntf_19_the_communication_log_over_http(base: Base) {
+    let (world, root, template) = shop(base).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    let waits = items(&root, LOG).await.remove(0);
+    assert_eq!((&waits["status"], &waits["attempts"]), (&json!("Pending"), &json!([])));
+    send(&world, "sms:twilio", taken()).await;
+    let found = items(&root, &format!("{LOG}?bookingId=B-7&channel=SMS&status=Sent")).await;
+    let id = found[0]["id"].as_str().unwrap();
+    let mut want = json!({"id": id, "channel": "SMS", "eventType": "booking.confirmed", "toAddress": NUMBER,
+        "templateId": template, "templateVersion": 1, "correlationId": "story-7",
+        "idempotencyKey": format!("B-7:booking.confirmed:sms:twilio:{template}:{NUMBER}"),
+        "provider": "sms:twilio", "providerMessageId": "p-1", "status": "Sent",
+        "sentAtUtc": "2026-05-14T05:13:00Z", "attemptCount": 1, "lastError": null, "entityType": "booking",
+        "entityId": "B-7", "triggeredBy": "event", "createdAtUtc": "2026-05-14T05:13:00Z",
+        "attempts": [{"at": "2026-05-14T05:13:00Z", "outcome": "sent", "error": null,
+            "providerMessageId": "p-1"}]});
+    assert_eq!(found, [want.clone()]);
+    want["attempts"][0]["answer"] = json!({"ok": true});
+    assert_eq!(root.sees(&format!("{LOG}/{id}")).await, want);
+    for nothing in ["bookingId=B-8", "status=Failed", "channel=Email", "from=2026-05-15T00:00:00Z"] {
+        assert_eq!(items(&root, &format!("{LOG}?{nothing}")).await, Vec::<Value>::new(), "{nothing}");
+    }
+    root.get(&format!("{LOG}/999999")).await.problem(404);
+}
+
+async fn ntf_19_a_viewer_sees_no_whole_address(base: Base) {
+    let (world, root, template) = shop(base).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    send(&world, "sms:twilio", taken()).await;
+    let viewer = world.key(&root, "viewer").await;
+    let listed = viewer.get(LOG).await;
+    let id = listed.json()["items"][0]["id"].as_str().unwrap().to_owned();
+    let one = viewer.get(&format!("{LOG}/{id}")).await;
+    let (list, trace) = (items(&viewer, SCHEDULES).await, listed.text.clone() + &one.text);
+    let schedule = list[0]["id"].as_str().unwrap();
+    let told = viewer.get(&format!("{SCHEDULES}/{schedule}/trace")).await.text;
+    assert!(!(trace + &told).contains(NUMBER), "a viewer should not see the number: {told}");
+    assert!(one.json()["toAddress"].as_str().unwrap().ends_with("0001"));
+    assert!(!one.text.contains("answer"), "nor what the provider said: {}", one.text);
+}
+
+async fn ntf_20_wrong_filters_are_told(base: Base) {
+    let root = World::manual(base).await.root();
+    let path = format!("{LOG}?bookingId=1&entityId=2&status=Gone&from=soon&to=x");
+    assert_eq!(root.get(&path).await.problem(422), ["entityId", "status", "from", "to"]);
+    let path = format!("{SCHEDULES}?status=Gone&onHold=maybe");
+    assert_eq!(root.get(&path).await.problem(422), ["status", "onHold"]);
+    let path = format!("{SCHEDULES}/replay");
+    assert_eq!(root.post(&path, json!({})).await.problem(422), ["ids"]);
+    let wrong = json!({"filter": {"status": "Sent", "bookingId": 1, "entityId": 2, "x": 1}});
+    assert_eq!(root.post(&path, wrong).await.problem(422), ["filter.x", "filter.status", "filter.bookingId"]);
+    let wrong = json!({"templateId": "x", "to": "me"});
+    assert_eq!(root.post(RESEND, wrong).await.problem(422), ["to", "channel", "templateId"]);
+}
+
+/// NTF-20: the fields of the contract.
+async fn ntf_20_schedules_over_http(base: Base) {
+    let (world, root, template) = shop(base).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    let again = Ending::Again { outcome: "timeout", error: "slow".into(), wait: Duration::from_secs(60) };
+    send(&world, "sms:twilio", again).await;
+    let found = items(&root, &format!("{SCHEDULES}?bookingId=B-7&status=Pending&onHold=false")).await;
+    let (id, delivery) = (&found[0]["id"], &found[0]["history"][0]["deliveryId"]);
+    let want = json!({"id": id, "key": "B-7:booking.confirmed", "type": "notification", "triggerType": "Event",
+        "status": "Pending", "scheduledOn": "2026-05-14T05:13:00Z", "scheduledLocalDate": null,
+        "timeZone": null, "attemptCount": 1, "nextRetryOn": "2026-05-14T05:14:00Z", "onHold": false,
+        "reasonCode": null, "lastError": null, "inputHash": null, "version": null,
+        "dispatchResult": {"open": 1, "sent": 0, "failed": 0},
+        "history": [{"at": "2026-05-14T05:13:00Z", "deliveryId": delivery, "channel": "SMS",
+            "outcome": "timeout", "error": "slow", "providerMessageId": null}]});
+    assert_eq!(found, [want.clone()]);
+    assert_eq!(root.sees(&format!("{SCHEDULES}/{}", id.as_str().unwrap())).await, want);
+    for by_key in ["B-7:booking.confirmed", id.as_str().unwrap()] {
+        assert_eq!(items(&root, &format!("{SCHEDULES}?key={by_key}")).await.len(), 1, "{by_key}");
+    }
+    for nothing in ["onHold=true", "status=Opened", "status=Processing", "key=B-8", "entityId=B-8"] {
+        assert_eq!(items(&root, &format!("{SCHEDULES}?{nothing}")).await, Vec::<Value>::new(), "{nothing}");
+    }
+    root.get(&format!("{SCHEDULES}/999999")).await.problem(404);
+}
+
+async fn ntf_20_a_schedule_tells_what_happened(base: Base) {
+    let (world, root, template) = shop(base).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    send(&world, "sms:twilio", refused()).await;
+    let id = items(&root, SCHEDULES).await[0]["id"].as_str().unwrap().to_owned();
+    let trace = root.sees(&format!("{SCHEDULES}/{id}/trace")).await;
+    let lines: Vec<&str> =
+        trace["lines"].as_array().unwrap().iter().map(|l| l["what"].as_str().unwrap()).collect();
+    assert_eq!(trace["status"], "Failed");
+    for (line, part) in lines.iter().zip([
+        "of kind `booking.confirmed` about booking `B-7` was taken up",
+        "by sms:twilio to +9647700000001 was planned",
+        "came to `permanent`: no such number",
+        "all was done: Failed: no such number",
+    ]) {
+        assert!(line.contains(part), "`{part}` should be in: {line}");
+    }
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    root.get(&format!("{SCHEDULES}/999999/trace")).await.problem(404);
+}
+
+/// NTF-21, NTF-5: with who asked, under a key of its own; the original stays.
+async fn ntf_21_a_resend_is_a_request_of_its_own(base: Base) {
+    let (world, root, template) = shop(base).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    send(&world, "sms:twilio", taken()).await;
+    let before = items(&root, LOG).await;
+    let support = world.key(&root, "support").await;
+    let asked = support.does(RESEND, json!({"channel": "sms"}), 202).await;
+    let (request, one) = (asked["requestId"].as_str().unwrap(), &asked["deliveries"][0]);
+    assert_eq!(one["idempotencyKey"], format!("manual:B-7:SMS:{template}:{request}"));
+    let path = "/api/entities/Booking/B-7/resend-notification";
+    let body = json!({"channel": "SMS", "templateId": template, "eventType": "booking.confirmed"});
+    let second = support.does(path, body, 202).await;
+    assert_ne!(second["requestId"], asked["requestId"], "each request is its own");
+    let log = items(&root, LOG).await;
+    assert_eq!(log[2..], before, "the original stays as it was");
+    assert_eq!((&log[1]["id"], &log[1]["triggeredBy"]), (&one["id"], &json!("the support")));
+    assert_eq!((&log[1]["status"], &log[1]["toAddress"]), (&json!("Pending"), &json!(NUMBER)));
+    let key = format!("manual:B-7:{request}");
+    let schedule = items(&root, &format!("{SCHEDULES}?key={key}")).await.remove(0);
+    assert_eq!((&schedule["triggerType"], &schedule["key"]), (&json!("Manual"), &json!(key)));
+}
+
+async fn ntf_21_a_resend_that_makes_no_sense_is_told_why(base: Base) {
+    let (world, root, template) = shop(base).await;
+    let nothing = root.post(RESEND, json!({"channel": "SMS"})).await;
+    nothing.problem(404);
+    assert!(nothing.text.contains("nothing to send again"), "{}", nothing.text);
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    root.post(RESEND, json!({"channel": "SMS", "eventType": "booking.cancelled"})).await.problem(404);
+    assert_eq!(root.post(RESEND, json!({"channel": "WhatsApp"})).await.problem(422), ["channel"]);
+    let other = json!({"channel": "SMS", "templateId": 999});
+    assert_eq!(root.post(RESEND, other).await.problem(422), ["templateId"]);
+    let mail = json!({"eventType": "booking.confirmed", "channel": "Email", "subject": "B", "body": "B"});
+    root.does("/api/message-templates", mail, 201).await;
+    let nobody = root.post(RESEND, json!({"channel": "Email"})).await;
+    nobody.problem(409);
+    assert!(nobody.text.contains("no recipient"), "{}", nobody.text);
+    assert_eq!(root.delete("/api/entities/booking/B-7").await.status, 204);
+    root.post(RESEND, json!({"channel": "SMS"})).await.problem(409);
+    assert_eq!(items(&root, LOG).await.len(), 1, "nothing was written");
+}
+
+/// NTF-22: with a dry run that says what the keys stop.
+async fn ntf_22_failed_schedules_are_replayed(base: Base) {
+    let (world, root, template) = shop(base).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER), ("email:smtp", "a@example.org")]).await;
+    send(&world, "sms:twilio", refused()).await;
+    send(&world, "email:smtp", taken()).await;
+    let id = items(&root, SCHEDULES).await[0]["id"].clone();
+    let path = format!("{SCHEDULES}/replay");
+    let would = root.does(&path, json!({"filter": {"status": "Failed"}, "dryRun": true}), 200).await;
+    assert_eq!(would, json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 1}));
+    assert_eq!(items(&root, SCHEDULES).await[0]["status"], "Failed", "a dry run changes nothing");
+    let other = root.does(&path, json!({"filter": {"bookingId": "B-8"}}), 200).await;
+    assert_eq!(other["replayed"], 0);
+    let done = root.does(&path, json!({"ids": [id]}), 200).await;
+    assert_eq!(done, json!({"replayed": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 1}));
+    send(&world, "sms:twilio", taken()).await;
+    let schedule = items(&root, SCHEDULES).await.remove(0);
+    let counts = json!({"open": 0, "sent": 2, "failed": 0});
+    assert_eq!((&schedule["status"], &schedule["dispatchResult"]), (&json!("Sent"), &counts));
+    assert_eq!(schedule["attemptCount"], 3, "the history stays");
+}
+
+/// NTF-22, NTF-3: what failed since there was no template is sent when there is one.
+async fn ntf_22_what_had_no_template_is_planned_by_todays(base: Base) {
+    let (world, root, template) = shop(base).await;
+    let path = format!("/api/message-templates/{template}");
+    assert_eq!(root.delete(&path).await.status, 204);
+    let ended = Some((NoticeStatus::Failed, None, "Template not found".to_owned()));
+    let about = Some(Entity { kind: "booking".into(), id: "B-7".into() });
+    let notice = NewNotice { entity: about, ended, deliveries: Vec::new(), request: None };
+    file_notice(&world, &root, notice).await;
+    let path = format!("{SCHEDULES}/replay");
+    let replay = async |dry: bool| root.does(&path, json!({"filter": {}, "dryRun": dry}), 200).await;
+    assert_eq!(replay(false).await["sentAgain"], 0, "there is still no template");
+    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "body": "{{bookingId}}"});
+    root.does("/api/message-templates", template, 201).await;
+    let id = items(&root, SCHEDULES).await[0]["id"].clone();
+    let would = replay(true).await;
+    assert_eq!(would, json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0}));
+    assert_eq!(items(&root, LOG).await, Vec::<Value>::new(), "a dry run writes nothing");
+    assert_eq!(replay(false).await["sentAgain"], 1);
+    assert_eq!(replay(false).await["sentAgain"], 0, "it waits already");
+    assert_eq!(items(&root, SCHEDULES).await[0]["status"], "Pending");
+    send(&world, "memory:sms", taken()).await;
+    assert_eq!(items(&root, SCHEDULES).await[0]["status"], "Sent");
+}
+
+/// NTF-23: another tenant's ids lead nowhere.
+async fn ntf_23_notifications_are_found_by_their_tenant_only(base: Base) {
+    let (world, root, template) = shop(base).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    send(&world, "sms:twilio", refused()).await;
+    let other = world.tenant("other").await;
+    let log = items(&root, LOG).await[0]["id"].as_str().unwrap().to_owned();
+    let schedule = items(&root, SCHEDULES).await[0]["id"].as_str().unwrap().to_owned();
+    other.get(&format!("{LOG}/{log}")).await.problem(404);
+    other.get(&format!("{SCHEDULES}/{schedule}")).await.problem(404);
+    other.get(&format!("{SCHEDULES}/{schedule}/trace")).await.problem(404);
+    other.post(RESEND, json!({"channel": "SMS"})).await.problem(404);
+    let replayed = other.does(&format!("{SCHEDULES}/replay"), json!({"ids": [schedule]}), 200).await;
+    assert_eq!(replayed["replayed"], 0);
+    for path in [LOG, SCHEDULES] {
+        assert_eq!(items(&other, &format!("{path}?bookingId=B-7")).await, Vec::<Value>::new());
+    }
+}

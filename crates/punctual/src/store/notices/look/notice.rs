@@ -1,0 +1,286 @@
+//! Notices with their deliveries, and the event that people were last told of.
+
+use super::super::super::Store;
+use super::super::super::messages::{message_columns, read_message};
+use super::super::super::tx::Tx;
+use super::super::super::value::{Row, Value, params};
+use super::{Logged, entity, in_flight, logged, status, wanted, with_tries};
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{MessageId, NoticeId};
+use crate::base::tenant::Tenant;
+use crate::rules::message::{Entity, Message};
+use crate::rules::notice::{NoticeStatus, own_key};
+use std::collections::HashMap;
+
+/// Which notices; what is `None` does not count.
+#[derive(Clone, Debug, Default)]
+pub struct NoticeFilter {
+    /// About an entity of this type, in any case of its letters.
+    pub entity_type: Option<String>,
+    /// About the entity of this id.
+    pub entity_id: Option<String>,
+    /// Of this key: the notice's own, its number, or the key of one of its deliveries.
+    pub key: Option<String>,
+    /// That stand so; with whether something of them is in flight, if that matters.
+    pub status: Option<(NoticeStatus, Option<bool>)>,
+}
+
+/// A notice with its deliveries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Its number.
+    pub id: NoticeId,
+    /// The event.
+    pub message: MessageId,
+    /// The event's kind.
+    pub kind: String,
+    /// What the event is about.
+    pub entity: Option<Entity>,
+    /// The story of the event.
+    pub correlation_id: Option<String>,
+    /// The name of the request it was made for, and who asked.
+    pub request: Option<(String, String)>,
+    /// How it stands.
+    pub status: NoticeStatus,
+    /// The word for why.
+    pub reason: Option<String>,
+    /// The sentence for why, or what went wrong last.
+    pub error: Option<String>,
+    /// Deliveries that wait, that were sent, and that were given up.
+    pub counts: Counts,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When nothing was left to do.
+    pub ended_at: Option<Timestamp>,
+    /// Its deliveries, in order.
+    pub deliveries: Vec<Logged>,
+}
+
+/// How the deliveries of a notice stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// These wait.
+    pub open: u32,
+    /// These were sent.
+    pub sent: u32,
+    /// These were given up.
+    pub failed: u32,
+}
+
+impl Notice {
+    /// Its own key.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let entity = self.entity.as_ref().map(|entity| entity.id.as_str());
+        own_key(self.message, entity, &self.kind, self.request.as_ref().map(|request| request.0.as_str()))
+    }
+
+    /// Whether something of it is being sent now.
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.in_flight)
+    }
+}
+
+impl Store {
+    /// Notices of a tenant with ids below `before`, the newest first, with their deliveries.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn notices(
+        &self,
+        tenant: Tenant,
+        filter: NoticeFilter,
+        before: NoticeId,
+        limit: usize,
+    ) -> Result<Vec<Notice>> {
+        self.read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+            Box::pin(notices(tx, *tenant, filter, *before, *limit))
+        })
+        .await
+    }
+
+    /// One notice of a tenant, with its deliveries.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn notice(&self, tenant: Tenant, id: NoticeId) -> Result<Option<Notice>> {
+        self.read((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let rows = tx.query(ONE_NOTICE, params![tenant.id(), id.0]).await?;
+                Ok(whole(tx, rows).await?.pop())
+            })
+        })
+        .await
+    }
+
+    /// The latest event that a notice about this entity was made of; of one kind, if that is given.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn latest_noticed(
+        &self,
+        tenant: Tenant,
+        entity: Entity,
+        kind: Option<String>,
+    ) -> Result<Noticed> {
+        self.read((tenant, entity, kind), |tx, (tenant, entity, kind)| {
+            Box::pin(latest(tx, *tenant, entity, kind.as_deref()))
+        })
+        .await
+    }
+}
+
+/// The latest event that people were told of.
+#[derive(Clone, Debug)]
+pub enum Noticed {
+    /// There was none.
+    Never,
+    /// There was one, and it was dropped by age.
+    Dropped,
+    /// This one, and what its notice says it is about.
+    Event(Box<Message>, Entity),
+}
+
+async fn latest(tx: &mut Tx, tenant: Tenant, entity: &Entity, kind: Option<&str>) -> Result<Noticed> {
+    let row = params![tenant.id(), entity.kind.as_str(), entity.id.as_str(), kind];
+    let Some(found) = tx.first(LATEST, row).await? else { return Ok(Noticed::Never) };
+    let about = Entity { kind: found.text(1)?, id: entity.id.clone() };
+    let event = tx.first(EVENT, params![tenant.id(), found.int(0)?]).await?;
+    Ok(match event {
+        Some(mut row) => Noticed::Event(Box::new(read_message(&mut row, 0)?), about),
+        None => Noticed::Dropped,
+    })
+}
+
+const LATEST: &str = "select n.message_id, n.entity_type from punctual.notice n \
+    where n.tenant_id = $1 and lower(n.entity_type) = lower($2) and n.entity_id = $3 \
+        and ($4::text is null or n.kind = $4) order by n.message_id desc limit 1";
+const EVENT: &str =
+    concat!("select ", message_columns!(), " from punctual.message m where m.tenant_id = $1 and m.id = $2");
+
+async fn notices(
+    tx: &mut Tx,
+    tenant: Tenant,
+    filter: &NoticeFilter,
+    before: NoticeId,
+    limit: usize,
+) -> Result<Vec<Notice>> {
+    let of_key = match &filter.key {
+        Some(key) => of_key(tx, tenant, key).await?,
+        None => Vec::new(),
+    };
+    let sql = match filter {
+        NoticeFilter { key: Some(_), .. } => NOTICES_BY_KEY,
+        NoticeFilter { entity_id: Some(_), .. } => NOTICES_BY_ENTITY,
+        _ => NOTICES,
+    };
+    let (status, must_fly) = wanted(filter.status.map(|(status, flying)| (status.code(), flying)));
+    let flying = if must_fly.is_some() { in_flight(tx).await? } else { Vec::new() };
+    let row = [
+        tenant.id().into(),
+        before.0.into(),
+        i64::try_from(limit).unwrap_or(i64::MAX).into(),
+        filter.entity_type.as_deref().into(),
+        filter.entity_id.as_deref().into(),
+        status.into(),
+        must_fly.into(),
+        Value::Ints(&flying),
+        Value::Ints(&of_key),
+        filter.key.is_none().into(),
+    ];
+    let rows = tx.query(sql, &row).await?;
+    whole(tx, rows).await
+}
+
+macro_rules! noticed {
+    ($condition:literal) => {
+        concat!(
+            "select n.id, n.message_id, n.kind, n.entity_type, n.entity_id, n.correlation_id, n.request_id, \
+                n.requested_by, n.status, n.reason, n.error, n.open, n.sent, n.failed, n.created_at, \
+                n.ended_at \
+            from punctual.notice n where ",
+            $condition
+        )
+    };
+}
+macro_rules! notice_page {
+    ($condition:literal) => {
+        concat!(
+            noticed!("n.tenant_id = $1 and n.id < $2 and "),
+            $condition,
+            " and ($4::text is null or lower(n.entity_type) = lower($4)) \
+              and ($5::text is null or n.entity_id = $5) and ($6::bigint is null or n.status = $6) \
+              and ($7::bigint is null or ($7 = 1) = (n.id in (select d.notice_id \
+                from punctual.notice_delivery d where d.id = any($8::bigint[])))) \
+              and ($10 = 1 or n.id = any($9::bigint[])) \
+              order by n.id desc limit $3"
+        )
+    };
+}
+
+const NOTICES: &str = notice_page!("1 = 1");
+const NOTICES_BY_ENTITY: &str = notice_page!("n.entity_id = $5");
+const NOTICES_BY_KEY: &str = notice_page!("n.id = any($9::bigint[])");
+const ONE_NOTICE: &str = noticed!("n.tenant_id = $1 and n.id = $2");
+
+/// The notices that a key names. Where an entity's id ends in a notice's own key is not known, since ids may
+/// have colons, so each place is tried.
+async fn of_key(tx: &mut Tx, tenant: Tenant, key: &str) -> Result<Vec<i64>> {
+    let rest = key.strip_prefix("manual:").unwrap_or(key);
+    let ends = |text: &str| text.match_indices(':').map(|(at, _)| at).collect::<Vec<_>>();
+    let mut entities: Vec<Option<&str>> = ends(key).into_iter().map(|at| Some(&key[..at])).collect();
+    entities.extend(ends(rest).into_iter().map(|at| Some(&rest[..at])));
+    let row = [
+        tenant.id().into(),
+        key.into(),
+        key.parse::<i64>().unwrap_or_default().into(),
+        Value::Texts(&entities),
+    ];
+    tx.query(OF_KEY, &row).await?.iter().map(|row| row.int(0)).collect()
+}
+
+const OF_KEY: &str = "select n.id from punctual.notice n where n.tenant_id = $1 and n.id = $3 \
+    union select d.notice_id from punctual.notice_delivery d where d.tenant_id = $1 and d.idempotency_key = $2 \
+    union select n.id from punctual.notice n where n.tenant_id = $1 and n.entity_id = any($4::text[]) \
+        and $2 = case when n.request_id is null then n.entity_id || ':' || n.kind \
+            else 'manual:' || n.entity_id || ':' || n.request_id end";
+
+async fn whole(tx: &mut Tx, rows: Vec<Row>) -> Result<Vec<Notice>> {
+    let mut all: Vec<Notice> = rows.iter().map(read_notice).collect::<Result<_>>()?;
+    let ids: Vec<i64> = all.iter().map(|notice| notice.id.0).collect();
+    if ids.is_empty() {
+        return Ok(all);
+    }
+    let flying = in_flight(tx).await?;
+    let rows = tx.query(OF_NOTICES, &[Value::Ints(&ids)]).await?;
+    let mut deliveries: HashMap<NoticeId, Vec<Logged>> = HashMap::new();
+    for one in with_tries(tx, &rows, &flying, false).await? {
+        deliveries.entry(one.notice).or_default().push(one);
+    }
+    for notice in &mut all {
+        notice.deliveries = deliveries.remove(&notice.id).unwrap_or_default();
+    }
+    Ok(all)
+}
+
+const OF_NOTICES: &str = logged!("d.notice_id = any($1::bigint[]) order by d.id");
+
+fn read_notice(row: &Row) -> Result<Notice> {
+    Ok(Notice {
+        id: NoticeId(row.int(0)?),
+        message: MessageId(row.int(1)?),
+        kind: row.text(2)?,
+        entity: entity(row, 3)?,
+        correlation_id: row.maybe_text(5)?,
+        request: row.maybe_text(6)?.zip(Some(row.maybe_text(7)?.unwrap_or_default())),
+        status: status(NoticeStatus::from_code, row.int(8)?)?,
+        reason: row.maybe_text(9)?,
+        error: row.maybe_text(10)?,
+        counts: Counts { open: row.count(11)?, sent: row.count(12)?, failed: row.count(13)? },
+        created_at: row.time(14)?,
+        ended_at: row.maybe_time(15)?,
+        deliveries: Vec::new(),
+    })
+}
