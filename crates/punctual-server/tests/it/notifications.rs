@@ -21,6 +21,7 @@ on_each! {
     ntf_20_a_schedule_tells_what_happened,
     ntf_21_a_resend_is_a_request_of_its_own,
     ntf_21_a_resend_that_makes_no_sense_is_told_why,
+    ntf_21_a_resend_goes_out_like_any_other,
     ntf_22_failed_schedules_are_replayed,
     ntf_22_what_had_no_template_is_planned_by_todays,
     ntf_23_notifications_are_found_by_their_tenant_only,
@@ -246,7 +247,8 @@ async fn ntf_21_a_resend_that_makes_no_sense_is_told_why(base: Base) {
     assert_eq!(root.post(RESEND, json!({"channel": "WhatsApp"})).await.problem(422), ["channel"]);
     let other = json!({"channel": "SMS", "templateId": 999});
     assert_eq!(root.post(RESEND, other).await.problem(422), ["templateId"]);
-    let mail = json!({"eventType": "booking.confirmed", "channel": "Email", "subject": "B", "body": "B"});
+    let mail = json!({"eventType": "booking.confirmed", "channel": "Email", "language": "en",
+        "subject": "B", "body": "B"});
     root.does("/api/message-templates", mail, 201).await;
     let nobody = root.post(RESEND, json!({"channel": "Email"})).await;
     nobody.problem(409);
@@ -254,6 +256,25 @@ async fn ntf_21_a_resend_that_makes_no_sense_is_told_why(base: Base) {
     assert_eq!(root.delete("/api/entities/booking/B-7").await.status, 204);
     root.post(RESEND, json!({"channel": "SMS"})).await.problem(409);
     assert_eq!(items(&root, LOG).await.len(), 1, "nothing was written");
+}
+
+/// NTF-20, NTF-21: from the event to the sandbox, and once more.
+async fn ntf_21_a_resend_goes_out_like_any_other(base: Base) {
+    let (world, root, _) = shop(base).await;
+    let event = json!({"topic": "bookings", "kind": "booking.confirmed",
+        "payload": {"bookingId": "B-7", "phone": NUMBER}});
+    root.does("/api/events", event, 202).await;
+    world.advance("1s").await;
+    assert_eq!(items(&root, LOG).await[0]["status"], "Sent");
+    root.does(RESEND, json!({"channel": "SMS"}), 202).await;
+    world.advance("1s").await;
+    let log = items(&root, &format!("{LOG}?bookingId=B-7&status=Sent")).await;
+    let by: Vec<&Value> = log.iter().map(|one| &one["triggeredBy"]).collect();
+    assert_eq!(by, ["root", "event"]);
+    let letters = items(&root, "/dev/messages").await;
+    let bodies: Vec<&Value> = letters.iter().map(|letter| &letter["body"]).collect();
+    assert_eq!(bodies, ["Booking B-7 is confirmed.", "Booking B-7 is confirmed."]);
+    assert_eq!(items(&root, &format!("{SCHEDULES}?status=Sent")).await.len(), 2);
 }
 
 /// NTF-22: with a dry run that says what the keys stop.
@@ -290,7 +311,8 @@ async fn ntf_22_what_had_no_template_is_planned_by_todays(base: Base) {
     let path = format!("{SCHEDULES}/replay");
     let replay = async |dry: bool| root.does(&path, json!({"filter": {}, "dryRun": dry}), 200).await;
     assert_eq!(replay(false).await["sentAgain"], 0, "there is still no template");
-    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "body": "{{bookingId}}"});
+    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en",
+        "body": "{{bookingId}}"});
     root.does("/api/message-templates", template, 201).await;
     let id = items(&root, SCHEDULES).await[0]["id"].clone();
     let would = replay(true).await;
