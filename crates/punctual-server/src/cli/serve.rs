@@ -179,6 +179,7 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
         .clock(config.clock)
         .leave_manual_clock(config.leave_manual_clock)
         .survey_url(config.survey_url.clone().unwrap_or_else(own_page))
+        .unsubscribe_url(unsubscribe_url(config, address))
         .inbox(config.inbox);
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
@@ -193,6 +194,12 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
         builder = builder.channel_policy(key, policy.clone());
     }
     if config.migrate { builder } else { builder.without_migrations() }
+}
+
+/// Beside the survey's page, if that has its usual path; else at this server's own address.
+fn unsubscribe_url(config: &Config, address: SocketAddr) -> String {
+    let surveys = config.survey_url.as_deref().and_then(|url| url.strip_suffix("/s/{publicId}"));
+    surveys.map_or_else(|| format!("http://{address}/u/{{token}}"), |origin| format!("{origin}/u/{{token}}"))
 }
 
 fn routes(app: &App) -> Router {

@@ -56,6 +56,7 @@ pub struct Builder {
     policies: BTreeMap<String, ChannelPolicy>,
     sandbox: Option<Sandbox>,
     survey_url: String,
+    unsubscribe_url: Option<String>,
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
@@ -81,6 +82,7 @@ impl Builder {
             sandbox: None,
             policies: BTreeMap::new(),
             survey_url: SURVEY_URL_DEFAULT.to_owned(),
+            unsubscribe_url: None,
             #[cfg(feature = "testing")]
             store: None,
             #[cfg(feature = "testing")]
@@ -122,6 +124,14 @@ impl Builder {
         handler: impl Handler,
     ) -> Self {
         self.stations.push(Station::new(Duty::Subscriber(name.into()), Arc::new(handler), concurrency));
+        self
+    }
+
+    /// The link by which a recipient ends letters of a kind, with `{token}` where the token belongs. Whoever
+    /// serves it hands the token to [`crate::store::Store::link_secret`].
+    #[must_use]
+    pub fn unsubscribe_url(mut self, url: impl Into<String>) -> Self {
+        self.unsubscribe_url = Some(url.into());
         self
     }
 
@@ -289,6 +299,7 @@ impl Builder {
             policies: self.policies,
             usual: ChannelPolicy::default(),
             survey_url: self.survey_url,
+            unsubscribe_url: self.unsubscribe_url,
             owner: shop.owner.clone(),
             lease: shop.lease,
             wake: shop.wake.clone(),

@@ -15,13 +15,15 @@ use crate::base::id::Token;
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::{ChannelPolicy, OnUnknown};
-use crate::rules::consent::{Asked, Verdict};
+use crate::rules::consent::address::normal;
+use crate::rules::consent::{Asked, Verdict, channel_kind};
 use crate::rules::entity::Snapshot;
 use crate::rules::entry::failure::{self, Failure, Verdict as Next};
 use crate::rules::event_kind::{EventKind, Occasion, Recipient};
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{self, Planned};
 use crate::rules::template::{MessageTemplate, TemplateSet};
+use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::consent::Consent;
 use crate::store::notices::NO_RECIPIENT;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
@@ -40,6 +42,7 @@ pub struct Delivering {
     sets: HashMap<(Tenant, String), Arc<TemplateSet>>,
     entities: HashMap<(Tenant, Entity), Snapshot>,
     consent: Consent,
+    secret: Option<Secret>,
 }
 
 /// A delivery whose letter is out.
@@ -66,6 +69,9 @@ impl Delivering {
         known.read_entities(post, due).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
         known.consent = post.store.consent(recipients.collect()).await?;
+        if post.unsubscribe_url.is_some() {
+            known.secret = Some(post.store.link_secret().await?);
+        }
         Ok(known)
     }
 
@@ -145,27 +151,31 @@ impl Delivering {
                 Some((name, self.entities.get(&(of.tenant, entity))?.state()?.clone()))
             })
             .collect();
+        let locale = template.locale_for(recipient.locale.as_deref());
+        let unsubscribe_url = self.unsubscribe_url(post, of, &event.kind, locale);
+        let given: Vec<(&str, &str)> =
+            unsubscribe_url.iter().map(|url| ("unsubscribeUrl", url.as_str())).collect();
         let occasion = Occasion {
             payload: &payload,
             entity: of.entity.as_ref(),
             snapshot,
             recipient: &recipient,
             related: &related,
-            given: &[],
+            given: &given,
         };
         let filled = kind.word(template, &occasion, &set.zone);
         let letter = Letter {
             tenant: of.tenant,
             channel: of.channel.clone(),
             to: of.address.clone(),
-            locale: template.locale_for(recipient.locale.as_deref()).to_owned(),
+            locale: locale.to_owned(),
             attempt: 1,
             public_id: None,
             survey_url: None,
             subject: filled.subject,
             body: filled.body,
             html: filled.html,
-            unsubscribe_url: None,
+            unsubscribe_url,
             provider_template: filled.provider.map(|own| Arc::new(own.to_json())),
             payload: Arc::new(payload.clone()),
             idempotency_key: of.key.clone(),
@@ -173,6 +183,19 @@ impl Delivering {
         };
         let instead = instead_of(post, of, event, template, &recipient);
         Ok(Ready { letter, version: template.version, instead })
+    }
+
+    /// The link that ends letters of this kind to this address.
+    fn unsubscribe_url(&self, post: &Post, of: &Delivery, kind: &str, locale: &str) -> Option<String> {
+        let (url, secret) = (post.unsubscribe_url.as_ref()?, self.secret.as_ref()?);
+        let token = secret.seal(&Link {
+            tenant: of.tenant,
+            address: normal(&of.address),
+            channel: channel_kind(&of.channel),
+            kind: Some(kind.to_owned()),
+            locale: Some(locale.to_owned()),
+        });
+        Some(url.replace("{token}", &token))
     }
 
     /// Whether the recipient wants it, so and now.

@@ -57,6 +57,8 @@ pub struct Post {
     pub usual: ChannelPolicy,
     /// The link to a survey, with `{publicId}` in it.
     pub survey_url: String,
+    /// The link that ends letters of a kind, with `{token}` in it; none if nobody serves such links.
+    pub unsubscribe_url: Option<String>,
     /// The name under which this process claims.
     pub owner: String,
     /// How long a claim is held before it must be renewed.

@@ -27,6 +27,7 @@ cases![
     ntf_17_another_channel_takes_what_one_refuses,
     ntf_18_who_does_not_want_it_is_not_sent_it,
     ntf_18_quiet_hours_shift_and_never_drop,
+    ntf_18_one_click_ends_letters_of_a_kind,
     what_was_told_is_not_unconsumed,
 ];
 
@@ -356,6 +357,33 @@ async fn ntf_18_who_does_not_want_it_is_not_sent_it(t: &Bench) {
     tick(&engine).await;
     assert_eq!(inbox(&engine).len(), 1);
     assert_eq!(notices(t).await[1], "3 opted-out");
+}
+
+/// NTF-18: every letter has its link, and whoever follows it gets no more of that kind.
+async fn ntf_18_one_click_ends_letters_of_a_kind(t: &Bench) {
+    let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
+    let engine = builder.unsubscribe_url("https://example.org/u/{token}").open().await.unwrap();
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "Email", "stop: {{unsubscribeUrl}}").await;
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    let got = engine.sandbox().unwrap().letters(&Wanted::default(), 10);
+    let url = got[0].letter.unsubscribe_url.clone().expect("a link");
+    assert!(got[0].letter.body.ends_with(&url), "{}", got[0].letter.body);
+    let token = url.strip_prefix("https://example.org/u/").unwrap();
+    let link = engine.store().link_secret().await.unwrap().open(token).expect("it opens");
+    assert_eq!((link.address.as_str(), link.channel.as_str()), ("guest@example.com", "email"));
+    assert_eq!(link.kind.as_deref(), Some(KIND));
+    let wish = punctual::store::consent::NewSuppression {
+        address: link.address,
+        scope: punctual::rules::consent::Scope { channel: Some(link.channel), kind: link.kind },
+        reason: punctual::rules::consent::Reason::Unsubscribe,
+        by: "recipient".into(),
+    };
+    engine.store().suppress(TENANT, wish).await.unwrap();
+    confirm(&engine, "2").await;
+    tick(&engine).await;
+    assert_eq!(notices(t).await, ["1 -", "3 unsubscribe"]);
 }
 
 async fn prefer(engine: &Engine, address: &str, document: &Value) {

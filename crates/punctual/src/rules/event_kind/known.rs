@@ -8,7 +8,7 @@ use crate::rules::template::{Known, MessageTemplate};
 use crate::rules::zone::Zone;
 
 /// Names that every message has.
-const ALWAYS: [&str; 2] = ["entity.id", "entity.type"];
+const ALWAYS: [&str; 3] = ["entity.id", "entity.type", "unsubscribeUrl"];
 
 impl EventKind {
     /// The names that its templates can use. With a schema or a sample, any other name is doubtful.
