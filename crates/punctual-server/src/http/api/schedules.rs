@@ -11,7 +11,7 @@ use super::choice::{Choice, told};
 use super::communication_logs::{BOOKING, read_entity};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -21,7 +21,7 @@ use punctual::rules::template::choose::word_of;
 use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::{Notice, NoticeFilter};
 use punctual::store::notices::replay::WhichNotices;
-use punctual::{Error, NoticeId, Problems, Timestamp};
+use punctual::{NoticeId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -142,7 +142,7 @@ fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotic
 }
 
 /// `None` if no notice can fit.
-fn read_filter(page: &Page) -> Result<Option<NoticeFilter>, Failure> {
+fn read_filter(page: &Page) -> Answer<Option<NoticeFilter>> {
     let mut problems = Problems::default();
     let (entity_type, entity_id) = read_entity(page, &mut problems);
     let status = page.filter("status");
@@ -157,7 +157,7 @@ fn read_filter(page: &Page) -> Result<Option<NoticeFilter>, Failure> {
             false
         }
     };
-    problems.into_result().map_err(Error::from)?;
+    problems.into_result()?;
     let status = status.map(|word| match NoticeStatus::from_word(word) {
         None if word == PROCESSING => Some((NoticeStatus::Pending, Some(true))),
         Some(NoticeStatus::Pending) => Some((NoticeStatus::Pending, Some(false))),
