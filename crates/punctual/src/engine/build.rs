@@ -319,11 +319,7 @@ impl Builder {
             sandbox,
         };
         let engine = Engine { inner: Arc::new(inner) };
-        let topics = engine.topics();
-        if !topics.is_empty() {
-            engine.store().note_handled(topics.clone()).await?;
-            engine.store().declare_handled(topics).await?;
-        }
+        declare_handled(&engine).await?;
         for (name, job) in self.jobs {
             engine.put_job(Tenant::DEFAULT, &name, job).await?;
         }
@@ -390,6 +386,16 @@ impl Builder {
             }
         }
     }
+}
+
+/// The topics that this process has handlers for keep their own queues.
+async fn declare_handled(engine: &Engine) -> Result<()> {
+    let topics = engine.topics();
+    if topics.is_empty() {
+        return Ok(());
+    }
+    engine.store().note_handled(topics.clone()).await?;
+    engine.store().declare_handled(topics).await
 }
 
 /// What channels allow by their policies.
