@@ -1,5 +1,5 @@
-//! What people are shown of notifications over HTTP, what they have sent again, and what they replay. Here the
-//! tests are the sender: nothing goes out by itself.
+//! What people are shown of notifications over HTTP, what they have sent again, and what they replay. Mostly
+//! the tests are the sender: nothing goes out by itself.
 
 use crate::client::Client;
 use crate::world::{Base, World};
@@ -175,14 +175,15 @@ async fn ntf_20_schedules_over_http(base: Base) {
     send(&world, "sms:twilio", again).await;
     let found = items(&root, &format!("{SCHEDULES}?bookingId=B-7&status=Pending&onHold=false")).await;
     let (id, delivery) = (&found[0]["id"], &found[0]["history"][0]["deliveryId"]);
-    let want = json!({"id": id, "key": "B-7:booking.confirmed", "type": "notification", "triggerType": "Event",
+    let want = json!({"id": id, "key": "B-7:booking.confirmed", "type": "notification",
+        "triggerType": "Event",
         "status": "Pending", "scheduledOn": "2026-05-14T05:13:00Z", "scheduledLocalDate": null,
         "timeZone": null, "attemptCount": 1, "nextRetryOn": "2026-05-14T05:14:00Z", "onHold": false,
         "reasonCode": null, "lastError": null, "inputHash": null, "version": null,
         "dispatchResult": {"open": 1, "sent": 0, "failed": 0},
         "history": [{"at": "2026-05-14T05:13:00Z", "deliveryId": delivery, "channel": "SMS",
             "outcome": "timeout", "error": "slow", "providerMessageId": null}]});
-    assert_eq!(found, [want.clone()]);
+    assert_eq!(found, std::slice::from_ref(&want));
     assert_eq!(root.sees(&format!("{SCHEDULES}/{}", id.as_str().unwrap())).await, want);
     for by_key in ["B-7:booking.confirmed", id.as_str().unwrap()] {
         assert_eq!(items(&root, &format!("{SCHEDULES}?key={by_key}")).await.len(), 1, "{by_key}");

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 /// `POST /api/bookings/{id}/resend-notification {channel, templateId?, eventType?}`
 ///
 /// # Errors
-/// 404 when nobody was told of any event about it, 409 when it makes no sense any more, 422 for a bad request.
+/// 404 when nobody was told of any event about it, 409 when it makes no sense any more, 422 for a bad
+/// request.
 pub async fn booking(
     state: State<App>,
     caller: Caller,

@@ -1,8 +1,8 @@
 //! Failed notices again: what was given up of them, or is uncertain, waits once more.
 //!
-//! A delivery keeps its row and its key, so what was sent can not be sent a second time by a replay: only rows
-//! that say they were not sent are put back, and the statement that does it looks once more. Tries count from
-//! 0 again, and the history stays. What another channel took over is that one's matter.
+//! A delivery keeps its row and its key, so what was sent cannot be sent a second time by a replay: only
+//! rows that say they were not sent are put back, and the statement that does it looks once more. Tries count
+//! from 0 again, and the history stays. What another channel took over is that one's matter.
 //!
 //! Not promised: that an uncertain message did not go out the first time. Who replays it has decided that.
 
@@ -165,5 +165,6 @@ async fn reopen(tx: &mut Tx, counts: &BTreeMap<i64, i64>) -> Result<()> {
 }
 
 const REOPEN: &str = "update punctual.notice set open = open + $2, \
-        failed = case when failed > $2 then failed - $2 else 0 end, status = 0, reason = null, ended_at = null \
+        failed = case when failed > $2 then failed - $2 else 0 end, status = 0, reason = null, \
+        ended_at = null \
     where id = $1 returning id";

@@ -242,7 +242,8 @@ async fn of_key(tx: &mut Tx, tenant: Tenant, key: &str) -> Result<Vec<i64>> {
 }
 
 const OF_KEY: &str = "select n.id from punctual.notice n where n.tenant_id = $1 and n.id = $3 \
-    union select d.notice_id from punctual.notice_delivery d where d.tenant_id = $1 and d.idempotency_key = $2 \
+    union select d.notice_id from punctual.notice_delivery d \
+        where d.tenant_id = $1 and d.idempotency_key = $2 \
     union select n.id from punctual.notice n where n.tenant_id = $1 and n.entity_id = any($4::text[]) \
         and $2 = case when n.request_id is null then n.entity_id || ':' || n.kind \
             else 'manual:' || n.entity_id || ':' || n.request_id end";
