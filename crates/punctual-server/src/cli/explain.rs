@@ -77,6 +77,13 @@ fn of_trigger(trigger: &ExplainedTrigger) -> Vec<String> {
     ];
     for send in &trigger.sends {
         lines.push(format!("  send {}      {}  {}", send.attempt, send.at, send.local));
+        let by = match (send.template_id, send.template_version) {
+            (Some(id), Some(version)) => format!("template {id} version {version}"),
+            _ => "a text of our own".to_owned(),
+        };
+        lines.push(format!("    by {by}, {}", send.locale));
+        lines.extend(send.subject.iter().map(|subject| format!("    {subject}")));
+        lines.extend(send.body.lines().map(|line| format!("    {line}")));
     }
     if let Some(end) = trigger.expires_at {
         lines.push(format!("  expires     {end}"));

@@ -331,11 +331,22 @@ async fn prd_5_an_event_is_explained_and_nothing_written(base: Base) {
     let yes = root.does("/api/triggers/explain", event("1"), 200).await["items"][0]["triggers"][0].clone();
     has(&yes, json!({"outcome": "Created", "duplicateOf": null, "channelKnown": true}));
     assert_eq!(yes["sends"][1]["at"], "2026-05-15T05:12:34Z");
+    has(&yes["sends"][0], json!({"templateId": null, "locale": "ar"}));
+    assert!(yes["sends"][0]["body"].as_str().unwrap().contains("/s/{publicId}"), "{yes}");
+    assert_ne!(yes["sends"][0]["body"], yes["sends"][1]["body"], "a reminder has words of its own");
     assert!(yes["dedupText"].as_str().unwrap().contains("␟candidate.wip=1"), "{yes}");
     assert_eq!(root.sees("/api/survey-instances").await["items"], json!([]));
     let id = invite(&root, "1").await;
     let dup = root.does("/api/triggers/explain", event("1"), 200).await["items"][0]["triggers"][0].clone();
     has(&dup, json!({"outcome": "Skipped", "duplicateOf": id}));
+    let words = json!({"eventType": "survey.invitation", "channel": "memory:default", "language": "ar",
+        "body": "{{candidate.wip}} {{surveyUrl}}"});
+    let made = root.does("/api/message-templates", words, 201).await;
+    let worded = root.does("/api/triggers/explain", event("1"), 200).await["items"][0]["triggers"][0].clone();
+    let send = &worded["sends"][0];
+    has(send, json!({"templateId": made["id"], "templateVersion": 1, "subject": null}));
+    assert!(send["body"].as_str().unwrap().starts_with("1 http"), "{send}");
+    assert!(send["body"].as_str().unwrap().ends_with(&id), "{send}");
 }
 
 /// TRG-15: provider failures by script, and the log that support reads.

@@ -4,11 +4,13 @@ use super::Engine;
 use super::ingest::Ingest;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::FlowId;
+use crate::base::id::{FlowId, TemplateId};
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::{Candidate, of_flow};
 use crate::rules::condition::Explanation;
+use crate::rules::invitation::{self, Invitation};
 use crate::rules::public_id::PublicId;
+use crate::rules::template::TemplateSet;
 use crate::rules::zone::Zone;
 use crate::rules::{dedup, digest};
 use crate::run::shelf::{Offered, Place};
@@ -67,6 +69,19 @@ pub struct ExplainedSend {
     pub at: Timestamp,
     /// The same on the tenant's clocks.
     pub local: String,
+    /// The template that words it; none is a text of our own.
+    pub template_id: Option<TemplateId>,
+    /// Its version.
+    pub template_version: Option<u32>,
+    /// The locale of the text.
+    pub locale: String,
+    /// The subject, for channels that have one.
+    pub subject: Option<String>,
+    /// The text as it would be sent today. The link has `{publicId}` where an entry that is not made yet
+    /// has its id.
+    pub body: String,
+    /// What had no value in it.
+    pub warnings: Vec<String>,
 }
 
 impl Engine {
@@ -79,6 +94,7 @@ impl Engine {
         let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
         let zone = self.zone_of(tenant).await?;
         let now = self.store().now().await?;
+        let set = self.inner.post.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?;
         let mut all = Vec::with_capacity(ingest.items.len());
         for item in ingest.read() {
             let mut explained = Explained { error: None, triggers: Vec::new() };
@@ -86,7 +102,7 @@ impl Engine {
                 Err(problems) => explained.error = Some(problems.to_string()),
                 Ok(candidate) => {
                     for place in offered.begun_by(&ingest.event_kind) {
-                        let sight = Sight { tenant, offered: &offered, zone: &zone, now };
+                        let sight = Sight { tenant, offered: &offered, zone: &zone, now, set: &set };
                         explained.triggers.push(self.explain_one(&sight, *place, &candidate).await?);
                     }
                 }
@@ -133,8 +149,54 @@ impl Engine {
             channel: trigger.channel.clone(),
             channel_known: self.inner.post.channels.get(&trigger.channel).is_some(),
             expires_at: sends.last().map(|last| last.plus(grace)),
-            sends: sends.into_iter().enumerate().map(|(n, at)| sight.send(n, at)).collect(),
+            sends: self.explain_sends(sight, place, candidate, duplicate_of, sends),
         })
+    }
+}
+
+impl Engine {
+    /// The sends of a timetable, each with the words it would have today.
+    fn explain_sends(
+        &self,
+        sight: &Sight<'_>,
+        place: Place,
+        candidate: &Candidate<'_>,
+        made: Option<PublicId>,
+        sends: Vec<Timestamp>,
+    ) -> Vec<ExplainedSend> {
+        let (edition, trigger, _) = sight.offered.at(place);
+        let public_id = made.map_or_else(|| "{publicId}".to_owned(), |id| id.to_string());
+        let url = self.inner.post.survey_url.replace("{publicId}", &public_id);
+        let payload = serde_json::from_str(&candidate.payload_text).unwrap_or_default();
+        let explain = |(n, at): (usize, Timestamp)| {
+            let attempt = u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
+            let sent = Invitation {
+                flow: edition.flow,
+                title: &edition.survey.title,
+                default_locale: &edition.survey.default_locale,
+                channel: &trigger.channel,
+                attempt,
+                public_id: &public_id,
+                survey_url: &url,
+                address: candidate.address,
+                locale: Some(edition.survey.locale_for(candidate.locale)),
+                customer_ref: candidate.customer_ref,
+                payload: &payload,
+            };
+            let said = invitation::word(sight.set, &sent);
+            ExplainedSend {
+                attempt,
+                at,
+                local: sight.zone.as_ref().map_or_else(|| at.to_string(), |zone| zone.show(at)),
+                template_id: said.template.map(|(id, _)| id),
+                template_version: said.template.map(|(_, version)| version),
+                locale: said.locale,
+                subject: said.subject,
+                body: said.body,
+                warnings: said.warnings,
+            }
+        };
+        sends.into_iter().enumerate().map(explain).collect()
     }
 }
 
@@ -144,14 +206,7 @@ struct Sight<'a> {
     offered: &'a Offered,
     zone: &'a Option<Zone>,
     now: Timestamp,
-}
-
-impl Sight<'_> {
-    fn send(&self, n: usize, at: Timestamp) -> ExplainedSend {
-        let attempt = u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
-        let local = self.zone.as_ref().map_or_else(|| at.to_string(), |zone| zone.show(at));
-        ExplainedSend { attempt, at, local }
-    }
+    set: &'a TemplateSet,
 }
 
 fn verdict(

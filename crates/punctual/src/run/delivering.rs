@@ -296,6 +296,10 @@ impl Mail for Delivering {
         Ended { due, ending: Ending::Later(now) }
     }
 
+    fn take_back(&mut self, out: Out, now: Timestamp) -> Ended {
+        self.put_back(out.due, now)
+    }
+
     fn heard(&mut self, post: &Post, out: Out, sent: Sent, now: Timestamp) -> Ended {
         let answered = !matches!(&sent, Err(NotSent::Transient { .. } | NotSent::Unknown { .. }));
         out.pass.settle(now, if answered { gate::Ending::Answered } else { gate::Ending::Failed });

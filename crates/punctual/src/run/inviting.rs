@@ -66,6 +66,10 @@ impl Mail for Inviting {
         ended(due, None, Tried::NotBegun)
     }
 
+    fn take_back(&mut self, (due, _): Self::Out, now: Timestamp) -> Ended {
+        self.put_back(due, now)
+    }
+
     fn heard(&mut self, _: &Post, (due, edition): Self::Out, sent: Sent, _: Timestamp) -> Ended {
         ended(due, Some(&edition), tried(sent))
     }

@@ -53,6 +53,9 @@ pub trait Mail: Send + Sized + 'static {
     /// It was never begun.
     fn put_back(&mut self, due: Self::Due, now: Timestamp) -> Self::Ended;
 
+    /// Its letter was made and never begun.
+    fn take_back(&mut self, out: Self::Out, now: Timestamp) -> Self::Ended;
+
     /// What its channel answered.
     fn heard(&mut self, post: &Post, out: Self::Out, sent: Sent, now: Timestamp) -> Self::Ended;
 
@@ -166,13 +169,20 @@ impl<M: Mail> Posting<M> {
     async fn hand_out(&mut self, stop: &Stop) {
         while self.out.len() < OUT_AT_ONCE {
             let Some(due) = self.waiting.next() else { return };
-            if stop.is_asked() || !self.holds().await {
+            if stop.is_asked() {
                 let back = self.mail.put_back(due, self.now);
                 self.ended.push(back);
                 continue;
             }
             match self.mail.prepare(&self.post, due, self.now).await {
-                Prepared::Letter(channel, letter, out) => self.begin(channel.send(letter), out),
+                // Preparing may take as long as the database does: only now is the lease looked at.
+                Prepared::Letter(channel, letter, out) if self.holds().await => {
+                    self.begin(channel.send(letter), out);
+                }
+                Prepared::Letter(_, _, out) => {
+                    let back = self.mail.take_back(out, self.now);
+                    self.ended.push(back);
+                }
                 Prepared::Failed(ended) => {
                     self.posted.failed += 1;
                     self.ended.push(ended);
