@@ -77,7 +77,7 @@ fn of_trigger(trigger: &ExplainedTrigger) -> Vec<String> {
     ];
     for send in &trigger.sends {
         lines.push(format!("  send {}      {}  {}", send.attempt, send.at, send.local));
-        let by = match (send.template_id, send.template_version) {
+        let by = match (&send.template_id, send.template_version) {
             (Some(id), Some(version)) => format!("template {id} version {version}"),
             _ => "a text of our own".to_owned(),
         };

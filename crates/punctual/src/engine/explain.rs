@@ -4,7 +4,7 @@ use super::Engine;
 use super::ingest::Ingest;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{FlowId, TemplateId};
+use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::{Candidate, of_flow};
 use crate::rules::condition::Explanation;
@@ -70,7 +70,7 @@ pub struct ExplainedSend {
     /// The same on the tenant's clocks.
     pub local: String,
     /// The template that words it; none is a text of our own.
-    pub template_id: Option<TemplateId>,
+    pub template_id: Option<String>,
     /// Its version.
     pub template_version: Option<u32>,
     /// The locale of the text.
@@ -188,7 +188,7 @@ impl Engine {
                 attempt,
                 at,
                 local: sight.zone.as_ref().map_or_else(|| at.to_string(), |zone| zone.show(at)),
-                template_id: said.template.map(|(id, _)| id),
+                template_id: said.template.map(|(id, _)| id.to_string()),
                 template_version: said.template.map(|(_, version)| version),
                 locale: said.locale,
                 subject: said.subject,

@@ -116,7 +116,7 @@ fn prd_5_an_event_is_explained_in_words() {
     for part in [
         "event 1\n  survey 1 version 1, trigger csi-gr-trigger: Created\n",
         "dedup text  templateId=1␟recipient.address=+964 770 000 0001␟candidate.dealerId=1␟candidate.wip=1\n",
-        "send 1      2026-05-14T05:13:00Z  2026-05-14T05:13:00+00 UTC\n      by a text of our own, ar\n",
+        "send 1      2026-05-14T05:13:00Z  2026-05-14T05:13:00+00 UTC\n      by a text of our own, ",
         "send 2      2026-05-15T05:13:00Z  2026-05-15T05:13:00+00 UTC\n",
         "event 2\n  survey 1 version 1, trigger csi-gr-trigger: NoMatch\n    skipped because ",
         "event 3\n  Failed: ",
