@@ -1,8 +1,8 @@
 //! Notices: what an event means for the people it is about.
 //!
 //! For each recipient, and each channel that the kind's templates have, there is one delivery, with the
-//! template that fits best. What makes two deliveries the same is their key ([`key`]); the database lets one
-//! of each through.
+//! template that fits best. What makes two deliveries the same is their key ([`Planned::key`]); the database
+//! lets one of each through.
 //!
 //! Not decided here: whether the recipient wants it (`rules/consent.rs`), and whether it is still wanted
 //! when it is sent (`EventKind::is_pointless`, asked once more then).
