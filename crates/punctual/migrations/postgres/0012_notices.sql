@@ -1,6 +1,6 @@
 -- Notices: what an event means for the people it is about, and each message to one of them. What of it is
--- due stands in `work`, and only there: `work.message_id` is a delivery's number counted down from
--- -(2 to the power of 52), in lanes whose subscription is `/deliver`, one for each tenant and channel.
+-- due stands in `work`, and only there: `work.message_id` is a delivery's number counted up from
+-- -(2 to the power of 62), in lanes whose subscription is `/deliver`, one for each tenant and channel.
 
 -- One for each event whose kind tells somebody; and one for each that a person asked for again.
 create table punctual.notice (

@@ -304,6 +304,7 @@ impl Builder {
             lease: shop.lease,
             wake: shop.wake.clone(),
             tells: AtomicBool::new(false),
+            held: Mutex::default(),
             postings: AtomicUsize::new(0),
             room: Notify::new(),
         });
@@ -401,17 +402,11 @@ async fn declare_handled(engine: &Engine) -> Result<()> {
 /// What channels allow by their policies.
 fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, GateSettings> {
     let settings = policies.iter().map(|(key, policy)| {
-        let per_second = policy.rate_per_second.map(whole);
+        let per_second = policy.rate_per_second;
         let settings = GateSettings { per_second, in_flight: policy.in_flight, ..GateSettings::of(key) };
         (key.clone(), settings)
     });
     settings.collect()
-}
-
-/// A rate in whole letters: at least one a second.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within both bounds")]
-fn whole(rate: f64) -> u32 {
-    rate.clamp(1.0, f64::from(limits::SENDS_PER_SECOND_MAX)).floor() as u32
 }
 
 /// Channels by key, as they were given.

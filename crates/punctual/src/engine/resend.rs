@@ -12,12 +12,12 @@ use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::entity::Snapshot;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::{Event, Plan, Planned, plan};
+use crate::rules::notice::{Plan, Planned};
 use crate::rules::template::choose::is_named;
 use crate::rules::template::{MessageTemplate, TemplateSet};
+use crate::run::notify;
 use crate::store::notices::look::notice::Noticed;
 use crate::store::notices::{Asked, NewNotice};
-use serde_json::Value;
 use std::fmt;
 
 /// What is to be sent again, and who asks.
@@ -136,22 +136,12 @@ impl Engine {
         set: &TemplateSet,
         again: Option<&str>,
     ) -> Result<Plan> {
-        let kinds = self.event_kinds().of(self.store(), event.tenant).await?;
         let mut snapshot = Snapshot::Unknown;
         if let Some(about) = about {
             let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;
             snapshot = found.remove(about).unwrap_or_default();
         }
-        let payload: Value = serde_json::from_str(&event.payload).unwrap_or_default();
-        let of = Event {
-            id: event.id,
-            topic: &event.topic,
-            kind: &event.kind,
-            payload: &payload,
-            entity: event.entity.as_ref(),
-        };
-        let kind = kinds.get(&event.kind).map(AsRef::as_ref);
-        Ok(plan(&of, kind, set, &snapshot, &|named| self.channels().reach(named), again))
+        notify::plan(&self.inner.post, event, &snapshot, set, again).await
     }
 }
 

@@ -139,6 +139,12 @@ impl Engine {
         tokio::time::timeout(CLOCK_PATIENCE, patience).await.map_err(|_| busy())?
     }
 
+    /// When something is due next: work, a job, a lease's end, or what a closed channel held back.
+    async fn next_moment(&self) -> Result<Option<Timestamp>> {
+        let due = self.store().next_moment(self.topics(), self.subscribers()).await?;
+        Ok(due.into_iter().chain(self.inner.post.held_until()).min())
+    }
+
     async fn travel_holding(&self, to: Timestamp, run: bool) -> Result<Stepped> {
         let mut total = Stepped::default();
         if !run || to <= self.store().now().await? {
@@ -146,8 +152,7 @@ impl Engine {
             return Ok(total);
         }
         total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
-        let next = || self.store().next_moment(self.topics(), self.subscribers());
-        while let Some(next) = next().await?.filter(|next| *next < to) {
+        while let Some(next) = self.next_moment().await?.filter(|next| *next < to) {
             self.store().set_clock(next).await?;
             total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         }

@@ -8,10 +8,10 @@ use crate::base::limits;
 pub const MEMORY: &str = "memory:";
 
 /// How a channel is used: what its configuration says beside its provider's settings.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelPolicy {
     /// Sends per second, at most; as many as there are if `None`.
-    pub rate_per_second: Option<f64>,
+    pub rate_per_second: Option<u32>,
     /// Sends that are under way at once, at most.
     pub in_flight: Option<usize>,
     /// What becomes of a send whose outcome nobody knows.

@@ -30,14 +30,14 @@ impl Item {
     #[must_use]
     pub const fn entry(&self) -> Option<EntryId> {
         let number = self.0.0;
-        if number < 0 && number > -DELIVERIES_FROM { Some(EntryId(-number)) } else { None }
+        if number < 0 && number > DELIVERIES_BELOW { Some(EntryId(-number)) } else { None }
     }
 
-    /// The delivery, in a lane of deliveries: their numbers are counted down from below all entries.
+    /// The delivery, in a lane of deliveries: their numbers are counted up, far below all entries.
     #[must_use]
     pub const fn delivery(&self) -> Option<DeliveryId> {
         let number = self.0.0;
-        if number <= -DELIVERIES_FROM { Some(DeliveryId(-number - DELIVERIES_FROM)) } else { None }
+        if number < DELIVERIES_BELOW { Some(DeliveryId(number - DELIVERIES_FROM)) } else { None }
     }
 
     /// Whether it is no message, but something that has a log of its own.
@@ -77,13 +77,15 @@ impl Item {
     }
 }
 
-/// Where the numbers of deliveries begin, below zero: no database has so many entries.
-const DELIVERIES_FROM: i64 = 1 << 52;
+/// Where the numbers of deliveries begin. They rise, so that what is due at one moment goes in its order.
+const DELIVERIES_FROM: i64 = -(1 << 62);
+/// Their numbers are below this, and those of entries above: no database has so many of either.
+pub const DELIVERIES_BELOW: i64 = -(1 << 52);
 
 /// The number of a delivery's work.
 #[must_use]
 pub const fn work_of(delivery: DeliveryId) -> i64 {
-    -(delivery.0 + DELIVERIES_FROM)
+    DELIVERIES_FROM + delivery.0
 }
 
 /// Writes items for the claim row: groups of one lane and one history, each with its
@@ -147,6 +149,17 @@ enum Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_entries_and_deliveries_have_numbers_of_their_own() {
+        let item = |number| Item(MessageId(number), LaneId(1), 1, 0, None);
+        let known = |number| (item(number).entry(), item(number).delivery(), item(number).is_letter());
+        let delivery = DeliveryId(7);
+        assert_eq!(known(7), (None, None, false));
+        assert_eq!(known(-7), (Some(EntryId(7)), None, true));
+        assert_eq!(known(work_of(delivery)), (None, Some(delivery), true));
+        assert!(work_of(delivery) < work_of(DeliveryId(8)), "the earlier goes first");
+    }
 
     #[test]
     fn a_claim_reads_what_it_writes() {

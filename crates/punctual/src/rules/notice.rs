@@ -16,101 +16,74 @@ use crate::base::id::{MessageId, TemplateId};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How a notice stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoticeStatus {
-    /// Something is still to be sent.
-    Pending,
-    /// All that was to be sent was taken by a provider.
-    Sent,
-    /// Something was given up, or could not even begin.
-    Failed,
-    /// Nothing was to be sent: it was pointless, nobody could be reached, or it had been sent before.
-    Cancelled,
+/// Statuses that are kept as numbers, in their order, and shown as words.
+macro_rules! statuses {
+    ($(#[$doc:meta])* $name:ident { $($(#[$meaning:meta])* $variant:ident,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$meaning])* $variant,)+
+        }
+
+        impl $name {
+            const ALL: &[(Self, &'static str)] = &[$((Self::$variant, stringify!($variant)),)+];
+
+            /// Its number, as it is kept.
+            #[must_use]
+            pub const fn code(self) -> i64 {
+                self as i64
+            }
+
+            /// The status of a number.
+            #[must_use]
+            pub fn from_code(code: i64) -> Option<Self> {
+                Self::ALL.iter().map(|(status, _)| *status).find(|status| status.code() == code)
+            }
+
+            /// Its word.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                Self::ALL[self as usize].1
+            }
+
+            /// The status of a word.
+            #[must_use]
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().find(|(_, known)| *known == word).map(|(status, _)| *status)
+            }
+        }
+    };
 }
 
-impl NoticeStatus {
-    const ALL: [(Self, &'static str); 4] = [
-        (Self::Pending, "Pending"),
-        (Self::Sent, "Sent"),
-        (Self::Failed, "Failed"),
-        (Self::Cancelled, "Cancelled"),
-    ];
-
-    /// Its number, as it is kept.
-    #[must_use]
-    pub const fn code(self) -> i64 {
-        self as i64
-    }
-
-    /// The status of a number.
-    #[must_use]
-    pub fn from_code(code: i64) -> Option<Self> {
-        Self::ALL.into_iter().map(|(status, _)| status).find(|status| status.code() == code)
-    }
-
-    /// Its word.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        Self::ALL[self as usize].1
-    }
-
-    /// The status of a word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(_, known)| *known == word).map(|(status, _)| status)
+statuses! {
+    /// How a notice stands.
+    NoticeStatus {
+        /// Something is still to be sent.
+        Pending,
+        /// All that was to be sent was taken by a provider.
+        Sent,
+        /// Something was given up, or could not even begin.
+        Failed,
+        /// Nothing was to be sent: it was pointless, nobody could be reached, or it had been sent before.
+        Cancelled,
     }
 }
 
-/// How a delivery stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryStatus {
-    /// It waits, or is on its way.
-    Pending,
-    /// A provider took it.
-    Sent,
-    /// It arrived, says the provider.
-    Delivered,
-    /// It was given up.
-    Failed,
-    /// It was not to be sent.
-    Skipped,
-    /// Nobody knows whether it went out, and its channel does not send twice.
-    Uncertain,
-}
-
-impl DeliveryStatus {
-    const ALL: [(Self, &'static str); 6] = [
-        (Self::Pending, "Pending"),
-        (Self::Sent, "Sent"),
-        (Self::Delivered, "Delivered"),
-        (Self::Failed, "Failed"),
-        (Self::Skipped, "Skipped"),
-        (Self::Uncertain, "Uncertain"),
-    ];
-
-    /// Its number, as it is kept.
-    #[must_use]
-    pub const fn code(self) -> i64 {
-        self as i64
-    }
-
-    /// The status of a number.
-    #[must_use]
-    pub fn from_code(code: i64) -> Option<Self> {
-        Self::ALL.into_iter().map(|(status, _)| status).find(|status| status.code() == code)
-    }
-
-    /// Its word.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        Self::ALL[self as usize].1
-    }
-
-    /// The status of a word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(_, known)| *known == word).map(|(status, _)| status)
+statuses! {
+    /// How a delivery stands.
+    DeliveryStatus {
+        /// It waits, or is on its way.
+        Pending,
+        /// A provider took it.
+        Sent,
+        /// It arrived, says the provider.
+        Delivered,
+        /// It was given up.
+        Failed,
+        /// It was not to be sent.
+        Skipped,
+        /// Nobody knows whether it went out, and its channel does not send twice.
+        Uncertain,
     }
 }
 

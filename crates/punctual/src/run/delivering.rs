@@ -1,12 +1,11 @@
 //! Deliveries of notices, as mail: asked once more whether each is still wanted, then worded and sent.
 //!
 //! Before a letter is made, in this order: is its event still there, is what it is about still worth a
-//! message, does the recipient want it (and by this channel, and now), is its channel open. Whoever says no
-//! is written down with the reason; what is only held back comes again without counting as a try.
+//! message, does the recipient want it (and by this channel, and now). Whoever says no is written down with
+//! the reason; what is only held back comes again without counting as a try.
 
 use super::channel::{Accepted, Letter, NotSent, Sent};
 use super::event_kinds::KindSet;
-use super::gate::{self, MaySend, Pass};
 use super::posting::{Mail, Prepared};
 use super::send::Post;
 use crate::base::clock::Timestamp;
@@ -30,10 +29,6 @@ use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// What has no room in its channel now comes again after this long.
-const ROOM_WAIT: Duration = Duration::from_secs(1);
 
 /// The deliveries of one claim, with all that is known about them.
 #[derive(Debug, Default)]
@@ -50,7 +45,6 @@ pub struct Delivering {
 pub struct Out {
     due: Due,
     version: u32,
-    pass: Pass,
     instead: Option<Planned>,
 }
 
@@ -282,27 +276,19 @@ impl Mail for Delivering {
             let ending = gone(&no_channel(&due.delivery.channel));
             return Prepared::Failed(Ended { due, ending });
         };
-        match post.gates.of(&due.delivery.channel).may_send(now) {
-            MaySend::Go(pass) => {
-                let Ready { letter, version, instead } = ready;
-                Prepared::Letter(Arc::clone(channel), Arc::new(letter), Out { due, version, pass, instead })
-            }
-            MaySend::WaitUntil(at) => Prepared::Quiet(Ended { due, ending: Ending::Later(at) }),
-            MaySend::WaitForOne => Prepared::Quiet(Ended { due, ending: Ending::Later(now.plus(ROOM_WAIT)) }),
-        }
+        let Ready { letter, version, instead } = ready;
+        Prepared::Letter(Arc::clone(channel), Arc::new(letter), Out { due, version, instead })
     }
 
     fn put_back(&mut self, due: Due, now: Timestamp) -> Ended {
         Ended { due, ending: Ending::Later(now) }
     }
 
-    fn take_back(&mut self, out: Out, now: Timestamp) -> Ended {
-        self.put_back(out.due, now)
+    fn take_back(&mut self, out: Out, at: Timestamp) -> Ended {
+        self.put_back(out.due, at)
     }
 
     fn heard(&mut self, post: &Post, out: Out, sent: Sent, now: Timestamp) -> Ended {
-        let answered = !matches!(&sent, Err(NotSent::Transient { .. } | NotSent::Unknown { .. }));
-        out.pass.settle(now, if answered { gate::Ending::Answered } else { gate::Ending::Failed });
         let hold = post.policy(&out.due.delivery.channel).unknown == OnUnknown::Hold;
         let tries = out.due.item.attempt();
         let again = |outcome, failure, error| again(outcome, failure, error, tries, now);

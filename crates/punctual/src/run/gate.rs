@@ -125,6 +125,20 @@ impl Gate {
         places.min(tokens).min(most)
     }
 
+    /// When a letter may begin that may not now, as far as that is known.
+    #[must_use]
+    pub fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut inner = self.lock();
+        let rate = inner.rate.as_mut().map(|rate| rate.look(now));
+        // A copy: looking takes no probe.
+        let breaker = inner.breaker.map(|mut breaker| breaker.ask(now));
+        let moments = [rate, breaker].into_iter().flatten().filter_map(|may| match may {
+            May::WaitUntil(moment) => Some(moment),
+            May::Go => None,
+        });
+        moments.max()
+    }
+
     /// Whether it is closed because nothing gets through.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -14,6 +14,7 @@ use crate::rules::entity::Snapshot;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{self, Event, NoticeStatus, Plan};
 use crate::rules::share::Take;
+use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
 use crate::store::notices::{Filed, NewNotice};
 use std::collections::{BTreeMap, HashMap};
@@ -48,7 +49,8 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Fil
     let entities = entities(post, &events).await?;
     let mut filed = Vec::with_capacity(events.len());
     for (event, (entity, snapshot)) in events.into_iter().zip(entities) {
-        let plan = plan(post, &event, &snapshot, None).await?;
+        let set = post.templates.of(&post.store, event.tenant, &event.kind).await?;
+        let plan = plan(post, &event, &snapshot, &set, None).await?;
         filed.push((event, file(plan, entity)));
     }
     Ok(filed)
@@ -77,17 +79,22 @@ async fn entities(post: &Post, events: &[Message]) -> Result<Vec<(Option<Entity>
     Ok(with_state.collect())
 }
 
-/// What an event comes to; with `again`, for a request of this name to send it once more.
+/// What an event comes to by these templates; with `again`, for a request of this name to send it once more.
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn plan(post: &Post, event: &Message, snapshot: &Snapshot, again: Option<&str>) -> Result<Plan> {
+pub async fn plan(
+    post: &Post,
+    event: &Message,
+    snapshot: &Snapshot,
+    set: &TemplateSet,
+    again: Option<&str>,
+) -> Result<Plan> {
     let kinds = post.event_kinds.of(&post.store, event.tenant).await?;
-    let set = post.templates.of(&post.store, event.tenant, &event.kind).await?;
     let payload = payload_of(event);
     let reach = |named: &str| post.channels.reach(named);
     let kind = kinds.get(&event.kind).map(Arc::as_ref);
-    Ok(notice::plan(&shown(event, &payload), kind, &set, snapshot, &reach, again))
+    Ok(notice::plan(&shown(event, &payload), kind, set, snapshot, &reach, again))
 }
 
 fn shown<'a>(event: &'a Message, payload: &'a serde_json::Value) -> Event<'a> {

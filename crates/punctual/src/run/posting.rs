@@ -4,11 +4,13 @@
 //! long, and what became of it is written when the claim is through, or every `FLUSH` while a slow
 //! letter holds it up; the lease is renewed meanwhile. No letter begins under a lease that may be over:
 //! it is counted from before it was asked for. A claim that turns out to be lost writes nothing
-//! more: whoever has the letters now sends them again, under the same keys.
+//! more: whoever has the letters now sends them again, under the same keys. A letter passes its channel's
+//! gate, or waits until that opens.
 //!
 //! What letters are about is their [`Mail`]'s: invitations (`inviting.rs`) or notices (`delivering.rs`).
 
 use super::channel::{Channel, Letter, NotSent, Sending, Sent};
+use super::gate::{Ending, MaySend, Pass};
 use super::send::Post;
 use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, Timestamp, monotonic};
@@ -30,6 +32,8 @@ const FLUSH: Duration = Duration::from_millis(250);
 const OUT_AT_ONCE: usize = 64;
 /// The lease is renewed when this part of it has passed: one part in so many.
 const RENEW_SHARE: u32 = 3;
+/// What has no room in its channel now comes again after this long.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
 /// What the database did not answer is asked again after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -53,8 +57,8 @@ pub trait Mail: Send + Sized + 'static {
     /// It was never begun.
     fn put_back(&mut self, due: Self::Due, now: Timestamp) -> Self::Ended;
 
-    /// Its letter was made and never begun.
-    fn take_back(&mut self, out: Self::Out, now: Timestamp) -> Self::Ended;
+    /// Its letter was made and never begun; it may begin at this moment.
+    fn take_back(&mut self, out: Self::Out, at: Timestamp) -> Self::Ended;
 
     /// What its channel answered.
     fn heard(&mut self, post: &Post, out: Self::Out, sent: Sent, now: Timestamp) -> Self::Ended;
@@ -98,7 +102,7 @@ pub struct Posting<M: Mail> {
     held_since: Moment,
     waiting: std::vec::IntoIter<M::Due>,
     out: JoinSet<Sent>,
-    letters: HashMap<Id, M::Out>,
+    letters: HashMap<Id, (M::Out, Pass)>,
     ended: Vec<M::Ended>,
     posted: Posted,
     lost: bool,
@@ -177,7 +181,7 @@ impl<M: Mail> Posting<M> {
             match self.mail.prepare(&self.post, due, self.now).await {
                 // Preparing may take as long as the database does: only now is the lease looked at.
                 Prepared::Letter(channel, letter, out) if self.holds().await => {
-                    self.begin(channel.send(letter), out);
+                    self.pass(&channel, letter, out);
                 }
                 Prepared::Letter(_, _, out) => {
                     let back = self.mail.take_back(out, self.now);
@@ -204,7 +208,18 @@ impl<M: Mail> Posting<M> {
         !self.lost && self.held_since.elapsed() < self.post.lease
     }
 
-    fn begin(&mut self, mut sending: Sending, out: M::Out) {
+    /// Begins a letter if its channel's gate is open.
+    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: Arc<Letter>, out: M::Out) {
+        let at = match self.post.gates.of(&letter.channel).may_send(self.now) {
+            MaySend::Go(pass) => return self.begin(channel.send(letter), (out, pass)),
+            MaySend::WaitUntil(at) => at,
+            MaySend::WaitForOne => self.now.plus(ROOM_WAIT),
+        };
+        let back = self.mail.take_back(out, at);
+        self.ended.push(back);
+    }
+
+    fn begin(&mut self, mut sending: Sending, out: (M::Out, Pass)) {
         // Many channels answer at once; only one that does not is worth a task of its own.
         if let Some(sent) = at_once(&mut sending) {
             return self.end(out, sent);
@@ -229,11 +244,13 @@ impl<M: Mail> Posting<M> {
         }
     }
 
-    fn end(&mut self, out: M::Out, sent: Sent) {
+    fn end(&mut self, (out, pass): (M::Out, Pass), sent: Sent) {
         match &sent {
             Ok(_) => self.posted.sent += 1,
             Err(_) => self.posted.failed += 1,
         }
+        let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
+        pass.settle(self.now, if answered { Ending::Answered } else { Ending::Failed });
         let ended = self.mail.heard(&self.post, out, sent, self.now);
         self.ended.push(ended);
     }

@@ -17,7 +17,7 @@ use super::shelf::Shelf;
 use super::stop::{self, Stop};
 use super::templates::Templates;
 use super::wake::Wake;
-use crate::base::clock::monotonic;
+use crate::base::clock::{Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
 use crate::rules::channel::ChannelPolicy;
@@ -26,8 +26,8 @@ use crate::store::Store;
 use crate::store::claims::Wish;
 use crate::store::entries::look_due::{DueEntries, EntryLane, Purpose};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -67,10 +67,30 @@ pub struct Post {
     pub wake: Wake,
     /// Whether anybody tells people of events, so that a new one is worth a look.
     pub tells: AtomicBool,
+    /// When a channel opens that held something back.
+    pub held: Mutex<Option<Timestamp>>,
     /// Claims that are going on.
     pub postings: AtomicUsize,
     /// Told when one is through.
     pub room: Notify,
+}
+
+impl Post {
+    /// When the first channel opens that held something back at the last look; for a clock that is moved by
+    /// hand.
+    #[must_use]
+    pub fn held_until(&self) -> Option<Timestamp> {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_held(&self, at: Timestamp) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = Some(held.map_or(at, |known| known.min(at)));
+    }
+
+    fn forget_held(&self) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// What a round did.
@@ -172,6 +192,7 @@ impl Sender {
         let view = self.post.store.due_entries().await?;
         self.next = view.next.map(|next| next.since(view.now));
         self.post.tells.store(view.tells, Ordering::Relaxed);
+        self.post.forget_held();
         let expiring = self.takes(&view.lanes, Purpose::Expire);
         let quieted = self.post.store.expire_entries(expiring).await?;
         let telling = self.takes(&view.lanes, Purpose::Tell);
@@ -187,7 +208,7 @@ impl Sender {
     }
 
     async fn begin_invitations(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
-        let takes = self.takes(&view.lanes, Purpose::Send);
+        let takes = self.open_takes(view, Purpose::Send);
         if takes.is_empty() {
             return Ok(());
         }
@@ -200,13 +221,7 @@ impl Sender {
     }
 
     async fn begin_deliveries(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
-        let mut takes = self.takes(&view.lanes, Purpose::Deliver);
-        for take in &mut takes {
-            let channel = view.lanes.iter().find(|lane| lane.lane == take.lane).map(|lane| &lane.channel);
-            let room = channel.map_or(usize::MAX, |channel| self.post.gates.of(channel).room(view.now));
-            take.quota = take.quota.min(room);
-        }
-        takes.retain(|take| take.quota > 0);
+        let takes = self.open_takes(view, Purpose::Deliver);
         if takes.is_empty() {
             return Ok(());
         }
@@ -216,6 +231,30 @@ impl Sender {
         let mail = Delivering::of(&self.post, &outgoing.due).await?;
         look.bags.extend(Posting::new(&self.post, mail, outgoing, asked).map(Bag::Deliveries));
         Ok(())
+    }
+
+    /// Shares of lanes whose channels are open, of no more than these allow now. It is remembered when the
+    /// first of the others opens.
+    fn open_takes(&mut self, view: &DueEntries, purpose: Purpose) -> Vec<Take> {
+        let mut takes = self.takes(&view.lanes, purpose);
+        for take in &mut takes {
+            let Some(lane) = view.lanes.iter().find(|lane| lane.lane == take.lane) else { continue };
+            let gate = self.post.gates.of(&lane.channel);
+            take.quota = take.quota.min(gate.room(view.now));
+            if take.quota == 0
+                && let Some(at) = gate.opens_at(view.now)
+            {
+                self.held_back(at, view.now);
+            }
+        }
+        takes.retain(|take| take.quota > 0);
+        takes
+    }
+
+    fn held_back(&mut self, at: Timestamp, now: Timestamp) {
+        let wait = at.since(now);
+        self.next = Some(self.next.map_or(wait, |next| next.min(wait)));
+        self.post.note_held(at);
     }
 
     fn takes(&mut self, lanes: &[EntryLane], purpose: Purpose) -> Vec<Take> {

@@ -270,23 +270,50 @@ impl NewClaim {
     }
 
     fn row<'a>(&'a self, wish: &'a Wish, now: Timestamp, until: Timestamp) -> Vec<Value<'a>> {
-        let ids = || self.batch.iter().map(|t| t.item.message().0);
+        let ids = self.batch.iter().map(|t| t.item.message().0);
         // A batch of one is known to be started: there is no neighbour that could be meant.
         let started = self.batch.len() == 1 && !self.batch[0].item.is_suspect();
-        vec![
-            self.token.text().into(),
-            wish.owner.as_str().into(),
-            now.into(),
-            until.into(),
-            started.into(),
-            self.items.as_str().into(),
-            ids().min().unwrap_or_default().into(),
-            ids().max().unwrap_or_default().into(),
-        ]
+        row(&self.token, wish, (now, until), started, &self.items, ids)
     }
 }
 
-pub(super) const INSERT_CLAIM: &str = "insert into punctual.claim \
+fn row<'a>(
+    token: &'a Token,
+    wish: &'a Wish,
+    (now, until): (Timestamp, Timestamp),
+    started: bool,
+    items: &'a str,
+    ids: impl Iterator<Item = i64> + Clone,
+) -> Vec<Value<'a>> {
+    vec![
+        token.text().into(),
+        wish.owner.as_str().into(),
+        now.into(),
+        until.into(),
+        started.into(),
+        items.into(),
+        ids.clone().min().unwrap_or_default().into(),
+        ids.max().unwrap_or_default().into(),
+    ]
+}
+
+/// Writes the claim of letters, which have no suspects: the last word of its transaction.
+pub(super) async fn hold_letters<'a>(
+    tx: &mut Tx,
+    wish: &Wish,
+    letters: impl Iterator<Item = &'a Item> + Clone,
+    now: Timestamp,
+) -> Result<Token> {
+    reach(Point::ClaimedBeforeCommit);
+    let (token, items) = (Token::fresh(), claim::write(letters.clone()));
+    let started = letters.clone().count() == 1;
+    let ids = letters.map(|item| item.message().0);
+    let row = row(&token, wish, (now, now.plus(wish.lease)), started, &items, ids);
+    tx.finish(&[(INSERT_CLAIM, row)]).await?;
+    Ok(token)
+}
+
+const INSERT_CLAIM: &str = "insert into punctual.claim \
         (token, owner, claimed_at, lease_until, started, items, first_id, last_id) \
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
 

@@ -169,18 +169,8 @@ const THERE: &str = "select id from punctual.entry where id = any($1::bigint[])"
 
 /// The lane of a tenant in which expiries wait.
 async fn expire_lane(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
-    use super::flows::{ADD_LANE, EXPIRE_LANE, EXPIRE_TOPIC};
-    let name = super::value::params![tenant.id(), EXPIRE_TOPIC, EXPIRE_LANE];
-    if let Some(row) = tx.first(LANE, name).await? {
-        return row.int(0);
-    }
-    let now = tx.now().await?;
-    tx.execute(ADD_LANE, super::value::params![tenant.id(), EXPIRE_TOPIC, EXPIRE_LANE, now]).await?;
-    let made = tx.first(LANE, name).await?;
-    made.map_or_else(|| Err(Error::Database("a lane was not written".into())), |row| row.int(0))
+    super::queues::own_lane(tx, tenant, super::flows::EXPIRE_TOPIC, super::flows::EXPIRE_LANE).await
 }
-
-const LANE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3";
 
 /// A work row of an entry.
 const ADD_WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($1, $2, $3)";

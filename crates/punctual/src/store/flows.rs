@@ -223,7 +223,7 @@ async fn publish(tx: &mut Tx, tenant: Tenant, id: FlowId) -> Result<u32> {
     for (topic, subscription) in
         channels.iter().map(|key| (*key, SEND_LANE)).chain([(EXPIRE_TOPIC, EXPIRE_LANE)])
     {
-        tx.execute(ADD_LANE, params![tenant.id(), topic, subscription, now]).await?;
+        super::queues::own_lane(tx, tenant, topic, subscription).await?;
     }
     super::routes::ensure(tx, tenant, super::entries::tell::TOPIC).await?;
     raise_stamp(tx, tenant).await?;
@@ -333,8 +333,6 @@ const UNPUBLISH: &str = "update punctual.flow set published = null \
 const LAST_NUMBER: &str = "select coalesce(max(number), 0) from punctual.flow_version where flow_id = $1";
 const ADD_VERSION: &str = "insert into punctual.flow_version (flow_id, number, definition, published_at) \
     values ($1, $2, $3, $4)";
-pub(super) const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
-    values ($1, $2, $3, $4) on conflict do nothing";
 const RAISE_STAMP: &str = "insert into punctual.flow_stamp as s (tenant_id, stamp) values ($1, 1) \
     on conflict (tenant_id) do update set stamp = s.stamp + 1";
 const STAMP: &str = "select stamp from punctual.flow_stamp where tenant_id = $1";

@@ -421,7 +421,7 @@ macro_rules! message_columns {
 }
 pub(super) use message_columns;
 
-const MESSAGE_BY_ID: &str =
+pub(super) const MESSAGE_BY_ID: &str =
     concat!("select ", message_columns!(), " from punctual.message m where m.tenant_id = $1 and m.id = $2");
 
 /// Reads a message whose columns begin at `at`.

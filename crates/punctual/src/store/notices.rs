@@ -15,13 +15,13 @@ pub mod replay;
 
 use super::Store;
 use super::columns::Column;
-use super::flows::ADD_LANE;
+use super::queues;
 use super::sequences;
 use super::settle::{self, Outcome, Settlement, Word};
 use super::tx::Tx;
-use super::value::params;
+use super::value::{Row, params};
 use crate::base::clock::Timestamp;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::id::{DeliveryId, LaneId, MessageId, NoticeId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::claim::work_of;
@@ -246,21 +246,15 @@ async fn deliver_lane(
     if let Some(lane) = known.get(&(tenant, channel.to_owned())) {
         return Ok(*lane);
     }
-    let name = params![tenant.id(), channel, DELIVER_LANE];
-    let lane = match tx.first(LANE, name).await? {
-        Some(row) => row.int(0)?,
-        None => {
-            let now = tx.now().await?;
-            tx.execute(ADD_LANE, params![tenant.id(), channel, DELIVER_LANE, now]).await?;
-            let made = tx.first(LANE, name).await?;
-            made.ok_or_else(|| Error::Database("a lane was not written".into()))?.int(0)?
-        }
-    };
+    let lane = queues::own_lane(tx, tenant, channel, DELIVER_LANE).await?;
     known.insert((tenant, channel.to_owned()), lane);
     Ok(lane)
 }
 
-const LANE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3";
+/// What a notice is about: its type in this column, its id in the next.
+fn entity(row: &Row, n: usize) -> Result<Option<Entity>> {
+    Ok(row.maybe_text(n)?.zip(row.maybe_text(n + 1)?).map(|(kind, id)| Entity { kind, id }))
+}
 
 struct NewDelivery<'a> {
     notice: NoticeId,

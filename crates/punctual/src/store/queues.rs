@@ -118,6 +118,23 @@ macro_rules! lane_columns {
     };
 }
 
+/// A lane of the engine's own, made if need be.
+pub(super) async fn own_lane(tx: &mut Tx, tenant: Tenant, topic: &str, purpose: &str) -> Result<i64> {
+    let name = params![tenant.id(), topic, purpose];
+    if let Some(row) = tx.first(OWN_LANE, name).await? {
+        return row.int(0);
+    }
+    let now = tx.now().await?;
+    tx.execute(ADD_OWN_LANE, params![tenant.id(), topic, purpose, now]).await?;
+    let made = tx.first(OWN_LANE, name).await?;
+    made.ok_or_else(|| Error::Database("a lane was not written".into()))?.int(0)
+}
+
+const OWN_LANE: &str =
+    "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3";
+const ADD_OWN_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
+    values ($1, $2, $3, $4) on conflict do nothing";
+
 const LANE_BY_NAME: &str = concat!(
     "select ",
     lane_columns!(),

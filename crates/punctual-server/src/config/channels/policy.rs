@@ -2,13 +2,12 @@
 //! `fallback`.
 
 use super::Written;
+use punctual::base::limits::SENDS_PER_SECOND_MAX;
 use punctual::rules::channel::{ChannelPolicy, MEMORY, OnUnknown};
 use punctual::rules::nearest::hint;
 use std::collections::BTreeSet;
 use toml::Value;
 
-/// The most sends per second that anybody may ask for.
-const RATE_MAX: f64 = 100_000.0;
 /// The most sends that may be under way at once.
 const IN_FLIGHT_MAX: i64 = 10_000;
 
@@ -25,11 +24,10 @@ pub(super) fn read(key: &str, table: &toml::Table, all: &Written) -> Result<Chan
     })
 }
 
-fn rate(value: &Value) -> Result<f64, String> {
-    #[expect(clippy::cast_precision_loss, reason = "rates are small")]
-    let rate = value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
-    rate.filter(|rate| *rate > 0.0 && *rate <= RATE_MAX).ok_or_else(|| {
-        format!("`rate_per_second` must be a number above 0 and at most {RATE_MAX}, not {value}")
+fn rate(value: &Value) -> Result<u32, String> {
+    let rate = value.as_integer().and_then(|n| u32::try_from(n).ok());
+    rate.filter(|rate| (1..=SENDS_PER_SECOND_MAX).contains(rate)).ok_or_else(|| {
+        format!("`rate_per_second` must be a whole number from 1 to {SENDS_PER_SECOND_MAX}, not {value}")
     })
 }
 

@@ -19,7 +19,7 @@ fn trg_17_a_channel_of_the_configuration_may_be_in_the_sandbox() {
                [channels.\"email:smtp\"]\nprovider = \"memory\"";
     let channels = read(two).unwrap();
     assert_eq!(channels.sandboxed, ["email:smtp", "whatsapp:default"]);
-    assert_eq!(channels.policies["whatsapp:default"].rate_per_second, Some(5.0));
+    assert_eq!(channels.policies["whatsapp:default"].rate_per_second, Some(5));
 }
 
 /// NTF-13: the example of the contract, and what may be shown of it.
@@ -36,7 +36,7 @@ fn ntf_13_the_contracts_example_is_read() {
     let keys: Vec<&str> = channels.real.iter().map(|real| real.key.as_str()).collect();
     assert_eq!(keys, ["email:smtp", "sms:msg91", "sms:twilio"]);
     let want = ChannelPolicy {
-        rate_per_second: Some(50.0),
+        rate_per_second: Some(50),
         in_flight: Some(8),
         unknown: OnUnknown::Hold,
         fallback: Some("sms:msg91".into()),
@@ -110,8 +110,9 @@ fn ntf_13_a_channel_that_cannot_be_used_is_refused_in_a_sentence() {
             "a key that begins with `memory:` is the sandbox's, not for `twilio-sms`",
         ),
         ("email:a", smtp.replace("a@example.com", "nobody"), "sender: is not a mail address: it has no @"),
-        ("sms:a", format!("{twilio}rate_per_second = 0"), "`rate_per_second` must be a number above 0"),
-        ("sms:a", format!("{twilio}rate_per_second = \"50\""), "`rate_per_second` must be a number above 0"),
+        ("sms:a", format!("{twilio}rate_per_second = 0"), "`rate_per_second` must be a whole number"),
+        ("sms:a", format!("{twilio}rate_per_second = 0.5"), "`rate_per_second` must be a whole number"),
+        ("sms:a", format!("{twilio}rate_per_second = \"50\""), "`rate_per_second` must be a whole number"),
         ("sms:a", format!("{twilio}in_flight = 0"), "`in_flight` must be a whole number from 1"),
         (
             "sms:a",

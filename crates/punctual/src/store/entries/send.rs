@@ -26,7 +26,7 @@ use super::{Entry, lock, read_entry, there};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, Token};
-use crate::rules::claim::{self, Item};
+use crate::rules::claim::Item;
 use crate::rules::entry::failure::Failure;
 use crate::rules::entry::log::Outcome;
 use crate::rules::entry::schedule::Schedule;
@@ -153,10 +153,7 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing> {
     if outgoing.due.is_empty() {
         return Ok(outgoing);
     }
-    reach(Point::ClaimedBeforeCommit);
-    let token = Token::fresh();
-    write_intents(tx, wish, &token, &outgoing.due, now).await?;
-    outgoing.token = Some(token);
+    outgoing.token = Some(write_intents(tx, wish, &outgoing.due, now).await?);
     Ok(outgoing)
 }
 
@@ -238,19 +235,7 @@ const NOTE_LOST: &str = "insert into punctual.delivery_outcome (entry_id, attemp
         where d.entry_id = $1 and d.attempt = $2 and d.part = 0) on conflict do nothing";
 
 /// The claim row and the intents: the last word of the transaction.
-async fn write_intents(tx: &mut Tx, wish: &Wish, token: &Token, due: &[Due], now: Timestamp) -> Result<()> {
-    let items = claim::write(due.iter().map(|d| &d.item));
-    let ids = || due.iter().map(|d| d.item.message().0);
-    let claim = vec![
-        token.text().into(),
-        wish.owner.as_str().into(),
-        now.into(),
-        now.plus(wish.lease).into(),
-        (due.len() == 1).into(),
-        items.as_str().into(),
-        ids().min().unwrap_or_default().into(),
-        ids().max().unwrap_or_default().into(),
-    ];
+async fn write_intents(tx: &mut Tx, wish: &Wish, due: &[Due], now: Timestamp) -> Result<Token> {
     let columns = [
         Column::Ints(due.iter().map(|d| d.entry.id.0).collect()),
         Column::Ints(due.iter().map(|d| i64::from(d.entry.attempt())).collect()),
@@ -258,8 +243,7 @@ async fn write_intents(tx: &mut Tx, wish: &Wish, token: &Token, due: &[Due], now
         Column::Texts(due.iter().map(|d| Some(d.entry.address.as_str())).collect()),
     ];
     tx.in_columns((INTENTS_AT_ONCE, INTENT), params![now], &columns).await?;
-    tx.finish(&[(claims::INSERT_CLAIM, claim)]).await?;
-    Ok(())
+    claims::hold_letters(tx, wish, due.iter().map(|d| &d.item), now).await
 }
 
 const INTENTS_AT_ONCE: &str = "\

@@ -16,12 +16,12 @@ use super::super::points::{Point, reach};
 use super::super::sequences::WORK_AGAIN;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
-use super::outcome;
+use super::{entity, outcome};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, NoticeId, TemplateId, Token};
 use crate::base::tenant::Tenant;
-use crate::rules::claim::{self, Item};
+use crate::rules::claim::Item;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{DeliveryStatus, Planned};
 use std::collections::{HashMap, HashSet};
@@ -177,22 +177,8 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing<Due>> {
     }
     note_lost(tx, &mut outgoing.due, now).await?;
     read_events(tx, &mut outgoing.due).await?;
-    reach(Point::ClaimedBeforeCommit);
-    let token = Token::fresh();
-    let items = claim::write(outgoing.due.iter().map(|due| &due.item));
-    let ids = || outgoing.due.iter().map(|due| due.item.message().0);
-    let claim = vec![
-        token.text().into(),
-        wish.owner.as_str().into(),
-        now.into(),
-        now.plus(wish.lease).into(),
-        (outgoing.due.len() == 1).into(),
-        items.as_str().into(),
-        ids().min().unwrap_or_default().into(),
-        ids().max().unwrap_or_default().into(),
-    ];
-    tx.finish(&[(claims::INSERT_CLAIM, claim)]).await?;
-    outgoing.token = Some(token);
+    let items = outgoing.due.iter().map(|due| &due.item);
+    outgoing.token = Some(claims::hold_letters(tx, wish, items, now).await?);
     Ok(outgoing)
 }
 
@@ -227,9 +213,17 @@ async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
     Ok(due)
 }
 
-const LOCK: &str = "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, d.part, \
-        d.template_id, d.status, d.tried_before \
-    from punctual.notice_delivery d where d.id = any($1::bigint[]) for update skip locked";
+/// The columns that [`read`] reads.
+macro_rules! deliveries {
+    ($condition:literal) => {
+        concat!(
+            "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, d.part, \
+                d.template_id, d.status, d.tried_before from punctual.notice_delivery d where ",
+            $condition
+        )
+    };
+}
+const LOCK: &str = deliveries!("d.id = any($1::bigint[]) for update skip locked");
 const THERE: &str = "select id from punctual.notice_delivery where id = any($1::bigint[])";
 
 fn read(row: &Row) -> Result<Delivery> {
@@ -269,7 +263,7 @@ async fn read_events(tx: &mut Tx, due: &mut [Due]) -> Result<()> {
     notices.dedup();
     let mut events = HashMap::with_capacity(notices.len());
     for mut row in tx.query(EVENTS, &[Value::Ints(&notices)]).await? {
-        let entity = row.maybe_text(1)?.zip(row.maybe_text(2)?).map(|(kind, id)| Entity { kind, id });
+        let entity = entity(&row, 1)?;
         let by_hand = row.maybe_text(3)?.is_some();
         events.insert(row.int(0)?, (Arc::new(read_message(&mut row, 4)?), entity, by_hand));
     }
@@ -295,6 +289,4 @@ pub(super) async fn pending(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delive
     row.as_ref().map(read).transpose()
 }
 
-const PENDING: &str = "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, \
-        d.part, d.template_id, d.status, d.tried_before \
-    from punctual.notice_delivery d where d.id = $1 and d.status = 0 for update";
+const PENDING: &str = deliveries!("d.id = $1 and d.status = 0 for update");

@@ -9,12 +9,12 @@ use super::super::Store;
 use super::super::settle::read_items;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
-use super::DELIVER_LANE;
+use super::{DELIVER_LANE, entity};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, NoticeId, TemplateId};
 use crate::base::tenant::Tenant;
-use crate::rules::claim::work_of;
+use crate::rules::claim::DELIVERIES_BELOW;
 use crate::rules::consent::address::normal;
 use crate::rules::message::Entity;
 use crate::rules::notice::DeliveryStatus;
@@ -132,7 +132,7 @@ impl Store {
 /// Deliveries that are in a claim now; never more than all senders have in hand.
 async fn in_flight(tx: &mut Tx) -> Result<Vec<i64>> {
     let mut flying = Vec::new();
-    for row in tx.query(HELD, params![work_of(DeliveryId(0))]).await? {
+    for row in tx.query(HELD, params![DELIVERIES_BELOW]).await? {
         let items = read_items(&row.text(0)?)?;
         flying.extend(items.iter().filter_map(|item| item.delivery()).map(|id| id.0));
     }
@@ -141,7 +141,7 @@ async fn in_flight(tx: &mut Tx) -> Result<Vec<i64>> {
 }
 
 const HELD: &str =
-    "select coalesce(open, items) from punctual.claim where finished_at is null and first_id <= $1";
+    "select coalesce(open, items) from punctual.claim where finished_at is null and first_id < $1";
 
 /// What a filter by status says to a statement: the number, and whether it must be in flight.
 fn wanted(status: Option<(i64, Option<bool>)>) -> (Option<i64>, Option<i64>) {
@@ -299,8 +299,4 @@ fn read_logged(row: &Row, flying: &[i64]) -> Result<Logged> {
 
 fn status<S>(from_code: impl Fn(i64) -> Option<S>, code: i64) -> Result<S> {
     from_code(code).ok_or_else(|| Error::Database(format!("{code} is no status").into()))
-}
-
-fn entity(row: &Row, n: usize) -> Result<Option<Entity>> {
-    Ok(row.maybe_text(n)?.zip(row.maybe_text(n + 1)?).map(|(kind, id)| Entity { kind, id }))
 }

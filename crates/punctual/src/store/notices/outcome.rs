@@ -1,6 +1,7 @@
 //! What became of deliveries: every try, the delivery, its notice, and the work of what comes again.
 
 use super::super::columns::Column;
+use super::super::points::{Point, reach};
 use super::super::sequences::WORK_AGAIN;
 use super::super::settle;
 use super::super::tx::Tx;
@@ -9,11 +10,11 @@ use super::deliver::{Due, Ended, Ending, Settled};
 use super::{NewDelivery, deliver_lane, insert_deliveries};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{NoticeId, Token};
+use crate::base::id::{DeliveryId, NoticeId, Token};
 use crate::rules::attempt::kept_error;
 use crate::rules::claim::{Item, work_of};
 use crate::rules::notice::{DeliveryStatus, NoticeStatus};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended]) -> Result<Settled> {
     let now = tx.now().await?;
@@ -22,6 +23,7 @@ pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended]) -> Result<S
         return Ok(Settled::LostClaim);
     }
     write(tx, ended, now).await?;
+    reach(Point::SettledBeforeCommit);
     Ok(Settled::Done)
 }
 
@@ -40,10 +42,13 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
             _ => one.due.item.lane().0,
         });
     }
-    update(tx, &order, &places, now).await?;
+    let written = update(tx, &order, &places, now).await?;
+    // What somebody has ended meanwhile has its tries in the log, and nothing else.
+    let (order, places): (Vec<&Ended>, Vec<i64>) =
+        order.into_iter().zip(places).filter(|(one, _)| written.contains(&one.due.delivery.id.0)).unzip();
     come_again(tx, &order, &places, now).await?;
-    let instead = send_instead(tx, &order, &mut lanes, now).await?;
-    count(tx, &order, &instead, now).await
+    let replaced = send_instead(tx, &order, &mut lanes, now).await?;
+    count(tx, &order, &replaced, now).await
 }
 
 /// Writes down every try.
@@ -120,7 +125,8 @@ fn counted_anew(one: &Ended) -> i64 {
     if matches!(one.ending, Ending::Moved { .. }) { i64::from(tries(one)) } else { 0 }
 }
 
-async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<()> {
+/// Answers the deliveries that were still waiting, and are written now.
+async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<HashSet<i64>> {
     let errors: Vec<Option<String>> = ended.iter().map(|one| error_of(&one.ending)).collect();
     let times = |pick: &dyn Fn(&Ending) -> Option<Timestamp>| {
         Column::MaybeInts(ended.iter().map(|one| pick(&one.ending).map(Timestamp::as_micros)).collect())
@@ -149,8 +155,8 @@ async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -
         Column::Texts(whereto.iter().map(|(_, address)| Some(address.as_str())).collect()),
         Column::Ints(ended.iter().map(|one| counted_anew(one)).collect()),
     ];
-    tx.in_columns((UPDATE_AT_ONCE, UPDATE), &[], &columns).await?;
-    Ok(())
+    let rows = tx.in_columns((UPDATE_AT_ONCE, UPDATE), &[], &columns).await?;
+    rows.iter().map(|row| row.int(0)).collect()
 }
 
 /// Only one that still waits: what somebody has ended meanwhile stays as it is.
@@ -163,11 +169,11 @@ const UPDATE_AT_ONCE: &str = "update punctual.notice_delivery d set status = x.s
             $8::bigint[], $9::text[], $10::int[], $11::text[], $12::int[]) \
         x (id, status, error, provider_id, tries, due_at, sent_at, template_version, channel, lane_id, \
             address, anew) \
-    where d.id = x.id and d.status = 0";
+    where d.id = x.id and d.status = 0 returning d.id";
 const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $3, provider_id = $4, \
         tries = $5, due_at = $6, sent_at = $7, template_version = coalesce($8, template_version), \
         channel = $9, lane_id = $10, address = $11, tried_before = tried_before + $12, version = version + 1 \
-    where id = $1 and status = 0";
+    where id = $1 and status = 0 returning id";
 
 /// When it comes again, if it does.
 fn next_due(ending: &Ending, now: Timestamp) -> Option<Timestamp> {
@@ -195,13 +201,13 @@ async fn come_again(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestam
     Ok(())
 }
 
-/// Writes what is sent in the place of what was given up; answers how many more each notice has to wait for.
+/// Writes what is sent in the place of what was given up; answers which deliveries were replaced so.
 async fn send_instead(
     tx: &mut Tx,
     ended: &[&Ended],
     lanes: &mut HashMap<(crate::base::tenant::Tenant, String), i64>,
     now: Timestamp,
-) -> Result<BTreeMap<NoticeId, i64>> {
+) -> Result<HashSet<DeliveryId>> {
     let (mut rows, mut given_up) = (Vec::new(), Vec::new());
     for one in ended {
         let Ending::Failed { instead: Some(planned), .. } = &one.ending else { continue };
@@ -210,9 +216,9 @@ async fn send_instead(
         rows.push(NewDelivery { notice: of.notice, tenant: of.tenant, lane, planned });
         given_up.push(of.id);
     }
-    let mut more: BTreeMap<NoticeId, i64> = BTreeMap::new();
+    let mut replaced = HashSet::new();
     if rows.is_empty() {
-        return Ok(more);
+        return Ok(replaced);
     }
     let made = insert_deliveries(tx, &rows, now).await?;
     for (row, given_up) in rows.iter().zip(given_up) {
@@ -220,9 +226,9 @@ async fn send_instead(
             continue;
         };
         tx.execute(REPLACED, params![given_up.0, id.0]).await?;
-        *more.entry(row.notice).or_default() += 1;
+        replaced.insert(given_up);
     }
-    Ok(more)
+    Ok(replaced)
 }
 
 const REPLACED: &str = "update punctual.notice_delivery set replaced_by = $2 where id = $1";
@@ -237,12 +243,7 @@ struct Change {
     error: Option<String>,
 }
 
-async fn count(
-    tx: &mut Tx,
-    ended: &[&Ended],
-    instead: &BTreeMap<NoticeId, i64>,
-    now: Timestamp,
-) -> Result<()> {
+async fn count(tx: &mut Tx, ended: &[&Ended], replaced: &HashSet<DeliveryId>, now: Timestamp) -> Result<()> {
     let mut changes: BTreeMap<NoticeId, Change> = BTreeMap::new();
     for one in ended {
         let status = status_of(&one.ending);
@@ -250,6 +251,10 @@ async fn count(
             continue;
         }
         let change = changes.entry(one.due.delivery.notice).or_default();
+        if replaced.contains(&one.due.delivery.id) {
+            // Another channel has taken its place: it has not failed, and there is as much to wait for.
+            continue;
+        }
         change.open -= 1;
         match &one.ending {
             Ending::Sent { .. } => change.sent += 1,
@@ -257,16 +262,11 @@ async fn count(
                 change.reason = Some(reason.clone());
                 change.error.get_or_insert_with(|| said.clone());
             }
-            // What another channel takes over has not failed yet.
-            Ending::Failed { instead: Some(_), .. } if instead.contains_key(&one.due.delivery.notice) => {}
             ending => {
                 change.failed += 1;
                 change.error = error_of(ending);
             }
         }
-    }
-    for (notice, more) in instead {
-        changes.entry(*notice).or_default().open += more;
     }
     let all: Vec<(&NoticeId, &Change)> = changes.iter().collect();
     let ints = |pick: &dyn Fn(&Change) -> i64| Column::Ints(all.iter().map(|(_, c)| pick(c)).collect());

@@ -5,7 +5,7 @@ use super::super::Store;
 use super::super::messages::{message_columns, read_message};
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::{NewDelivery, deliver_lane, end_empty, insert_deliveries};
+use super::{NewDelivery, deliver_lane, end_empty, entity, insert_deliveries};
 use crate::base::error::Result;
 use crate::base::id::NoticeId;
 use crate::base::tenant::Tenant;
@@ -57,8 +57,8 @@ async fn unplanned(tx: &mut Tx, tenant: Tenant, ids: &[NoticeId]) -> Result<Vec<
     let mut rows = tx.query(UNPLANNED, &[tenant.id().into(), Value::Ints(&ids)]).await?;
     rows.iter_mut()
         .map(|row| {
-            let entity = row.maybe_text(1)?.zip(row.maybe_text(2)?).map(|(kind, id)| Entity { kind, id });
-            Ok(Unplanned { id: NoticeId(row.int(0)?), event: read_message(row, 3)?, entity })
+            let (id, entity) = (NoticeId(row.int(0)?), entity(row, 1)?);
+            Ok(Unplanned { id, event: read_message(row, 3)?, entity })
         })
         .collect()
 }

@@ -1,10 +1,11 @@
 //! Notices with their deliveries, and the event that people were last told of.
 
 use super::super::super::Store;
-use super::super::super::messages::{message_columns, read_message};
+use super::super::super::messages::{MESSAGE_BY_ID, read_message};
 use super::super::super::tx::Tx;
 use super::super::super::value::{Row, Value, params};
-use super::{Logged, entity, in_flight, logged, status, wanted, with_tries};
+use super::super::entity;
+use super::{Logged, in_flight, logged, status, wanted, with_tries};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{MessageId, NoticeId};
@@ -147,7 +148,7 @@ async fn latest(tx: &mut Tx, tenant: Tenant, entity: &Entity, kind: Option<&str>
     let row = params![tenant.id(), entity.kind.as_str(), entity.id.as_str(), kind];
     let Some(found) = tx.first(LATEST, row).await? else { return Ok(Noticed::Never) };
     let about = Entity { kind: found.text(1)?, id: entity.id.clone() };
-    let event = tx.first(EVENT, params![tenant.id(), found.int(0)?]).await?;
+    let event = tx.first(MESSAGE_BY_ID, params![tenant.id(), found.int(0)?]).await?;
     Ok(match event {
         Some(mut row) => Noticed::Event(Box::new(read_message(&mut row, 0)?), about),
         None => Noticed::Dropped,
@@ -157,8 +158,6 @@ async fn latest(tx: &mut Tx, tenant: Tenant, entity: &Entity, kind: Option<&str>
 const LATEST: &str = "select n.message_id, n.entity_type from punctual.notice n \
     where n.tenant_id = $1 and lower(n.entity_type) = lower($2) and n.entity_id = $3 \
         and ($4::text is null or n.kind = $4) order by n.message_id desc limit 1";
-const EVENT: &str =
-    concat!("select ", message_columns!(), " from punctual.message m where m.tenant_id = $1 and m.id = $2");
 
 async fn notices(
     tx: &mut Tx,
