@@ -169,6 +169,7 @@ create table punctual.event_kind (
     kind text not null,
     version integer not null default 1,
     document text not null,
+    told_topic text,
     created_at bigint not null,
     updated_at bigint not null,
     FOREIGN KEY (tenant_id) REFERENCES punctual.tenant(id),
@@ -393,6 +394,7 @@ create table punctual.notice_delivery (
     template_id bigint not null,
     template_version integer not null,
     status smallint not null default 0,
+    keeps_key smallint not null default 1,
     error text,
     provider_id text,
     tries integer not null default 0,
@@ -574,7 +576,7 @@ CREATE INDEX message_timer_by_correlation ON punctual.message USING btree (tenan
 CREATE INDEX notice_by_entity ON punctual.notice USING btree (entity_id, entity_type, tenant_id) WHERE (entity_id IS NOT NULL);
 CREATE UNIQUE INDEX notice_by_event ON punctual.notice USING btree (message_id) WHERE (request_id IS NULL);
 CREATE INDEX notice_delivery_by_address ON punctual.notice_delivery USING btree (address, tenant_id);
-CREATE UNIQUE INDEX notice_delivery_by_key ON punctual.notice_delivery USING btree (idempotency_key, tenant_id) WHERE (status <> 4);
+CREATE UNIQUE INDEX notice_delivery_by_key ON punctual.notice_delivery USING btree (idempotency_key, tenant_id) WHERE (keeps_key = 1);
 CREATE INDEX notice_delivery_by_notice ON punctual.notice_delivery USING btree (notice_id);
 CREATE INDEX response_by_flow ON punctual.response USING btree (tenant_id, flow_id, completed_at);
 CREATE INDEX run_by_end ON punctual.run USING btree (ended_at) WHERE (ended_at IS NOT NULL);

@@ -188,6 +188,7 @@ CREATE TABLE punctual_event_kind (
     kind       text    not null,
     version    integer not null default 1,
     document   text    not null,
+    told_topic text,
     created_at integer not null,
     updated_at integer not null,
     primary key (tenant_id, kind)
@@ -433,6 +434,7 @@ CREATE TABLE punctual_notice_delivery (
     template_id      integer   not null,
     template_version integer      not null,
     status           integer not null default 0 check (status between 0 and 5),
+    keeps_key        integer not null default 1,
     error            text,
     provider_id      text,
     tries            integer      not null default 0,
@@ -447,7 +449,7 @@ CREATE TABLE punctual_notice_delivery (
 CREATE INDEX punctual_notice_delivery_by_address on punctual_notice_delivery (address, tenant_id);
 
 CREATE UNIQUE INDEX punctual_notice_delivery_by_key on punctual_notice_delivery (idempotency_key, tenant_id)
-    where status <> 4;
+    where keeps_key = 1;
 
 CREATE INDEX punctual_notice_delivery_by_notice on punctual_notice_delivery (notice_id);
 

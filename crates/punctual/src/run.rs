@@ -17,6 +17,7 @@
 
 pub mod batch;
 pub mod channel;
+mod definitions;
 pub mod delivering;
 pub mod dispatch;
 pub mod event_kinds;

@@ -3,6 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_line};
 use punctual::rules::duration;
+use punctual_bench::notices::{NoticeOptions, notify};
 use punctual_bench::punctual::Punctual;
 use punctual_bench::queue::{Databases, QueueOptions, queue};
 use punctual_bench::surveys::{self, SurveyOptions};
@@ -21,6 +22,8 @@ pub(super) enum Bench {
     Ingest(Surveys),
     /// Due invitations through a channel that takes everything, beside hand-written SQL (PostgreSQL)
     Send(Surveys),
+    /// Events to logged sends, two templates each, beside hand-written SQL for the same rows (PostgreSQL)
+    Notify(Notices),
 }
 
 /// Which databases are measured.
@@ -77,6 +80,20 @@ pub(super) struct Surveys {
     connections: usize,
 }
 
+/// How many events.
+#[derive(Debug, clap::Args)]
+pub(super) struct Notices {
+    /// Events in each round; each is told by two letters
+    #[arg(long, default_value_t = 50_000, value_name = "N")]
+    events: usize,
+    /// Rounds; medians of fewer than five say little
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    /// Connections that send side by side
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    connections: usize,
+}
+
 /// How many timers.
 #[derive(Debug, clap::Args)]
 pub(super) struct Timers {
@@ -115,6 +132,7 @@ impl Bench {
             Self::Timers(wanted) => timers(wanted.options()?).await,
             Self::Ingest(wanted) => surveys::ingest(wanted.options()?).await,
             Self::Send(wanted) => surveys::send(wanted.options()?).await,
+            Self::Notify(wanted) => notify(wanted.options()?).await,
         };
         let report = report.map_err(|e| trouble(format!("{e:#}")))?;
         if everywhere.json {
@@ -159,6 +177,15 @@ impl Surveys {
             return Err(Failure::usage("--entries, --rounds and --connections must be at least 1"));
         }
         Ok(SurveyOptions { entries: self.entries, rounds: self.rounds, connections: self.connections })
+    }
+}
+
+impl Notices {
+    fn options(&self) -> Outcome<NoticeOptions> {
+        if self.events == 0 || self.rounds == 0 || self.connections == 0 {
+            return Err(Failure::usage("--events, --rounds and --connections must be at least 1"));
+        }
+        Ok(NoticeOptions { events: self.events, rounds: self.rounds, connections: self.connections })
     }
 }
 

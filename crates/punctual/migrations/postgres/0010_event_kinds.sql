@@ -1,10 +1,12 @@
 -- Kinds of events: how an event names its recipients, what its templates can name, when a message about
--- it is pointless. One document for each kind.
+-- it is pointless. One document for each kind. A kind that says who is told of its events takes their topic:
+-- those need not wait in the topic's own queue as well.
 create table punctual.event_kind (
     tenant_id  int    not null references punctual.tenant,
     kind       text   not null,
     version    int    not null default 1,
     document   text   not null,
+    told_topic text,
     created_at bigint not null,
     updated_at bigint not null,
     primary key (tenant_id, kind)

@@ -26,7 +26,8 @@ create unique index punctual_notice_by_event on punctual_notice (message_id) whe
 create index punctual_notice_by_entity on punctual_notice (entity_id, entity_type, tenant_id) where entity_id is not null;
 
 -- One message to one address by one channel and template. The key makes a second one impossible; what was
--- skipped does not count. Tries count from 0 again when it is replayed or moved; those before are remembered, so
+-- skipped does not count: it keeps its key no longer (a column of its own, since an index must not look at the
+-- status, which every send changes). Tries count from 0 again when it is replayed or moved; those before are remembered, so
 -- that every try has a number of its own.
 create table punctual_notice_delivery (
     id               integer primary key autoincrement,
@@ -40,6 +41,7 @@ create table punctual_notice_delivery (
     template_id      integer   not null,
     template_version integer      not null,
     status           integer not null default 0 check (status between 0 and 5),
+    keeps_key        integer not null default 1,
     error            text,
     provider_id      text,
     tries            integer      not null default 0,
@@ -51,7 +53,7 @@ create table punctual_notice_delivery (
     version          integer      not null default 1
 );
 create unique index punctual_notice_delivery_by_key on punctual_notice_delivery (idempotency_key, tenant_id)
-    where status <> 4;
+    where keeps_key = 1;
 create index punctual_notice_delivery_by_notice on punctual_notice_delivery (notice_id);
 create index punctual_notice_delivery_by_address on punctual_notice_delivery (address, tenant_id);
 

@@ -46,7 +46,7 @@ impl Engine {
     ) -> Result<Tried> {
         let event_type = &template.definition.event_type;
         let kinds = self.event_kinds().of(self.store(), tenant).await?;
-        let kind = kinds.get(event_type).cloned().unwrap_or_else(|| Arc::new(EventKind::undefined()));
+        let kind = kinds.get(event_type).cloned().unwrap_or_else(|| Arc::new(EventKind::undefined().clone()));
         let payload = trial.payload.or_else(|| kind.sample.clone()).unwrap_or_else(|| json!({}));
         let entity = kind.entity_of(trial.entity.as_ref(), &payload);
         let mut snapshot = Snapshot::Unknown;

@@ -78,7 +78,7 @@ impl Item {
 }
 
 /// Where the numbers of deliveries begin. They rise, so that what is due at one moment goes in its order.
-const DELIVERIES_FROM: i64 = -(1 << 62);
+pub(crate) const DELIVERIES_FROM: i64 = -(1 << 62);
 /// Their numbers are below this, and those of entries above: no database has so many of either.
 pub const DELIVERIES_BELOW: i64 = -(1 << 52);
 

@@ -25,6 +25,7 @@ use super::template::{MessageTemplate, Values};
 use super::zone::Zone;
 use crate::base::error::Problems;
 use serde_json::Value;
+use std::sync::LazyLock;
 
 /// A kind of events, as it was defined.
 #[derive(Clone, Debug, Default)]
@@ -128,8 +129,10 @@ impl EventKind {
 
     /// A kind that nobody defined: its recipient stands in the payload, under `recipient` or at the top.
     #[must_use]
-    pub fn undefined() -> Self {
-        Self { recipients: Mapping::undefined(), ..Self::default() }
+    pub fn undefined() -> &'static Self {
+        static UNDEFINED: LazyLock<EventKind> =
+            LazyLock::new(|| EventKind { recipients: Mapping::undefined(), ..EventKind::default() });
+        &UNDEFINED
     }
 
     /// The document.
@@ -148,6 +151,12 @@ impl EventKind {
     #[must_use]
     pub fn tells_somebody(&self) -> bool {
         self.recipients.fields().iter().any(|(_, paths)| !paths.is_empty())
+    }
+
+    /// The topic whose events somebody is told of by this kind, if it names one.
+    #[must_use]
+    pub fn told_topic(&self) -> Option<&str> {
+        self.topic.as_deref().filter(|_| self.tells_somebody())
     }
 
     /// Tells where a payload that stands at `path` does not have the form of this kind.

@@ -179,8 +179,7 @@ pub fn plan(
     if !event.payload.is_object() {
         return Plan::Missing("its payload is not an object, so nobody can be found in it".into());
     }
-    let undefined = EventKind::undefined();
-    let of = kind.unwrap_or(&undefined);
+    let of = kind.unwrap_or_else(|| EventKind::undefined());
     let entity = of.entity_of(event.entity, event.payload);
     if let (None, Some(path)) = (&entity, &of.entity_id) {
         return Plan::Missing(format!(

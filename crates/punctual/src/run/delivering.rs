@@ -5,12 +5,12 @@
 //! the reason; what is only held back comes again without counting as a try.
 
 use super::channel::{Accepted, Letter, NotSent, Sent};
-use super::event_kinds::KindSet;
+use super::definitions::Definitions;
 use super::posting::{Mail, Prepared};
 use super::send::Post;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::Token;
+use crate::base::id::{MessageId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::{ChannelPolicy, OnUnknown};
@@ -21,7 +21,7 @@ use crate::rules::entry::failure::{self, Failure, Verdict as Next};
 use crate::rules::event_kind::{EventKind, Occasion, Recipient};
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{self, Planned};
-use crate::rules::template::{MessageTemplate, TemplateSet};
+use crate::rules::template::MessageTemplate;
 use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::consent::Consent;
 use crate::store::notices::NO_RECIPIENT;
@@ -33,9 +33,9 @@ use std::sync::Arc;
 /// The deliveries of one claim, with all that is known about them.
 #[derive(Debug, Default)]
 pub struct Delivering {
-    kinds: HashMap<Tenant, Arc<KindSet>>,
-    sets: HashMap<(Tenant, String), Arc<TemplateSet>>,
-    entities: HashMap<(Tenant, Entity), Snapshot>,
+    definitions: Definitions,
+    payloads: HashMap<MessageId, Arc<Value>>,
+    entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
     consent: Consent,
     secret: Option<Secret>,
 }
@@ -54,11 +54,10 @@ impl Delivering {
     /// # Errors
     /// When the database does not answer.
     pub async fn of(post: &Post, due: &[Due]) -> Result<Self> {
-        let mut known = Self::default();
-        for one in due {
-            let Some(event) = &one.delivery.event else { continue };
-            let (tenant, kind) = (one.delivery.tenant, event.kind.as_str());
-            known.read_definitions(post, tenant, kind).await?;
+        let events = || due.iter().filter_map(|one| one.delivery.event.as_deref());
+        let mut known = Self { definitions: Definitions::of(post, events()).await?, ..Self::default() };
+        for event in events() {
+            known.payloads.entry(event.id).or_insert_with(|| Arc::new(payload_of(event)));
         }
         known.read_entities(post, due).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
@@ -69,16 +68,6 @@ impl Delivering {
         Ok(known)
     }
 
-    async fn read_definitions(&mut self, post: &Post, tenant: Tenant, kind: &str) -> Result<()> {
-        if let std::collections::hash_map::Entry::Vacant(new) = self.kinds.entry(tenant) {
-            new.insert(post.event_kinds.of(&post.store, tenant).await?);
-        }
-        if let std::collections::hash_map::Entry::Vacant(new) = self.sets.entry((tenant, kind.to_owned())) {
-            new.insert(post.templates.of(&post.store, tenant, kind).await?);
-        }
-        Ok(())
-    }
-
     /// The entities that events are about, then those that they lead to.
     async fn read_entities(&mut self, post: &Post, due: &[Due]) -> Result<()> {
         let own = due.iter().filter_map(|one| Some((one.delivery.tenant, one.delivery.entity.clone()?)));
@@ -86,10 +75,12 @@ impl Delivering {
         let mut related = BTreeSet::new();
         for one in due {
             let Some(event) = &one.delivery.event else { continue };
-            let Some(kind) = self.kind(one.delivery.tenant, &event.kind) else { continue };
+            let (Some(kind), Some(payload)) = (self.definitions.kind(event), self.payloads.get(&event.id))
+            else {
+                continue;
+            };
             if !kind.related.is_empty() {
-                let payload = payload_of(event);
-                let found = kind.related_ids(&payload, self.snapshot(&one.delivery));
+                let found = kind.related_ids(payload, self.snapshot(&one.delivery));
                 related.extend(found.into_iter().map(|(_, entity)| (one.delivery.tenant, entity)));
             }
         }
@@ -103,18 +94,18 @@ impl Delivering {
         }
         for (tenant, entities) in by_tenant {
             let found = post.store.snapshots(tenant, entities).await?;
-            self.entities.extend(found.into_iter().map(|(entity, known)| ((tenant, entity), known)));
+            self.entities.entry(tenant).or_default().extend(found);
         }
         Ok(())
     }
 
-    fn kind(&self, tenant: Tenant, kind: &str) -> Option<&Arc<EventKind>> {
-        self.kinds.get(&tenant)?.get(kind)
+    fn snapshot(&self, of: &Delivery) -> &Snapshot {
+        let known = of.entity.as_ref().and_then(|entity| self.entity(of.tenant, entity));
+        known.unwrap_or(&Snapshot::Unknown)
     }
 
-    fn snapshot(&self, of: &Delivery) -> &Snapshot {
-        let known = of.entity.clone().and_then(|entity| self.entities.get(&(of.tenant, entity)));
-        known.unwrap_or(&Snapshot::Unknown)
+    fn entity(&self, tenant: Tenant, entity: &Entity) -> Option<&Snapshot> {
+        self.entities.get(&tenant)?.get(entity)
     }
 
     /// What is to be done with a delivery, or why nothing is.
@@ -125,12 +116,11 @@ impl Delivering {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
             return Err(Ending::Uncertain { error }.into());
         }
-        let set = self.sets.get(&(of.tenant, event.kind.clone()));
+        let set = self.definitions.set(event);
         let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
-        let payload = payload_of(event);
-        let undefined = Arc::new(EventKind::undefined());
-        let kind = self.kind(of.tenant, &event.kind).unwrap_or(&undefined);
+        let payload = self.payloads.get(&event.id).cloned().unwrap_or_default();
+        let kind = self.definitions.kind(event).unwrap_or_else(|| EventKind::undefined());
         let snapshot = self.snapshot(of);
         if let Some(reason) = kind.is_pointless(snapshot, &payload) {
             let (reason, said) = (reason.code().to_owned(), reason.to_string());
@@ -141,9 +131,7 @@ impl Delivering {
         let related: Vec<(&str, Value)> = kind
             .related_ids(&payload, snapshot)
             .into_iter()
-            .filter_map(|(name, entity)| {
-                Some((name, self.entities.get(&(of.tenant, entity))?.state()?.clone()))
-            })
+            .filter_map(|(name, entity)| Some((name, self.entity(of.tenant, &entity)?.state()?.clone())))
             .collect();
         let locale = template.locale_for(recipient.locale.as_deref());
         let unsubscribe_url = self.unsubscribe_url(post, of, &event.kind, locale);
@@ -171,7 +159,7 @@ impl Delivering {
             html: filled.html,
             unsubscribe_url,
             provider_template: filled.provider.map(|own| Arc::new(own.to_json())),
-            payload: Arc::new(payload.clone()),
+            payload: Arc::clone(&payload),
             idempotency_key: of.key.clone(),
             sent_at: now,
         };

@@ -4,6 +4,7 @@
 //! once more for each delivery. A plan that cannot be filed because the claim was lost is forgotten: whoever
 //! has the events then plans anew, and an event has one notice.
 
+use super::definitions::Definitions;
 use super::delivering::payload_of;
 use super::send::Post;
 use crate::base::error::Result;
@@ -11,72 +12,118 @@ use crate::base::id::Token;
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::entity::Snapshot;
+use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{self, Event, NoticeStatus, Plan};
 use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
 use crate::store::notices::{Filed, NewNotice};
+use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// Plans and files the due events of these lanes; answers how many were seen.
+/// Events that were claimed, to be planned and filed.
+pub(super) struct Telling {
+    post: Arc<Post>,
+    claims: BTreeMap<Token, Vec<Message>>,
+}
+
+/// Claims the due events of these lanes.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn tell(post: &Post, takes: Vec<Take>) -> Result<usize> {
+pub(super) async fn begin(post: &Arc<Post>, takes: Vec<Take>) -> Result<Option<Telling>> {
     if takes.is_empty() {
-        return Ok(0);
+        return Ok(None);
     }
     let wish = Wish { owner: post.owner.clone(), lease: post.lease, takes };
     let catch = post.store.claim(wish).await?;
-    let seen = catch.taken.values().sum();
     let mut claims: BTreeMap<Token, Vec<Message>> = BTreeMap::new();
     for claimed in catch.items {
         claims.entry(claimed.token).or_default().push(claimed.message);
     }
-    for (token, events) in claims {
-        let filed: Arc<[(Message, Filed)]> = plan_all(post, events).await?.into();
-        let count = filed.len();
-        if !post.store.file_notices(token, filed, random::seed()).await? {
-            tracing::warn!(target: "punctual", events = count, "a claim of events was lost");
+    post.postings.fetch_add(1, Ordering::Relaxed);
+    Ok(Some(Telling { post: Arc::clone(post), claims }))
+}
+
+impl Telling {
+    /// How many events there are.
+    pub(super) fn events(&self) -> usize {
+        self.claims.values().map(Vec::len).sum()
+    }
+
+    /// Plans and files them.
+    ///
+    /// # Errors
+    /// When the database does not answer: then they come again when their leases are over.
+    pub(super) async fn run(mut self) -> Result<()> {
+        let post = Arc::clone(&self.post);
+        for (token, events) in std::mem::take(&mut self.claims) {
+            let filed: Arc<[(Message, Filed)]> = plan_all(&post, events).await?.into();
+            let count = filed.len();
+            if !post.store.file_notices(token, filed, random::seed()).await? {
+                tracing::warn!(target: "punctual", events = count, "a claim of events was lost");
+            }
+        }
+        Ok(())
+    }
+
+    /// The same beside the loop, which is told when there is something to send.
+    pub(super) async fn run_beside(self) {
+        let post = Arc::clone(&self.post);
+        match self.run().await {
+            Ok(()) => post.wake.entries(),
+            Err(error) => tracing::warn!(target: "punctual", %error, "claimed events could not be told"),
         }
     }
-    Ok(seen)
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.post.postings.fetch_sub(1, Ordering::Relaxed);
+        self.post.room.notify_waiters();
+    }
 }
 
 async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Filed)>> {
-    let entities = entities(post, &events).await?;
+    let definitions = Definitions::of(post, events.iter()).await?;
+    let payloads: Vec<Value> = events.iter().map(payload_of).collect();
+    let about: Vec<Option<Entity>> = events
+        .iter()
+        .zip(&payloads)
+        .map(|(event, payload)| notice::entity_of(&shown(event, payload), definitions.kind(event)))
+        .collect();
+    let known = snapshots(post, &events, &about).await?;
     let mut filed = Vec::with_capacity(events.len());
-    for (event, (entity, snapshot)) in events.into_iter().zip(entities) {
-        let set = post.templates.of(&post.store, event.tenant, &event.kind).await?;
-        let plan = plan(post, &event, &snapshot, &set, None).await?;
+    for ((event, payload), entity) in events.into_iter().zip(&payloads).zip(about) {
+        let Some(set) = definitions.set(&event) else { continue };
+        let state = entity.as_ref().and_then(|entity| known.get(&event.tenant)?.get(entity));
+        let kind = definitions.kind(&event);
+        let plan =
+            decide(post, &shown(&event, payload), kind, state.unwrap_or(&Snapshot::Unknown), set, None);
         filed.push((event, file(plan, entity)));
     }
     Ok(filed)
 }
 
-/// What events are about, with its state; read once for each tenant.
-async fn entities(post: &Post, events: &[Message]) -> Result<Vec<(Option<Entity>, Snapshot)>> {
-    let mut about = Vec::with_capacity(events.len());
+/// The states of what events are about; read once for each tenant.
+async fn snapshots(
+    post: &Post,
+    events: &[Message],
+    about: &[Option<Entity>],
+) -> Result<HashMap<Tenant, HashMap<Entity, Snapshot>>> {
     let mut wanted: HashMap<Tenant, Vec<Entity>> = HashMap::new();
-    for event in events {
-        let kinds = post.event_kinds.of(&post.store, event.tenant).await?;
-        let payload = payload_of(event);
-        let entity = notice::entity_of(&shown(event, &payload), kinds.get(&event.kind).map(Arc::as_ref));
+    for (event, entity) in events.iter().zip(about) {
         wanted.entry(event.tenant).or_default().extend(entity.clone());
-        about.push(entity);
     }
-    let mut known = HashMap::new();
+    let mut known = HashMap::with_capacity(wanted.len());
     for (tenant, entities) in wanted {
         let found = post.store.snapshots(tenant, entities).await?;
-        known.extend(found.into_iter().map(|(entity, snapshot)| ((tenant, entity), snapshot)));
+        known.insert(tenant, found.into_iter().collect());
     }
-    let with_state = events.iter().zip(about).map(|(event, entity)| {
-        let snapshot = entity.clone().and_then(|entity| known.get(&(event.tenant, entity)).cloned());
-        (entity, snapshot.unwrap_or_default())
-    });
-    Ok(with_state.collect())
+    Ok(known)
 }
 
 /// What an event comes to by these templates; with `again`, for a request of this name to send it once more.
@@ -91,13 +138,22 @@ pub async fn plan(
     again: Option<&str>,
 ) -> Result<Plan> {
     let kinds = post.event_kinds.of(&post.store, event.tenant).await?;
-    let payload = payload_of(event);
-    let reach = |named: &str| post.channels.reach(named);
     let kind = kinds.get(&event.kind).map(Arc::as_ref);
-    Ok(notice::plan(&shown(event, &payload), kind, set, snapshot, &reach, again))
+    Ok(decide(post, &shown(event, &payload_of(event)), kind, snapshot, set, again))
 }
 
-fn shown<'a>(event: &'a Message, payload: &'a serde_json::Value) -> Event<'a> {
+fn decide(
+    post: &Post,
+    event: &Event<'_>,
+    kind: Option<&EventKind>,
+    snapshot: &Snapshot,
+    set: &TemplateSet,
+    again: Option<&str>,
+) -> Plan {
+    notice::plan(event, kind, set, snapshot, &|named: &str| post.channels.reach(named), again)
+}
+
+fn shown<'a>(event: &'a Message, payload: &'a Value) -> Event<'a> {
     Event { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity: event.entity.as_ref() }
 }
 

@@ -125,8 +125,8 @@ struct Look {
 
 /// A claim of letters, whatever they are about.
 enum Bag {
-    Invitations(Posting<Inviting>),
-    Deliveries(Posting<Delivering>),
+    Invitations(Box<Posting<Inviting>>),
+    Deliveries(Box<Posting<Delivering>>),
 }
 
 impl Bag {
@@ -196,11 +196,22 @@ impl Sender {
         let expiring = self.takes(&view.lanes, Purpose::Expire);
         let quieted = self.post.store.expire_entries(expiring).await?;
         let telling = self.takes(&view.lanes, Purpose::Tell);
-        let told = notify::tell(&self.post, telling).await?;
-        let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen + told };
+        let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen };
+        self.tell(telling, &mut look).await?;
         self.begin_invitations(&view, &mut look).await?;
         self.begin_deliveries(&view, &mut look).await?;
         Ok(look)
+    }
+
+    /// A few events are told at once, so that their letters go out in the same look; many, beside it.
+    async fn tell(&mut self, takes: Vec<Take>, look: &mut Look) -> Result<()> {
+        let Some(telling) = notify::begin(&self.post, takes).await? else { return Ok(()) };
+        look.seen += telling.events();
+        match &self.stop {
+            Some(_) if telling.events() >= self.batch => drop(tokio::spawn(telling.run_beside())),
+            _ => telling.run().await?,
+        }
+        Ok(())
     }
 
     fn wish(&self, takes: Vec<Take>) -> Wish {
@@ -215,8 +226,8 @@ impl Sender {
         let asked = monotonic();
         let outgoing = self.post.store.begin_sends(self.wish(takes)).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
-        look.bags
-            .extend(Posting::new(&self.post, Inviting::default(), outgoing, asked).map(Bag::Invitations));
+        let posting = Posting::new(&self.post, Inviting::default(), outgoing, asked);
+        look.bags.extend(posting.map(Box::new).map(Bag::Invitations));
         Ok(())
     }
 
@@ -229,7 +240,8 @@ impl Sender {
         let outgoing = self.post.store.begin_deliveries(self.wish(takes)).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
         let mail = Delivering::of(&self.post, &outgoing.due).await?;
-        look.bags.extend(Posting::new(&self.post, mail, outgoing, asked).map(Bag::Deliveries));
+        let posting = Posting::new(&self.post, mail, outgoing, asked);
+        look.bags.extend(posting.map(Box::new).map(Bag::Deliveries));
         Ok(())
     }
 

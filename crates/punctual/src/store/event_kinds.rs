@@ -15,6 +15,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::check_name;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A kind as it is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +51,9 @@ impl Store {
         check_name(kind, "kind", &mut problems);
         let read = EventKind::read(&document, &mut problems);
         problems.into_result()?;
-        let text = read.unwrap_or_default().document().to_string();
-        self.write((tenant, kind.to_owned(), text), |tx, (tenant, kind, text)| {
-            Box::pin(put(tx, *tenant, kind, text))
+        let new = read.unwrap_or_default();
+        self.write((tenant, kind.to_owned(), new), |tx, (tenant, kind, new)| {
+            Box::pin(put(tx, *tenant, kind, new))
         })
         .await
     }
@@ -62,10 +63,12 @@ impl Store {
         self.write((tenant, kind.to_owned()), |tx, (tenant, kind)| {
             Box::pin(async move {
                 let before = routes::tells_people(tx, *tenant).await?;
+                let told = told_topic(tx, *tenant, kind).await?;
                 let deleted = tx.execute(DELETE, params![tenant.id(), kind]).await? == 1;
                 if deleted {
                     tx.execute(RAISE, params![tenant.id()]).await?;
                     routes::told_changed(tx, *tenant, before).await?;
+                    topics_changed(tx, *tenant, told.as_deref(), None).await?;
                 }
                 Ok(deleted)
             })
@@ -119,9 +122,12 @@ macro_rules! columns {
 const FIND: &str = concat!(columns!(), "and kind = $2");
 const LIST: &str = concat!(columns!(), "and kind > $2 order by kind limit $3");
 const COUNT: &str = "select count(*) from punctual.event_kind where tenant_id = $1";
-const PUT: &str = "insert into punctual.event_kind as k (tenant_id, kind, document, created_at, updated_at) \
-    values ($1, $2, $3, $4, $4) on conflict (tenant_id, kind) do update \
-    set document = excluded.document, version = k.version + 1, updated_at = excluded.updated_at \
+const TOLD_TOPIC: &str = "select told_topic from punctual.event_kind where tenant_id = $1 and kind = $2";
+const PUT: &str = "insert into punctual.event_kind as k \
+        (tenant_id, kind, document, created_at, updated_at, told_topic) \
+    values ($1, $2, $3, $4, $4, $5) on conflict (tenant_id, kind) do update \
+    set document = excluded.document, version = k.version + 1, updated_at = excluded.updated_at, \
+        told_topic = excluded.told_topic \
     where k.document <> excluded.document";
 const DELETE: &str = "delete from punctual.event_kind where tenant_id = $1 and kind = $2";
 const RAISE: &str = "insert into punctual.event_kind_stamp as s (tenant_id, stamp) values ($1, 1) \
@@ -138,10 +144,35 @@ fn read_kind(row: &Row) -> Result<KeptKind> {
     })
 }
 
-async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, document: &str) -> Result<KeptKind> {
+/// The topic that a kind takes at present.
+async fn told_topic(tx: &mut Tx, tenant: Tenant, kind: &str) -> Result<Option<String>> {
+    tx.first(TOLD_TOPIC, params![tenant.id(), kind]).await?.map_or(Ok(None), |row| row.maybe_text(0))
+}
+
+/// Makes the routes of topics anew that a kind has let go, or taken.
+async fn topics_changed(
+    tx: &mut Tx,
+    tenant: Tenant,
+    before: Option<&str>,
+    after: Option<&str>,
+) -> Result<()> {
+    if before == after {
+        return Ok(());
+    }
+    // In one order, so that two changes never wait for each other in a circle.
+    let topics: BTreeSet<&str> = before.into_iter().chain(after).collect();
+    for topic in topics {
+        routes::route_anew(tx, tenant, topic).await?;
+    }
+    Ok(())
+}
+
+async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result<KeptKind> {
     let now = tx.now().await?;
     let before = routes::tells_people(tx, tenant).await?;
-    if tx.execute(PUT, params![tenant.id(), kind, document, now]).await? == 1 {
+    let told = told_topic(tx, tenant, kind).await?;
+    let document = new.document().to_string();
+    if tx.execute(PUT, params![tenant.id(), kind, document.as_str(), now, new.told_topic()]).await? == 1 {
         // Also makes those who put at once wait for each other, so that the count is right.
         tx.execute(RAISE, params![tenant.id()]).await?;
         let count = tx.first(COUNT, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))?;
@@ -150,6 +181,7 @@ async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, document: &str) -> Result<
             return Err(Error::Conflict(format!("there are {most} event kinds already; delete one first")));
         }
         routes::told_changed(tx, tenant, before).await?;
+        topics_changed(tx, tenant, told.as_deref(), new.told_topic()).await?;
     }
     let kept = find(tx, tenant, kind).await?;
     kept.ok_or_else(|| Error::NotFound(format!("the event kind `{kind}` was deleted meanwhile")))

@@ -12,9 +12,11 @@ pub mod look;
 mod outcome;
 pub mod replan;
 pub mod replay;
+mod taken;
 
 use super::Store;
 use super::columns::Column;
+use super::dialect::Dialect;
 use super::queues;
 use super::sequences;
 use super::settle::{self, Outcome, Settlement, Word};
@@ -24,10 +26,10 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, LaneId, MessageId, NoticeId, Token};
 use crate::base::tenant::Tenant;
-use crate::rules::claim::work_of;
+use crate::rules::claim::{DELIVERIES_FROM, work_of};
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The lane of a topic's events for the people they are about.
@@ -99,7 +101,14 @@ impl Store {
     /// When the database does not answer.
     pub async fn ask_for_notice(&self, event: Message, notice: NewNotice) -> Result<Vec<Asked>> {
         self.write((event, notice), |tx, (event, notice)| {
-            Box::pin(async move { write(tx, &[(event, notice)]).await })
+            Box::pin(async move {
+                let one = [(event, notice)];
+                let (rows, made) = write(tx, &one).await?;
+                let asked = rows.iter().filter_map(|row| {
+                    Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
+                });
+                Ok(asked.collect())
+            })
         })
         .await
     }
@@ -141,7 +150,7 @@ async fn take_from_own_queue(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) ->
             Column::Ints(events.iter().map(|event| event.id.0).collect()),
         ];
         let gone = tx.in_columns((UNCLAIMED_AT_ONCE, UNCLAIMED), params![own.0], &columns).await?;
-        let gone = gone.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+        let gone = gone.iter().map(|row| row.int(0)).collect::<Result<HashSet<_>>>()?;
         let keyed = events.iter().filter(|event| gone.contains(&event.id.0));
         let heads: Vec<_> = keyed.filter_map(|event| Some((own, event.key.as_deref()?, event.id))).collect();
         sequences::leave(tx, &heads).await?;
@@ -149,8 +158,10 @@ async fn take_from_own_queue(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) ->
     Ok(())
 }
 
+/// The least of an index is found at once; whether there is any row might be sought in the whole table.
 const UNDECLARED: &str = "select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 \
     and l.subscription = '' and l.declared = 0 \
+    and (select min(w.due_at) from punctual.work w where w.lane_id = l.id) is not null \
     and not exists (select 1 from punctual.handled_topic h where h.topic = l.topic)";
 const UNCLAIMED_AT_ONCE: &str = "delete from punctual.work w \
     using unnest($2::bigint[], $3::bigint[]) x (due_at, message_id) \
@@ -158,15 +169,18 @@ const UNCLAIMED_AT_ONCE: &str = "delete from punctual.work w \
 const UNCLAIMED: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
     returning message_id";
 
-/// Writes notices with their deliveries; answers those that are new.
-async fn write(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) -> Result<Vec<Asked>> {
+/// Writes notices with their deliveries; answers what was to be written, and what is new of it.
+async fn write<'a>(
+    tx: &mut Tx,
+    notices: &[(&'a Message, &'a NewNotice)],
+) -> Result<(Vec<NewDelivery<'a>>, Made)> {
+    let mut rows = Vec::new();
     if notices.is_empty() {
-        return Ok(Vec::new());
+        return Ok((rows, Made::default()));
     }
     let now = tx.now().await?;
     let ids = insert(tx, notices, now).await?;
     let mut lanes = HashMap::new();
-    let mut rows = Vec::new();
     for (event, notice) in notices {
         let Some(id) = ids.get(&event.id) else { continue };
         for planned in &notice.deliveries {
@@ -176,11 +190,7 @@ async fn write(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) -> Result<Vec<As
     }
     let made = insert_deliveries(tx, &rows, now).await?;
     end_empty(tx, &rows, &made, now).await?;
-    let asked = rows.iter().filter_map(|row| {
-        let id = *made.get(&row.name())?;
-        Some(Asked { id, idempotency_key: row.planned.key.clone() })
-    });
-    Ok(asked.collect())
+    Ok((rows, made))
 }
 
 /// Notices by their events; one that is there already is not written again.
@@ -236,18 +246,16 @@ const NOTICE: &str = concat!(
      on conflict (message_id) where request_id is null do nothing returning id, message_id"
 );
 
+/// Lanes of deliveries that are known, by tenant and channel.
+type Lanes = HashMap<Tenant, HashMap<String, i64>>;
+
 /// The lane of deliveries by one channel.
-async fn deliver_lane(
-    tx: &mut Tx,
-    tenant: Tenant,
-    channel: &str,
-    known: &mut HashMap<(Tenant, String), i64>,
-) -> Result<i64> {
-    if let Some(lane) = known.get(&(tenant, channel.to_owned())) {
+async fn deliver_lane(tx: &mut Tx, tenant: Tenant, channel: &str, known: &mut Lanes) -> Result<i64> {
+    if let Some(lane) = known.get(&tenant).and_then(|of| of.get(channel)) {
         return Ok(*lane);
     }
     let lane = queues::own_lane(tx, tenant, channel, DELIVER_LANE).await?;
-    known.insert((tenant, channel.to_owned()), lane);
+    known.entry(tenant).or_default().insert(channel.to_owned(), lane);
     Ok(lane)
 }
 
@@ -263,14 +271,19 @@ struct NewDelivery<'a> {
     planned: &'a Planned,
 }
 
-/// Deliveries that were written, by their notice and key.
-type Made = HashMap<(i64, String), DeliveryId>;
+/// Deliveries that were written, with their keys, by notice.
+#[derive(Default)]
+struct Made(HashMap<NoticeId, Vec<(String, DeliveryId)>>);
+
+impl Made {
+    /// What became of one that was to be written; `None` if its key was known.
+    fn of(&self, row: &NewDelivery<'_>) -> Option<DeliveryId> {
+        let mut made = self.0.get(&row.notice)?.iter();
+        made.find(|(key, _)| *key == row.planned.key).map(|(_, id)| *id)
+    }
+}
 
 impl NewDelivery<'_> {
-    fn name(&self) -> (i64, String) {
-        (self.notice.0, self.planned.key.clone())
-    }
-
     const fn status(&self) -> DeliveryStatus {
         if self.planned.address.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Skipped }
     }
@@ -292,9 +305,11 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
         ints(&|row| i64::from(row.planned.version)),
         ints(&|row| row.status().code()),
         Column::Texts(rows.iter().map(nobody).collect()),
+        ints(&|row| i64::from(row.status() != DeliveryStatus::Skipped)),
     ];
-    let made = tx.in_columns((DELIVERIES_AT_ONCE, DELIVERY), params![now], &columns).await?;
-    let mut by_key = HashMap::with_capacity(made.len());
+    let parameters = params![now, DELIVERIES_FROM];
+    let made = tx.in_columns((DELIVERIES_AT_ONCE, DELIVERY), parameters, &columns).await?;
+    let mut new = Made::default();
     let (mut work, mut lanes) = (Vec::new(), Vec::new());
     for row in &made {
         let id = DeliveryId(row.int(0)?);
@@ -302,29 +317,37 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
             work.push(work_of(id));
             lanes.push(row.int(2)?);
         }
-        by_key.insert((row.int(4)?, row.text(1)?), id);
+        new.0.entry(NoticeId(row.int(4)?)).or_default().push((row.text(1)?, id));
     }
-    tx.in_columns((WORK_AT_ONCE, WORK), params![now], &[Column::Ints(work), Column::Ints(lanes)]).await?;
-    Ok(by_key)
+    if tx.dialect() == Dialect::Sqlite {
+        let work = [Column::Ints(work), Column::Ints(lanes)];
+        tx.in_columns((WORK_AT_ONCE, WORK), params![now], &work).await?;
+    }
+    Ok(new)
 }
 
 macro_rules! delivery_columns {
     () => {
         "insert into punctual.notice_delivery (created_at, due_at, tenant_id, notice_id, idempotency_key, \
-            lane_id, channel, address, part, template_id, template_version, status, error) "
+            lane_id, channel, address, part, template_id, template_version, status, error, keeps_key) "
     };
 }
+/// Their work is written in the same statement.
 const DELIVERIES_AT_ONCE: &str = concat!(
+    "with made as (",
     delivery_columns!(),
-    "select $1::bigint, $1::bigint, x.* from unnest($2::int[], $3::bigint[], $4::text[], $5::int[], \
-        $6::text[], $7::text[], $8::int[], $9::bigint[], $10::int[], $11::int[], $12::text[]) x \
-     on conflict (idempotency_key, tenant_id) where status <> 4 do nothing \
-     returning id, idempotency_key, lane_id, status, notice_id"
+    "select $1::bigint, $1::bigint, x.* from unnest($3::int[], $4::bigint[], $5::text[], $6::int[], \
+        $7::text[], $8::text[], $9::int[], $10::bigint[], $11::int[], $12::int[], $13::text[], $14::int[]) x \
+     on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
+     returning id, idempotency_key, lane_id, status, notice_id), \
+     waiting as (insert into punctual.work (message_id, lane_id, due_at) \
+        select $2::bigint + id, lane_id, $1::bigint from made where status = 0) \
+     select id, idempotency_key, lane_id, status, notice_id from made"
 );
 const DELIVERY: &str = concat!(
     delivery_columns!(),
-    "values ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
-     on conflict (idempotency_key, tenant_id) where status <> 4 do nothing \
+    "values ($1, $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+     on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
      returning id, idempotency_key, lane_id, status, notice_id"
 );
 const WORK_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at) \
@@ -337,7 +360,7 @@ async fn end_empty(tx: &mut Tx, rows: &[NewDelivery<'_>], made: &Made, now: Time
     let mut short: BTreeMap<NoticeId, bool> = BTreeMap::new();
     for row in rows {
         let (open, known) = counts.entry(row.notice).or_default();
-        match (row.status(), made.contains_key(&row.name())) {
+        match (row.status(), made.of(row).is_some()) {
             (DeliveryStatus::Pending, true) => *open += 1,
             (_, true) => {}
             (_, false) => {

@@ -2,7 +2,8 @@
 //!
 //! Routes are read by every enqueue and written rarely: a lane for each enabled subscription, and the
 //! topic's own lane if that queue is declared (by a setting, a claim, or a handler in a process) or
-//! nobody else takes the messages. Whoever changes one of these takes the topic first, which is the row
+//! nobody else takes the messages: no subscription, and no kind of events that names the topic and who is
+//! told. Whoever changes one of these takes the topic first, which is the row
 //! of its own lane, and then has the routes made anew from what is there: two changes never see half
 //! of each other. Enqueuers wait for nobody; one that read the routes before a change and commits
 //! after it counts as before it.
@@ -113,8 +114,10 @@ macro_rules! wanted {
             or exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
             or (l.subscription = '' and (l.declared = 1 \
                 or exists (select 1 from punctual.handled_topic h where h.topic = l.topic) \
-                or not exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
-                    and s.topic = l.topic and s.enabled = 1))))"
+                or not (exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
+                        and s.topic = l.topic and s.enabled = 1) \
+                    or exists (select 1 from punctual.event_kind k where k.tenant_id = l.tenant_id \
+                        and k.told_topic = l.topic)))))"
         )
     };
 }
@@ -149,11 +152,16 @@ pub(super) async fn told_changed(tx: &mut Tx, tenant: Tenant, before: bool) -> R
         return Ok(());
     }
     for row in tx.query(TOPICS, params![tenant.id()]).await? {
-        let topic = row.text(0)?;
-        take(tx, tenant, &topic).await?;
-        if settle(tx, tenant, &topic).await? {
-            fetch_waiting(tx, tenant, &topic).await?;
-        }
+        route_anew(tx, tenant, &row.text(0)?).await?;
+    }
+    Ok(())
+}
+
+/// Makes the routes of a topic anew.
+pub(super) async fn route_anew(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
+    take(tx, tenant, topic).await?;
+    if settle(tx, tenant, topic).await? {
+        fetch_waiting(tx, tenant, topic).await?;
     }
     Ok(())
 }

@@ -259,13 +259,23 @@ async fn ntf_3_without_a_template_it_fails(t: &Bench) {
 /// NTF-2: events of other kinds wait in their topic's own queue, as before.
 async fn ntf_2_unknown_kinds_are_passed_over(t: &Bench) {
     let engine = engine(t).await;
-    define(&engine, TENANT, |_| {}).await;
+    define(&engine, TENANT, |kind| drop(kind.as_object_mut().unwrap().remove("topic"))).await;
     template(&engine, TENANT, "SMS", "x").await;
-    engine.enqueue(TENANT, vec![NewMessage::new(TOPIC, "booking.other", "{}")]).await.unwrap();
+    let other = || vec![NewMessage::new(TOPIC, "booking.other", "{}")];
+    engine.enqueue(TENANT, other()).await.unwrap();
     tick(&engine).await;
-    assert_eq!(notices(t).await, [""; 0]);
     let waiting = "select l.subscription from punctual.work w join punctual.lane l on l.id = w.lane_id";
     assert_eq!(texts(t, waiting).await, [""], "in the own queue, and nowhere else");
+    // From now on the topic is taken by a kind that says who is told.
+    define(&engine, TENANT, |_| {}).await;
+    engine.enqueue(TENANT, other()).await.unwrap();
+    tick(&engine).await;
+    assert_eq!(texts(t, waiting).await, [""], "only the one of before");
+    engine.delete_event_kind(TENANT, KIND).await.unwrap();
+    engine.enqueue(TENANT, other()).await.unwrap();
+    tick(&engine).await;
+    assert_eq!(texts(t, waiting).await, ["", ""], "nobody takes the topic any longer");
+    assert_eq!(notices(t).await, [""; 0]);
     assert_eq!(t.count("select count(*) from punctual.dead_letter").await, 0);
 }
 

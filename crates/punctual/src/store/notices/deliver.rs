@@ -1,6 +1,6 @@
 //! Deliveries on their way: the claim, and the settlement.
 //!
-//! [`Store::begin_deliveries`] takes due work, locks each delivery, and writes the claim: from then on its
+//! [`Store::begin_deliveries`] takes due work, reads its deliveries, and writes the claim: from then on its
 //! sends may be made. Only when that is committed, channels are called. [`Store::end_deliveries`] writes what
 //! became of them: every try, the delivery, its notice, and the work of what comes again. A claim that was
 //! lost writes nothing; whoever has the deliveries then makes them again, under the same keys.
@@ -10,10 +10,9 @@
 
 use super::super::Store;
 use super::super::claims::{self, Taken, Wish};
-use super::super::entries::send::{Outgoing, as_it_was};
+use super::super::entries::send::Outgoing;
 use super::super::messages::{message_columns, read_message};
 use super::super::points::{Point, reach};
-use super::super::sequences::WORK_AGAIN;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
 use super::{entity, outcome};
@@ -23,8 +22,8 @@ use crate::base::id::{DeliveryId, NoticeId, TemplateId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::claim::Item;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::{DeliveryStatus, Planned};
-use std::collections::{HashMap, HashSet};
+use crate::rules::notice::Planned;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,35 +181,19 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing<Due>> {
     Ok(outgoing)
 }
 
-/// Those that are still to be sent. What somebody has locked at this moment goes back as it was.
+/// Those that are still to be sent. They need no lock: their work was taken, so nobody else sends them, and
+/// what is written of them later asks once more whether they still wait.
 async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
     let ids: Vec<i64> = taken.iter().filter_map(|t| t.item.delivery()).map(|id| id.0).collect();
     let mut found = HashMap::with_capacity(ids.len());
-    for row in tx.query(LOCK, &[Value::Ints(&ids)]).await? {
-        found.insert(row.int(0)?, (read(&row)?, row.int(8)?));
+    for row in tx.query(WAITING, &[Value::Ints(&ids)]).await? {
+        found.insert(row.int(0)?, read(&row)?);
     }
-    let missing: Vec<i64> = ids.iter().copied().filter(|id| !found.contains_key(id)).collect();
-    let busy: HashSet<i64> = match missing.is_empty() {
-        true => HashSet::new(),
-        false => {
-            let rows = tx.query(THERE, &[Value::Ints(&missing)]).await?;
-            rows.iter().map(|row| row.int(0)).collect::<Result<_>>()?
-        }
-    };
-    let (mut due, mut back) = (Vec::with_capacity(taken.len()), Vec::new());
-    for t in taken {
-        let Some(id) = t.item.delivery() else { continue };
-        match found.remove(&id.0) {
-            Some((delivery, status)) if status == DeliveryStatus::Pending.code() => {
-                due.push(Due { item: t.item, delivery, lost: false });
-            }
-            None if busy.contains(&id.0) => back.push(t),
-            _ => {}
-        }
-    }
-    let back: Vec<Vec<Value<'_>>> = back.iter().map(|t| as_it_was(&t.item, t.due_at)).collect();
-    tx.each(WORK_AGAIN, &back).await?;
-    Ok(due)
+    let due = taken.into_iter().filter_map(|t| {
+        let delivery = found.remove(&t.item.delivery()?.0)?;
+        Some(Due { item: t.item, delivery, lost: false })
+    });
+    Ok(due.collect())
 }
 
 /// The columns that [`read`] reads.
@@ -218,13 +201,12 @@ macro_rules! deliveries {
     ($condition:literal) => {
         concat!(
             "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, d.part, \
-                d.template_id, d.status, d.tried_before from punctual.notice_delivery d where ",
+                d.template_id, d.tried_before from punctual.notice_delivery d where ",
             $condition
         )
     };
 }
-const LOCK: &str = deliveries!("d.id = any($1::bigint[]) for update skip locked");
-const THERE: &str = "select id from punctual.notice_delivery where id = any($1::bigint[])";
+const WAITING: &str = deliveries!("d.id = any($1::bigint[]) and d.status = 0");
 
 fn read(row: &Row) -> Result<Delivery> {
     Ok(Delivery {
@@ -239,7 +221,7 @@ fn read(row: &Row) -> Result<Delivery> {
         event: None,
         entity: None,
         by_hand: false,
-        tried_before: row.count(9)?,
+        tried_before: row.count(8)?,
     })
 }
 

@@ -1,4 +1,5 @@
-//! What became of deliveries: every try, the delivery, its notice, and the work of what comes again.
+//! What became of deliveries: every try, the delivery, its notice, and the work of what comes again. Those
+//! that a provider took are written by `taken.rs`.
 
 use super::super::columns::Column;
 use super::super::points::{Point, reach};
@@ -7,14 +8,14 @@ use super::super::settle;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
 use super::deliver::{Due, Ended, Ending, Settled};
-use super::{NewDelivery, deliver_lane, insert_deliveries};
+use super::{Lanes, NewDelivery, deliver_lane, insert_deliveries, taken};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, NoticeId, Token};
 use crate::rules::attempt::kept_error;
 use crate::rules::claim::{Item, work_of};
 use crate::rules::notice::{DeliveryStatus, NoticeStatus};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended]) -> Result<Settled> {
     let now = tx.now().await?;
@@ -31,9 +32,8 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
     let mut order: Vec<&Ended> = ended.iter().collect();
     // In one order, so that two settlements never wait for each other in a circle.
     order.sort_by_key(|one| one.due.delivery.id);
-    log(tx, &order, now).await?;
-    let mut lanes = HashMap::new();
-    let mut places = Vec::with_capacity(order.len());
+    let mut written = taken::write(tx, &order, now).await?;
+    let (mut lanes, mut places) = (Lanes::new(), Vec::with_capacity(order.len()));
     for one in &order {
         places.push(match &one.ending {
             Ending::Moved { channel, .. } => {
@@ -42,7 +42,10 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
             _ => one.due.item.lane().0,
         });
     }
-    let written = update(tx, &order, &places, now).await?;
+    let others = || order.iter().zip(&places).filter(|(one, _)| !matches!(one.ending, Ending::Sent { .. }));
+    let (rest, rest_places): (Vec<&Ended>, Vec<i64>) = others().map(|(one, place)| (*one, *place)).unzip();
+    log(tx, &rest, now).await?;
+    written.extend(update(tx, &rest, &rest_places, now).await?);
     // What somebody has ended meanwhile has its tries in the log, and nothing else.
     let (order, places): (Vec<&Ended>, Vec<i64>) =
         order.into_iter().zip(places).filter(|(one, _)| written.contains(&one.due.delivery.id.0)).unzip();
@@ -51,13 +54,12 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
     count(tx, &order, &replaced, now).await
 }
 
-/// Writes down every try.
+/// Writes down every try that was not taken.
 async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
     let tries: Vec<(&Ended, &'static str, Option<String>)> = ended
         .iter()
         .filter_map(|one| {
             let (outcome, error) = match &one.ending {
-                Ending::Sent { .. } => ("sent", None),
                 Ending::Again { outcome, error, .. } => (*outcome, Some(kept_error(error))),
                 Ending::Failed { outcome: Some(outcome), error, .. } => (*outcome, Some(kept_error(error))),
                 Ending::Uncertain { error } if !one.due.lost => ("unknown", Some(kept_error(error))),
@@ -70,29 +72,17 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
         Column::Ints(tries.iter().map(|(one, ..)| one.due.delivery.id.0).collect()),
         Column::Ints(tries.iter().map(|(one, ..)| one.due.number()).collect()),
         Column::Texts(tries.iter().map(|(_, outcome, _)| Some(*outcome)).collect()),
-        Column::Texts(tries.iter().map(|(one, ..)| provider_id(one)).collect()),
         Column::Texts(tries.iter().map(|(_, _, error)| error.as_deref()).collect()),
-        Column::Texts(tries.iter().map(|(one, ..)| answer(one)).collect()),
     ];
     tx.in_columns((TRIES_AT_ONCE, TRY), params![now], &columns).await?;
     Ok(())
 }
 
-const TRIES_AT_ONCE: &str = "insert into punctual.notice_attempt \
-        (at, delivery_id, tried, outcome, provider_id, error, answer) \
-    select $1::bigint, x.* from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[], \
-        $7::text[]) x on conflict do nothing";
-const TRY: &str = "insert into punctual.notice_attempt \
-        (at, delivery_id, tried, outcome, provider_id, error, answer) \
-    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";
-
-fn provider_id(one: &Ended) -> Option<&str> {
-    if let Ending::Sent { provider_id, .. } = &one.ending { provider_id.as_deref() } else { None }
-}
-
-fn answer(one: &Ended) -> Option<&str> {
-    if let Ending::Sent { answer, .. } = &one.ending { answer.as_deref() } else { None }
-}
+const TRIES_AT_ONCE: &str = "insert into punctual.notice_attempt (at, delivery_id, tried, outcome, error) \
+    select $1::bigint, x.* from unnest($2::bigint[], $3::int[], $4::text[], $5::text[]) x \
+    on conflict do nothing";
+const TRY: &str = "insert into punctual.notice_attempt (at, delivery_id, tried, outcome, error) \
+    values ($1, $2, $3, $4, $5) on conflict do nothing";
 
 const fn status_of(ending: &Ending) -> DeliveryStatus {
     match ending {
@@ -125,34 +115,28 @@ fn counted_anew(one: &Ended) -> i64 {
     if matches!(one.ending, Ending::Moved { .. }) { i64::from(tries(one)) } else { 0 }
 }
 
+/// The channel and the address that a delivery has from now on.
+fn place(one: &Ended) -> (&str, &str) {
+    match &one.ending {
+        Ending::Moved { channel, address } => (channel, address),
+        _ => (&one.due.delivery.channel, &one.due.delivery.address),
+    }
+}
+
 /// Answers the deliveries that were still waiting, and are written now.
 async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<HashSet<i64>> {
     let errors: Vec<Option<String>> = ended.iter().map(|one| error_of(&one.ending)).collect();
-    let times = |pick: &dyn Fn(&Ending) -> Option<Timestamp>| {
-        Column::MaybeInts(ended.iter().map(|one| pick(&one.ending).map(Timestamp::as_micros)).collect())
-    };
-    let next = |ending: &Ending| next_due(ending, now);
-    let versions = ended.iter().map(|one| match &one.ending {
-        Ending::Sent { version, .. } => Some(i64::from(*version)),
-        _ => None,
-    });
-    let place = |one: &'_ &'_ Ended| match &one.ending {
-        Ending::Moved { channel, address } => (channel.clone(), address.clone()),
-        _ => (one.due.delivery.channel.clone(), one.due.delivery.address.clone()),
-    };
-    let whereto: Vec<(String, String)> = ended.iter().map(place).collect();
+    let next = ended.iter().map(|one| next_due(&one.ending, now).map(Timestamp::as_micros)).collect();
+    let whereto: Vec<(&str, &str)> = ended.iter().map(|one| place(one)).collect();
     let columns = [
         Column::Ints(ended.iter().map(|one| one.due.delivery.id.0).collect()),
         Column::Ints(ended.iter().map(|one| status_of(&one.ending).code()).collect()),
         Column::Texts(errors.iter().map(Option::as_deref).collect()),
-        Column::Texts(ended.iter().map(|one| provider_id(one)).collect()),
         Column::Ints(ended.iter().map(|one| i64::from(tries(one))).collect()),
-        times(&next),
-        times(&|ending| matches!(ending, Ending::Sent { .. }).then_some(now)),
-        Column::MaybeInts(versions.collect()),
-        Column::Texts(whereto.iter().map(|(channel, _)| Some(channel.as_str())).collect()),
+        Column::MaybeInts(next),
+        Column::Texts(whereto.iter().map(|(channel, _)| Some(*channel)).collect()),
         Column::Ints(places.to_vec()),
-        Column::Texts(whereto.iter().map(|(_, address)| Some(address.as_str())).collect()),
+        Column::Texts(whereto.iter().map(|(_, address)| Some(*address)).collect()),
         Column::Ints(ended.iter().map(|one| counted_anew(one)).collect()),
     ];
     let rows = tx.in_columns((UPDATE_AT_ONCE, UPDATE), &[], &columns).await?;
@@ -161,18 +145,16 @@ async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -
 
 /// Only one that still waits: what somebody has ended meanwhile stays as it is.
 const UPDATE_AT_ONCE: &str = "update punctual.notice_delivery d set status = x.status, error = x.error, \
-        provider_id = x.provider_id, tries = x.tries, due_at = x.due_at, sent_at = x.sent_at, \
-        template_version = coalesce(x.template_version, d.template_version), channel = x.channel, \
-        lane_id = x.lane_id, address = x.address, tried_before = d.tried_before + x.anew, \
-        version = d.version + 1 \
-    from unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::int[], $6::bigint[], $7::bigint[], \
-            $8::bigint[], $9::text[], $10::int[], $11::text[], $12::int[]) \
-        x (id, status, error, provider_id, tries, due_at, sent_at, template_version, channel, lane_id, \
-            address, anew) \
+        tries = x.tries, due_at = x.due_at, channel = x.channel, lane_id = x.lane_id, \
+        address = x.address, tried_before = d.tried_before + x.anew, \
+        keeps_key = case when x.status = 4 then 0 else 1 end, version = d.version + 1 \
+    from unnest($1::bigint[], $2::int[], $3::text[], $4::int[], $5::bigint[], $6::text[], $7::int[], \
+            $8::text[], $9::int[]) \
+        x (id, status, error, tries, due_at, channel, lane_id, address, anew) \
     where d.id = x.id and d.status = 0 returning d.id";
-const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $3, provider_id = $4, \
-        tries = $5, due_at = $6, sent_at = $7, template_version = coalesce($8, template_version), \
-        channel = $9, lane_id = $10, address = $11, tried_before = tried_before + $12, version = version + 1 \
+const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $3, tries = $4, due_at = $5, \
+        channel = $6, lane_id = $7, address = $8, tried_before = tried_before + $9, \
+        keeps_key = case when $2 = 4 then 0 else 1 end, version = version + 1 \
     where id = $1 and status = 0 returning id";
 
 /// When it comes again, if it does.
@@ -205,7 +187,7 @@ async fn come_again(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestam
 async fn send_instead(
     tx: &mut Tx,
     ended: &[&Ended],
-    lanes: &mut HashMap<(crate::base::tenant::Tenant, String), i64>,
+    lanes: &mut Lanes,
     now: Timestamp,
 ) -> Result<HashSet<DeliveryId>> {
     let (mut rows, mut given_up) = (Vec::new(), Vec::new());
@@ -222,9 +204,7 @@ async fn send_instead(
     }
     let made = insert_deliveries(tx, &rows, now).await?;
     for (row, given_up) in rows.iter().zip(given_up) {
-        let Some(id) = made.get(&row.name()).filter(|_| row.status() == DeliveryStatus::Pending) else {
-            continue;
-        };
+        let Some(id) = made.of(row).filter(|_| row.status() == DeliveryStatus::Pending) else { continue };
         tx.execute(REPLACED, params![given_up.0, id.0]).await?;
         replaced.insert(given_up);
     }

@@ -101,7 +101,7 @@ async fn plan(
 }
 
 const KNOWN: &str = "select count(*) from punctual.notice_delivery \
-    where tenant_id = $1 and idempotency_key = any($2::text[]) and status <> 4";
+    where tenant_id = $1 and idempotency_key = any($2::text[]) and keeps_key = 1";
 const STILL: &str = concat!(
     "select n.id from punctual.notice n where n.tenant_id = $1 and n.id = $2 and ",
     without_deliveries!()
@@ -121,7 +121,7 @@ async fn write(tx: &mut Tx, tenant: Tenant, notice: NoticeId, deliveries: &[Plan
     }
     let made = insert_deliveries(tx, &rows, now).await?;
     let reached = rows.iter().filter(|row| row.planned.address.is_some());
-    let open = reached.filter(|row| made.contains_key(&row.name())).count();
+    let open = reached.filter(|row| made.of(row).is_some()).count();
     tx.execute(REOPEN, params![notice.0, i64::try_from(open).unwrap_or(i64::MAX)]).await?;
     // If all that was new went another way meanwhile, nothing is left to wait for.
     end_empty(tx, &rows, &made, now).await
