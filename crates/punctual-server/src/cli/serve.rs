@@ -191,6 +191,9 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
     }
+    if let Some(retention) = config.log_retention {
+        builder = builder.log_retention(retention);
+    }
     if let Some(sandbox) = channels::sandbox(&config.channels.sandboxed, config.clock, demo) {
         builder = builder.sandbox(sandbox);
     }

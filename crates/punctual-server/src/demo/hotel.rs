@@ -21,7 +21,7 @@ const BETWEEN_BOOKINGS: Duration = Duration::from_secs(6);
 const GUESTS: [(&str, &str, &str); 4] = [
     ("Zainab Hassan", "ar-IQ", "+964 770 12"),
     ("Arjun Rao", "en-IN", "+91 98765 "),
-    ("Sara Wells", "en", "+44 7700 9"),
+    ("Sara Wells", "en", "+44 7400 1"),
     ("Ali Jabbar", "ar", "+964 780 34"),
 ];
 const LISTINGS: [&str; 3] = ["Riverside House", "Palm Courtyard", "The Old Mill"];
@@ -120,9 +120,12 @@ mod tests {
             Definition::read(template, &mut problems).unwrap();
         }
         assert_eq!((problems, warnings), (Problems::default(), Problems::default()));
-        let payload = payload(12_345, 7, punctual::Timestamp::from_micros(0));
         let snapshot = punctual::rules::entity::Snapshot::Unknown;
-        let guest = kind.recipients(&payload, &snapshot).next().unwrap();
-        assert!(guest.phone.is_some() && guest.email.is_some() && guest.locale.is_some());
+        for seed in 0..12 {
+            let payload = payload(12_345, seed, punctual::Timestamp::from_micros(0));
+            let guest = kind.recipients(&payload, &snapshot).next().unwrap();
+            let phone = punctual_providers::PhoneNumber::parse(&guest.phone.unwrap());
+            assert!(phone.is_ok() && guest.email.is_some() && guest.locale.is_some(), "{phone:?}");
+        }
     }
 }

@@ -68,7 +68,7 @@ impl Hotel {
 
 async fn define(client: &Client) {
     let kind = json!({"topic": TOPIC, "entityType": "booking", "entityIdPath": "bookingId",
-        "recipients": {"phone": "guestPhone", "email": "guestEmail", "ref": "guestId"}});
+        "recipients": {"phone": "guestPhone", "email": "guestEmail", "name": "guestName", "ref": "guestId"}});
     let reply = client.put(&format!("/api/event-kinds/{KIND}"), kind).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
 }
@@ -82,7 +82,7 @@ async fn template(client: &Client, channel: &str, body: &str) -> String {
 }
 
 fn booking(id: u32) -> Value {
-    json!({"bookingId": id, "guestId": 678, "listingId": 10, "bookingStatus": "Confirmed",
+    json!({"bookingId": id, "guestId": 678, "guestName": "Priya Nair", "listingId": 10, "bookingStatus": "Confirmed",
         "checkinDate": "2026-03-15T00:00:00Z", "checkoutDate": "2026-03-17T00:00:00Z",
         "guestPhone": INDIAN, "guestEmail": "guest@example.com", "occurredAtUtc": "2026-02-26T10:00:00Z"})
 }
@@ -217,7 +217,13 @@ async fn ntf_25_placeholder_resolution(base: Base) {
     hotel.tick().await;
     let text = format!("{INDIAN}: 15 March 2026, !");
     assert_eq!(hotel.providers.by("twilio"), [(INDIAN.to_owned(), text)]);
-    assert_eq!(hotel.log("1").await[0]["status"], "Sent");
+    let line = hotel.log("1").await.remove(0);
+    assert_eq!(line["status"], "Sent");
+    assert_eq!(line["warnings"], json!(["body: `{{doorCode}}` has no value"]), "and the log says so");
+    assert_eq!((&line["recipient"], &line["recipientRef"]), (&json!("Priya Nair"), &json!("678")));
+    let viewer = hotel.world.key(&hotel.root, "viewer").await;
+    let masked = items(&viewer, LOG).await.remove(0);
+    assert_ne!(masked["recipient"], line["recipient"], "{masked}");
 }
 
 /// NTF-25, NTF-15: Indian E.164. The number is kept as it was given, and reaches both providers unmodified.

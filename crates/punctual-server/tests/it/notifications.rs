@@ -4,7 +4,7 @@
 use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::base::id::{LaneId, TemplateId};
-use punctual::rules::notice::{NoticeStatus, Planned};
+use punctual::rules::notice::{NoticeStatus, Planned, Whom};
 use punctual::rules::share::Take;
 use punctual::store::claims::Wish;
 use punctual::store::notices::deliver::{Ended, Ending};
@@ -61,6 +61,7 @@ async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)])
         part: 0,
         template: TemplateId(template.parse().unwrap()),
         version: 1,
+        whom: Whom::default(),
     });
     let entity = Some(Entity { kind: "booking".into(), id: "B-7".into() });
     let notice = NewNotice { entity, ended: None, deliveries: deliveries.collect(), request: None };
@@ -125,7 +126,8 @@ async fn ntf_19_the_communication_log_over_http(base: Base) {
         "idempotencyKey": format!("B-7:booking.confirmed:sms:twilio:{template}:{NUMBER}"),
         "provider": "sms:twilio", "providerMessageId": "p-1", "status": "Sent",
         "sentAtUtc": "2026-05-14T05:13:00Z", "attemptCount": 1, "lastError": null, "entityType": "booking",
-        "entityId": "B-7", "triggeredBy": "event", "createdAtUtc": "2026-05-14T05:13:00Z",
+        "entityId": "B-7", "recipient": null, "recipientRef": null, "triggeredBy": "event",
+        "createdAtUtc": "2026-05-14T05:13:00Z", "warnings": [],
         "attempts": [{"at": "2026-05-14T05:13:00Z", "outcome": "sent", "error": null,
             "providerMessageId": "p-1"}]});
     assert_eq!(found, [want.clone()]);

@@ -10,6 +10,7 @@
 pub mod deliver;
 pub mod look;
 mod outcome;
+pub mod prune;
 pub mod replan;
 pub mod replay;
 
@@ -292,6 +293,8 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
         ints(&|row| i64::from(row.planned.version)),
         ints(&|row| row.status().code()),
         Column::Texts(rows.iter().map(nobody).collect()),
+        Column::Texts(rows.iter().map(|row| row.planned.whom.name.as_deref()).collect()),
+        Column::Texts(rows.iter().map(|row| row.planned.whom.reference.as_deref()).collect()),
     ];
     let made = tx.in_columns((DELIVERIES_AT_ONCE, DELIVERY), params![now], &columns).await?;
     let mut by_key = HashMap::with_capacity(made.len());
@@ -311,19 +314,21 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
 macro_rules! delivery_columns {
     () => {
         "insert into punctual.notice_delivery (created_at, due_at, tenant_id, notice_id, idempotency_key, \
-            lane_id, channel, address, part, template_id, template_version, status, error) "
+            lane_id, channel, address, part, template_id, template_version, status, error, \
+            recipient, recipient_ref) "
     };
 }
 const DELIVERIES_AT_ONCE: &str = concat!(
     delivery_columns!(),
     "select $1::bigint, $1::bigint, x.* from unnest($2::int[], $3::bigint[], $4::text[], $5::int[], \
-        $6::text[], $7::text[], $8::int[], $9::bigint[], $10::int[], $11::int[], $12::text[]) x \
+        $6::text[], $7::text[], $8::int[], $9::bigint[], $10::int[], $11::int[], $12::text[], \
+        $13::text[], $14::text[]) x \
      on conflict (idempotency_key, tenant_id) where status <> 4 do nothing \
      returning id, idempotency_key, lane_id, status, notice_id"
 );
 const DELIVERY: &str = concat!(
     delivery_columns!(),
-    "values ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
+    "values ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
      on conflict (idempotency_key, tenant_id) where status <> 4 do nothing \
      returning id, idempotency_key, lane_id, status, notice_id"
 );

@@ -47,14 +47,20 @@ fn item(got: &Got) -> String {
     let class = if got.status < 300 { "" } else { " class=\"warn\"" };
     format!(
         "<li><article><p class=\"to\">To <bdi>{}</bdi> by {}, <time datetime=\"{}\">{}</time></p>\
-         <div class=\"bubble\" dir=\"auto\">{subject}<p>{}</p></div>\
+         <div class=\"bubble\" dir=\"{}\">{subject}<p>{}</p></div>\
          <p class=\"about\"><strong{class}>{}</strong> {}</p></article></li>\n",
         escape(&got.to),
         got.provider,
         got.at,
         to_the_second(got.at),
+        if got.text.chars().any(is_right_to_left) { "rtl" } else { "ltr" },
         escape(&got.text),
         got.status,
         escape(&got.said),
     )
+}
+
+/// Whether a letter is Hebrew or Arabic. A text with some may still begin with a name in Latin.
+const fn is_right_to_left(c: char) -> bool {
+    matches!(c, '\u{590}'..='\u{8ff}')
 }

@@ -69,6 +69,8 @@ pub struct Due {
     pub delivery: Delivery,
     /// Whether the try before this one was lost, so that it may have gone out.
     pub lost: bool,
+    /// What its words lacked, when they were made.
+    pub warnings: Vec<String>,
 }
 
 impl Due {
@@ -202,7 +204,7 @@ async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
         let Some(id) = t.item.delivery() else { continue };
         match found.remove(&id.0) {
             Some((delivery, status)) if status == DeliveryStatus::Pending.code() => {
-                due.push(Due { item: t.item, delivery, lost: false });
+                due.push(Due { item: t.item, delivery, lost: false, warnings: Vec::new() });
             }
             None if busy.contains(&id.0) => back.push(t),
             _ => {}

@@ -66,6 +66,7 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
             Some((*one, outcome, error))
         })
         .collect();
+    let warnings: Vec<Option<String>> = tries.iter().map(|(one, ..)| warnings(one)).collect();
     let columns = [
         Column::Ints(tries.iter().map(|(one, ..)| one.due.delivery.id.0).collect()),
         Column::Ints(tries.iter().map(|(one, ..)| one.due.number()).collect()),
@@ -73,21 +74,28 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
         Column::Texts(tries.iter().map(|(one, ..)| provider_id(one)).collect()),
         Column::Texts(tries.iter().map(|(_, _, error)| error.as_deref()).collect()),
         Column::Texts(tries.iter().map(|(one, ..)| answer(one)).collect()),
+        Column::Texts(warnings.iter().map(Option::as_deref).collect()),
     ];
     tx.in_columns((TRIES_AT_ONCE, TRY), params![now], &columns).await?;
     Ok(())
 }
 
 const TRIES_AT_ONCE: &str = "insert into punctual.notice_attempt \
-        (at, delivery_id, tried, outcome, provider_id, error, answer) \
+        (at, delivery_id, tried, outcome, provider_id, error, answer, warnings) \
     select $1::bigint, x.* from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[], \
-        $7::text[]) x on conflict do nothing";
+        $7::text[], $8::text[]) x on conflict do nothing";
 const TRY: &str = "insert into punctual.notice_attempt \
-        (at, delivery_id, tried, outcome, provider_id, error, answer) \
-    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";
+        (at, delivery_id, tried, outcome, provider_id, error, answer, warnings) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing";
 
 fn provider_id(one: &Ended) -> Option<&str> {
     if let Ending::Sent { provider_id, .. } = &one.ending { provider_id.as_deref() } else { None }
+}
+
+/// What the words lacked, as a list in JSON.
+fn warnings(one: &Ended) -> Option<String> {
+    let warnings = &one.due.warnings;
+    (!warnings.is_empty()).then(|| serde_json::Value::from(warnings.as_slice()).to_string())
 }
 
 fn answer(one: &Ended) -> Option<&str> {
@@ -323,7 +331,7 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
     for item in items {
         let Some(id) = item.delivery() else { continue };
         let Some(delivery) = super::deliver::pending(tx, id).await? else { continue };
-        let due = Due { item: item.clone(), delivery, lost: false };
+        let due = Due { item: item.clone(), delivery, lost: false, warnings: Vec::new() };
         let error = "its send was lost too often".to_owned();
         ended.push(Ended { due, ending: Ending::Failed { outcome: Some("unknown"), error, instead: None } });
     }
