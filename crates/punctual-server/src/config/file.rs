@@ -156,8 +156,8 @@ mod tests {
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
                    migrate=false\nstop_limit=''\nretention=''\nlog_retention=''\ninbox_retention=''\n\
-                   inbox_stuck_after=''\ninbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\nsurvey_url=''\n\
-                   public={requests_per_minute=9,trust_forwarded_for=true}\nchannels={}";
+                   inbox_stuck_after=''\ninbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
+                   survey_url=''\npublic={requests_per_minute=9,trust_forwarded_for=true}\nchannels={}";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

@@ -1,5 +1,5 @@
-//! Providers that are none: one small server on this machine that answers as Meta's WhatsApp Cloud, Twilio and
-//! SendGrid do, keeps what it was given for everybody to look at, and reaches nobody.
+//! Providers that are none: one small server on this machine that answers as Meta's WhatsApp Cloud,
+//! Twilio and SendGrid do, keeps what it was given for everybody to look at, and reaches nobody.
 //!
 //! Now and then it is busy or down, or refuses a number, with the words of the provider it stands for. What
 //! WhatsApp took it reports as delivered a little later, signed, to `/webhooks/meta-whatsapp`.

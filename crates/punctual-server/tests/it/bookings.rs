@@ -82,7 +82,8 @@ async fn template(client: &Client, channel: &str, body: &str) -> String {
 }
 
 fn booking(id: u32) -> Value {
-    json!({"bookingId": id, "guestId": 678, "guestName": "Priya Nair", "listingId": 10, "bookingStatus": "Confirmed",
+    json!({"bookingId": id, "guestId": 678, "guestName": "Priya Nair", "listingId": 10,
+        "bookingStatus": "Confirmed",
         "checkinDate": "2026-03-15T00:00:00Z", "checkoutDate": "2026-03-17T00:00:00Z",
         "guestPhone": INDIAN, "guestEmail": "guest@example.com", "occurredAtUtc": "2026-02-26T10:00:00Z"})
 }
@@ -120,8 +121,8 @@ async fn ntf_25_no_duplicate_sends_on_double_confirm(base: Base) {
     assert_eq!(how, [(&json!("Sent"), &json!(null)), before, before]);
 }
 
-/// NTF-25, NTF-24: Retries and final failure. Five tries, each later than the one before, then `Failed` and no
-/// further call; a provider that wants to be left alone is, for as long as it says.
+/// NTF-25, NTF-24: Retries and final failure. Five tries, each later than the one before, then `Failed`
+/// and no further call; a provider that wants to be left alone is, for as long as it says.
 async fn ntf_25_retries_and_final_failure(base: Base) {
     let hotel = Hotel::open(base).await;
     template(&hotel.root, "SMS", "Booking {{bookingId}} is confirmed.").await;
@@ -185,8 +186,8 @@ async fn ntf_25_tenant_isolation(base: Base) {
     other.post("/api/bookings/1/resend-notification", of_other).await.problem(422);
 }
 
-/// NTF-25, NTF-21: Manual resend logs separately. A line of its own, whose key says `manual` and which request;
-/// the first stays as it was, and both are listed for the booking.
+/// NTF-25, NTF-21: Manual resend logs separately. A line of its own, whose key says `manual` and which
+/// request; the first stays as it was, and both are listed for the booking.
 async fn ntf_25_manual_resend_logs_separately(base: Base) {
     let hotel = Hotel::open(base).await;
     let id = template(&hotel.root, "WhatsApp", "Booking {{bookingId}} is confirmed.").await;
@@ -208,8 +209,8 @@ async fn ntf_25_manual_resend_logs_separately(base: Base) {
     assert_eq!(keys, [format!("manual:12345:{request}"), format!("12345:{KIND}")]);
 }
 
-/// NTF-25, NTF-9: Placeholder resolution. Values of the payload in any case; what is missing is empty and never
-/// keeps a message from being sent.
+/// NTF-25, NTF-9: Placeholder resolution. Values of the payload in any case; what is missing is empty and
+/// never keeps a message from being sent.
 async fn ntf_25_placeholder_resolution(base: Base) {
     let hotel = Hotel::open(base).await;
     template(&hotel.root, "SMS", "{{guestPhone}}: {{CHECKINDATE | date}}, {{doorCode}}!").await;

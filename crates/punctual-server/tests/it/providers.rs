@@ -1,5 +1,5 @@
-//! Fake providers: one server that answers as Twilio, Meta and SendGrid do, or as it is told, and keeps what it
-//! was asked; with the shipped provider files in front of it.
+//! Fake providers: one server that answers as Twilio, Meta and SendGrid do, or as it is told, and keeps
+//! what it was asked; with the shipped provider files in front of it.
 
 use punctual::engine::Builder;
 use punctual_providers::Catalogue;
@@ -28,6 +28,9 @@ pub struct Asked {
     pub text: String,
 }
 
+/// The settings of a channel, by name.
+type Settings = &'static [(&'static str, &'static str)];
+
 /// The server.
 #[derive(Clone)]
 pub struct Providers {
@@ -53,7 +56,7 @@ impl Providers {
 
     /// The engine's channels `sms:twilio`, `whatsapp:meta` and `email:sendgrid`, by the shipped files.
     pub fn furnish(&self, builder: Builder) -> Builder {
-        let channels: [(&str, &str, &[(&str, &str)]); 3] = [
+        let channels: [(&str, &str, Settings); 3] = [
             (
                 "sms:twilio",
                 "twilio-sms",

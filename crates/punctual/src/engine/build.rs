@@ -224,8 +224,8 @@ impl Builder {
         self
     }
 
-    /// How long notices and the communication log are kept, 400 days unless it is said. The keys that let each
-    /// message through once are kept for 800 days, or for this long if that is longer.
+    /// How long notices and the communication log are kept, 400 days unless it is said. The keys that let
+    /// each message through once are kept for 800 days, or for this long if that is longer.
     #[must_use]
     pub const fn log_retention(mut self, retention: Duration) -> Self {
         self.log_retention = retention;

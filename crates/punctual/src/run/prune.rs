@@ -21,8 +21,8 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// A pruner that keeps finished messages for `retention` unless their queue differs, and the communication
-    /// log for `log_retention`.
+    /// A pruner that keeps finished messages for `retention` unless their queue differs, and the
+    /// communication log for `log_retention`.
     #[must_use]
     pub const fn new(store: Store, retention: Duration, log_retention: Duration) -> Self {
         Self { store, retention, log_retention, cursor: 0, rest: PASS_EVERY }

@@ -431,8 +431,8 @@ async fn what_was_told_is_not_unconsumed(t: &Bench) {
     assert_eq!(inbox(&engine).len(), 2);
 }
 
-/// NTF-19, NTF-5: after 400 days a line goes with all that is personal; its key lets nothing through until 800
-/// days have passed.
+/// NTF-19, NTF-5: after 400 days a line goes with all that is personal; its key lets nothing through
+/// until 800 days have passed.
 async fn ntf_19_the_log_goes_by_age_and_its_keys_later(t: &Bench) {
     let engine = engine(t).await;
     define(&engine, TENANT, |_| {}).await;

@@ -64,8 +64,8 @@ async fn prune(tx: &mut Tx, cursor: i64, kept: Duration) -> Result<PrunedNotices
 const OLD: &str = "select n.id, case when n.created_at < $2 and n.status <> 0 then 1 else 0 end, \
         case when n.created_at < $2 then 1 else 0 end \
     from punctual.notice n where n.id > $1 order by n.id limit $3";
-/// What was skipped lets the next one of its key through anyway. One that somebody has put back to work in this
-/// moment keeps what it needs.
+/// What was skipped lets the next one of its key through anyway. One that somebody has put back to work
+/// in this moment keeps what it needs.
 const DROPS: [&str; 4] = [
     "delete from punctual.notice_attempt where delivery_id in (select d.id from punctual.notice_delivery d \
         where d.notice_id = any($1::bigint[]))",

@@ -1,7 +1,8 @@
 //! The list of schedules: notices and survey instances in one order, the newest first.
 //!
-//! Each of the two is read by its own ids and keeps its own order; a cursor names the last of both. A survey
-//! instance is known by its public id, and what was tried for it stands at `/api/survey-instances/{publicId}`.
+//! Each of the two is read by its own ids and keeps its own order; a cursor names the last of both. A
+//! survey instance is known by its public id, and what was tried for it stands at
+//! `/api/survey-instances/{publicId}`.
 
 use super::{Counts, Shown, Wanted, shown};
 use crate::app::App;
