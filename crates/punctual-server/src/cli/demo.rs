@@ -77,8 +77,8 @@ fn welcome(server: &Server, made: Option<&str>) {
          A garage closes a visit every few seconds: the customer's survey link is in the inbox above, in\n\
          Arabic or English; a reminder would follow in a day. Some customers answer.\n\
          A hotel confirms bookings by WhatsApp, SMS and mail, in Arabic or English. Its providers\n\
-         are fakes on this machine that answer as the real ones do; one request in eight finds them busy and\n\
-         is tried again a minute later. A booking that is confirmed twice is told once.\n\
+         are fakes on this machine that answer as the real ones do; one request in eight finds them busy\n\
+         and is tried again a minute later. A booking that is confirmed twice is told once.\n\
          Ctrl-C ends it."
     ));
 }
