@@ -111,7 +111,8 @@ fn wording(rounds: usize) -> Result<Series> {
 
 fn event(n: usize) -> RawEvent {
     let (phone, email) = (format!("+96477{n:08}"), format!("guest{n}@example.com"));
-    let payload = json!({"bookingId": format!("booking-{n}"), "listing": "Villa Maya", "checkinDate": "2026-12-24",
+    let payload = json!({"bookingId": format!("booking-{n}"), "listing": "Villa Maya",
+        "checkinDate": "2026-12-24",
         "guest": {"name": "Layla", "phone": phone, "email": email, "locale": "en"}, "pad": "x".repeat(100)});
     RawEvent { entity: format!("booking-{n}"), phone, email, payload: payload.to_string() }
 }
@@ -224,7 +225,7 @@ const TEMPLATES: [Texts; LETTERS_EACH] = [
     (
         "memory:email",
         Some("Your booking {{bookingId}}"),
-        "Dear {{guestName | upper}},\n\nyour booking {{bookingId}} of {{listing}} is confirmed: we await you on \
-         {{checkinDate | date}}.\n",
+        "Dear {{guestName | upper}},\n\nyour booking {{bookingId}} of {{listing}} is confirmed: we await you \
+         on {{checkinDate | date}}.\n",
     ),
 ];

@@ -27,6 +27,8 @@ pub struct Settings {
     pub guard_ops: bool,
     /// Whether this is the demo: its status page is open to everybody who reaches it.
     pub demo: bool,
+    /// What stands for the providers in the demo.
+    pub fakes: Option<crate::demo::fakes::Fakes>,
     /// What this process does.
     pub role: Role,
     /// What needs no key, and how often strangers may ask for it.

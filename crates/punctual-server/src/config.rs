@@ -58,6 +58,9 @@ pub struct Flags {
     /// How long finished messages are kept [default: 30d]
     #[arg(long, env = "PUNCTUAL_RETENTION", value_name = "DURATION")]
     pub retention: Option<String>,
+    /// How long the communication log is kept [default: 400d]
+    #[arg(long, env = "PUNCTUAL_LOG_RETENTION", value_name = "DURATION")]
+    pub log_retention: Option<String>,
     /// How long processed messages are remembered in the inbox [default: 30d]
     #[arg(long, env = "PUNCTUAL_INBOX_RETENTION", value_name = "DURATION")]
     pub inbox_retention: Option<String>,
@@ -118,6 +121,8 @@ pub struct Config {
     pub stop_limit: Duration,
     /// How long finished messages are kept; the engine's default if `None`.
     pub retention: Option<Duration>,
+    /// How long the communication log is kept; the engine's default if `None`.
+    pub log_retention: Option<Duration>,
     /// How the inbox is kept.
     pub inbox: InboxSettings,
     /// Connections to PostgreSQL.
@@ -188,6 +193,7 @@ impl Config {
             migrate: flags.migrate.or(file.migrate).unwrap_or(true),
             stop_limit: length("stop_limit", stop_limit)?.unwrap_or(STOP_LIMIT_DEFAULT),
             retention: length("retention", retention)?,
+            log_retention: length("log_retention", flags.log_retention.or(file.log_retention))?,
             inbox,
             pool_size,
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),

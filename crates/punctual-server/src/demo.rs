@@ -1,10 +1,12 @@
 //! A small shop at work: orders come in, invoices follow, mails go out; some go wrong now
-//! and then, as in life. Beside it a garage asks its customers how it was.
+//! and then, as in life. Beside it a garage asks its customers how it was, and a hotel confirms bookings.
 //!
 //! It is only there to be looked at. What happens is drawn at random; nothing leaves the
 //! process.
 
+pub mod fakes;
 pub mod garage;
+pub mod hotel;
 mod shop;
 
 pub use shop::{TOPICS, handle, prepare, sell};

@@ -379,6 +379,7 @@ create table punctual.notice_attempt (
     provider_id text,
     error text,
     answer text,
+    warnings text,
     CHECK ((outcome = ANY (ARRAY['sent'::text, 'transient'::text, 'permanent'::text, 'timeout'::text, 'unknown'::text]))),
     PRIMARY KEY (delivery_id, tried)
 );
@@ -404,6 +405,8 @@ create table punctual.notice_delivery (
     due_at bigint,
     sent_at bigint,
     version integer not null default 1,
+    recipient text,
+    recipient_ref text,
     CHECK (((status >= 0) AND (status <= 5))),
     PRIMARY KEY (id)
 ) with (fillfactor=50);

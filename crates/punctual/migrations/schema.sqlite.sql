@@ -415,7 +415,7 @@ CREATE TABLE punctual_notice_attempt (
     outcome     text   not null check (outcome in ('sent', 'transient', 'permanent', 'timeout', 'unknown')),
     provider_id text,
     error       text,
-    answer      text,
+    answer      text, warnings text,
     primary key (delivery_id, tried)
 );
 
@@ -444,7 +444,7 @@ CREATE TABLE punctual_notice_delivery (
     due_at           integer,
     sent_at          integer,
     version          integer      not null default 1
-);
+, recipient text, recipient_ref text);
 
 CREATE INDEX punctual_notice_delivery_by_address on punctual_notice_delivery (address, tenant_id);
 

@@ -91,6 +91,7 @@ struct Inner {
     post: Arc<Post>,
     clock: ClockMode,
     retention: Duration,
+    log_retention: Duration,
     inbox: InboxSettings,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
@@ -255,7 +256,7 @@ impl Engine {
         let stop = loops.begin(&store, &wake);
         loops.run("plan", Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max), &stop);
         loops.run("reap", Reaper::new(store.clone(), wake), &stop);
-        loops.run("prune", Pruner::new(store.clone(), self.inner.retention), &stop);
+        loops.run("prune", Pruner::new(store.clone(), self.inner.retention, self.inner.log_retention), &stop);
         loops.run("inbox", InboxKeeper::new(store, self.inner.inbox), &stop);
         let sender = Sender::new(Arc::clone(&self.inner.post), CLAIM_ITEMS_MAX, self.inner.shop.poll_max);
         loops.run("send", sender.stopped_by(&stop), &stop);

@@ -9,6 +9,7 @@ use super::failure::{Failure, Outcome};
 use super::{logs, print_line};
 use crate::app::{App, Role, Settings, Started, Stopping};
 use crate::config::{Config, Flags, channels};
+use crate::demo::fakes::Fakes;
 use crate::http;
 use crate::http::visitor::Public;
 use axum::Router;
@@ -46,7 +47,7 @@ pub struct Server {
 pub async fn run(as_json: bool, database: Option<String>, flags: Flags) -> Outcome {
     let config = Config::decide(database, flags)?;
     logs::begin(config.log_format);
-    let server = Server::open(config, |builder| builder, false).await?;
+    let server = Server::open(config, |builder| builder, None).await?;
     server.warn_if_open_to_all().await?;
     server.warn_of_sandboxed();
     // Before the ready line: whoever waits for it may ask for a stop at once.
@@ -61,16 +62,22 @@ impl Server {
     ///
     /// # Errors
     /// One sentence about what keeps it from starting.
-    pub async fn open(config: Config, furnish: impl FnOnce(Builder) -> Builder, demo: bool) -> Outcome<Self> {
+    pub async fn open(
+        config: Config,
+        furnish: impl FnOnce(Builder) -> Builder,
+        fakes: Option<Fakes>,
+    ) -> Outcome<Self> {
         // The port first: a second server by mistake must not touch the database.
         let listener = TcpListener::bind(config.listen).await.map_err(|e| no_port(config.listen, &e))?;
         let address = listener.local_addr().map_err(|e| no_port(config.listen, &e))?;
+        let demo = fakes.is_some();
         let engine = furnish(builder(&config, address, demo)).open().await?;
         let settings = Settings {
             root_key: config.root_key.clone(),
             dev: config.clock == ClockMode::Manual,
             guard_ops: !config.is_private(),
             demo,
+            fakes,
             role: config.role,
             public: Public::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
             started: Started::default(),
@@ -183,6 +190,9 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
         .inbox(config.inbox);
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
+    }
+    if let Some(retention) = config.log_retention {
+        builder = builder.log_retention(retention);
     }
     if let Some(sandbox) = channels::sandbox(&config.channels.sandboxed, config.clock, demo) {
         builder = builder.sandbox(sandbox);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 17] = [
+pub const KEYS: [&str; 18] = [
     "database",
     "listen",
     "role",
@@ -19,6 +19,7 @@ pub const KEYS: [&str; 17] = [
     "migrate",
     "stop_limit",
     "retention",
+    "log_retention",
     "inbox_retention",
     "inbox_stuck_after",
     "inbox_every",
@@ -52,6 +53,8 @@ pub struct File {
     pub stop_limit: Option<String>,
     /// How long finished messages are kept.
     pub retention: Option<String>,
+    /// How long the communication log is kept.
+    pub log_retention: Option<String>,
     /// How long processed messages are remembered in the inbox.
     pub inbox_retention: Option<String>,
     /// How far past its lease a received message is stuck.
@@ -152,9 +155,9 @@ mod tests {
     #[test]
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
-                   migrate=false\nstop_limit=''\nretention=''\ninbox_retention=''\ninbox_stuck_after=''\n\
-                   inbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\nsurvey_url=''\n\
-                   public={requests_per_minute=9,trust_forwarded_for=true}\nchannels={}";
+                   migrate=false\nstop_limit=''\nretention=''\nlog_retention=''\ninbox_retention=''\n\
+                   inbox_stuck_after=''\ninbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
+                   survey_url=''\npublic={requests_per_minute=9,trust_forwarded_for=true}\nchannels={}";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

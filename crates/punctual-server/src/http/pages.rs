@@ -10,6 +10,7 @@ mod counters;
 pub(crate) mod html;
 mod inbox;
 mod letters;
+mod providers;
 mod sight;
 mod status;
 
@@ -39,6 +40,8 @@ pub fn routes() -> Router<App> {
         .route("/status.js", get(script))
         .route("/dev/inbox", get(inbox::show).post(inbox::act))
         .route("/dev/inbox.css", get(inbox_style))
+        .route("/demo/providers", get(providers::show))
+        .route("/demo/providers.json", get(providers::list))
         .route("/s/assets/{file}", get(visit::file))
 }
 

@@ -20,9 +20,11 @@ macro_rules! on_each {
 }
 
 mod client;
+mod providers;
 mod world;
 
 mod bad_input;
+mod bookings;
 mod browser;
 mod cli;
 mod clock;

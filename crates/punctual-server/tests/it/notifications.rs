@@ -4,7 +4,7 @@
 use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::base::id::{LaneId, TemplateId};
-use punctual::rules::notice::{NoticeStatus, Planned};
+use punctual::rules::notice::{NoticeStatus, Planned, Whom};
 use punctual::rules::share::Take;
 use punctual::store::claims::Wish;
 use punctual::store::notices::deliver::{Ended, Ending};
@@ -18,6 +18,7 @@ on_each! {
     ntf_19_a_viewer_sees_no_whole_address,
     ntf_20_wrong_filters_are_told,
     ntf_20_schedules_over_http,
+    ntf_20_survey_instances_are_listed_with_schedules,
     ntf_20_a_schedule_tells_what_happened,
     ntf_21_a_resend_is_a_request_of_its_own,
     ntf_21_a_resend_that_makes_no_sense_is_told_why,
@@ -61,6 +62,7 @@ async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)])
         part: 0,
         template: TemplateId(template.parse().unwrap()),
         version: 1,
+        whom: Whom::default(),
     });
     let entity = Some(Entity { kind: "booking".into(), id: "B-7".into() });
     let notice = NewNotice { entity, ended: None, deliveries: deliveries.collect(), request: None };
@@ -125,7 +127,8 @@ async fn ntf_19_the_communication_log_over_http(base: Base) {
         "idempotencyKey": format!("B-7:booking.confirmed:sms:twilio:{template}:{NUMBER}"),
         "provider": "sms:twilio", "providerMessageId": "p-1", "status": "Sent",
         "sentAtUtc": "2026-05-14T05:13:00Z", "attemptCount": 1, "lastError": null, "entityType": "booking",
-        "entityId": "B-7", "triggeredBy": "event", "createdAtUtc": "2026-05-14T05:13:00Z",
+        "entityId": "B-7", "recipient": null, "recipientRef": null, "triggeredBy": "event",
+        "createdAtUtc": "2026-05-14T05:13:00Z", "warnings": [],
         "attempts": [{"at": "2026-05-14T05:13:00Z", "outcome": "sent", "error": null,
             "providerMessageId": "p-1"}]});
     assert_eq!(found, [want.clone()]);
@@ -343,4 +346,39 @@ async fn ntf_23_notifications_are_found_by_their_tenant_only(base: Base) {
     for path in [LOG, SCHEDULES] {
         assert_eq!(items(&other, &format!("{path}?bookingId=B-7")).await, Vec::<Value>::new());
     }
+}
+
+/// NTF-20: notices and survey instances in one list, page by page, without one twice or left out.
+async fn ntf_20_survey_instances_are_listed_with_schedules(base: Base) {
+    let (world, root, template) = shop(base).await;
+    let survey = json!({"name": "csi", "definition": crate::surveys::csi_gr()});
+    root.does("/api/surveys", survey, 201).await;
+    root.does("/api/surveys/1/publish", json!({}), 200).await;
+    file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
+    root.does("/api/triggers/ingest", crate::surveys::event("1"), 200).await;
+    world.advance("1s").await;
+    root.does("/api/triggers/ingest", crate::surveys::event("2"), 200).await;
+    let all = items(&root, SCHEDULES).await;
+    let kinds: Vec<&Value> = all.iter().map(|one| &one["type"]).collect();
+    assert_eq!(kinds, ["survey", "notification", "survey"], "the newest first: {all:?}");
+    let instance = root.sees(&format!("/api/survey-instances/{}", all[0]["id"].as_str().unwrap())).await;
+    assert_eq!((&all[0]["key"], &all[0]["status"]), (&instance["uniqueHash"], &instance["status"]));
+    assert_eq!(all[2]["attemptCount"], 1, "its invitation went out: {}", all[2]);
+    let mut paged = Vec::new();
+    let mut path = format!("{SCHEDULES}?limit=1");
+    while paged.len() < 5 {
+        let page = root.sees(&path).await;
+        paged.extend(page["items"].as_array().unwrap().iter().map(|one| one["id"].clone()));
+        let Some(cursor) = page["nextCursor"].as_str() else { break };
+        path = format!("{SCHEDULES}?limit=1&cursor={cursor}");
+    }
+    assert_eq!(paged, all.iter().map(|one| one["id"].clone()).collect::<Vec<_>>());
+    let id = all[0]["id"].as_str().unwrap();
+    let counts = [(format!("key={id}"), 1), ("status=Sent".into(), 1), ("bookingId=B-7".into(), 1)];
+    for (filter, count) in counts {
+        assert_eq!(items(&root, &format!("{SCHEDULES}?{filter}")).await.len(), count, "{filter}");
+    }
+    root.get(&format!("{SCHEDULES}?cursor=37")).await.problem(422);
+    let other = world.tenant("other").await;
+    assert_eq!(items(&other, &format!("{SCHEDULES}?key={id}")).await, Vec::<Value>::new());
 }

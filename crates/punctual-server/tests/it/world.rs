@@ -1,6 +1,7 @@
 //! A server of one's own for one test: an empty database, an engine, a listener.
 
 use crate::client::Client;
+use punctual::engine::Builder;
 use punctual::{ClockMode, Engine};
 use punctual_bench::cluster::{Cluster, Options};
 use punctual_bench::database::Database;
@@ -39,8 +40,17 @@ impl World {
     }
 
     pub async fn start(base: Base, clock: ClockMode, settings: Settings) -> Self {
-        let url = place(base).await;
-        let engine = Engine::builder(url).pool_size(4).clock(clock).open().await.unwrap();
+        Self::furnished(Self::place(base).await, clock, settings, |builder| builder).await
+    }
+
+    /// A server on this database whose engine has more than others.
+    pub async fn furnished(
+        url: String,
+        clock: ClockMode,
+        settings: Settings,
+        furnish: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        let engine = furnish(Engine::builder(url).pool_size(4).clock(clock)).open().await.unwrap();
         engine.start();
         Self::serve(engine, settings).await
     }
@@ -55,6 +65,20 @@ impl World {
         let service = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, service).await });
         Self { engine, address }
+    }
+
+    /// The address of an empty database.
+    pub async fn place(base: Base) -> String {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        match base {
+            Base::Sqlite => "sqlite::memory:".into(),
+            Base::Postgres => {
+                let name = format!("it_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+                let database = Database::new(cluster(), &name);
+                database.recreate().await.unwrap();
+                database.url()
+            }
+        }
     }
 
     /// A caller without a key.
@@ -82,20 +106,6 @@ impl World {
     /// Moves the manual clock.
     pub async fn advance(&self, by: &str) -> Value {
         self.root().does("/dev/clock", json!({"advance": by}), 200).await
-    }
-}
-
-/// The address of an empty database.
-async fn place(base: Base) -> String {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    match base {
-        Base::Sqlite => "sqlite::memory:".into(),
-        Base::Postgres => {
-            let name = format!("it_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-            let database = Database::new(cluster(), &name);
-            database.recreate().await.unwrap();
-            database.url()
-        }
     }
 }
 

@@ -49,6 +49,7 @@ pub struct Builder {
     lease: Duration,
     poll_max: Duration,
     retention: Duration,
+    log_retention: Duration,
     inbox: InboxSettings,
     owner: Option<String>,
     jobs: Vec<(String, NewJob)>,
@@ -75,6 +76,7 @@ impl Builder {
             lease: limits::LEASE_DEFAULT,
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
+            log_retention: limits::NOTICE_RETENTION,
             inbox: InboxSettings::default(),
             owner: None,
             jobs: Vec::new(),
@@ -222,6 +224,14 @@ impl Builder {
         self
     }
 
+    /// How long notices and the communication log are kept, 400 days unless it is said. The keys that let
+    /// each message through once are kept for 800 days, or for this long if that is longer.
+    #[must_use]
+    pub const fn log_retention(mut self, retention: Duration) -> Self {
+        self.log_retention = retention;
+        self
+    }
+
     /// How the inbox is kept: how long processed messages are remembered, what is stuck, and
     /// how often it is looked through.
     #[must_use]
@@ -313,6 +323,7 @@ impl Builder {
             post,
             clock: self.clock,
             retention: self.retention,
+            log_retention: self.log_retention,
             inbox: self.inbox,
             loops: Mutex::new(Loops::default()),
             stepping: tokio::sync::Mutex::new(()),
@@ -366,6 +377,9 @@ impl Builder {
         }
         if self.retention.is_zero() {
             problems.push("retention", "must be longer than zero");
+        }
+        if self.log_retention.is_zero() {
+            problems.push("logRetention", "must be longer than zero");
         }
         for (name, length) in [("retention", self.inbox.retention), ("every", self.inbox.every)] {
             if length.is_zero() {

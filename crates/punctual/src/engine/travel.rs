@@ -159,7 +159,7 @@ impl Engine {
         self.store().set_clock(to).await?;
         total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         // Housekeeping once per jump, not once per virtual moment.
-        Pruner::new(self.store().clone(), self.inner.retention).pass().await?;
+        Pruner::new(self.store().clone(), self.inner.retention, self.inner.log_retention).pass().await?;
         InboxKeeper::new(self.store().clone(), self.inner.inbox).pass().await?;
         Ok(total)
     }

@@ -132,6 +132,25 @@ pub struct Planned {
     pub template: TemplateId,
     /// Its version.
     pub version: u32,
+    /// Whom it is for.
+    pub whom: Whom,
+}
+
+/// A recipient, as the event names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whom {
+    /// Their name.
+    pub name: Option<String>,
+    /// Their name in another system.
+    pub reference: Option<String>,
+}
+
+impl Whom {
+    /// Who a recipient is.
+    #[must_use]
+    pub fn of(recipient: &Recipient<'_>) -> Self {
+        Self { name: recipient.name.clone(), reference: recipient.reference.clone() }
+    }
 }
 
 /// What an event is about, as its kind says.
@@ -261,7 +280,7 @@ impl Naming<'_> {
             key.push_str(address);
         }
         let channel = channel.to_owned();
-        Planned { key, channel, address, part, template, version: of.version }
+        Planned { key, channel, address, part, template, version: of.version, whom: Whom::of(to) }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::rules::entity::Snapshot;
 use crate::rules::entry::failure::{self, Failure, Verdict as Next};
 use crate::rules::event_kind::{EventKind, Occasion, Recipient};
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::{self, Planned};
+use crate::rules::notice::{self, Planned, Whom};
 use crate::rules::template::MessageTemplate;
 use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::consent::Consent;
@@ -146,6 +146,8 @@ impl Delivering {
             given: &given,
         };
         let filled = kind.word(template, &occasion, &set.zone);
+        let warnings =
+            filled.warnings.iter().map(|said| format!("{}: {}", said.path, said.message)).collect();
         let letter = Letter {
             tenant: of.tenant,
             channel: of.channel.clone(),
@@ -164,7 +166,7 @@ impl Delivering {
             sent_at: now,
         };
         let instead = instead_of(post, of, event, template, &recipient);
-        Ok(Ready { letter, version: template.version, instead })
+        Ok(Ready { letter, version: template.version, instead, warnings })
     }
 
     /// The link that ends letters of this kind to this address.
@@ -217,6 +219,7 @@ struct Ready {
     letter: Letter,
     version: u32,
     instead: Option<Planned>,
+    warnings: Vec<String>,
 }
 
 fn gone(error: &str) -> Ending {
@@ -243,7 +246,15 @@ fn instead_of(
         true => format!("{}:{channel}", of.key),
     };
     let address = notice::address(&channel, recipient);
-    Some(Planned { key, channel, address, part: of.part, template: template.id, version: template.version })
+    Some(Planned {
+        key,
+        channel,
+        address,
+        part: of.part,
+        template: template.id,
+        version: template.version,
+        whom: Whom::of(recipient),
+    })
 }
 
 impl Mail for Delivering {
@@ -251,7 +262,7 @@ impl Mail for Delivering {
     type Out = Out;
     type Ended = Ended;
 
-    async fn prepare(&mut self, post: &Arc<Post>, due: Due, now: Timestamp) -> Prepared<Self> {
+    async fn prepare(&mut self, post: &Arc<Post>, mut due: Due, now: Timestamp) -> Prepared<Self> {
         let ready = match self.weigh(post, &due, now) {
             Ok(ready) => ready,
             Err(ending) => {
@@ -264,7 +275,8 @@ impl Mail for Delivering {
             let ending = gone(&no_channel(&due.delivery.channel));
             return Prepared::Failed(Ended { due, ending });
         };
-        let Ready { letter, version, instead } = ready;
+        let Ready { letter, version, instead, warnings } = ready;
+        due.warnings = warnings;
         Prepared::Letter(Arc::clone(channel), Arc::new(letter), Out { due, version, instead })
     }
 

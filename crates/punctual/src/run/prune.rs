@@ -15,15 +15,17 @@ const STEP_PAUSE: Duration = Duration::from_millis(50);
 pub struct Pruner {
     store: Store,
     retention: Duration,
+    log_retention: Duration,
     cursor: i64,
     rest: Duration,
 }
 
 impl Pruner {
-    /// A pruner that keeps finished messages for `retention` unless their queue differs.
+    /// A pruner that keeps finished messages for `retention` unless their queue differs, and the
+    /// communication log for `log_retention`.
     #[must_use]
-    pub const fn new(store: Store, retention: Duration) -> Self {
-        Self { store, retention, cursor: 0, rest: PASS_EVERY }
+    pub const fn new(store: Store, retention: Duration, log_retention: Duration) -> Self {
+        Self { store, retention, log_retention, cursor: 0, rest: PASS_EVERY }
     }
 
     /// A whole pass, at once.
@@ -45,6 +47,7 @@ impl Pruner {
         while self.store.prune_runs().await? > 0 {}
         self.drop_orphaned().await?;
         self.prune_entries().await?;
+        self.prune_notices().await?;
         self.cursor = 0;
         Ok(dropped)
     }
@@ -54,6 +57,18 @@ impl Pruner {
         let mut cursor = 0;
         loop {
             let step = self.store.prune_entries(cursor).await?;
+            if step.finished {
+                return Ok(());
+            }
+            cursor = step.cursor;
+        }
+    }
+
+    /// Notices that have ended long ago, a step at a time.
+    async fn prune_notices(&self) -> Result<()> {
+        let mut cursor = 0;
+        loop {
+            let step = self.store.prune_notices(cursor, self.log_retention).await?;
             if step.finished {
                 return Ok(());
             }
@@ -80,6 +95,7 @@ impl Ticks for Pruner {
         if step.finished {
             self.drop_orphaned().await?;
             self.prune_entries().await?;
+            self.prune_notices().await?;
         }
         Ok(())
     }

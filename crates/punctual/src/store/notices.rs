@@ -10,6 +10,7 @@
 pub mod deliver;
 pub mod look;
 mod outcome;
+pub mod prune;
 pub mod replan;
 pub mod replay;
 mod taken;
@@ -306,6 +307,8 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
         ints(&|row| row.status().code()),
         Column::Texts(rows.iter().map(nobody).collect()),
         ints(&|row| i64::from(row.status() != DeliveryStatus::Skipped)),
+        Column::Texts(rows.iter().map(|row| row.planned.whom.name.as_deref()).collect()),
+        Column::Texts(rows.iter().map(|row| row.planned.whom.reference.as_deref()).collect()),
     ];
     let parameters = params![now, DELIVERIES_FROM];
     let made = tx.in_columns((DELIVERIES_AT_ONCE, DELIVERY), parameters, &columns).await?;
@@ -329,7 +332,8 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
 macro_rules! delivery_columns {
     () => {
         "insert into punctual.notice_delivery (created_at, due_at, tenant_id, notice_id, idempotency_key, \
-            lane_id, channel, address, part, template_id, template_version, status, error, keeps_key) "
+            lane_id, channel, address, part, template_id, template_version, status, error, keeps_key, \
+            recipient, recipient_ref) "
     };
 }
 /// Their work is written in the same statement.
@@ -337,7 +341,8 @@ const DELIVERIES_AT_ONCE: &str = concat!(
     "with made as (",
     delivery_columns!(),
     "select $1::bigint, $1::bigint, x.* from unnest($3::int[], $4::bigint[], $5::text[], $6::int[], \
-        $7::text[], $8::text[], $9::int[], $10::bigint[], $11::int[], $12::int[], $13::text[], $14::int[]) x \
+        $7::text[], $8::text[], $9::int[], $10::bigint[], $11::int[], $12::int[], $13::text[], $14::int[], \
+        $15::text[], $16::text[]) x \
      on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
      returning id, idempotency_key, lane_id, status, notice_id), \
      waiting as (insert into punctual.work (message_id, lane_id, due_at) \
@@ -346,7 +351,7 @@ const DELIVERIES_AT_ONCE: &str = concat!(
 );
 const DELIVERY: &str = concat!(
     delivery_columns!(),
-    "values ($1, $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+    "values ($1, $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
      on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
      returning id, idempotency_key, lane_id, status, notice_id"
 );

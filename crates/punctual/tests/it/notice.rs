@@ -2,13 +2,15 @@
 
 use crate::bench::{Bench, TENANT};
 use crate::invitation::time;
+use punctual::base::limits;
 use punctual::engine::Ticked;
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::rules::script::Script;
 use punctual::rules::template::Definition;
 use punctual::run::sandbox::Wanted;
+use punctual::store::notices::look::LogFilter;
 use punctual::store::tenants::NewTenant;
-use punctual::{ClockMode, Engine, NewMessage, Problems, TemplateId, Tenant};
+use punctual::{ClockMode, DeliveryId, Engine, NewMessage, Problems, TemplateId, Tenant};
 use serde_json::{Value, json};
 
 cases![
@@ -29,6 +31,8 @@ cases![
     ntf_18_quiet_hours_shift_and_never_drop,
     ntf_18_one_click_ends_letters_of_a_kind,
     what_was_told_is_not_unconsumed,
+    ntf_19_the_log_goes_by_age_and_its_keys_later,
+    ntf_19_what_still_waits_stays_in_the_log,
 ];
 
 const KIND: &str = "booking.confirmed";
@@ -435,4 +439,52 @@ async fn what_was_told_is_not_unconsumed(t: &Bench) {
     tick(&engine).await;
     assert_eq!(t.count("select count(*) from punctual.work").await, 2, "a declared queue gets everything");
     assert_eq!(inbox(&engine).len(), 2);
+}
+
+/// NTF-19, NTF-5: after 400 days a line goes with all that is personal; its key lets nothing through
+/// until 800 days have passed.
+async fn ntf_19_the_log_goes_by_age_and_its_keys_later(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "SMS", "x").await;
+    template(&engine, TENANT, "Email", "y").await;
+    let mut nowhere = booking("1");
+    nowhere["guest"]["email"] = Value::Null;
+    confirm_in(&engine, TENANT, &nowhere).await;
+    tick(&engine).await;
+    let lines = async || log_lines(&engine).await;
+    assert_eq!(lines().await.len(), 2, "one sent, one without a recipient");
+    engine.travel(time("2027-06-17T05:13:00Z"), true).await.unwrap();
+    assert_eq!(lines().await.len(), 2, "399 days");
+    engine.travel(time("2027-06-20T05:13:00Z"), true).await.unwrap();
+    assert_eq!(lines().await.len(), 0, "402 days");
+    assert_eq!(t.count("select count(*) from punctual.notice_attempt").await, 0);
+    let kept = "select idempotency_key || '|' || address || '|' || coalesce(recipient, '-') \
+        from punctual.notice_delivery";
+    let kept = texts(t, kept).await;
+    assert_eq!(kept.len(), 1, "what was skipped holds no key: {kept:?}");
+    assert!(kept[0].ends_with("||-"), "nothing personal is left: {kept:?}");
+    confirm_in(&engine, TENANT, &nowhere).await;
+    assert_eq!(tick(&engine).await.sent, 0, "the key is still there");
+    engine.travel(time("2028-07-25T05:13:00Z"), true).await.unwrap();
+    confirm_in(&engine, TENANT, &nowhere).await;
+    assert_eq!(tick(&engine).await.sent, 1, "803 days: nobody knows it any more");
+}
+
+/// NTF-19: what has not ended is kept, however old.
+async fn ntf_19_what_still_waits_stays_in_the_log(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "SMS", "x").await;
+    script(&engine, "memory:sms", json!(["transient"]));
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    engine.travel(time("2030-01-01T00:00:00Z"), false).await.unwrap();
+    let step = engine.store().prune_notices(0, limits::NOTICE_RETENTION).await.unwrap();
+    assert_eq!((step.notices, step.finished), (0, true));
+    assert_eq!(log_lines(&engine).await.len(), 1);
+}
+
+async fn log_lines(engine: &Engine) -> Vec<punctual::store::notices::look::Logged> {
+    engine.store().communication_log(TENANT, LogFilter::default(), DeliveryId(i64::MAX), 10).await.unwrap()
 }

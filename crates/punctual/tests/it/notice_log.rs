@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, SEED, TENANT, seconds, wish};
 use punctual::base::id::{DeliveryId, LaneId, NoticeId, TemplateId};
-use punctual::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
+use punctual::rules::notice::{DeliveryStatus, NoticeStatus, Planned, Whom};
 use punctual::store::notices::deliver::{Due, Ended, Ending};
 use punctual::store::notices::look::notice::{Notice, NoticeFilter, Noticed};
 use punctual::store::notices::look::{LogFilter, Logged};
@@ -43,6 +43,7 @@ fn planned(entity: &str, named: &str, channel: &str, address: &str) -> Planned {
         part: 0,
         template: TemplateId(3),
         version: 2,
+        whom: Whom::default(),
     }
 }
 

@@ -43,8 +43,12 @@ pub struct Shown {
     last_error: Option<String>,
     entity_type: Option<String>,
     entity_id: Option<String>,
+    recipient: Option<String>,
+    recipient_ref: Option<String>,
     triggered_by: String,
     created_at_utc: Timestamp,
+    /// What the words of the last try lacked.
+    warnings: Vec<String>,
     attempts: Vec<ShownTry>,
 }
 
@@ -161,8 +165,11 @@ fn shown(caller: &Caller, one: Logged) -> Shown {
         last_error: one.error,
         entity_type,
         entity_id,
+        recipient: one.whom.name.map(|name| if open { name } else { masked(&name) }),
+        recipient_ref: one.whom.reference,
         triggered_by: triggered_by(one.requested_by),
         created_at_utc: one.created_at,
+        warnings: one.tries.last().map(|tried| tried.warnings.clone()).unwrap_or_default(),
         attempts: one.tries.into_iter().map(|tried| shown_try(open, tried)).collect(),
         provider: one.channel,
     }

@@ -1,7 +1,8 @@
 //! Automation schedules: what is to be done for an event, how far it is, and once more what failed.
 //!
-//! Notices are listed here. Survey instances have lists of their own.
+//! Notices are shown here, and in the list beside them survey instances, which have routes of their own.
 
+mod listed;
 mod trace;
 
 pub use trace::trace;
@@ -16,7 +17,10 @@ use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
+use listed::Instances;
+use punctual::rules::entry::Status;
 use punctual::rules::notice::NoticeStatus;
+use punctual::rules::public_id::PublicId;
 use punctual::rules::template::choose::word_of;
 use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::{Notice, NoticeFilter};
@@ -80,15 +84,8 @@ pub struct Step {
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let before = match page.after_id()? {
-        0 => NoticeId(i64::MAX),
-        id => NoticeId(id),
-    };
-    let found = match read_filter(&page)? {
-        Some(filter) => app.engine.store().notices(caller.tenant, filter, before, page.limit + 1).await?,
-        None => Vec::new(),
-    };
-    Ok(Json(page.list(found.into_iter().map(shown).collect(), |one: &Shown| one.id.clone())))
+    let wanted = read_filter(&page)?;
+    Ok(Json(listed::page_of(&app, &caller, &page, wanted).await?))
 }
 
 /// `GET /api/automation-schedules/{id}`
@@ -141,8 +138,13 @@ fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotic
     WhichNotices { entity_type, entity_id, kind: read.text("eventType"), ..WhichNotices::default() }
 }
 
-/// `None` if no notice can fit.
-fn read_filter(page: &Page) -> Answer<Option<NoticeFilter>> {
+/// What a list is about; `None` for what cannot fit.
+struct Wanted {
+    notices: Option<NoticeFilter>,
+    instances: Option<Instances>,
+}
+
+fn read_filter(page: &Page) -> Answer<Wanted> {
     let mut problems = Problems::default();
     let (entity_type, entity_id) = read_entity(page, &mut problems);
     let status = page.filter("status");
@@ -158,16 +160,27 @@ fn read_filter(page: &Page) -> Answer<Option<NoticeFilter>> {
         }
     };
     problems.into_result()?;
+    let instances = read_instances(page, on_hold);
     let status = status.map(|word| match NoticeStatus::from_word(word) {
         None if word == PROCESSING => Some((NoticeStatus::Pending, Some(true))),
         Some(NoticeStatus::Pending) => Some((NoticeStatus::Pending, Some(false))),
         other => other.map(|status| (status, None)),
     });
-    if on_hold || status == Some(None) {
-        return Ok(None);
-    }
     let key = page.filter("key").map(str::to_owned);
-    Ok(Some(NoticeFilter { entity_type, entity_id, key, status: status.flatten() }))
+    let fits = !on_hold && status != Some(None);
+    let notices = fits.then(|| NoticeFilter { entity_type, entity_id, key, status: status.flatten() });
+    Ok(Wanted { notices, instances })
+}
+
+/// A survey instance is on hold never, and does not say what entity its event was about.
+fn read_instances(page: &Page, on_hold: bool) -> Option<Instances> {
+    let about = ["bookingId", "entityType", "entityId"].iter().any(|name| page.filter(name).is_some());
+    let status = page.filter("status").map(Status::parse);
+    let id = page.filter("key").map(PublicId::parse);
+    if on_hold || about || status == Some(None) || id == Some(None) {
+        return None;
+    }
+    Some(Instances { status: status.flatten(), id: id.flatten() })
 }
 
 /// The word for how a notice stands.

@@ -31,6 +31,8 @@ pub(super) struct Sight {
     pub database: &'static str,
     /// Whether this is the demo.
     pub demo: bool,
+    /// Whether there are fake providers to look into.
+    pub providers: bool,
     /// Whether there is a sandbox to look into.
     pub sandbox: bool,
     /// The engine's health.
@@ -70,6 +72,7 @@ impl Sight {
             role: app.settings.role,
             database: store.dialect().name(),
             demo: app.settings.demo,
+            providers: app.settings.fakes.is_some(),
             sandbox: app.engine.sandbox().is_some(),
             health: app.engine.health().await,
             queues,

@@ -16,11 +16,12 @@ const ERROR_CHARS: usize = 200;
 pub(super) fn render(sight: &Sight) -> String {
     let complaints = sight.health.complaints();
     let main = format!(
-        "<header><h1>Punctual</h1>{}<p class=\"about\">{}{}</p></header>\n<main>\n{}{}{}{}{}{}</main>\n\
+        "<header><h1>Punctual</h1>{}<p class=\"about\">{}{}{}</p></header>\n<main>\n{}{}{}{}{}{}</main>\n\
          <footer>As of <time datetime=\"{}\">{}</time></footer>",
         badge(&complaints),
         escape(&about(sight)),
         if sight.sandbox { "; <a href=\"/dev/inbox\">sandbox inbox</a>" } else { "" },
+        if sight.providers { ", <a href=\"/demo/providers\">fake providers</a>" } else { "" },
         trouble(&complaints),
         figures(sight),
         section("queues", "Queues", &queues(sight)),

@@ -202,7 +202,7 @@ fn prd_18_recipients_are_found_by_their_paths() {
     );
     let bare = EventKind::undefined();
     assert_eq!(
-        told(&bare, &json!({"recipient": {"phone": "1"}, "email": "x@y.z"}), &unknown),
+        told(bare, &json!({"recipient": {"phone": "1"}, "email": "x@y.z"}), &unknown),
         ["1 x@y.z - - - -"]
     );
 }

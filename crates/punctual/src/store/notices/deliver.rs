@@ -68,6 +68,8 @@ pub struct Due {
     pub delivery: Delivery,
     /// Whether the try before this one was lost, so that it may have gone out.
     pub lost: bool,
+    /// What its words lacked, when they were made.
+    pub warnings: Vec<String>,
 }
 
 impl Due {
@@ -191,7 +193,7 @@ async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
     }
     let due = taken.into_iter().filter_map(|t| {
         let delivery = found.remove(&t.item.delivery()?.0)?;
-        Some(Due { item: t.item, delivery, lost: false })
+        Some(Due { item: t.item, delivery, lost: false, warnings: Vec::new() })
     });
     Ok(due.collect())
 }

@@ -17,7 +17,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::claim::DELIVERIES_BELOW;
 use crate::rules::consent::address::normal;
 use crate::rules::message::Entity;
-use crate::rules::notice::DeliveryStatus;
+use crate::rules::notice::{DeliveryStatus, Whom};
 use crate::rules::template::choose::is_named;
 use std::collections::HashMap;
 
@@ -65,6 +65,8 @@ pub struct Logged {
     pub error: Option<String>,
     /// The provider's id of the message.
     pub provider_id: Option<String>,
+    /// Whom it is for.
+    pub whom: Whom,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it is due, while it waits.
@@ -100,6 +102,8 @@ pub struct Tried {
     pub provider_id: Option<String>,
     /// What the provider answered; read for single deliveries only.
     pub answer: Option<String>,
+    /// What its words lacked.
+    pub warnings: Vec<String>,
 }
 
 impl Store {
@@ -195,7 +199,8 @@ macro_rules! logged {
         concat!(
             "select d.id, d.notice_id, d.channel, d.address, d.template_id, d.template_version, \
                 d.idempotency_key, d.status, d.error, d.provider_id, d.created_at, d.due_at, d.sent_at, \
-                d.replaced_by, n.kind, n.entity_type, n.entity_id, n.correlation_id, n.requested_by \
+                d.replaced_by, n.kind, n.entity_type, n.entity_id, n.correlation_id, n.requested_by, \
+                d.recipient, d.recipient_ref \
             from punctual.notice_delivery d join punctual.notice n on n.id = d.notice_id where ",
             $condition
         )
@@ -257,10 +262,11 @@ async fn with_tries(tx: &mut Tx, rows: &[Row], flying: &[i64], answers: bool) ->
 }
 
 const TRIES: &str = "select delivery_id, tried, at, outcome, error, provider_id, \
-        case when $2 = 1 then answer end \
+        case when $2 = 1 then answer end, warnings \
     from punctual.notice_attempt where delivery_id = any($1::bigint[]) order by delivery_id, tried";
 
 fn read_tried(row: &Row) -> Result<Tried> {
+    let warnings = row.maybe_text(7)?;
     Ok(Tried {
         number: row.count(1)?,
         at: row.time(2)?,
@@ -268,6 +274,9 @@ fn read_tried(row: &Row) -> Result<Tried> {
         error: row.maybe_text(4)?,
         provider_id: row.maybe_text(5)?,
         answer: row.maybe_text(6)?,
+        warnings: warnings
+            .as_deref()
+            .map_or_else(Vec::new, |text| serde_json::from_str(text).unwrap_or_default()),
     })
 }
 
@@ -293,6 +302,7 @@ fn read_logged(row: &Row, flying: &[i64]) -> Result<Logged> {
         entity: entity(row, 15)?,
         correlation_id: row.maybe_text(17)?,
         requested_by: row.maybe_text(18)?,
+        whom: Whom { name: row.maybe_text(19)?, reference: row.maybe_text(20)? },
         tries: Vec::new(),
     })
 }

@@ -68,21 +68,30 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
             Some((*one, outcome, error))
         })
         .collect();
+    let warnings: Vec<Option<String>> = tries.iter().map(|(one, ..)| warnings(one)).collect();
     let columns = [
         Column::Ints(tries.iter().map(|(one, ..)| one.due.delivery.id.0).collect()),
         Column::Ints(tries.iter().map(|(one, ..)| one.due.number()).collect()),
         Column::Texts(tries.iter().map(|(_, outcome, _)| Some(*outcome)).collect()),
         Column::Texts(tries.iter().map(|(_, _, error)| error.as_deref()).collect()),
+        Column::Texts(warnings.iter().map(Option::as_deref).collect()),
     ];
     tx.in_columns((TRIES_AT_ONCE, TRY), params![now], &columns).await?;
     Ok(())
 }
 
-const TRIES_AT_ONCE: &str = "insert into punctual.notice_attempt (at, delivery_id, tried, outcome, error) \
-    select $1::bigint, x.* from unnest($2::bigint[], $3::int[], $4::text[], $5::text[]) x \
+const TRIES_AT_ONCE: &str = "insert into punctual.notice_attempt \
+        (at, delivery_id, tried, outcome, error, warnings) \
+    select $1::bigint, x.* from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[]) x \
     on conflict do nothing";
-const TRY: &str = "insert into punctual.notice_attempt (at, delivery_id, tried, outcome, error) \
-    values ($1, $2, $3, $4, $5) on conflict do nothing";
+const TRY: &str = "insert into punctual.notice_attempt (at, delivery_id, tried, outcome, error, warnings) \
+    values ($1, $2, $3, $4, $5, $6) on conflict do nothing";
+
+/// What the words lacked, as a list in JSON.
+pub(super) fn warnings(one: &Ended) -> Option<String> {
+    let warnings = &one.due.warnings;
+    (!warnings.is_empty()).then(|| serde_json::Value::from(warnings.as_slice()).to_string())
+}
 
 const fn status_of(ending: &Ending) -> DeliveryStatus {
     match ending {
@@ -303,7 +312,7 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
     for item in items {
         let Some(id) = item.delivery() else { continue };
         let Some(delivery) = super::deliver::pending(tx, id).await? else { continue };
-        let due = Due { item: item.clone(), delivery, lost: false };
+        let due = Due { item: item.clone(), delivery, lost: false, warnings: Vec::new() };
         let error = "its send was lost too often".to_owned();
         ended.push(Ended { due, ending: Ending::Failed { outcome: Some("unknown"), error, instead: None } });
     }

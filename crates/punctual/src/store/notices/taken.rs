@@ -7,12 +7,13 @@ use super::super::dialect::Dialect;
 use super::super::tx::Tx;
 use super::super::value::params;
 use super::deliver::{Ended, Ending};
+use super::outcome;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use std::collections::HashSet;
 
 /// The first of the columns are those of a try.
-const TRY_COLUMNS: usize = 4;
+const TRY_COLUMNS: usize = 5;
 
 /// A letter that was taken, as its provider told.
 struct Taken<'a> {
@@ -37,12 +38,14 @@ fn taken(one: &Ended) -> Option<Taken<'_>> {
 /// Writes down these tries, and their deliveries as sent; answers those that were still waiting.
 pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<HashSet<i64>> {
     let all: Vec<Taken<'_>> = ended.iter().filter_map(|one| taken(one)).collect();
+    let warnings: Vec<Option<String>> = all.iter().map(|t| outcome::warnings(t.one)).collect();
     let ints = |pick: &dyn Fn(&Taken<'_>) -> i64| Column::Ints(all.iter().map(pick).collect());
     let columns = [
         ints(&|t| t.one.due.delivery.id.0),
         ints(&|t| t.one.due.number()),
         Column::Texts(all.iter().map(|t| t.provider_id).collect()),
         Column::Texts(all.iter().map(|t| t.answer).collect()),
+        Column::Texts(warnings.iter().map(Option::as_deref).collect()),
         ints(&|t| i64::from(t.one.due.item.attempt())),
         ints(&|t| i64::from(t.version)),
     ];
@@ -55,17 +58,20 @@ pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Resu
 
 /// The tries and the deliveries in one statement. Only one that still waits is changed.
 const SENT_AT_ONCE: &str = "with x as materialized ( \
-        select * from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::int[], $7::int[]) \
-            x (id, tried, provider_id, answer, tries, template_version)), \
+        select * from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], \
+                $8::int[]) \
+            x (id, tried, provider_id, answer, warnings, tries, template_version)), \
     told as ( \
-        insert into punctual.notice_attempt (at, delivery_id, tried, outcome, provider_id, answer) \
-        select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer from x on conflict do nothing) \
+        insert into punctual.notice_attempt (at, delivery_id, tried, outcome, provider_id, answer, warnings) \
+        select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings from x \
+        on conflict do nothing) \
     update punctual.notice_delivery d set status = 1, error = null, provider_id = x.provider_id, \
         tries = x.tries, due_at = null, sent_at = $1::bigint, template_version = x.template_version, \
         version = d.version + 1 \
     from x where d.id = x.id and d.status = 0 returning d.id";
-const TRY: &str = "insert into punctual.notice_attempt (at, delivery_id, tried, outcome, provider_id, answer) \
-    values ($1, $2, $3, 'sent', $4, $5) on conflict do nothing";
+const TRY: &str = "insert into punctual.notice_attempt \
+        (at, delivery_id, tried, outcome, provider_id, answer, warnings) \
+    values ($1, $2, $3, 'sent', $4, $5, $6) on conflict do nothing";
 const SENT: &str = "update punctual.notice_delivery set status = 1, error = null, provider_id = $4, \
-        tries = $6, due_at = null, sent_at = $1, template_version = $7, version = version + 1 \
+        tries = $7, due_at = null, sent_at = $1, template_version = $8, version = version + 1 \
     where id = $2 and status = 0 returning id";

@@ -1,0 +1,141 @@
+//! The list of schedules: notices and survey instances in one order, the newest first.
+//!
+//! Each of the two is read by its own ids and keeps its own order; a cursor names the last of both. A
+//! survey instance is known by its public id, and what was tried for it stands at
+//! `/api/survey-instances/{publicId}`.
+
+use super::{Counts, Shown, Wanted, shown};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+use crate::http::page::{List, Page};
+use punctual::rules::entry::Status;
+use punctual::rules::public_id::PublicId;
+use punctual::store::entries::Entry;
+use punctual::store::entries::look::EntryFilter;
+use punctual::{EntryId, Error, NoticeId, Timestamp};
+use std::collections::VecDeque;
+
+/// Who triggered an entry by hand, in its own words.
+const BY_HAND: &str = "user:";
+
+/// The ids that the next page is below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    notice: i64,
+    entry: i64,
+}
+
+impl Place {
+    fn read(page: &Page) -> Answer<Self> {
+        let Some(text) = page.after() else { return Ok(Self { notice: i64::MAX, entry: i64::MAX }) };
+        let numbers = text.split_once(':').and_then(|(notice, entry)| {
+            Some(Self { notice: notice.parse().ok()?, entry: entry.parse().ok()? })
+        });
+        let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
+        numbers.ok_or_else(|| wrong().into())
+    }
+}
+
+/// One of the list: when it was made, its number among its own kind, and how it is shown.
+struct Listed {
+    made: Timestamp,
+    id: i64,
+    shown: Shown,
+}
+
+/// A page of schedules.
+pub(super) async fn page_of(app: &App, caller: &Caller, page: &Page, wanted: Wanted) -> Answer<List<Shown>> {
+    let mut place = Place::read(page)?;
+    let store = app.engine.store();
+    let mut notices = VecDeque::new();
+    if let Some(filter) = wanted.notices {
+        let found = store.notices(caller.tenant, filter, NoticeId(place.notice), page.limit + 1).await?;
+        notices.extend(found.into_iter().map(|one| Listed {
+            made: one.created_at,
+            id: one.id.0,
+            shown: shown(one),
+        }));
+    }
+    let mut entries: VecDeque<Listed> = entries(app, caller, wanted.instances, place, page.limit + 1)
+        .await?
+        .into_iter()
+        .map(listed)
+        .collect();
+    let mut items = Vec::new();
+    while items.len() < page.limit {
+        let notice_first = match (notices.front(), entries.front()) {
+            (Some(notice), Some(entry)) => notice.made >= entry.made,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => break,
+        };
+        let (from, below) = match notice_first {
+            true => (&mut notices, &mut place.notice),
+            false => (&mut entries, &mut place.entry),
+        };
+        if let Some(next) = from.pop_front() {
+            *below = next.id;
+            items.push(next.shown);
+        }
+    }
+    let more = !(notices.is_empty() && entries.is_empty());
+    Ok(page.list_up_to(items, more.then(|| format!("{}:{}", place.notice, place.entry))))
+}
+
+/// Which survey instances a list is about.
+pub(super) struct Instances {
+    /// That stand so.
+    pub(super) status: Option<Status>,
+    /// Only this one.
+    pub(super) id: Option<PublicId>,
+}
+
+async fn entries(
+    app: &App,
+    caller: &Caller,
+    wanted: Option<Instances>,
+    place: Place,
+    limit: usize,
+) -> Answer<Vec<Entry>> {
+    let Some(wanted) = wanted else { return Ok(Vec::new()) };
+    let store = app.engine.store();
+    if let Some(id) = wanted.id {
+        let one = store.entry(caller.tenant, id).await?.filter(|one| one.id.0 < place.entry);
+        let fits = |one: &Entry| wanted.status.is_none_or(|status| status == one.standing.status);
+        return Ok(one.into_iter().filter(|one| fits(one)).collect());
+    }
+    let filter = EntryFilter { status: wanted.status, ..EntryFilter::default() };
+    Ok(store.entries(caller.tenant, filter, EntryId(place.entry), limit).await?)
+}
+
+fn listed(entry: Entry) -> Listed {
+    let sent = entry.attempt() - 1;
+    let standing = entry.standing;
+    let first = standing.next_send_at.or(standing.last_sent_at).unwrap_or(standing.triggered_at);
+    let by_hand = entry.triggered_by.starts_with(BY_HAND);
+    let shown = Shown {
+        id: entry.public_id.to_string(),
+        key: entry.unique_hash.clone(),
+        kind: "survey",
+        trigger_type: if by_hand { "Manual" } else { "Event" },
+        status: standing.status.word(),
+        scheduled_on: first,
+        scheduled_local_date: None,
+        time_zone: None,
+        attempt_count: usize::try_from(sent).unwrap_or_default(),
+        next_retry_on: standing.next_send_at,
+        on_hold: false,
+        reason_code: None,
+        last_error: None,
+        input_hash: Some(entry.unique_hash),
+        version: Some(entry.number),
+        dispatch_result: Counts {
+            open: u32::from(standing.next_send_at.is_some()),
+            sent,
+            failed: u32::from(standing.status == Status::Failed),
+        },
+        history: Vec::new(),
+    };
+    Listed { made: standing.triggered_at, id: entry.id.0, shown }
+}
