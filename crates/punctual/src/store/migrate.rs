@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: [Migration; 13] = [
     Migration {
         version: 1,
         name: "start",
@@ -90,6 +90,12 @@ const MIGRATIONS: [Migration; 12] = [
         name: "notices",
         postgres: include_str!("../../migrations/postgres/0012_notices.sql"),
         sqlite: include_str!("../../migrations/sqlite/0012_notices.sql"),
+    },
+    Migration {
+        version: 13,
+        name: "receipts",
+        postgres: include_str!("../../migrations/postgres/0013_receipts.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0013_receipts.sql"),
     },
 ];
 
