@@ -98,6 +98,31 @@ impl FromRequestParts<App> for Visitor {
     }
 }
 
+/// A program that says it is a provider: counted only when it turns out not to be one.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller(IpAddr);
+
+impl Caller {
+    /// Counts that it could not prove who it is.
+    ///
+    /// # Errors
+    /// When that was once too often.
+    pub fn refused(self, public: &Public) -> Result<(), TooOften> {
+        Ok(public.addresses.ask(self.0)?)
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = TooOften;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
+        let public = &app.settings.public;
+        let address = address(parts, public.trust_forwarded_for);
+        public.addresses.look(address)?;
+        Ok(Self(address))
+    }
+}
+
 /// Somebody who follows an unsubscribe link, and does not ask too often.
 #[derive(Clone, Debug)]
 pub struct Follower {

@@ -4,8 +4,8 @@
 
 use crate::run::batch::Tally;
 use crate::store::plan::Planned;
-use crate::store::receipts::Learned;
 use crate::store::reap::Reaped;
+use crate::store::receipts::Learned;
 use metrics::{Histogram, counter, histogram};
 
 /// The histogram of a topic's lateness, in seconds.

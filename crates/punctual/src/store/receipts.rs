@@ -97,7 +97,11 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn reported_deliveries(&self, channels: Vec<String>, message_ids: Vec<String>) -> Result<Vec<Delivery>> {
+    pub async fn reported_deliveries(
+        &self,
+        channels: Vec<String>,
+        message_ids: Vec<String>,
+    ) -> Result<Vec<Delivery>> {
         self.read((channels, message_ids), |tx, (channels, ids)| {
             Box::pin(find::deliveries(tx, channels, ids))
         })
@@ -218,13 +222,7 @@ impl Session<'_> {
     }
 
     /// What an address is sent from now on.
-    async fn consent(
-        &self,
-        tx: &mut Tx,
-        tenant: Tenant,
-        address: &str,
-        status: ReceiptStatus,
-    ) -> Result<()> {
+    async fn consent(&self, tx: &mut Tx, tenant: Tenant, address: &str, status: ReceiptStatus) -> Result<()> {
         let channel = self.hearing.news.channels.first().map(|key| channel_kind(key));
         let by = format!("receipt of {}", self.hearing.news.provider);
         if let Some(reason) = status.suppresses() {

@@ -11,7 +11,7 @@ use punctual::rules::masked::masked;
 use punctual::rules::notice::DeliveryStatus;
 use punctual::rules::template::choose::word_of;
 use punctual::store::keys::Role;
-use punctual::store::notices::look::{LogFilter, Logged, Tried};
+use punctual::store::notices::look::{Heard, LogFilter, Logged, Tried};
 use punctual::{DeliveryId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -46,6 +46,18 @@ pub struct Shown {
     triggered_by: String,
     created_at_utc: Timestamp,
     attempts: Vec<ShownTry>,
+    /// What the provider told later.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    receipts: Vec<ShownReceipt>,
+}
+
+/// What a provider told later, as it is shown.
+#[derive(Debug, Serialize)]
+pub struct ShownReceipt {
+    at: Timestamp,
+    status: String,
+    said: String,
+    error: Option<String>,
 }
 
 /// One try as it is shown.
@@ -164,6 +176,7 @@ fn shown(caller: &Caller, one: Logged) -> Shown {
         triggered_by: triggered_by(one.requested_by),
         created_at_utc: one.created_at,
         attempts: one.tries.into_iter().map(|tried| shown_try(open, tried)).collect(),
+        receipts: one.receipts.into_iter().map(shown_receipt).collect(),
         provider: one.channel,
     }
 }
@@ -184,6 +197,10 @@ fn key_for(caller: &Caller, one: &Logged) -> String {
         Some(front) => format!("{front}{}", address_for(caller, one)),
         None => key.clone(),
     }
+}
+
+fn shown_receipt(heard: Heard) -> ShownReceipt {
+    ShownReceipt { at: heard.at, status: heard.status, said: heard.said, error: heard.error }
 }
 
 fn shown_try(open: bool, tried: Tried) -> ShownTry {
