@@ -51,4 +51,5 @@ mod tenants;
 mod timers;
 mod trouble;
 mod visit;
+mod webhooks;
 mod work;

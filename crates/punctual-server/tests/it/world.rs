@@ -1,6 +1,7 @@
 //! A server of one's own for one test: an empty database, an engine, a listener.
 
 use crate::client::Client;
+use punctual::engine::Builder;
 use punctual::{ClockMode, Engine};
 use punctual_bench::cluster::{Cluster, Options};
 use punctual_bench::database::Database;
@@ -83,6 +84,12 @@ impl World {
     pub async fn advance(&self, by: &str) -> Value {
         self.root().does("/dev/clock", json!({"advance": by}), 200).await
     }
+}
+
+/// An engine on an empty database and a clock that stands still, furnished.
+pub async fn engine_on(base: Base, furnish: impl FnOnce(Builder) -> Builder) -> Engine {
+    let builder = Engine::builder(place(base).await).pool_size(4).clock(ClockMode::Manual);
+    furnish(builder).open().await.unwrap()
 }
 
 /// The address of an empty database.
