@@ -99,16 +99,20 @@ impl FromRequestParts<App> for Visitor {
 }
 
 /// A program that says it is a provider: counted only when it turns out not to be one.
-#[derive(Clone, Copy, Debug)]
-pub struct Caller(IpAddr);
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The provider that it says it is; empty if the path has no name in it.
+    pub provider: String,
+    address: IpAddr,
+}
 
 impl Caller {
     /// Counts that it could not prove who it is.
     ///
     /// # Errors
     /// When that was once too often.
-    pub fn refused(self, public: &Public) -> Result<(), TooOften> {
-        Ok(public.addresses.ask(self.0)?)
+    pub fn refused(&self, public: &Public) -> Result<(), TooOften> {
+        Ok(public.addresses.ask(self.address)?)
     }
 }
 
@@ -119,7 +123,7 @@ impl FromRequestParts<App> for Caller {
         let public = &app.settings.public;
         let address = address(parts, public.trust_forwarded_for);
         public.addresses.look(address)?;
-        Ok(Self(address))
+        Ok(Self { provider: path_part(parts, app, "provider").await.unwrap_or_default(), address })
     }
 }
 

@@ -13,7 +13,7 @@ use super::error::Failure;
 use super::input;
 use super::visitor::{Caller, TooOften};
 use crate::app::App;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use metrics::counter;
@@ -43,22 +43,19 @@ pub struct Ear {
 }
 
 /// `POST /webhooks/{provider}`, and `GET` for a greeting
-pub async fn hear(
-    State(app): State<App>,
-    caller: Result<Caller, TooOften>,
-    Path(provider): Path<String>,
-    request: Request,
-) -> Response {
+pub async fn hear(State(app): State<App>, caller: Result<Caller, TooOften>, request: Request) -> Response {
     let caller = match caller {
         Ok(caller) => caller,
         Err(often) => return often.into_response(),
     };
-    match listened(&app.settings.webhooks, &provider, request).await {
+    match listened(&app.settings.webhooks, &caller.provider, request).await {
         Ok(Listened::Answer(body, content_type)) => {
             ([(header::CONTENT_TYPE, content_type)], body).into_response()
         }
-        Ok(Listened::News(channels, receipts)) => take_in(&app, News { provider, channels, receipts }).await,
-        Err(failure) => refuse(&app, caller, &provider, failure),
+        Ok(Listened::News(channels, receipts)) => {
+            take_in(&app, News { provider: caller.provider, channels, receipts }).await
+        }
+        Err(failure) => refuse(&app, &caller, failure),
     }
 }
 
@@ -86,10 +83,10 @@ async fn take_in(app: &App, news: News) -> Response {
     }
 }
 
-fn refuse(app: &App, caller: Caller, provider: &str, failure: Failure) -> Response {
-    let known = app.settings.webhooks.ears.iter().any(|ear| ear.provider == provider);
+fn refuse(app: &App, caller: &Caller, failure: Failure) -> Response {
+    let known = app.settings.webhooks.ears.iter().any(|ear| ear.provider == caller.provider);
     // A name that nobody has configured is no label: there are as many as strangers can think of.
-    let provider = if known { provider.to_owned() } else { "unknown".to_owned() };
+    let provider = if known { caller.provider.clone() } else { "unknown".to_owned() };
     let status = failure.status().as_u16().to_string();
     counter!("punctual_callbacks_refused_total", "provider" => provider, "status" => status).increment(1);
     match caller.refused(&app.settings.public) {

@@ -9,9 +9,9 @@ use punctual_providers::Catalogue;
 use punctual_server::app::Settings;
 use punctual_server::http::visitor::Public;
 use punctual_server::http::webhooks::{Ear, Webhooks};
+use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use ring::{hmac, signature};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,8 +47,11 @@ async fn provider(head: &'static str, body: String) -> String {
     url
 }
 
-/// A server whose channels are these: key, provider and its settings.
-async fn server(base: Base, channels: &[(&str, &str, &[(&str, &str)])]) -> (World, Client) {
+/// A channel: its key, its provider and the settings of that.
+type Given<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+/// A server with these channels.
+async fn server(base: Base, channels: &[Given<'_>]) -> (World, Client) {
     let catalogue = Catalogue::shipped().unwrap();
     let mut ears = Vec::new();
     let world = engine_on(base, |mut builder| {
@@ -211,7 +214,7 @@ async fn ntf_16_sendgrid_reports_over_http(base: Base) {
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random).unwrap();
     // What X.509 says before the point of a P-256 key.
     let mut public = STANDARD.decode("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgA=").unwrap();
-    public.extend_from_slice(signature::KeyPair::public_key(&pair).as_ref());
+    public.extend_from_slice(pair.public_key().as_ref());
     assert_eq!(pair.public_key().as_ref().len(), 65);
     let public = STANDARD.encode(public);
     let settings = [
