@@ -207,8 +207,8 @@ impl Config {
         })
     }
 
-    /// The address under which the world reaches this server: as configured, or where the survey's page is if that
-    /// has its usual path, or the listener's own.
+    /// The address under which the world reaches this server: as configured, or where the survey's page is
+    /// if that has its usual path, or the listener's own.
     #[must_use]
     pub fn public_url(&self, listener: SocketAddr) -> String {
         let surveys = self.survey_url.as_deref().and_then(|url| url.strip_suffix("/s/{publicId}"));

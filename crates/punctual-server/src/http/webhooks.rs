@@ -1,9 +1,10 @@
 //! Callbacks of providers: what became of messages (`POST`), and the greeting that some want first (`GET`).
 //!
-//! There is no key: the signature is the credential. A callback is tried with the secrets of every channel that
-//! has the provider, or of the one that `?channel=` names, and is heard for all those it verifies with: two channels
-//! may share an account. Nothing of it is read before. What is signed over the whole address is checked
-//! against the configured public one (`public.url`), never against what a request says of its host.
+//! There is no key: the signature is the credential. A callback is tried with the secrets of every channel
+//! that has the provider, or of the one that `?channel=` names, and is heard for all those it verifies
+//! with: two channels may share an account. Nothing of it is read before. What is signed over
+//! the whole address is checked against the configured public one (`public.url`), never against what a
+//! request says of its host.
 //!
 //! Who cannot prove who they are is counted by address and turned away when that happens too often; callbacks
 //! that hold are not counted, since a provider may make thousands a minute from one address. The answer

@@ -232,7 +232,8 @@ async fn ntf_16_sendgrid_reports_over_http(base: Base) {
         let client = client.with("x-twilio-email-event-webhook-signature", &STANDARD.encode(signed));
         client.send("POST", "/webhooks/sendgrid", &format!("{body}{tampered}")).await.status
     };
-    let bounce = json!([{"email": "ana@example.org", "event": "bounce", "type": "bounce", "reason": "550 no such user",
+    let bounce = json!([{"email": "ana@example.org", "event": "bounce", "type": "bounce",
+        "reason": "550 no such user",
         "sg_message_id": "abc.filter1", "sg_event_id": "e1"}]);
     assert_eq!(send(bounce.clone(), " ").await, 401);
     assert_eq!(log(&root).await["status"], "Sent");

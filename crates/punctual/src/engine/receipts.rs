@@ -6,9 +6,9 @@ use crate::run::receipts::hear;
 use crate::store::receipts::{Learned, News};
 
 impl Engine {
-    /// Hears what a provider told in a callback that was verified: deliveries, notices and suppressions follow in
-    /// one transaction, and what comes twice changes nothing. A receipt whose message is still being sent is kept
-    /// until that is written down.
+    /// Hears what a provider told in a callback that was verified: deliveries, notices and suppressions
+    /// follow in one transaction, and what comes twice changes nothing. A receipt whose message is still
+    /// being sent is kept until that is written down.
     ///
     /// # Errors
     /// When the database does not answer; nothing was heard then.

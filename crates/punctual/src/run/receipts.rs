@@ -1,8 +1,8 @@
 //! Receipts: hears what providers tell, and looks again for messages that were not known yet.
 //!
-//! What is sent in the place of a message that did not arrive is worked out first, from what its delivery says, and
-//! that never changes; one transaction then hears all of it. The loop sleeps until the next look is due; a
-//! lost wake-up only delays it.
+//! What is sent in the place of a message that did not arrive is worked out first, from what its delivery
+//! says, and that never changes; one transaction then hears all of it. The loop sleeps until the next look
+//! is due; a lost wake-up only delays it.
 
 use super::delivering::Delivering;
 use super::gauge;

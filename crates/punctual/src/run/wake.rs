@@ -74,7 +74,7 @@ impl Wake {
         self.entries.notified().await;
     }
 
-    /// Receipts wait for their messages: tells whoever looks for those in this process at once and others soon.
+    /// Receipts wait for their messages: tells who looks for those in this process at once, others soon.
     pub fn receipts(&self) {
         self.receipts.notify_one();
         self.all();

@@ -10,9 +10,9 @@
 //! looked at again. That can only be while a claim of deliveries is open: the claim is asked for first,
 //! so an outcome that commits in between is found.
 //!
-//! News about an address alone (a STOP) is for every tenant that has written to it by one of these channels; if
-//! none has, for the only tenant that uses them, if there is but one. Invitations to surveys are not found by a
-//! provider's id: of those only bounces and STOPs count, by their address.
+//! News about an address alone (a STOP) is for every tenant that has written to it by one of these channels;
+//! if none has, for the only tenant that uses them, if there is but one. Invitations to surveys are not found
+//! by a provider's id: of those only bounces and STOPs count, by their address.
 
 pub mod early;
 mod find;
@@ -54,7 +54,7 @@ pub struct Hearing {
     pub news: News,
     /// What another channel is given if a delivery turns out to have failed.
     pub instead: HashMap<DeliveryId, Planned>,
-    /// The receipts that waited before, by their numbers, and since when; as many as there are receipts, or none.
+    /// The numbers of receipts that waited before, and since when: one for each receipt, or none.
     pub waited: Vec<(i64, Timestamp)>,
 }
 

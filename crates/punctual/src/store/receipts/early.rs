@@ -1,8 +1,8 @@
 //! Receipts that came before their message was written down.
 //!
 //! They wait in a table of their own and are looked at again, ever less often, until the message is found or
-//! they are too old (`rules::receipt::look_again`). How many wait is bounded: a system that shares an account with
-//! us may have a great many receipts of its own.
+//! they are too old (`rules::receipt::look_again`). How many wait is bounded: a system that shares an account
+//! with us may have a great many receipts of its own.
 
 use super::{Hearing, News};
 use crate::base::clock::Timestamp;
@@ -82,8 +82,8 @@ pub(super) async fn may_come(tx: &mut Tx) -> Result<bool> {
 
 const SENDING: &str = "select 1 from punctual.claim where finished_at is null and first_id < $1 limit 1";
 
-/// Keeps what has no message yet, by its place in the news, and forgets what had waited and is through; answers
-/// what is not kept any longer.
+/// Keeps what has no message yet, by its place in the news, and forgets what had waited and is through;
+/// answers what is not kept any longer.
 pub(super) async fn keep<'h>(
     tx: &mut Tx,
     hearing: &'h Hearing,
@@ -139,8 +139,8 @@ async fn write(tx: &mut Tx, hearing: &Hearing, receipt: &Receipt, now: Timestamp
 }
 
 const FULL: &str = "select 1 from punctual.early_receipt order by look_at limit 1 offset $1";
-const KEEP: &str = "insert into punctual.early_receipt (provider, channels, key, message_id, address, status, \
-        said, error, event_id, received_at, look_at) \
+const KEEP: &str = "insert into punctual.early_receipt (provider, channels, key, message_id, address, \
+        status, said, error, event_id, received_at, look_at) \
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (key, provider) do nothing";
 const LATER: &str = "update punctual.early_receipt set look_at = $2 where id = $1";
 const FORGET: &str = "delete from punctual.early_receipt where id = any($1::bigint[])";

@@ -25,8 +25,8 @@ pub(super) struct Found {
     pub is_latest: bool,
 }
 
-/// The deliveries of news, by the provider's ids. Where a provider gave one id to several, it is the newest of
-/// those whose address it names, or of all.
+/// The deliveries of news, by the provider's ids. Where a provider gave one id to several, it is the newest
+/// of those whose address it names, or of all.
 pub(super) async fn found<'n>(tx: &mut Tx, news: &'n News) -> Result<HashMap<&'n str, Found>> {
     let wanted = || news.receipts.iter().filter_map(|one| Some((one.message_id.as_deref()?, one)));
     let ids: Vec<Option<&str>> = wanted().map(|(id, _)| Some(id)).collect();
@@ -75,8 +75,8 @@ pub(super) async fn deliveries(tx: &mut Tx, channels: &[String], ids: &[String])
     deliver::given_ids(tx, &texts(ids), &texts(channels)).await
 }
 
-/// The tenants that have written to an address by one of these channels; or, if none has, the only one that uses
-/// them.
+/// The tenants that have written to an address by one of these channels; or, if none has, the only one that
+/// uses them.
 pub(super) async fn writers(tx: &mut Tx, channels: &[String], address: &str) -> Result<Vec<Tenant>> {
     let forms = forms(address);
     let (channels, forms) = (texts(channels), texts(&forms));
