@@ -11,7 +11,7 @@ use crate::file::receipt::{Challenge, Event, Format, ReceiptForm};
 use crate::known::{Known, Text};
 use crate::path;
 use crate::settings::Settings;
-use punctual::rules::digest;
+pub use punctual::rules::receipt::{Receipt, ReceiptStatus};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use std::borrow::Cow;
 pub const CALLBACK_BYTES_MAX: usize = 1024 * 1024;
 /// Receipts of one callback, at most.
 const RECEIPTS_MAX: usize = 10_000;
-/// What a provider says of an error is cut here, in characters.
+/// A provider's words are cut here, in characters.
 const ERROR_CHARS_MAX: usize = 500;
 
 /// A request that a provider makes of us.
@@ -46,69 +46,6 @@ impl<'a> Callback<'a> {
         let query = self.url.split_once('?')?.1;
         let query = query.split('#').next().unwrap_or_default();
         form_urlencoded::parse(query.as_bytes()).find(|(known, _)| known == name).map(|(_, value)| value)
-    }
-}
-
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReceiptStatus {
-    /// It is on the phone or in the mailbox.
-    Delivered,
-    /// Somebody has looked at it.
-    Read,
-    /// The address does not take anything, and never will.
-    Bounced,
-    /// This message did not arrive.
-    Failed,
-    /// Whoever has the address wants nothing more.
-    Stopped,
-}
-
-impl ReceiptStatus {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Delivered, Self::Read, Self::Bounced, Self::Failed, Self::Stopped];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Read => "read",
-            Self::Bounced => "bounced",
-            Self::Failed => "failed",
-            Self::Stopped => "stopped",
-        }
-    }
-
-    /// Whether nothing more may be sent to the address.
-    #[must_use]
-    pub const fn suppresses(self) -> bool {
-        matches!(self, Self::Bounced | Self::Stopped)
-    }
-}
-
-/// What a provider told about one message, or one address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// The provider's id of the message, if it names one.
-    pub message_id: Option<String>,
-    /// The address, if it names one, as the provider writes it.
-    pub address: Option<String>,
-    /// What became of it.
-    pub status: ReceiptStatus,
-    /// The provider's own word for that.
-    pub said: String,
-    /// What went wrong, in the provider's words.
-    pub error: Option<String>,
-}
-
-impl Receipt {
-    /// The same for the same news, however often it comes.
-    #[must_use]
-    pub fn dedup_key(&self) -> String {
-        let part = |text: &Option<String>| text.clone().unwrap_or_default();
-        let (id, address) = (part(&self.message_id), part(&self.address));
-        digest::of([id.as_bytes(), address.as_bytes(), self.status.word().as_bytes(), self.said.as_bytes()])
     }
 }
 
@@ -224,19 +161,26 @@ fn read(event: &Event, body: &Value) -> Vec<Receipt> {
         let said = path::at(item, &event.status).and_then(path::text)?;
         let word = said.trim().to_lowercase();
         let (_, status) = event.words.iter().find(|(known, _)| *known == word)?;
-        let (mut message_id, address) = (text(item, &event.message_id), text(item, &event.address));
+        let (mut message_id, mut address) = (text(item, &event.message_id), text(item, &event.address));
+        if let (Some(address), Some(before)) = (&mut address, &event.address_after)
+            && let Some(rest) = address.strip_prefix(before.as_str())
+        {
+            *address = rest.to_owned();
+        }
         if let (Some(id), Some(until)) = (&mut message_id, &event.message_id_until)
             && let Some(end) = id.find(until.as_str())
         {
             id.truncate(end);
         }
-        let error = text(item, &event.error).map(|error| error.chars().take(ERROR_CHARS_MAX).collect());
+        let cut = |text: String| text.chars().take(ERROR_CHARS_MAX).collect::<String>();
+        let (said, error) = (cut(said), text(item, &event.error).map(cut));
         (message_id.is_some() || address.is_some()).then_some(Receipt {
             message_id,
             address,
             status: *status,
             said,
             error,
+            event_id: text(item, &event.event_id),
         })
     };
     path::each(body, &event.list).into_iter().filter_map(one).collect()

@@ -2,6 +2,7 @@
 //! `cli::serve`.
 
 use crate::http::visitor::Public;
+use crate::http::webhooks::Webhooks;
 use punctual::Engine;
 use punctual::base::clock::{Moment, monotonic};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub role: Role,
     /// What needs no key, and how often strangers may ask for it.
     pub public: Public,
+    /// Who hears the callbacks of providers.
+    pub webhooks: Webhooks,
     /// When it began.
     pub started: Started,
     /// Whether this process is about to end.

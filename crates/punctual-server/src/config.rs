@@ -140,12 +140,14 @@ pub struct Config {
 }
 
 /// Settings of what needs no key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicConfig {
     /// Public requests from one address.
     pub requests_per_minute: u32,
     /// Whether a proxy of ours writes `X-Forwarded-For`.
     pub trust_forwarded_for: bool,
+    /// The address under which the world reaches this server, without a slash at its end.
+    pub url: Option<String>,
 }
 
 impl PublicConfig {
@@ -157,7 +159,14 @@ impl PublicConfig {
                 "public.requests_per_minute is 0, which lets nobody in; give a large number for no limit";
             return Err(Failure::usage(said));
         }
-        Ok(Self { requests_per_minute, trust_forwarded_for: file.trust_forwarded_for.unwrap_or(false) })
+        let url = file.url.map(|url| url.trim_end_matches('/').to_owned());
+        if let Some(url) = url.as_ref().filter(|url| !is_address(url)) {
+            let said =
+                format!("public.url is `{url}`, but must be an address such as https://notify.example.com");
+            return Err(Failure::usage(said));
+        }
+        let trust_forwarded_for = file.trust_forwarded_for.unwrap_or(false);
+        Ok(Self { requests_per_minute, trust_forwarded_for, url })
     }
 }
 
@@ -204,11 +213,26 @@ impl Config {
         })
     }
 
+    /// The address under which the world reaches this server: as configured, or where the survey's page is
+    /// if that has its usual path, or the listener's own.
+    #[must_use]
+    pub fn public_url(&self, listener: SocketAddr) -> String {
+        let surveys = self.survey_url.as_deref().and_then(|url| url.strip_suffix("/s/{publicId}"));
+        let known = self.public.url.as_deref().or(surveys);
+        known.map_or_else(|| format!("http://{listener}"), str::to_owned)
+    }
+
     /// Whether only this machine can reach the listener.
     #[must_use]
     pub const fn is_private(&self) -> bool {
         self.listen.ip().is_loopback()
     }
+}
+
+/// Whether a text is the address of a server, with nothing behind its path.
+fn is_address(url: &str) -> bool {
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    host.is_some_and(|rest| !rest.is_empty() && !rest.contains(['?', '#', ' ', '@']))
 }
 
 /// Where files of providers are: beside the configuration.

@@ -19,6 +19,7 @@ pub mod pages;
 pub mod unsubscribe;
 pub mod visit;
 pub mod visitor;
+pub mod webhooks;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
@@ -218,7 +219,8 @@ fn of_consent() -> Vec<Route> {
     ]
 }
 
-/// What somebody with a link may do. Each counts how often it is asked ([`visitor`]).
+/// What somebody with a link may do, and providers by their signature. Each counts how often it is asked
+/// ([`visitor`]).
 #[rustfmt::skip]
 fn of_visitors() -> Vec<Route> {
     use Need::Nothing;
@@ -227,6 +229,8 @@ fn of_visitors() -> Vec<Route> {
         route("POST /s/{publicId}",                              Nothing,      visit::take),
         route("GET /u/{token}",                                  Nothing,      unsubscribe::show),
         route("POST /u/{token}",                                 Nothing,      unsubscribe::act),
+        route("GET /webhooks/{provider}",                        Nothing,      webhooks::hear),
+        route("POST /webhooks/{provider}",                       Nothing,      webhooks::hear),
         route("GET /api/public/survey-instances/{publicId}",     Nothing,      visits::show),
         route("POST /api/SurveyInstances/{publicId}/opened",     Nothing,      visits::opened),
         route("POST /api/SurveyInstances/{publicId}/responses",  Nothing,      visits::respond),

@@ -77,11 +77,22 @@ impl Limiter {
     /// # Errors
     /// How long to wait, if it is one too many. It is not counted then.
     pub fn ask(&self, key: impl Hash) -> Result<(), Duration> {
+        self.visit(key, |table, key, now| table.ask(self.rate, key, now))
+    }
+
+    /// Whether a request would be one too many, without counting it.
+    ///
+    /// # Errors
+    /// How long to wait, if it would.
+    pub fn look(&self, key: impl Hash) -> Result<(), Duration> {
+        self.visit(key, |table, key, now| self.rate.decide(table.full(key, now), now).map(|_| ()))
+    }
+
+    fn visit<T>(&self, key: impl Hash, run: impl FnOnce(&mut Table, u64, Duration) -> T) -> T {
         let key = self.hasher.hash_one(key);
         let [shard, ..] = key.to_le_bytes();
         let shard = &self.shards[usize::from(shard) % SHARDS];
-        let now = self.since.elapsed();
-        shard.lock().unwrap_or_else(PoisonError::into_inner).ask(self.rate, key, now)
+        run(&mut shard.lock().unwrap_or_else(PoisonError::into_inner), key, self.since.elapsed())
     }
 }
 
@@ -92,6 +103,12 @@ struct Table(Vec<[Bucket; WAYS]>);
 impl Table {
     fn new(sets: usize) -> Self {
         Self(vec![[Bucket::default(); WAYS]; sets])
+    }
+
+    /// When a key's bucket is full again; now, if it has none.
+    fn full(&self, key: u64, now: Duration) -> Duration {
+        let set = &self.0[usize::try_from(key >> 32).unwrap_or(0) % self.0.len()];
+        set.iter().find(|bucket| bucket.key == key && bucket.full > now).map_or(now, |own| own.full)
     }
 
     fn ask(&mut self, rate: Rate, key: u64, now: Duration) -> Result<(), Duration> {

@@ -121,6 +121,25 @@ CREATE TABLE punctual_delivery_outcome (
     primary key (entry_id, attempt, part, tried)
 );
 
+CREATE TABLE punctual_early_receipt (
+    id          integer primary key autoincrement,
+    provider    text    not null,
+    channels    text    not null,
+    key         text    not null,
+    message_id  text    not null,
+    address     text,
+    status      text    not null,
+    said        text    not null,
+    error       text,
+    event_id    text,
+    received_at integer not null,
+    look_at     integer not null
+);
+
+CREATE UNIQUE INDEX punctual_early_receipt_by_key on punctual_early_receipt (key, provider);
+
+CREATE INDEX punctual_early_receipt_by_look on punctual_early_receipt (look_at);
+
 CREATE TABLE punctual_entity (
     tenant_id  integer not null references punctual_tenant,
     type       text    not null,
@@ -419,6 +438,8 @@ CREATE TABLE punctual_notice_attempt (
     primary key (delivery_id, tried)
 );
 
+CREATE INDEX punctual_notice_attempt_by_provider on punctual_notice_attempt (provider_id) where provider_id is not null;
+
 CREATE TRIGGER punctual_notice_attempt_is_never_updated before update on punctual_notice_attempt
 begin select raise(abort, 'rows of notice_attempt are inserted and deleted, never updated'); end;
 
@@ -458,6 +479,21 @@ CREATE TABLE punctual_progress (
     answers  text   not null,
     at       integer not null
 );
+
+CREATE TABLE punctual_receipt (
+    id          integer primary key autoincrement,
+    tenant_id   integer not null,
+    delivery_id integer not null,
+    at          integer not null,
+    status      text    not null check (status in ('delivered', 'read', 'bounced', 'failed', 'stopped', 'resumed')),
+    said        text    not null,
+    error       text
+);
+
+CREATE INDEX punctual_receipt_by_delivery on punctual_receipt (delivery_id);
+
+CREATE TRIGGER punctual_receipt_is_never_updated before update on punctual_receipt
+begin select raise(abort, 'rows of receipt are inserted and deleted, never updated'); end;
 
 CREATE TABLE punctual_recipient_preference (
     tenant_id  integer not null references punctual_tenant,

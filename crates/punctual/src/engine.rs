@@ -11,6 +11,7 @@ mod health;
 mod ingest;
 mod jobs;
 mod preview;
+mod receipts;
 mod replay;
 mod resend;
 mod results;
@@ -45,6 +46,7 @@ use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
+use crate::run::receipts::EarlyReceipts;
 use crate::run::sandbox::Sandbox;
 use crate::run::send::{Post, Sender};
 use crate::run::stop::{self, Phase, Stop, Stopper};
@@ -260,6 +262,8 @@ impl Engine {
         loops.run("inbox", InboxKeeper::new(store, self.inner.inbox), &stop);
         let sender = Sender::new(Arc::clone(&self.inner.post), CLAIM_ITEMS_MAX, self.inner.shop.poll_max);
         loops.run("send", sender.stopped_by(&stop), &stop);
+        let early = EarlyReceipts::new(Arc::clone(&self.inner.post), self.inner.shop.poll_max);
+        loops.run("receipts", early, &stop);
         if !self.inner.shop.stations.is_empty() {
             loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop, false), &stop);
             loops.run("help", DispatchLoop::new(&self.inner.shop, &stop, true), &stop);

@@ -38,6 +38,7 @@ pub mod path;
 pub mod public_id;
 pub mod queue;
 pub mod rate;
+pub mod receipt;
 pub mod results;
 pub mod schema;
 pub mod script;

@@ -35,6 +35,7 @@ pub mod posting;
 pub mod prune;
 pub mod pulse;
 pub mod reap;
+pub mod receipts;
 pub mod sandbox;
 pub mod send;
 pub mod shelf;

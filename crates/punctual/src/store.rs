@@ -36,6 +36,7 @@ pub mod postgres;
 pub mod prune;
 pub mod queues;
 pub mod reap;
+pub mod receipts;
 pub mod routes;
 pub mod runs;
 pub mod scout;

@@ -57,6 +57,10 @@ pub(crate) struct Event {
     /// Where an id ends that has more behind it.
     pub(crate) message_id_until: Option<String>,
     pub(crate) address: Option<String>,
+    /// What stands before the address, and is not part of it.
+    pub(crate) address_after: Option<String>,
+    /// Where the provider's id of the news itself is.
+    pub(crate) event_id: Option<String>,
     pub(crate) status: String,
     pub(crate) error: Option<String>,
     /// The provider's words, in lower case, and what they mean.
@@ -191,7 +195,8 @@ fn read_challenge(value: &Value, names: &Names<'_>, problems: &mut Problems) -> 
 }
 
 fn read_event(value: &Value, path: &str, problems: &mut Problems) -> Option<Event> {
-    let mut known = vec!["list", "message_id", "message_id_until", "address", "status", "error"];
+    let mut known = vec!["list", "message_id", "message_id_until", "address", "address_after", "event_id"];
+    known.extend(["status", "error"]);
     known.extend(ReceiptStatus::ALL.map(ReceiptStatus::word));
     let part = Part::read(value, path, &known, problems)?;
     let mut words = Vec::new();
@@ -199,7 +204,10 @@ fn read_event(value: &Value, path: &str, problems: &mut Problems) -> Option<Even
         words.extend(listed(&part, status.word(), problems).into_iter().map(|word| (word, status)));
     }
     if words.is_empty() {
-        problems.push(path, "has no words: give `delivered`, `read`, `bounced`, `failed` or `stopped`");
+        problems.push(
+            path,
+            "has no words: give `delivered`, `read`, `bounced`, `failed`, `stopped` or `resumed`",
+        );
     }
     let mut text = |field: &str| {
         let value = part.get(field)?;
@@ -207,9 +215,10 @@ fn read_event(value: &Value, path: &str, problems: &mut Problems) -> Option<Even
     };
     let (list, message_id, address) = (text("list").unwrap_or_default(), text("message_id"), text("address"));
     let (message_id_until, error) = (text("message_id_until"), text("error"));
+    let (address_after, event_id) = (text("address_after"), text("event_id"));
     if message_id.is_none() && address.is_none() {
         problems.push(path, "must have `message_id` or `address`: whom it is about");
     }
     let status = part.need_text("status", "where the provider's word is", problems)?.to_owned();
-    Some(Event { list, message_id, message_id_until, address, status, error, words })
+    Some(Event { list, message_id, message_id_until, address, address_after, event_id, status, error, words })
 }

@@ -12,6 +12,7 @@ use crate::config::{Config, Flags, channels};
 use crate::demo::fakes::Fakes;
 use crate::http;
 use crate::http::visitor::Public;
+use crate::http::webhooks::{Ear, Webhooks};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -80,6 +81,7 @@ impl Server {
             fakes,
             role: config.role,
             public: Public::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
+            webhooks: webhooks(&config, address),
             started: Started::default(),
             stopping: Stopping::default(),
             metrics: recorder(),
@@ -180,13 +182,14 @@ async fn end(engine: &Engine, limit: Duration) {
 }
 
 fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
-    let own_page = || format!("http://{address}/s/{{publicId}}");
+    let own = config.public_url(address);
+    let own_page = || format!("{own}/s/{{publicId}}");
     let mut builder = Engine::builder(&config.database)
         .pool_size(config.pool_size)
         .clock(config.clock)
         .leave_manual_clock(config.leave_manual_clock)
         .survey_url(config.survey_url.clone().unwrap_or_else(own_page))
-        .unsubscribe_url(unsubscribe_url(config, address))
+        .unsubscribe_url(format!("{own}/u/{{token}}"))
         .inbox(config.inbox);
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);
@@ -206,10 +209,13 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     if config.migrate { builder } else { builder.without_migrations() }
 }
 
-/// Beside the survey's page, if that has its usual path; else at this server's own address.
-fn unsubscribe_url(config: &Config, address: SocketAddr) -> String {
-    let surveys = config.survey_url.as_deref().and_then(|url| url.strip_suffix("/s/{publicId}"));
-    surveys.map_or_else(|| format!("http://{address}/u/{{token}}"), |origin| format!("{origin}/u/{{token}}"))
+/// Who hears the callbacks of providers.
+fn webhooks(config: &Config, address: SocketAddr) -> Webhooks {
+    let ears = config.channels.real.iter().filter_map(|real| {
+        let (provider, channel) = (real.provider.clone(), real.key.clone());
+        Some(Ear { provider, channel, receipts: real.receipts.clone()? })
+    });
+    Webhooks { url: config.public_url(address), ears: ears.collect() }
 }
 
 fn routes(app: &App) -> Router {

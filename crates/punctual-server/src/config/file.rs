@@ -31,7 +31,7 @@ pub const KEYS: [&str; 18] = [
     "public",
 ];
 /// Every key of its table `[public]`.
-pub const PUBLIC_KEYS: [&str; 2] = ["requests_per_minute", "trust_forwarded_for"];
+pub const PUBLIC_KEYS: [&str; 3] = ["requests_per_minute", "trust_forwarded_for", "url"];
 
 /// The file as it is written; what it leaves out is decided elsewhere.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -76,13 +76,15 @@ pub struct File {
 }
 
 /// The table `[public]`: what needs no key.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PublicFile {
     /// Public requests from one address.
     pub requests_per_minute: Option<u32>,
     /// Whether a proxy of ours writes `X-Forwarded-For`.
     pub trust_forwarded_for: Option<bool>,
+    /// The address under which the world reaches this server.
+    pub url: Option<String>,
 }
 
 impl File {
@@ -157,7 +159,8 @@ mod tests {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
                    migrate=false\nstop_limit=''\nretention=''\nlog_retention=''\ninbox_retention=''\n\
                    inbox_stuck_after=''\ninbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
-                   survey_url=''\npublic={requests_per_minute=9,trust_forwarded_for=true}\nchannels={}";
+                   survey_url=''\n\
+                   public={requests_per_minute=9,trust_forwarded_for=true,url='https://x'}\nchannels={}";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

@@ -158,7 +158,7 @@ fn path_parameter(path: &str, name: &str) -> Value {
         "key" => reference("schemas", "ChannelKey"),
         "publicId" => reference("schemas", "PublicId"),
         "address" => reference("schemas", "RecipientAddress"),
-        "token" => json!({"type": "string"}),
+        "token" | "provider" => json!({"type": "string"}),
         "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
         "id" if path.starts_with("/api/entities") => reference("schemas", "Name"),
         "subscription" | "name" | "triggerId" | "kind" | "type" => reference("schemas", "Name"),

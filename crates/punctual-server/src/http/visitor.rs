@@ -98,6 +98,35 @@ impl FromRequestParts<App> for Visitor {
     }
 }
 
+/// A program that says it is a provider: counted only when it turns out not to be one.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The provider that it says it is; empty if the path has no name in it.
+    pub provider: String,
+    address: IpAddr,
+}
+
+impl Caller {
+    /// Counts that it could not prove who it is.
+    ///
+    /// # Errors
+    /// When that was once too often.
+    pub fn refused(&self, public: &Public) -> Result<(), TooOften> {
+        Ok(public.addresses.ask(self.address)?)
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = TooOften;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
+        let public = &app.settings.public;
+        let address = address(parts, public.trust_forwarded_for);
+        public.addresses.look(address)?;
+        Ok(Self { provider: path_part(parts, app, "provider").await.unwrap_or_default(), address })
+    }
+}
+
 /// Somebody who follows an unsubscribe link, and does not ask too often.
 #[derive(Clone, Debug)]
 pub struct Follower {

@@ -148,6 +148,7 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
                 "{n}",
                 "{address}",
                 "{token}",
+                "{provider}",
             ] {
                 path = path.replace(name, dice.pick(&PATHS));
             }
@@ -184,6 +185,8 @@ async fn prd_7_no_input_breaks_the_server(base: Base) {
             assert!((200..500).contains(&reply.status), "{round} {method} {path} {body}: {}", reply.text);
             // Pages say on a page what is wrong.
             if reply.status >= 400 && !path.starts_with("/s/") && !path.starts_with("/u/") {
+                let form = reply.header("content-type");
+                assert_eq!(form, "application/problem+json", "{round} {method} {path}: {}", reply.text);
                 reply.problem(reply.status);
             }
         }

@@ -53,4 +53,5 @@ mod tenants;
 mod timers;
 mod trouble;
 mod visit;
+mod webhooks;
 mod work;

@@ -109,6 +109,26 @@ impl World {
     }
 }
 
+/// An engine on an empty database and a clock that stands still, furnished.
+pub async fn engine_on(base: Base, furnish: impl FnOnce(Builder) -> Builder) -> Engine {
+    let builder = Engine::builder(place(base).await).pool_size(4).clock(ClockMode::Manual);
+    furnish(builder).open().await.unwrap()
+}
+
+/// The address of an empty database.
+async fn place(base: Base) -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    match base {
+        Base::Sqlite => "sqlite::memory:".into(),
+        Base::Postgres => {
+            let name = format!("it_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+            let database = Database::new(cluster(), &name);
+            database.recreate().await.unwrap();
+            database.url()
+        }
+    }
+}
+
 /// One throw-away server for the whole binary; it goes when the process does.
 fn cluster() -> &'static Arc<Cluster> {
     static CLUSTER: OnceLock<Arc<Cluster>> = OnceLock::new();

@@ -231,3 +231,11 @@ pub const SENDS_PER_SECOND_MAX: u32 = 100_000;
 pub const OUTBOX_EXAMINED_MAX: usize = 10_000;
 /// How far a message's time may lie from those of its neighbours by id, as in a long transaction.
 pub const OUTBOX_TIME_SLACK: Duration = Duration::from_secs(60 * 60);
+/// How long a receipt is kept whose message nobody knows: longer than any send takes to be written down.
+pub const RECEIPT_KEPT: Duration = Duration::from_secs(15 * 60);
+/// The first look for its message is after this long; each later one after as long as it has waited.
+pub const RECEIPT_LOOK_MIN: Duration = Duration::from_secs(1);
+/// Receipts that wait for their message, at most: a foreign system's must not fill the table.
+pub const RECEIPTS_WAITING_MAX: usize = 50_000;
+/// Receipts that wait and are looked at in one go.
+pub const RECEIPTS_LOOKED_AT: usize = 500;

@@ -12,6 +12,7 @@ use crate::run::inbox::InboxKeeper;
 use crate::run::plan::Planner;
 use crate::run::prune::Pruner;
 use crate::run::reap::Reaper;
+use crate::run::receipts::EarlyReceipts;
 use crate::run::send::{Round, Sender};
 use crate::store::clock::ClockMode;
 use std::sync::Arc;
@@ -91,8 +92,10 @@ impl Engine {
         let mut planner = Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max);
         let mut reaper = Reaper::new(store, wake);
         let mut sender = Sender::new(Arc::clone(&self.inner.post), batch, self.inner.shop.poll_max);
+        let mut early = EarlyReceipts::new(Arc::clone(&self.inner.post), self.inner.shop.poll_max);
         loop {
             planner.plan_all().await?;
+            early.look_all().await?;
             total.reaped += reaper.reap_all().await?.returned;
             let round = sender.run_due().await?;
             total.entries.add(round);

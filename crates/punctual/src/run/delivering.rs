@@ -10,7 +10,7 @@ use super::posting::{Mail, Prepared};
 use super::send::Post;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{MessageId, Token};
+use crate::base::id::{DeliveryId, MessageId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::{ChannelPolicy, OnUnknown};
@@ -54,12 +54,8 @@ impl Delivering {
     /// # Errors
     /// When the database does not answer.
     pub async fn of(post: &Post, due: &[Due]) -> Result<Self> {
-        let events = || due.iter().filter_map(|one| one.delivery.event.as_deref());
-        let mut known = Self { definitions: Definitions::of(post, events()).await?, ..Self::default() };
-        for event in events() {
-            known.payloads.entry(event.id).or_insert_with(|| Arc::new(payload_of(event)));
-        }
-        known.read_entities(post, due).await?;
+        let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
+        let mut known = Self::about(post, &deliveries).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
         known.consent = post.store.consent(recipients.collect()).await?;
         if post.unsubscribe_url.is_some() {
@@ -68,20 +64,51 @@ impl Delivering {
         Ok(known)
     }
 
+    /// What their events and entities say, without their recipients' consent.
+    async fn about(post: &Post, deliveries: &[&Delivery]) -> Result<Self> {
+        let events = || deliveries.iter().filter_map(|of| of.event.as_deref());
+        let mut known = Self { definitions: Definitions::of(post, events()).await?, ..Self::default() };
+        for event in events() {
+            known.payloads.entry(event.id).or_insert_with(|| Arc::new(payload_of(event)));
+        }
+        known.read_entities(post, deliveries).await?;
+        Ok(known)
+    }
+
+    /// What other channels are given if it turns out that these did not arrive.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn instead(post: &Post, deliveries: &[Delivery]) -> Result<HashMap<DeliveryId, Planned>> {
+        let with_other: Vec<&Delivery> =
+            deliveries.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
+        let known = Self::about(post, &with_other).await?;
+        let planned = with_other.into_iter().filter_map(|of| {
+            let event = of.event.as_ref()?;
+            let set = known.definitions.set(event)?;
+            let template = set.templates.iter().find(|t| t.id == of.template)?;
+            let kind = known.definitions.kind(event).unwrap_or_else(|| EventKind::undefined());
+            let payload = known.payloads.get(&event.id)?;
+            let recipient = kind.recipients(payload, known.snapshot(of)).nth(of.part).unwrap_or_default();
+            Some((of.id, instead_of(post, of, event, template, &recipient)?))
+        });
+        Ok(planned.collect())
+    }
+
     /// The entities that events are about, then those that they lead to.
-    async fn read_entities(&mut self, post: &Post, due: &[Due]) -> Result<()> {
-        let own = due.iter().filter_map(|one| Some((one.delivery.tenant, one.delivery.entity.clone()?)));
+    async fn read_entities(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+        let own = deliveries.iter().filter_map(|of| Some((of.tenant, of.entity.clone()?)));
         self.read_snapshots(post, own.collect()).await?;
         let mut related = BTreeSet::new();
-        for one in due {
-            let Some(event) = &one.delivery.event else { continue };
+        for of in deliveries {
+            let Some(event) = &of.event else { continue };
             let (Some(kind), Some(payload)) = (self.definitions.kind(event), self.payloads.get(&event.id))
             else {
                 continue;
             };
             if !kind.related.is_empty() {
-                let found = kind.related_ids(payload, self.snapshot(&one.delivery));
-                related.extend(found.into_iter().map(|(_, entity)| (one.delivery.tenant, entity)));
+                let found = kind.related_ids(payload, self.snapshot(of));
+                related.extend(found.into_iter().map(|(_, entity)| (of.tenant, entity)));
             }
         }
         self.read_snapshots(post, related).await

@@ -5,6 +5,7 @@
 use crate::run::batch::Tally;
 use crate::store::plan::Planned;
 use crate::store::reap::Reaped;
+use crate::store::receipts::Learned;
 use metrics::{Histogram, counter, histogram};
 
 /// The histogram of a topic's lateness, in seconds.
@@ -49,6 +50,22 @@ pub(super) fn lease_lost() {
 /// Processed messages left the inbox.
 pub(super) fn inbox_forgotten(n: u64) {
     counter!("punctual_inbox_forgotten_total").increment(n);
+}
+
+/// Receipts were heard.
+pub(super) fn receipts(provider: &str, learned: &Learned) {
+    let count = |what: &'static str, n: usize| {
+        if n > 0 {
+            let labels = [("provider", provider.to_owned()), ("what", what.to_owned())];
+            counter!("punctual_receipts_total", &labels).increment(n as u64);
+        }
+    };
+    for status in &learned.new {
+        count(status.word(), 1);
+    }
+    count("repeated", learned.repeated);
+    count("early", learned.waiting);
+    count("unknown", learned.unknown);
 }
 
 /// Jobs were planned: how late each occurrence was, and what became of it.

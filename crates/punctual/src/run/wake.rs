@@ -29,6 +29,7 @@ pub struct Wake {
     fresh: Arc<AtomicBool>,
     jobs: Arc<Notify>,
     entries: Arc<Notify>,
+    receipts: Arc<Notify>,
 }
 
 impl Wake {
@@ -73,11 +74,23 @@ impl Wake {
         self.entries.notified().await;
     }
 
+    /// Receipts wait for their messages: tells who looks for those in this process at once, others soon.
+    pub fn receipts(&self) {
+        self.receipts.notify_one();
+        self.all();
+    }
+
+    /// Waits until receipts may wait for their messages.
+    pub async fn receipts_wait(&self) {
+        self.receipts.notified().await;
+    }
+
     /// Another process has written something, whatever it was.
     fn heard_elsewhere(&self) {
         self.here();
         self.jobs.notify_one();
         self.entries.notify_one();
+        self.receipts.notify_one();
     }
 
     /// Waits until a job may have changed.

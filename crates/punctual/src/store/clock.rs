@@ -128,7 +128,11 @@ impl Store {
                 let values = [now.into(), Value::Texts(&topics), Value::Texts(&subscribers)];
                 let row = tx.first(NEXT, &values).await?;
                 let Some(row) = row else { return Ok(None) };
-                Ok([row.maybe_time(0)?, row.maybe_time(1)?, row.maybe_time(2)?].into_iter().flatten().min())
+                let times = [0, 1, 2, 3].map(|n| row.maybe_time(n));
+                times.into_iter().filter_map(Result::transpose).try_fold(None, |first, time| {
+                    let time = time?;
+                    Ok(Some(first.map_or(time, |first: Timestamp| first.min(time))))
+                })
             })
         })
         .await
@@ -155,4 +159,5 @@ const NEXT: &str = "select \
             or exists (select 1 from punctual.subscription s \
                 where s.lane_id = l.id and s.handler = any($3::text[])))), \
     (select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1), \
-    (select min(j.next_due) from punctual.job j where j.next_due > $1)";
+    (select min(j.next_due) from punctual.job j where j.next_due > $1), \
+    (select min(r.look_at) from punctual.early_receipt r where r.look_at > $1)";

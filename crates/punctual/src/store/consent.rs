@@ -9,7 +9,7 @@
 
 mod links;
 mod preferences;
-mod suppressions;
+pub(super) mod suppressions;
 
 pub use links::LinkStanding;
 pub use preferences::{Kept, KeptPreferences, KeptSettings};

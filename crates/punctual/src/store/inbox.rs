@@ -292,6 +292,24 @@ async fn insert(
     Ok(tx.execute(INSERT, row).await? == 1)
 }
 
+/// Takes in a message that is processed in this very transaction; `false` if it was before.
+pub(super) async fn admit(tx: &mut Tx, tenant: Tenant, source: &str, message_id: &str) -> Result<bool> {
+    let now = tx.now().await?;
+    let token = Token::fresh();
+    if tx.execute(ADMIT, params![tenant.id(), source, message_id, token.text(), now]).await? == 1 {
+        return Ok(true);
+    }
+    tx.execute(SEEN_AGAIN, params![tenant.id(), source, message_id, now]).await?;
+    Ok(false)
+}
+
+const ADMIT: &str = "insert into punctual.inbox (tenant_id, source, message_id, status, token, attempts, \
+        max_attempts, lease_until, first_seen, last_seen, finished_at) \
+    values ($1, $2, $3, 'processed', $4, 1, 1, $5, $5, $5, $5) \
+    on conflict (tenant_id, source, message_id) do nothing";
+const SEEN_AGAIN: &str = "update punctual.inbox set last_seen = $4 \
+    where tenant_id = $1 and source = $2 and message_id = $3";
+
 /// What is told to those who are not told to process. To process it, or to let it die, takes
 /// the row; without the row it is somebody else's.
 const fn told(verdict: Verdict, attempts: u32) -> Begun {

@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 13] = [
+const MIGRATIONS: [Migration; 14] = [
     Migration {
         version: 1,
         name: "start",
@@ -96,6 +96,12 @@ const MIGRATIONS: [Migration; 13] = [
         name: "details of notices",
         postgres: include_str!("../../migrations/postgres/0013_notice_details.sql"),
         sqlite: include_str!("../../migrations/sqlite/0013_notice_details.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "receipts",
+        postgres: include_str!("../../migrations/postgres/0014_receipts.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0014_receipts.sql"),
     },
 ];
 

@@ -9,7 +9,7 @@
 
 pub mod deliver;
 pub mod look;
-mod outcome;
+pub(super) mod outcome;
 pub mod prune;
 pub mod replan;
 pub mod replay;

@@ -88,6 +88,7 @@ mod poison;
 mod prune;
 mod queue;
 mod reap;
+mod receipt;
 mod sandbox;
 mod sequence;
 mod settle;

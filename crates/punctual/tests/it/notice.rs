@@ -35,20 +35,20 @@ cases![
     ntf_19_what_still_waits_stays_in_the_log,
 ];
 
-const KIND: &str = "booking.confirmed";
+pub const KIND: &str = "booking.confirmed";
 const TOPIC: &str = "booking.events";
 
-async fn engine_with(t: &Bench, policies: &[(&str, ChannelPolicy)]) -> Engine {
+pub async fn engine_with(t: &Bench, policies: &[(&str, ChannelPolicy)]) -> Engine {
     let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
     let builder = policies.iter().fold(builder, |b, (key, policy)| b.channel_policy(*key, policy.clone()));
     builder.open().await.unwrap()
 }
 
-async fn engine(t: &Bench) -> Engine {
+pub async fn engine(t: &Bench) -> Engine {
     engine_with(t, &[]).await
 }
 
-async fn define(engine: &Engine, tenant: Tenant, edit: impl FnOnce(&mut Value)) {
+pub async fn define(engine: &Engine, tenant: Tenant, edit: impl FnOnce(&mut Value)) {
     let mut document = json!({"topic": TOPIC, "entityType": "booking", "entityIdPath": "bookingId",
         "recipients": {"phone": "guest.phone", "email": "guest.email", "name": "guest.name",
             "locale": "guest.locale"}});
@@ -56,7 +56,7 @@ async fn define(engine: &Engine, tenant: Tenant, edit: impl FnOnce(&mut Value)) 
     engine.put_event_kind(tenant, KIND, document).await.unwrap();
 }
 
-async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str) -> TemplateId {
+pub async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str) -> TemplateId {
     let json = json!({"eventType": KIND, "channel": channel, "language": "en", "body": body,
         "subject": (channel == "Email").then_some("Your booking")});
     let mut problems = Problems::default();
@@ -64,40 +64,40 @@ async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str) ->
     engine.store().create_template(tenant, definition).await.unwrap().id
 }
 
-fn booking(id: &str) -> Value {
+pub fn booking(id: &str) -> Value {
     json!({"bookingId": id, "checkinDate": "2026-03-15", "status": "Confirmed",
         "guest": {"phone": "+919876543210", "email": "guest@example.com", "name": "John Doe"}})
 }
 
-async fn confirm_in(engine: &Engine, tenant: Tenant, payload: &Value) {
+pub async fn confirm_in(engine: &Engine, tenant: Tenant, payload: &Value) {
     let message = NewMessage::new(TOPIC, KIND, payload.to_string());
     engine.enqueue(tenant, vec![message]).await.unwrap();
 }
 
-async fn confirm(engine: &Engine, id: &str) {
+pub async fn confirm(engine: &Engine, id: &str) {
     confirm_in(engine, TENANT, &booking(id)).await;
 }
 
-async fn tick(engine: &Engine) -> Ticked {
+pub async fn tick(engine: &Engine) -> Ticked {
     engine.tick(100).await.unwrap()
 }
 
 /// What the sandbox got, as `channel to: body`.
-fn inbox(engine: &Engine) -> Vec<String> {
+pub fn inbox(engine: &Engine) -> Vec<String> {
     let all = engine.sandbox().unwrap().letters(&Wanted::default(), 1_000);
     all.iter().map(|got| format!("{} {}: {}", got.letter.channel, got.letter.to, got.letter.body)).collect()
 }
 
-fn script(engine: &Engine, key: &str, words: Value) {
+pub fn script(engine: &Engine, key: &str, words: Value) {
     engine.sandbox().unwrap().script(key, Script::read(&json!({"script": words})).unwrap()).unwrap();
 }
 
-async fn texts(t: &Bench, sql: &str) -> Vec<String> {
+pub async fn texts(t: &Bench, sql: &str) -> Vec<String> {
     crate::dump::first_column(&t.texts(sql).await)
 }
 
 /// Deliveries as `key status error`.
-async fn log(t: &Bench) -> Vec<String> {
+pub async fn log(t: &Bench) -> Vec<String> {
     texts(
         t,
         "select idempotency_key || ' ' || status || ' ' || coalesce(error, '-') \
@@ -107,7 +107,7 @@ async fn log(t: &Bench) -> Vec<String> {
 }
 
 /// Notices as `status reason`.
-async fn notices(t: &Bench) -> Vec<String> {
+pub async fn notices(t: &Bench) -> Vec<String> {
     texts(t, "select status || ' ' || coalesce(reason, '-') from punctual.notice order by id").await
 }
 

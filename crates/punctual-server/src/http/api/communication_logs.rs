@@ -11,7 +11,7 @@ use punctual::rules::masked::masked;
 use punctual::rules::notice::DeliveryStatus;
 use punctual::rules::template::choose::word_of;
 use punctual::store::keys::Role;
-use punctual::store::notices::look::{LogFilter, Logged, Tried};
+use punctual::store::notices::look::{Heard, LogFilter, Logged, Tried};
 use punctual::{DeliveryId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -50,6 +50,18 @@ pub struct Shown {
     /// What the words of the last try lacked.
     warnings: Vec<String>,
     attempts: Vec<ShownTry>,
+    /// What the provider told later.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    receipts: Vec<ShownReceipt>,
+}
+
+/// What a provider told later, as it is shown.
+#[derive(Debug, Serialize)]
+pub struct ShownReceipt {
+    at: Timestamp,
+    status: String,
+    said: String,
+    error: Option<String>,
 }
 
 /// One try as it is shown.
@@ -171,6 +183,7 @@ fn shown(caller: &Caller, one: Logged) -> Shown {
         created_at_utc: one.created_at,
         warnings: one.tries.last().map(|tried| tried.warnings.clone()).unwrap_or_default(),
         attempts: one.tries.into_iter().map(|tried| shown_try(open, tried)).collect(),
+        receipts: one.receipts.into_iter().map(shown_receipt).collect(),
         provider: one.channel,
     }
 }
@@ -191,6 +204,10 @@ fn key_for(caller: &Caller, one: &Logged) -> String {
         Some(front) => format!("{front}{}", address_for(caller, one)),
         None => key.clone(),
     }
+}
+
+fn shown_receipt(heard: Heard) -> ShownReceipt {
+    ShownReceipt { at: heard.at, status: heard.status, said: heard.said, error: heard.error }
 }
 
 fn shown_try(open: bool, tried: Tried) -> ShownTry {

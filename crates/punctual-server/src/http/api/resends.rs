@@ -7,6 +7,7 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use punctual::engine::{NotResent, Resend, Resent};
@@ -22,9 +23,10 @@ use serde_json::{Value, json};
 pub async fn booking(
     state: State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     input: Input,
 ) -> Answer<(StatusCode, Json<Value>)> {
+    let Path(id) = id.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
     let (entity, mut problems) = (Entity { kind: BOOKING.into(), id }, Problems::default());
     check_entity(&entity, &mut problems);
     problems.into_result()?;

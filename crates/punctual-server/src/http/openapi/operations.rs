@@ -216,6 +216,10 @@ pub const OPERATIONS: &[Operation] = &[
         .query(&["Lang"]),
     op("POST /u/{token}", "Unsubscribe by one click (RFC 8058); again is as good as once", (200, "text/html"))
         .may_take("UnsubscribeForm").query(&["Lang"]),
+    op("GET /webhooks/{provider}", "The greeting that some providers want before they report",
+        (200, "text/plain")).query(&["ByChannel"]),
+    op("POST /webhooks/{provider}", "What a provider reports of messages; its signature is the credential",
+        (200, "")).may_take("ProviderCallback").query(&["ByChannel"]),
     op("GET /s/{publicId}", "The page of a survey; changes nothing", (200, "text/html"))
         .query(&["Lang", "Step"]),
     op("POST /s/{publicId}", "Take one step of the page; leads to the next", (303, ""))

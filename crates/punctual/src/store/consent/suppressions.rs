@@ -164,7 +164,7 @@ const OF_ADDRESS: &str = concat!(
     " from punctual.suppression where tenant_id = $1 and address = $2 and lifted_at is null order by id"
 );
 
-pub(super) async fn suppress(
+pub(in crate::store) async fn suppress(
     tx: &mut Tx,
     tenant: Tenant,
     new: &NewSuppression,
@@ -190,7 +190,7 @@ pub(super) fn names(scope: &Scope) -> (&str, &str) {
     (scope.channel.as_deref().unwrap_or_default(), scope.kind.as_deref().unwrap_or_default())
 }
 
-pub(super) async fn lift(
+pub(in crate::store) async fn lift(
     tx: &mut Tx,
     tenant: Tenant,
     filter: &SuppressionFilter,

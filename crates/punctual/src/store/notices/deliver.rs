@@ -177,7 +177,7 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing<Due>> {
         return Ok(outgoing);
     }
     note_lost(tx, &mut outgoing.due, now).await?;
-    read_events(tx, &mut outgoing.due).await?;
+    read_events(tx, outgoing.due.iter_mut().map(|one| &mut one.delivery).collect()).await?;
     let items = outgoing.due.iter().map(|due| &due.item);
     outgoing.token = Some(claims::hold_letters(tx, wish, items, now).await?);
     Ok(outgoing)
@@ -241,8 +241,8 @@ const NOTE_LOST: &str = "insert into punctual.notice_attempt (delivery_id, tried
     values ($1, $2, $3, 'unknown', $4) on conflict do nothing";
 
 /// The events of deliveries, each read once.
-async fn read_events(tx: &mut Tx, due: &mut [Due]) -> Result<()> {
-    let mut notices: Vec<i64> = due.iter().map(|one| one.delivery.notice.0).collect();
+async fn read_events(tx: &mut Tx, of: Vec<&mut Delivery>) -> Result<()> {
+    let mut notices: Vec<i64> = of.iter().map(|one| one.notice.0).collect();
     notices.sort_unstable();
     notices.dedup();
     let mut events = HashMap::with_capacity(notices.len());
@@ -251,11 +251,11 @@ async fn read_events(tx: &mut Tx, due: &mut [Due]) -> Result<()> {
         let by_hand = row.maybe_text(3)?.is_some();
         events.insert(row.int(0)?, (Arc::new(read_message(&mut row, 4)?), entity, by_hand));
     }
-    for one in due {
-        if let Some((event, entity, by_hand)) = events.get(&one.delivery.notice.0) {
-            one.delivery.event = Some(Arc::clone(event));
-            one.delivery.entity = entity.clone();
-            one.delivery.by_hand = *by_hand;
+    for one in of {
+        if let Some((event, entity, by_hand)) = events.get(&one.notice.0) {
+            one.event = Some(Arc::clone(event));
+            one.entity = entity.clone();
+            one.by_hand = *by_hand;
         }
     }
     Ok(())
@@ -274,3 +274,20 @@ pub(super) async fn pending(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delive
 }
 
 const PENDING: &str = deliveries!("d.id = $1 and d.status = 0 for update");
+
+/// Deliveries of these channels that a provider gave these ids, with their events.
+pub(in crate::store) async fn given_ids(
+    tx: &mut Tx,
+    ids: &[Option<&str>],
+    channels: &[Option<&str>],
+) -> Result<Vec<Delivery>> {
+    let rows = tx.query(GIVEN_IDS, &[Value::Texts(ids), Value::Texts(channels)]).await?;
+    let mut found = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+    read_events(tx, found.iter_mut().collect()).await?;
+    Ok(found)
+}
+
+const GIVEN_IDS: &str = deliveries!(
+    "d.provider_id is not null and d.channel = any($2::text[]) and d.id in ( \
+        select a.delivery_id from punctual.notice_attempt a where a.provider_id = any($1::text[]))"
+);

@@ -85,6 +85,8 @@ pub struct Logged {
     pub requested_by: Option<String>,
     /// Every try, in order.
     pub tries: Vec<Tried>,
+    /// What its provider told later, in order.
+    pub receipts: Vec<Heard>,
 }
 
 /// One try.
@@ -104,6 +106,19 @@ pub struct Tried {
     pub answer: Option<String>,
     /// What its words lacked.
     pub warnings: Vec<String>,
+}
+
+/// What a provider told later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// When it came.
+    pub at: Timestamp,
+    /// The word for it.
+    pub status: String,
+    /// The provider's own word.
+    pub said: String,
+    /// What went wrong, in the provider's words.
+    pub error: Option<String>,
 }
 
 impl Store {
@@ -255,10 +270,22 @@ async fn with_tries(tx: &mut Tx, rows: &[Row], flying: &[i64], answers: bool) ->
     for row in tx.query(TRIES, &[Value::Ints(&ids), answers.into()]).await? {
         tries.entry(row.int(0)?).or_default().push(read_tried(&row)?);
     }
+    let mut receipts: HashMap<i64, Vec<Heard>> = HashMap::new();
+    for row in tx.query(RECEIPTS, &[Value::Ints(&ids)]).await? {
+        receipts.entry(row.int(0)?).or_default().push(read_heard(&row)?);
+    }
     for one in &mut all {
         one.tries = tries.remove(&one.id.0).unwrap_or_default();
+        one.receipts = receipts.remove(&one.id.0).unwrap_or_default();
     }
     Ok(all)
+}
+
+const RECEIPTS: &str = "select delivery_id, at, status, said, error from punctual.receipt \
+    where delivery_id = any($1::bigint[]) order by delivery_id, id";
+
+fn read_heard(row: &Row) -> Result<Heard> {
+    Ok(Heard { at: row.time(1)?, status: row.text(2)?, said: row.text(3)?, error: row.maybe_text(4)? })
 }
 
 const TRIES: &str = "select delivery_id, tried, at, outcome, error, provider_id, \
@@ -304,6 +331,7 @@ fn read_logged(row: &Row, flying: &[i64]) -> Result<Logged> {
         requested_by: row.maybe_text(18)?,
         whom: Whom { name: row.maybe_text(19)?, reference: row.maybe_text(20)? },
         tries: Vec::new(),
+        receipts: Vec::new(),
     })
 }
 

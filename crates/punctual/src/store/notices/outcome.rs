@@ -12,9 +12,10 @@ use super::{Lanes, NewDelivery, deliver_lane, insert_deliveries, taken};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, NoticeId, Token};
+use crate::base::tenant::Tenant;
 use crate::rules::attempt::kept_error;
 use crate::rules::claim::{Item, work_of};
-use crate::rules::notice::{DeliveryStatus, NoticeStatus};
+use crate::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
 use std::collections::{BTreeMap, HashSet};
 
 pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended]) -> Result<Settled> {
@@ -199,13 +200,37 @@ async fn send_instead(
     lanes: &mut Lanes,
     now: Timestamp,
 ) -> Result<HashSet<DeliveryId>> {
-    let (mut rows, mut given_up) = (Vec::new(), Vec::new());
-    for one in ended {
-        let Ending::Failed { instead: Some(planned), .. } = &one.ending else { continue };
-        let of = &one.due.delivery;
-        let lane = deliver_lane(tx, of.tenant, &planned.channel, lanes).await?;
-        rows.push(NewDelivery { notice: of.notice, tenant: of.tenant, lane, planned });
-        given_up.push(of.id);
+    let given_up: Vec<GivenUp<'_>> = ended
+        .iter()
+        .filter_map(|one| match &one.ending {
+            Ending::Failed { instead: Some(planned), .. } => {
+                let of = &one.due.delivery;
+                Some(GivenUp { id: of.id, notice: of.notice, tenant: of.tenant, planned })
+            }
+            _ => None,
+        })
+        .collect();
+    replace(tx, &given_up, lanes, now).await
+}
+
+/// A delivery that was given up, and what is sent in its place.
+pub(in crate::store) struct GivenUp<'a> {
+    pub id: DeliveryId,
+    pub notice: NoticeId,
+    pub tenant: Tenant,
+    pub planned: &'a Planned,
+}
+
+pub(in crate::store) async fn replace(
+    tx: &mut Tx,
+    given_up: &[GivenUp<'_>],
+    lanes: &mut Lanes,
+    now: Timestamp,
+) -> Result<HashSet<DeliveryId>> {
+    let mut rows = Vec::with_capacity(given_up.len());
+    for of in given_up {
+        let lane = deliver_lane(tx, of.tenant, &of.planned.channel, lanes).await?;
+        rows.push(NewDelivery { notice: of.notice, tenant: of.tenant, lane, planned: of.planned });
     }
     let mut replaced = HashSet::new();
     if rows.is_empty() {
@@ -214,8 +239,8 @@ async fn send_instead(
     let made = insert_deliveries(tx, &rows, now).await?;
     for (row, given_up) in rows.iter().zip(given_up) {
         let Some(id) = made.of(row).filter(|_| row.status() == DeliveryStatus::Pending) else { continue };
-        tx.execute(REPLACED, params![given_up.0, id.0]).await?;
-        replaced.insert(given_up);
+        tx.execute(REPLACED, params![given_up.id.0, id.0]).await?;
+        replaced.insert(given_up.id);
     }
     Ok(replaced)
 }
@@ -224,12 +249,12 @@ const REPLACED: &str = "update punctual.notice_delivery set replaced_by = $2 whe
 
 /// What notices have lost and won; one with nothing left to wait for has ended.
 #[derive(Default)]
-struct Change {
-    open: i64,
-    sent: i64,
-    failed: i64,
-    reason: Option<String>,
-    error: Option<String>,
+pub(in crate::store) struct Change {
+    pub open: i64,
+    pub sent: i64,
+    pub failed: i64,
+    pub reason: Option<String>,
+    pub error: Option<String>,
 }
 
 async fn count(tx: &mut Tx, ended: &[&Ended], replaced: &HashSet<DeliveryId>, now: Timestamp) -> Result<()> {
@@ -257,6 +282,14 @@ async fn count(tx: &mut Tx, ended: &[&Ended], replaced: &HashSet<DeliveryId>, no
             }
         }
     }
+    recount(tx, &changes, now).await
+}
+
+pub(in crate::store) async fn recount(
+    tx: &mut Tx,
+    changes: &BTreeMap<NoticeId, Change>,
+    now: Timestamp,
+) -> Result<()> {
     let all: Vec<(&NoticeId, &Change)> = changes.iter().collect();
     let ints = |pick: &dyn Fn(&Change) -> i64| Column::Ints(all.iter().map(|(_, c)| pick(c)).collect());
     let columns = [

@@ -1,0 +1,161 @@
+//! Callbacks of providers: what became of messages (`POST`), and the greeting that some want first (`GET`).
+//!
+//! There is no key: the signature is the credential. A callback is tried with the secrets of every channel
+//! that has the provider, or of the one that `?channel=` names, and is heard for all those it verifies
+//! with: two channels may share an account. Nothing of it is read before. What is signed over
+//! the whole address is checked against the configured public one (`public.url`), never against what a
+//! request says of its host.
+//!
+//! Who cannot prove who they are is counted by address and turned away when that happens too often; callbacks
+//! that hold are not counted, since a provider may make thousands a minute from one address. The answer
+//! says nothing of what was learned. 503 makes the provider tell it again.
+
+use super::error::Failure;
+use super::input;
+use super::visitor::{Caller, TooOften};
+use crate::app::App;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use metrics::counter;
+use punctual::rules::receipt::Receipt;
+use punctual::store::receipts::News;
+use punctual_providers::receipt::CALLBACK_BYTES_MAX;
+use punctual_providers::{Callback, Heard, Receipts, Refused};
+
+/// The channels that hear callbacks, and where those come in.
+#[derive(Debug, Default)]
+pub struct Webhooks {
+    /// The public address of this server, without a slash at its end.
+    pub url: String,
+    /// Each channel whose provider makes callbacks.
+    pub ears: Vec<Ear>,
+}
+
+/// A channel that hears callbacks.
+#[derive(Clone, Debug)]
+pub struct Ear {
+    /// The name of its provider.
+    pub provider: String,
+    /// Its key.
+    pub channel: String,
+    /// What verifies and reads.
+    pub receipts: Receipts,
+}
+
+/// `POST /webhooks/{provider}`, and `GET` for a greeting
+pub async fn hear(State(app): State<App>, caller: Result<Caller, TooOften>, request: Request) -> Response {
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(often) => return often.into_response(),
+    };
+    match listened(&app.settings.webhooks, &caller.provider, request).await {
+        Ok(Listened::Answer(body, content_type)) => {
+            ([(header::CONTENT_TYPE, content_type)], body).into_response()
+        }
+        Ok(Listened::News(channels, receipts)) => {
+            take_in(&app, News { provider: caller.provider, channels, receipts }).await
+        }
+        Err(failure) => refuse(&app, &caller, failure),
+    }
+}
+
+async fn listened(webhooks: &Webhooks, provider: &str, request: Request) -> Result<Listened, Failure> {
+    let (head, body) = request.into_parts();
+    let channel = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes())
+        .find_map(|(name, value)| (name == "channel").then(|| value.into_owned()));
+    let ears = webhooks.of(provider, channel.as_deref())?;
+    let body = input::read_within(body, CALLBACK_BYTES_MAX).await?;
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let url = format!("{}{path}", webhooks.url);
+    // A header that is no text can be no signature.
+    let headers: Vec<(&str, &str)> =
+        head.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+    listen(&ears, &Callback { method: head.method.as_str(), url: &url, headers: &headers, body: &body })
+}
+
+async fn take_in(app: &App, news: News) -> Response {
+    if news.receipts.is_empty() {
+        return StatusCode::OK.into_response();
+    }
+    match app.engine.hear_receipts(news).await {
+        Ok(_) => StatusCode::OK.into_response(),
+        Err(error) => Failure::from(error).into_response(),
+    }
+}
+
+fn refuse(app: &App, caller: &Caller, failure: Failure) -> Response {
+    let known = app.settings.webhooks.ears.iter().any(|ear| ear.provider == caller.provider);
+    // A name that nobody has configured is no label: there are as many as strangers can think of.
+    let provider = if known { caller.provider.clone() } else { "unknown".to_owned() };
+    let status = failure.status().as_u16().to_string();
+    counter!("punctual_callbacks_refused_total", "provider" => provider, "status" => status).increment(1);
+    match caller.refused(&app.settings.public) {
+        Ok(()) => failure.into_response(),
+        Err(often) => often.into_response(),
+    }
+}
+
+/// What a callback came to.
+enum Listened {
+    News(Vec<String>, Vec<Receipt>),
+    Answer(String, &'static str),
+}
+
+/// Tries each channel; what verifies is heard for all that it verifies with.
+fn listen(ears: &[&Ear], callback: &Callback<'_>) -> Result<Listened, Failure> {
+    let (mut channels, mut receipts, mut worst) = (Vec::new(), Vec::new(), None);
+    for ear in ears {
+        match ear.receipts.hear(callback) {
+            Ok(Heard::Answer { body, content_type }) => return Ok(Listened::Answer(body, content_type)),
+            Ok(Heard::Receipts(heard)) => {
+                channels.push(ear.channel.clone());
+                receipts = heard;
+            }
+            Err(refused) => worst = Some(graver(worst, refused)),
+        }
+    }
+    match worst {
+        Some(refused) if channels.is_empty() => Err(failure(refused)),
+        _ => Ok(Listened::News(channels, receipts)),
+    }
+}
+
+/// What tells most: it was proved and cannot be read, it was not proved, there is nothing to prove it with.
+fn graver(known: Option<Refused>, other: Refused) -> Refused {
+    let rank = |refused: &Refused| match refused {
+        Refused::Unreadable(_) => 2,
+        Refused::Unproved(_) => 1,
+        Refused::NotSetUp(_) => 0,
+    };
+    match known {
+        Some(known) if rank(&known) >= rank(&other) => known,
+        _ => other,
+    }
+}
+
+fn failure(refused: Refused) -> Failure {
+    match refused {
+        Refused::Unproved(said) => Failure::unauthenticated(format!(
+            "this callback does not prove who sent it: {said}. Check the channel's secret, and that the \
+             provider calls the address in `public.url`"
+        )),
+        Refused::Unreadable(said) => Failure::malformed(format!("this callback cannot be read: {said}")),
+        Refused::NotSetUp(said) => {
+            Failure::not_found(format!("no channel of this provider is set up to hear it: {said}"))
+        }
+    }
+}
+
+impl Webhooks {
+    /// The channels that a callback may be for.
+    fn of(&self, provider: &str, channel: Option<&str>) -> Result<Vec<&Ear>, Failure> {
+        let fits = |ear: &&Ear| ear.provider == provider && channel.is_none_or(|key| key == ear.channel);
+        let ears: Vec<&Ear> = self.ears.iter().filter(fits).collect();
+        if ears.is_empty() {
+            let said = "no channel of this provider is configured here, or the provider sends no receipts";
+            return Err(Failure::not_found(said));
+        }
+        Ok(ears)
+    }
+}

@@ -1,0 +1,81 @@
+use super::*;
+
+/// NTF-16: a delivery never goes back, whatever comes late.
+#[test]
+fn ntf_16_a_receipt_never_takes_a_delivery_back() {
+    use DeliveryStatus as D;
+    use ReceiptStatus as R;
+    // How it stands, then how after: delivered, read, bounced, failed, stopped, resumed.
+    let (up, down) = (Some(D::Delivered), Some(D::Failed));
+    let table = [
+        (D::Pending, [None; 6]),
+        (D::Sent, [up, up, down, down, None, None]),
+        (D::Delivered, [None; 6]),
+        (D::Failed, [None; 6]),
+        (D::Skipped, [None; 6]),
+        (D::Uncertain, [up, up, down, down, None, None]),
+    ];
+    for (stands, want) in table {
+        let found = R::ALL.map(|told| after(stands, told));
+        assert_eq!(found, want, "{stands:?}");
+    }
+    // So the order of any two does not matter, but for which of good and bad news came first.
+    for first in R::ALL {
+        for second in R::ALL {
+            let once = after(D::Sent, first).unwrap_or(D::Sent);
+            let twice = after(once, second).unwrap_or(once);
+            if once != D::Sent {
+                assert_eq!(twice, once, "{first:?}, then {second:?}");
+            }
+        }
+    }
+}
+
+/// NTF-16: only what says so for good suppresses an address.
+#[test]
+fn ntf_16_what_suppresses() {
+    let found = ReceiptStatus::ALL.map(ReceiptStatus::suppresses);
+    assert_eq!(found, [None, None, Some(Reason::HardBounce), None, Some(Reason::Stop), None]);
+    for status in ReceiptStatus::ALL {
+        assert_eq!(ReceiptStatus::from_word(status.word()), Some(status));
+    }
+}
+
+/// NTF-16: the same news has the same key; another STOP, months later, is not the first one again.
+#[test]
+fn ntf_16_keys_of_news() {
+    let one = Receipt {
+        message_id: Some("SM1".into()),
+        address: Some("+1".into()),
+        status: ReceiptStatus::Delivered,
+        said: "delivered".into(),
+        error: None,
+        event_id: None,
+    };
+    let key = one.dedup_key();
+    assert_eq!(Receipt { error: Some("x".into()), ..one.clone() }.dedup_key(), key);
+    for other in [
+        Receipt { message_id: Some("SM2".into()), ..one.clone() },
+        Receipt { status: ReceiptStatus::Read, ..one.clone() },
+        Receipt { said: "Delivered".into(), ..one.clone() },
+        Receipt { event_id: Some("e".into()), ..one.clone() },
+    ] {
+        assert_ne!(other.dedup_key(), key, "{other:?}");
+    }
+    let stop = Receipt { message_id: None, status: ReceiptStatus::Stopped, ..one };
+    assert_eq!(stop.dedup_key(), None);
+    assert!(Receipt { event_id: Some("SM9".into()), ..stop }.dedup_key().is_some());
+}
+
+/// NTF-16: looks for an early receipt's message are ever farther apart, and end.
+#[test]
+fn ntf_16_looks_for_a_message_end() {
+    let (mut age, mut looks) = (Duration::ZERO, 0);
+    while let Some(wait) = look_again(age) {
+        assert!(wait >= RECEIPT_LOOK_MIN);
+        age += wait;
+        looks += 1;
+    }
+    assert!((8..=14).contains(&looks), "{looks} looks");
+    assert!(age >= RECEIPT_KEPT && age <= RECEIPT_KEPT * 2, "{age:?}");
+}

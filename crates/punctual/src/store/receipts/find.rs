@@ -1,0 +1,116 @@
+//! Whom a receipt is about: a delivery by its provider's id, or tenants by an address.
+
+use super::News;
+use crate::base::error::{Error, Result};
+use crate::base::id::{DeliveryId, NoticeId};
+use crate::base::tenant::Tenant;
+use crate::rules::consent::address::normal;
+use crate::rules::notice::DeliveryStatus;
+use crate::store::notices::deliver::{self, Delivery};
+use crate::store::tx::Tx;
+use crate::store::value::{Row, Value};
+use std::collections::HashMap;
+
+/// A delivery that a provider tells of, locked.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub id: DeliveryId,
+    pub tenant: Tenant,
+    pub notice: NoticeId,
+    pub address: String,
+    pub status: DeliveryStatus,
+    /// The id by which it was found.
+    pub provider_id: String,
+    /// Whether that is the id of its last try.
+    pub is_latest: bool,
+}
+
+/// The deliveries of news, by the provider's ids. Where a provider gave one id to several, it is the newest
+/// of those whose address it names, or of all.
+pub(super) async fn found<'n>(tx: &mut Tx, news: &'n News) -> Result<HashMap<&'n str, Found>> {
+    let wanted = || news.receipts.iter().filter_map(|one| Some((one.message_id.as_deref()?, one)));
+    let ids: Vec<Option<&str>> = wanted().map(|(id, _)| Some(id)).collect();
+    let mut all: HashMap<String, Vec<Found>> = HashMap::new();
+    if !ids.is_empty() {
+        for row in tx.query(FOUND, &[Value::Texts(&ids), Value::Texts(&texts(&news.channels))]).await? {
+            let one = read(&row)?;
+            all.entry(one.provider_id.clone()).or_default().push(one);
+        }
+    }
+    let mut found = HashMap::with_capacity(all.len());
+    for (id, receipt) in wanted() {
+        let Some(known) = all.get(id) else { continue };
+        let address = receipt.address.as_deref().map(normal);
+        let named = known.iter().rev().find(|one| Some(normal(&one.address)) == address);
+        if let Some(one) = named.or(known.last()) {
+            found.entry(id).or_insert_with(|| one.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// In the order of their ids, so that two hearings never wait for each other in a circle.
+const FOUND: &str = "select d.id, d.tenant_id, d.notice_id, d.address, d.status, a.provider_id, \
+        case when d.provider_id = a.provider_id then 1 else 0 end \
+    from punctual.notice_delivery d join punctual.notice_attempt a on a.delivery_id = d.id \
+    where a.provider_id = any($1::text[]) and d.channel = any($2::text[]) order by d.id, a.tried for update";
+
+fn read(row: &Row) -> Result<Found> {
+    let code = row.int(4)?;
+    let status = DeliveryStatus::from_code(code)
+        .ok_or_else(|| Error::Database(format!("{code} is no status").into()))?;
+    Ok(Found {
+        id: DeliveryId(row.int(0)?),
+        tenant: Tenant::from_row(row.int(1)?),
+        notice: NoticeId(row.int(2)?),
+        address: row.text(3)?,
+        status,
+        provider_id: row.text(5)?,
+        is_latest: row.flag(6)?,
+    })
+}
+
+/// The deliveries of these ids, with their events.
+pub(super) async fn deliveries(tx: &mut Tx, channels: &[String], ids: &[String]) -> Result<Vec<Delivery>> {
+    deliver::given_ids(tx, &texts(ids), &texts(channels)).await
+}
+
+/// The tenants that have written to an address by one of these channels; or, if none has, the only one that
+/// uses them.
+pub(super) async fn writers(tx: &mut Tx, channels: &[String], address: &str) -> Result<Vec<Tenant>> {
+    let forms = forms(address);
+    let (channels, forms) = (texts(channels), texts(&forms));
+    let rows = tx.query(WRITERS, &[Value::Texts(&forms), Value::Texts(&channels)]).await?;
+    if !rows.is_empty() {
+        return rows.iter().map(|row| Ok(Tenant::from_row(row.int(0)?))).collect();
+    }
+    let users = tx.query(USERS, &[Value::Texts(&channels)]).await?;
+    match users.as_slice() {
+        [only] => Ok(vec![Tenant::from_row(only.int(0)?)]),
+        _ => Ok(Vec::new()),
+    }
+}
+
+const WRITERS: &str = "select d.tenant_id from punctual.notice_delivery d \
+        where d.address = any($1::text[]) and d.channel = any($2::text[]) \
+    union select e.tenant_id from punctual.lane l \
+        join punctual.entry e on e.tenant_id = l.tenant_id and e.address = any($1::text[]) \
+            and e.channel = l.topic \
+        where l.subscription = '/send' and l.topic = any($2::text[]) order by 1";
+const USERS: &str = "select distinct l.tenant_id from punctual.lane l \
+    where l.subscription in ('/send', '/deliver') and l.topic = any($1::text[]) limit 2";
+
+/// How an address may be written in our tables.
+fn forms(address: &str) -> Vec<String> {
+    let normal = normal(address);
+    let digits = normal.strip_prefix('+');
+    let mut forms = vec![address.trim().to_owned()];
+    forms.extend(digits.map(str::to_owned));
+    forms.extend(digits.map(|digits| format!("00{digits}")));
+    forms.push(normal);
+    forms
+}
+
+fn texts(all: &[String]) -> Vec<Option<&str>> {
+    all.iter().map(|text| Some(text.as_str())).collect()
+}
