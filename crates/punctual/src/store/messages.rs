@@ -76,20 +76,22 @@ impl Store {
             let Some(message) = messages.pop() else { return Ok(Vec::new()) };
             return Ok(vec![self.enqueue_in_company(tenant, message).await?]);
         }
-        let enqueued = self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;
+        let enqueued =
+            self.of(tenant).write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;
         reach(Point::EnqueuedBeforeAnswer);
         enqueued
     }
 
     /// One message of a tenant.
     pub async fn message(&self, tenant: Tenant, id: MessageId) -> Result<Option<Message>> {
-        self.read((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
-                row.map(|mut row| read_message(&mut row, 0)).transpose()
+        self.of(tenant)
+            .read((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
+                    row.map(|mut row| read_message(&mut row, 0)).transpose()
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

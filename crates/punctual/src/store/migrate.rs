@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: [Migration; 13] = [
     Migration {
         version: 1,
         name: "start",
@@ -90,6 +90,12 @@ const MIGRATIONS: [Migration; 12] = [
         name: "notices",
         postgres: include_str!("../../migrations/postgres/0012_notices.sql"),
         sqlite: include_str!("../../migrations/sqlite/0012_notices.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "row-level security",
+        postgres: include_str!("../../migrations/postgres/0014_row_level_security.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0014_row_level_security.sql"),
     },
 ];
 
@@ -186,6 +192,9 @@ async fn migrate(tx: &mut Tx) -> Result<(i64, i64)> {
         script(tx, text).await?;
         let row = params![migration.version, migration.name, &checksum, host_now()];
         tx.execute(RECORD, row).await?;
+    }
+    if tx.dialect() == Dialect::Postgres {
+        super::wall::raise(tx).await?;
     }
     Ok((before, SCHEMA_VERSION))
 }

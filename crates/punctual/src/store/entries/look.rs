@@ -115,10 +115,11 @@ impl Store {
         before: EntryId,
         limit: usize,
     ) -> Result<Vec<Entry>> {
-        self.read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-            Box::pin(list(tx, *tenant, filter, *before, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+                Box::pin(list(tx, *tenant, filter, *before, *limit))
+            })
+            .await
     }
 
     /// What was tried for an entry, in order.
@@ -157,10 +158,11 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Response>> {
         let request = (tenant, flow, filter, after, limit);
-        self.read(request, |tx, (tenant, flow, filter, after, limit)| {
-            Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read(request, |tx, (tenant, flow, filter, after, limit)| {
+                Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
+            })
+            .await
     }
 
     /// How many entries of a flow there are, by status.
@@ -170,10 +172,11 @@ impl Store {
         flow: FlowId,
         filter: ResultFilter,
     ) -> Result<EntryCounts> {
-        self.read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
-            Box::pin(counts(tx, *tenant, *flow, filter))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
+                Box::pin(counts(tx, *tenant, *flow, filter))
+            })
+            .await
     }
 }
 
