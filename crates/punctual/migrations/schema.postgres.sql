@@ -925,16 +925,17 @@ CREATE OR REPLACE FUNCTION punctual.tenant_here()
 AS $function$
     select nullif(current_setting('punctual.tenant', true), '')::int
 $function$;
-CREATE OR REPLACE FUNCTION punctual.wall(shut regclass, belongs text DEFAULT NULL::text)
+CREATE OR REPLACE FUNCTION punctual.wall(shut regclass, belongs text DEFAULT NULL::text, writable text DEFAULT NULL::text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
     here constant text := '(select punctual.tenant_here())';
+    seen constant text := coalesce(belongs, 'tenant_id = ' || here);
 begin
     execute format('alter table %s enable row level security', shut);
-    execute format('create policy tenant on %s using (%s is null or %s)', shut, here,
-        coalesce(belongs, 'tenant_id = ' || here));
+    execute format('create policy tenant on %1$s using (%2$s is null or %3$s) with check (%2$s is null or %4$s)',
+        shut, here, seen, coalesce(writable, seen));
 end
 $function$;
 

@@ -43,14 +43,16 @@ end
 $$;
 
 -- Shuts a table to other tenants: by its column `tenant_id`, or by the row of another walled table that it is a
--- part of. Migrations that make tables call it.
-create function punctual.wall(shut regclass, belongs text default null) returns void language plpgsql as $$
+-- part of. Migrations that make tables call it. What may be written is what can be seen, unless it is said.
+create function punctual.wall(shut regclass, belongs text default null, writable text default null)
+returns void language plpgsql as $$
 declare
     here constant text := '(select punctual.tenant_here())';
+    seen constant text := coalesce(belongs, 'tenant_id = ' || here);
 begin
     execute format('alter table %s enable row level security', shut);
-    execute format('create policy tenant on %s using (%s is null or %s)', shut, here,
-        coalesce(belongs, 'tenant_id = ' || here));
+    execute format('create policy tenant on %1$s using (%2$s is null or %3$s) with check (%2$s is null or %4$s)',
+        shut, here, seen, coalesce(writable, seen));
 end
 $$;
 
@@ -60,8 +62,6 @@ where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r' and a.attnam
 order by c.relname;
 
 select punctual.wall('punctual.tenant', 'id = (select punctual.tenant_here())');
-select punctual.wall('punctual.follower', 'lane_id in (select l.id from punctual.lane l)');
-select punctual.wall('punctual.sequence', 'lane_id in (select l.id from punctual.lane l)');
 select punctual.wall('punctual.attempt', 'lane_id in (select l.id from punctual.lane l)');
 select punctual.wall('punctual.delivery', 'exists (select 1 from punctual.entry e where e.id = entry_id)');
 select punctual.wall('punctual.delivery_outcome', 'exists (select 1 from punctual.entry e where e.id = entry_id)');
@@ -71,8 +71,14 @@ select punctual.wall('punctual.message_template_version',
     'exists (select 1 from punctual.message_template t where t.id = template_id)');
 select punctual.wall('punctual.notice_attempt',
     'exists (select 1 from punctual.notice_delivery d where d.id = delivery_id)');
--- What waits for its route is in lane 0, which is nobody's: its message says whose it is.
-select punctual.wall('punctual.work', 'lane_id in (select l.id from punctual.lane l) '
+-- What waits for its route is in lane 0, which is nobody's: its message says whose it is. A statement that writes
+-- both at once cannot see the message yet.
+select punctual.wall('punctual.follower', 'lane_id in (select l.id from punctual.lane l) '
     'or (lane_id = 0 and exists (select 1 from punctual.message m where m.id = message_id))');
+select punctual.wall('punctual.sequence', 'lane_id in (select l.id from punctual.lane l) '
+    'or (lane_id = 0 and exists (select 1 from punctual.message m where m.id = head))');
+select punctual.wall('punctual.work', 'lane_id in (select l.id from punctual.lane l) '
+    'or (lane_id = 0 and exists (select 1 from punctual.message m where m.id = message_id))',
+    'lane_id in (select l.id from punctual.lane l) or lane_id = 0');
 
 select punctual.raise_wall();

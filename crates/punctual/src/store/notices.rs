@@ -98,10 +98,11 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn ask_for_notice(&self, event: Message, notice: NewNotice) -> Result<Vec<Asked>> {
-        self.write((event, notice), |tx, (event, notice)| {
-            Box::pin(async move { write(tx, &[(event, notice)]).await })
-        })
-        .await
+        self.of(event.tenant)
+            .write((event, notice), |tx, (event, notice)| {
+                Box::pin(async move { write(tx, &[(event, notice)]).await })
+            })
+            .await
     }
 }
 
