@@ -35,6 +35,7 @@ mod events;
 mod fuzz;
 mod idempotency;
 mod inbox;
+mod isolation;
 mod jobs;
 mod keys;
 mod leases;
