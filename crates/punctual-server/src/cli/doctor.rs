@@ -141,8 +141,22 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
     findings.extend(judge(&census));
     let (mark, said) = inbox(store.inbox_counts(limits::INBOX_STUCK_AFTER).await?);
     findings.push(Finding { mark, what: "inbox", said });
+    if let Some(stands) = store.wall_stands().await? {
+        let (mark, said) = tenants(stands);
+        findings.push(Finding { mark, what: "tenants", said });
+    }
     let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
     Ok(bad.then_some(Kind::Failed))
+}
+
+fn tenants(wall_stands: bool) -> Verdict {
+    if wall_stands {
+        return (Mark::Ok, "row-level security stands behind every verb of one tenant".into());
+    }
+    let said = "row-level security is not in force, so the second wall between tenants does not stand: as an \
+        administrator, `create role punctual_tenant nologin` and grant it to this role, then `punctual migrate` \
+        as the owner of the tables";
+    (Mark::Warn, said.into())
 }
 
 fn judge(census: &Census) -> Vec<Finding> {

@@ -70,7 +70,7 @@ pub async fn everything(world: &World, root: &Client) -> Known {
 async fn notices(world: &World, beta: &Client) -> (Value, Value, Value) {
     put(beta, "/api/entities/booking/B-7", json!({"version": 1, "state": {"note": MARK}})).await;
     let kind = json!({"entityType": "booking", "entityIdPath": "bookingId", "recipients": {"phone": "phone"},
-        "variables": [MARK]});
+        "sample": {"note": MARK}});
     put(beta, "/api/event-kinds/booking.confirmed", kind).await;
     let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en",
         "body": format!("{MARK} {{{{bookingId}}}}")});
@@ -152,7 +152,7 @@ async fn time(beta: &Client) -> (Value, Value) {
     let job = json!({"topic": "reports", "cron": "0 30 6 * * *", "payload": {"note": MARK}});
     put(beta, "/api/jobs/nightly", job).await;
     beta.does("/api/jobs/nightly/trigger", json!({}), 202).await;
-    beta.does("/api/leases/night/acquire", json!({"owner": MARK, "seconds": 3600}), 200).await;
+    beta.does("/api/leases/night/acquire", json!({"owner": "night-watch", "seconds": 3600}), 200).await;
     let begin = json!({"source": "shop", "messageId": "m-1", "hash": MARK, "leaseSeconds": 3600});
     let begun = beta.does("/api/inbox/begin", begin, 200).await;
     (timer, begun["token"].clone())
