@@ -596,7 +596,8 @@ CREATE OR REPLACE FUNCTION punctual.as_tenant(tenant integer)
 AS $function$
 begin
     perform set_config('punctual.tenant', tenant::text, true);
-    if pg_has_role(to_regrole('punctual_tenant'), 'member') then
+    if pg_has_role(to_regrole('punctual_tenant'), 'member')
+        and has_table_privilege(to_regrole('punctual_tenant'), 'punctual.message', 'insert') then
         perform set_config('role', 'punctual_tenant', true);
     end if;
 end
@@ -820,6 +821,13 @@ CREATE OR REPLACE FUNCTION punctual.raise_wall()
  LANGUAGE plpgsql
 AS $function$
 begin
+    if pg_has_role(to_regrole('punctual_tenant'), 'member') and not exists (
+        select 1 from pg_catalog.pg_class c
+        where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r'
+            and c.relname not in ('secret', 'migration')
+            and not has_table_privilege(to_regrole('punctual_tenant'), c.oid, 'select')) then
+        return;
+    end if;
     if to_regrole('punctual_tenant') is null then
         begin
             create role punctual_tenant nologin;

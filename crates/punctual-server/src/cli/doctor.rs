@@ -276,6 +276,15 @@ mod tests {
         judge(census).iter().map(|f| f.mark).max().unwrap()
     }
 
+    /// NTF-23: a wall that does not stand is told, with what makes it stand.
+    #[test]
+    fn ntf_23_a_missing_wall_is_told() {
+        assert_eq!(tenants(true).0, Mark::Ok);
+        let (mark, said) = tenants(false);
+        assert_eq!(mark, Mark::Warn);
+        assert!(said.contains("create role punctual_tenant nologin"), "{said}");
+    }
+
     /// PLT-25: each thing that can be wrong is found, and says what to do.
     #[test]
     fn plt_25_each_trouble_is_found() {

@@ -7,21 +7,30 @@ create function punctual.tenant_here() returns int language sql stable as $$
     select nullif(current_setting('punctual.tenant', true), '')::int
 $$;
 
--- Makes the rest of this transaction one tenant's. Without the role the setting alone changes nothing: an owner of
--- tables passes through their policies.
+-- Makes the rest of this transaction one tenant's. Without a role that is ready for it, the setting alone changes
+-- nothing for an owner of the tables, who passes through their policies.
 create function punctual.as_tenant(tenant int) returns void language plpgsql as $$
 begin
     perform set_config('punctual.tenant', tenant::text, true);
-    if pg_has_role(to_regrole('punctual_tenant'), 'member') then
+    if pg_has_role(to_regrole('punctual_tenant'), 'member')
+        and has_table_privilege(to_regrole('punctual_tenant'), 'punctual.message', 'insert') then
         perform set_config('role', 'punctual_tenant', true);
     end if;
 end
 $$;
 
--- Makes the role and gives it what it needs, as far as the caller may do that. Called after every migration; what an
--- administrator has to do where the caller may not is in the guide. Two databases of one server may call it at once.
+-- Makes the role and gives it what it needs, as far as the caller may do that and something is lacking. Called by
+-- every process that migrates; what an administrator has to do where the caller may not is in the guide. Two databases
+-- of one server may call it at once.
 create function punctual.raise_wall() returns void language plpgsql as $$
 begin
+    if pg_has_role(to_regrole('punctual_tenant'), 'member') and not exists (
+        select 1 from pg_catalog.pg_class c
+        where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r'
+            and c.relname not in ('secret', 'migration')
+            and not has_table_privilege(to_regrole('punctual_tenant'), c.oid, 'select')) then
+        return;
+    end if;
     if to_regrole('punctual_tenant') is null then
         begin
             create role punctual_tenant nologin;
