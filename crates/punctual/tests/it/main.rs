@@ -82,6 +82,7 @@ mod model;
 mod model_state;
 mod notice;
 mod notice_log;
+mod outage;
 mod outbox;
 mod outbox_status;
 mod poison;

@@ -31,8 +31,8 @@ cases![
     what_was_told_is_not_unconsumed,
 ];
 
-const KIND: &str = "booking.confirmed";
-const TOPIC: &str = "booking.events";
+pub const KIND: &str = "booking.confirmed";
+pub const TOPIC: &str = "booking.events";
 
 async fn engine_with(t: &Bench, policies: &[(&str, ChannelPolicy)]) -> Engine {
     let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
@@ -44,7 +44,7 @@ async fn engine(t: &Bench) -> Engine {
     engine_with(t, &[]).await
 }
 
-async fn define(engine: &Engine, tenant: Tenant, edit: impl FnOnce(&mut Value)) {
+pub async fn define(engine: &Engine, tenant: Tenant, edit: impl FnOnce(&mut Value)) {
     let mut document = json!({"topic": TOPIC, "entityType": "booking", "entityIdPath": "bookingId",
         "recipients": {"phone": "guest.phone", "email": "guest.email", "name": "guest.name",
             "locale": "guest.locale"}});
@@ -52,7 +52,7 @@ async fn define(engine: &Engine, tenant: Tenant, edit: impl FnOnce(&mut Value)) 
     engine.put_event_kind(tenant, KIND, document).await.unwrap();
 }
 
-async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str) -> TemplateId {
+pub async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str) -> TemplateId {
     let json = json!({"eventType": KIND, "channel": channel, "language": "en", "body": body,
         "subject": (channel == "Email").then_some("Your booking")});
     let mut problems = Problems::default();
@@ -60,7 +60,7 @@ async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str) ->
     engine.store().create_template(tenant, definition).await.unwrap().id
 }
 
-fn booking(id: &str) -> Value {
+pub fn booking(id: &str) -> Value {
     json!({"bookingId": id, "checkinDate": "2026-03-15", "status": "Confirmed",
         "guest": {"phone": "+919876543210", "email": "guest@example.com", "name": "John Doe"}})
 }

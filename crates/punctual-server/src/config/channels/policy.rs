@@ -21,6 +21,7 @@ pub(super) fn read(key: &str, table: &toml::Table, all: &Written) -> Result<Chan
         in_flight: table.get("in_flight").map(in_flight).transpose()?,
         unknown: table.get("unknown").map(unknown).transpose()?.unwrap_or_default(),
         fallback: table.get("fallback").map(|value| fallback(value, key, all)).transpose()?,
+        patience: None,
     })
 }
 

@@ -40,6 +40,7 @@ fn ntf_13_the_contracts_example_is_read() {
         in_flight: Some(8),
         unknown: OnUnknown::Hold,
         fallback: Some("sms:msg91".into()),
+        patience: None,
     };
     assert_eq!(channels.policies["sms:twilio"], want);
     assert_eq!(channels.policies["sms:msg91"], ChannelPolicy::default());
