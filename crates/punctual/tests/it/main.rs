@@ -86,6 +86,7 @@ mod outage;
 mod outbox;
 mod outbox_status;
 mod poison;
+mod provider_journal;
 mod prune;
 mod queue;
 mod reap;
