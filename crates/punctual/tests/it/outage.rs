@@ -176,7 +176,8 @@ async fn ntf_17_an_outage_uses_up_nobodys_tries(t: &Bench) {
     assert_eq!(t.count("select count(*) from punctual.notice where status <> 1").await, 0);
 }
 
-/// NTF-24: nothing waits for ever: what was tried five times as often as it may be is given up, probes or not.
+/// NTF-24: nothing waits for ever: what was tried five times as often as it may be is given up, probes or
+/// not.
 async fn ntf_17_a_provider_that_never_comes_back_is_given_up_in_the_end(t: &Bench) {
     let start = t.now().await;
     let providers = Providers::new(Timestamp::MAX);

@@ -1,8 +1,9 @@
 //! Events told by three channels while workers are killed at random, held against the journal of a provider
 //! that fails, refuses, and takes letters without a word.
 //!
-//! One channel's provider knows its keys, the others' does not; of those one sends again what nobody knows the
-//! outcome of, the other holds it. `PUNCTUAL_SEED` repeats what the provider answers and who is killed when.
+//! One channel's provider knows its keys, the others' does not; of those one sends again what nobody knows
+//! the outcome of, the other holds it. `PUNCTUAL_SEED` repeats what the provider answers and who is killed
+//! when.
 
 mod judge;
 mod provider;
@@ -135,9 +136,9 @@ async fn play(backend: Backend, size: Size) {
     let lost = "select count(*) from punctual.notice_attempt where error like 'whoever sent it%'";
     let lost = live.count(lost).await;
     println!(
-        "{backend:?}: {} events in {taken:.1?}, {kills} workers killed; {} calls, {} effects, {} failed, {} of \
-         them asked for time, {} refused, {} without a word; {ambiguous} tries of unknown outcome, {lost} of \
-         them lost with their worker; {} calls for what was taken before had no effect",
+        "{backend:?}: {} events in {taken:.1?}, {kills} workers killed; {} calls, {} effects, {} failed, \
+         {} of them asked for time, {} refused, {} without a word; {ambiguous} tries of unknown \
+         outcome, {lost} of them lost with their worker; {} calls for what was taken before had no effect",
         size.events,
         calls.len(),
         made(&[Made::Effect, Made::SilentEffect]),

@@ -131,3 +131,38 @@ async fn judge_notices(live: &Live, log: &[Logged], broken: &mut Vec<String>) {
         broken.push(format!("{left} rows of work are left"));
     }
 }
+
+/// A judge that finds nothing proves something only if it would have.
+#[test]
+fn what_is_not_as_promised_is_told() {
+    use DeliveryStatus::{Failed, Pending, Sent, Uncertain};
+    use Made::{Effect, Refused, SilentEffect, Transient, Wait};
+    let said = |channel: &str, status, tries: &[&str], made: &[Made]| {
+        let tries = tries.iter().map(|word| (*word).to_owned()).collect();
+        let provider_id = made.iter().rposition(|made| *made == Effect).map(|n| n.to_string());
+        let (channel, key) = (channel.to_owned(), "k".to_owned());
+        let one = Logged { channel, key, status, provider_id, notice: 1, tries };
+        let at = punctual::Timestamp::from_micros(1);
+        let call = |made: &Made| Call { key: "k".into(), made: *made, begun: at, answered: at };
+        let calls: Vec<Call> = made.iter().map(call).collect();
+        judge_one(&one, &calls.iter().enumerate().collect::<Vec<_>>()).join("; ")
+    };
+    let again = super::AGAIN;
+    assert_eq!(said(again, Sent, &["timeout", "sent"], &[SilentEffect, Effect]), "");
+    assert_eq!(said(HOLDING, Uncertain, &["unknown"], &[SilentEffect]), "");
+    assert_eq!(said(KNOWING, Failed, &["transient", "permanent"], &[Transient, Refused]), "");
+    let wrong = [
+        (said(again, Sent, &["sent"], &[Effect, Effect]), "called more often"),
+        (said(again, Sent, &["transient", "sent"], &[SilentEffect, Effect]), "not account for"),
+        (said(again, Sent, &["sent"], &[Transient]), "had no effect"),
+        (said(again, Failed, &["transient"], &[Transient]), "given up without a refusal"),
+        (said(again, Pending, &[], &[]), "not come to an end"),
+        (said(again, Uncertain, &["unknown"], &[SilentEffect]), "its channel sends again"),
+        (said(again, Sent, &["transient", "sent"], &[Wait, Effect]), "before the provider wanted it"),
+        (said(KNOWING, Sent, &["timeout", "sent"], &[SilentEffect, Effect]), "exactly one effect"),
+        (said(HOLDING, Sent, &["unknown", "sent"], &[SilentEffect, Effect]), "had two effects"),
+    ];
+    for (said, want) in wrong {
+        assert!(said.contains(want), "`{want}` should have been told, not `{said}`");
+    }
+}
