@@ -174,7 +174,12 @@ async fn ntf_20_wrong_filters_are_told(base: Base) {
 async fn ntf_20_schedules_over_http(base: Base) {
     let (world, root, template) = shop(base).await;
     file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
-    let again = Ending::Again { outcome: "timeout", error: "slow".into(), wait: Duration::from_secs(60) };
+    let again = Ending::Again {
+        outcome: "timeout",
+        error: "slow".into(),
+        wait: Duration::from_secs(60),
+        counted: true,
+    };
     send(&world, "sms:twilio", again).await;
     let found = items(&root, &format!("{SCHEDULES}?bookingId=B-7&status=Pending&onHold=false")).await;
     let (id, delivery) = (&found[0]["id"], &found[0]["history"][0]["deliveryId"]);

@@ -305,6 +305,7 @@ impl Builder {
             shelf: Arc::new(Shelf::default()),
             templates: Templates::new(fresh),
             event_kinds: Arc::new(EventKinds::new(fresh)),
+            by_hand: self.clock == ClockMode::Manual,
             gates: Gates::new(gate_settings(&self.policies)),
             policies: self.policies,
             usual: ChannelPolicy::default(),

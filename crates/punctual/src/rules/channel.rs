@@ -1,5 +1,6 @@
 //! Keys of channels: a kind and a name, such as `whatsapp:default`.
 
+use super::attempt::Patience;
 use super::document::quote;
 use crate::base::error::Problems;
 use crate::base::limits;
@@ -18,6 +19,9 @@ pub struct ChannelPolicy {
     pub unknown: OnUnknown,
     /// The channel that takes what this one refuses for good.
     pub fallback: Option<String>,
+    /// How often a send is tried and how long it waits in between; if `None` 5 times, 1, 2, 4 and 8 minutes
+    /// apart.
+    pub patience: Option<Patience>,
 }
 
 /// What becomes of a send whose outcome nobody knows.

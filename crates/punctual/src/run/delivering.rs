@@ -4,9 +4,9 @@
 //! message, does the recipient want it (and by this channel, and now). Whoever says no is written down with
 //! the reason; what is only held back comes again without counting as a try.
 
-use super::channel::{Accepted, Letter, NotSent, Sent};
+use super::channel::{Accepted, Letter, NotSent};
 use super::definitions::Definitions;
-use super::posting::{Mail, Prepared};
+use super::posting::{Answer, Mail, Prepared};
 use super::send::Post;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -308,18 +308,35 @@ impl Mail for Delivering {
     }
 
     fn put_back(&mut self, due: Due, now: Timestamp) -> Ended {
-        Ended { due, ending: Ending::Later(now) }
+        // It keeps its place among those that wait.
+        let at = due.delivery.due_at.unwrap_or(now);
+        Ended { due, ending: Ending::Later(at) }
     }
 
-    fn take_back(&mut self, out: Out, at: Timestamp) -> Ended {
-        self.put_back(out.due, at)
+    fn take_back(&mut self, out: Out, now: Timestamp) -> Ended {
+        self.put_back(out.due, now)
     }
 
-    fn heard(&mut self, post: &Post, out: Out, sent: Sent, now: Timestamp) -> Ended {
-        let hold = post.policy(&out.due.delivery.channel).unknown == OnUnknown::Hold;
-        let tries = out.due.item.attempt();
-        let again = |outcome, failure, error| again(outcome, failure, error, tries, now);
-        let ending = match sent {
+    fn heard(&mut self, post: &Post, out: Out, answer: Answer) -> Ended {
+        let policy = post.policy(&out.due.delivery.channel);
+        let hold = policy.unknown == OnUnknown::Hold;
+        let (due, probe, now) = (&out.due, answer.probe, answer.now);
+        let patience = policy.patience.clone().unwrap_or_else(failure::patience);
+        let next = |failure| match probe {
+            true => failure::after_probe(
+                failure,
+                (due.item.attempt(), due.number()),
+                &patience,
+                now,
+                random::seed(),
+            ),
+            false => failure::after_failure(failure, due.item.attempt(), &patience, now, random::seed()),
+        };
+        let again = |outcome, failure, error| match next(failure) {
+            Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now), counted: !probe },
+            Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
+        };
+        let ending = match answer.sent {
             Ok(Accepted { message_id, answer }) => {
                 Ending::Sent { provider_id: message_id, answer, version: out.version }
             }
@@ -339,13 +356,6 @@ impl Mail for Delivering {
 
     async fn settle(&self, post: &Post, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {
         post.store.end_deliveries(token, ended).await
-    }
-}
-
-fn again(outcome: &'static str, failure: Failure, error: String, tries: u32, now: Timestamp) -> Ending {
-    match failure::after_failure(failure, tries, &failure::patience(), now, random::seed()) {
-        Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now) },
-        Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
     }
 }
 

@@ -15,6 +15,10 @@ use crate::rules::channel::MEMORY;
 use crate::rules::rate::Rate;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Senders of one process may be this far apart in what they take for now.
+const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// What a channel allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +72,17 @@ struct Inner {
     breaker: Option<Breaker>,
     rate: Option<Rate>,
     in_flight: usize,
+    /// The latest moment that anybody asked at.
+    latest: Timestamp,
 }
 
 /// A letter on its way. One that is dropped without a word (a cancelled task) makes room, and says nothing
 /// about the provider.
 #[derive(Debug)]
-pub struct Pass(Arc<Gate>);
+pub struct Pass {
+    gate: Arc<Gate>,
+    probe: bool,
+}
 
 impl Gate {
     /// An open gate.
@@ -83,6 +92,7 @@ impl Gate {
             breaker: settings.breaker.map(Breaker::new),
             rate: settings.per_second.map(Rate::per_second),
             in_flight: 0,
+            latest: Timestamp::MIN,
         };
         Self {
             in_flight_max: settings.in_flight.map_or(usize::MAX, |most| most.max(1)),
@@ -97,6 +107,7 @@ impl Gate {
         if inner.in_flight >= self.in_flight_max {
             return MaySend::WaitForOne;
         }
+        let (now, probe) = (inner.present(now), inner.is_open());
         // The rate is only looked at before the breaker is asked: a probe that is taken is used.
         if let Some(May::WaitUntil(moment)) = inner.rate.as_mut().map(|rate| rate.look(now)) {
             return MaySend::WaitUntil(moment);
@@ -108,13 +119,14 @@ impl Gate {
             rate.ask(now);
         }
         inner.in_flight += 1;
-        MaySend::Go(Pass(Arc::clone(self)))
+        MaySend::Go(Pass { gate: Arc::clone(self), probe })
     }
 
     /// How many letters may begin now; so many are worth claiming. None while it is closed, but for a probe.
     #[must_use]
     pub fn room(&self, now: Timestamp) -> usize {
         let mut inner = self.lock();
+        let now = inner.present(now);
         let places = self.in_flight_max.saturating_sub(inner.in_flight);
         let tokens = inner.rate.as_mut().map_or(usize::MAX, |rate| rate.room(now));
         let most = match inner.breaker {
@@ -129,6 +141,7 @@ impl Gate {
     #[must_use]
     pub fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
         let mut inner = self.lock();
+        let now = inner.present(now);
         let rate = inner.rate.as_mut().map(|rate| rate.look(now));
         // A copy: looking takes no probe.
         let breaker = inner.breaker.map(|mut breaker| breaker.ask(now));
@@ -151,15 +164,32 @@ impl Gate {
 }
 
 impl Inner {
+    /// The moment that somebody asks at. Senders count from when each of them was told the time, so one may
+    /// be a little behind another; that is not a clock that was set back.
+    fn present(&mut self, now: Timestamp) -> Timestamp {
+        if now >= self.latest || self.latest.since(now) > BEHIND_MAX {
+            self.latest = now;
+        }
+        self.latest
+    }
+
     fn is_open(&self) -> bool {
         self.breaker.is_some_and(|breaker| breaker.is_open())
     }
 }
 
 impl Pass {
+    /// Whether its channel was down when it began, so that it shows whether that is so still.
+    #[must_use]
+    pub const fn is_probe(&self) -> bool {
+        self.probe
+    }
+
     /// Says what came of the letter, at this moment.
     pub fn settle(self, now: Timestamp, ending: Ending) {
-        if let Some(breaker) = &mut self.0.lock().breaker {
+        let mut inner = self.gate.lock();
+        let now = inner.present(now);
+        if let Some(breaker) = &mut inner.breaker {
             match ending {
                 Ending::Answered => breaker.succeeded(),
                 Ending::Failed => breaker.failed(now),
@@ -170,7 +200,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.0.lock().in_flight -= 1;
+        self.gate.lock().in_flight -= 1;
     }
 }
 
@@ -205,7 +235,6 @@ impl Gates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     const fn at(millis: i64) -> Timestamp {
         Timestamp::from_micros(millis * 1_000)
@@ -267,6 +296,22 @@ mod tests {
         let _second = go(&gate, 3_600_200);
         waits(&gate, 3_600_300, 3_601_000);
         assert_eq!(gate.room(at(3_601_000)), 1);
+    }
+
+    /// NTF-17: a sender that is a little behind another neither forgets what that one has sent nor brings
+    /// the next probe nearer.
+    #[test]
+    fn ntf_17_a_sender_that_is_behind_another_gets_no_more_than_its_share() {
+        let gate = gate(Some(2), None, 2);
+        for _ in 0..2 {
+            go(&gate, 900).settle(at(900), Ending::Answered);
+        }
+        waits(&gate, 100, 1_900);
+        for _ in 0..2 {
+            go(&gate, 2_900).settle(at(2_100), Ending::Failed);
+        }
+        waits(&gate, 32_800, 32_900);
+        assert!(go(&gate, 32_900).is_probe());
     }
 
     /// NTF-17: the sandbox has no breaker, and each channel has its own gate.

@@ -1,7 +1,7 @@
 //! Invitations and reminders of surveys, as mail: how each is worded, and how what became of it is written.
 
 use super::channel::{Letter, NotSent, Sent};
-use super::posting::{Mail, Prepared};
+use super::posting::{Answer, Mail, Prepared};
 use super::send::Post;
 use super::shelf::Edition;
 use crate::base::clock::Timestamp;
@@ -70,8 +70,8 @@ impl Mail for Inviting {
         self.put_back(due, now)
     }
 
-    fn heard(&mut self, _: &Post, (due, edition): Self::Out, sent: Sent, _: Timestamp) -> Ended {
-        ended(due, Some(&edition), tried(sent))
+    fn heard(&mut self, _: &Post, (due, edition): Self::Out, answer: Answer) -> Ended {
+        ended(due, Some(&edition), tried(answer.sent))
     }
 
     async fn settle(&self, post: &Post, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {

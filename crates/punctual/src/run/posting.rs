@@ -32,8 +32,6 @@ const FLUSH: Duration = Duration::from_millis(250);
 const OUT_AT_ONCE: usize = 64;
 /// The lease is renewed when this part of it has passed: one part in so many.
 const RENEW_SHARE: u32 = 3;
-/// What has no room in its channel now comes again after this long.
-const ROOM_WAIT: Duration = Duration::from_secs(1);
 /// What the database did not answer is asked again after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -57,11 +55,11 @@ pub trait Mail: Send + Sized + 'static {
     /// It was never begun.
     fn put_back(&mut self, due: Self::Due, now: Timestamp) -> Self::Ended;
 
-    /// Its letter was made and never begun; it may begin at this moment.
-    fn take_back(&mut self, out: Self::Out, at: Timestamp) -> Self::Ended;
+    /// Its letter was made and never begun.
+    fn take_back(&mut self, out: Self::Out, now: Timestamp) -> Self::Ended;
 
     /// What its channel answered.
-    fn heard(&mut self, post: &Post, out: Self::Out, sent: Sent, now: Timestamp) -> Self::Ended;
+    fn heard(&mut self, post: &Post, out: Self::Out, answer: Answer) -> Self::Ended;
 
     /// Writes what became of them.
     fn settle(
@@ -70,6 +68,17 @@ pub trait Mail: Send + Sized + 'static {
         token: Token,
         ended: Arc<[Self::Ended]>,
     ) -> impl Future<Output = Result<Settled>> + Send;
+}
+
+/// What a channel answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its words.
+    pub sent: Sent,
+    /// Whether the channel was known to be down, and this letter was to show whether it is so still.
+    pub probe: bool,
+    /// When it was heard.
+    pub now: Timestamp,
 }
 
 /// What came of preparing a letter.
@@ -98,7 +107,9 @@ pub struct Posting<M: Mail> {
     post: Arc<Post>,
     mail: M,
     token: Token,
-    now: Timestamp,
+    /// When it was claimed, by the database's clock and by the host's.
+    claimed_at: Timestamp,
+    claimed: Moment,
     held_since: Moment,
     waiting: std::vec::IntoIter<M::Due>,
     out: JoinSet<Sent>,
@@ -118,7 +129,8 @@ impl<M: Mail> Posting<M> {
             post: Arc::clone(post),
             mail,
             token,
-            now,
+            claimed_at: now,
+            claimed: monotonic(),
             held_since: asked,
             waiting: outgoing.due.into_iter(),
             out: JoinSet::new(),
@@ -127,6 +139,12 @@ impl<M: Mail> Posting<M> {
             posted: Posted::default(),
             lost: false,
         })
+    }
+
+    /// The present moment. Letters of one claim may go out minutes apart, and a gate must not take the last
+    /// for as old as the first. Where the clock is moved by hand, only a hand moves it.
+    fn now(&self) -> Timestamp {
+        if self.post.by_hand { self.claimed_at } else { self.claimed_at.plus(self.claimed.elapsed()) }
     }
 
     /// Sends everything, and writes what became of it.
@@ -174,17 +192,17 @@ impl<M: Mail> Posting<M> {
         while self.out.len() < OUT_AT_ONCE {
             let Some(due) = self.waiting.next() else { return };
             if stop.is_asked() {
-                let back = self.mail.put_back(due, self.now);
+                let back = self.mail.put_back(due, self.now());
                 self.ended.push(back);
                 continue;
             }
-            match self.mail.prepare(&self.post, due, self.now).await {
+            match self.mail.prepare(&self.post, due, self.now()).await {
                 // Preparing may take as long as the database does: only now is the lease looked at.
                 Prepared::Letter(channel, letter, out) if self.holds().await => {
                     self.pass(&channel, letter, out);
                 }
                 Prepared::Letter(_, _, out) => {
-                    let back = self.mail.take_back(out, self.now);
+                    let back = self.mail.take_back(out, self.now());
                     self.ended.push(back);
                 }
                 Prepared::Failed(ended) => {
@@ -193,7 +211,7 @@ impl<M: Mail> Posting<M> {
                 }
                 Prepared::Quiet(ended) => self.ended.push(ended),
                 Prepared::NotBegun(due) => {
-                    let back = self.mail.put_back(due, self.now);
+                    let back = self.mail.put_back(due, self.now());
                     self.ended.push(back);
                 }
             }
@@ -210,12 +228,11 @@ impl<M: Mail> Posting<M> {
 
     /// Begins a letter if its channel's gate is open.
     fn pass(&mut self, channel: &Arc<dyn Channel>, letter: Arc<Letter>, out: M::Out) {
-        let at = match self.post.gates.of(&letter.channel).may_send(self.now) {
-            MaySend::Go(pass) => return self.begin(channel.send(letter), (out, pass)),
-            MaySend::WaitUntil(at) => at,
-            MaySend::WaitForOne => self.now.plus(ROOM_WAIT),
-        };
-        let back = self.mail.take_back(out, at);
+        if let MaySend::Go(pass) = self.post.gates.of(&letter.channel).may_send(self.now()) {
+            return self.begin(channel.send(letter), (out, pass));
+        }
+        // It goes back to its place: nobody claims it before the gate has room again.
+        let back = self.mail.take_back(out, self.now());
         self.ended.push(back);
     }
 
@@ -250,8 +267,9 @@ impl<M: Mail> Posting<M> {
             Err(_) => self.posted.failed += 1,
         }
         let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
-        pass.settle(self.now, if answered { Ending::Answered } else { Ending::Failed });
-        let ended = self.mail.heard(&self.post, out, sent, self.now);
+        let answer = Answer { sent, probe: pass.is_probe(), now: self.now() };
+        pass.settle(answer.now, if answered { Ending::Answered } else { Ending::Failed });
+        let ended = self.mail.heard(&self.post, out, answer);
         self.ended.push(ended);
     }
 

@@ -69,6 +69,8 @@ pub struct Post {
     pub tells: AtomicBool,
     /// When a channel opens that held something back.
     pub held: Mutex<Option<Timestamp>>,
+    /// Whether the database's clock is moved by hand.
+    pub by_hand: bool,
     /// Claims that are going on.
     pub postings: AtomicUsize,
     /// Told when one is through.

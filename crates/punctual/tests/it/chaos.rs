@@ -62,13 +62,13 @@ const WORLDS: [(&str, [i64; 3]); 4] = [
 ];
 
 /// Held for writing by who measures: others break things meanwhile, and make the machine busy.
-static MACHINE: RwLock<()> = RwLock::const_new(());
+pub static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// Held by who plays many rounds: two of them would starve each other's processes on a small machine.
-static TURN: Mutex<()> = Mutex::const_new(());
+pub static TURN: Mutex<()> = Mutex::const_new(());
 
 /// A number that depends on nothing but these two.
-fn dice(seed: u64, n: u64) -> u64 {
+pub fn dice(seed: u64, n: u64) -> u64 {
     let mut z = seed.wrapping_add(n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -79,7 +79,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| punctual::base::random::seed() >> 1);
     println!("PUNCTUAL_SEED={seed}");
     seed

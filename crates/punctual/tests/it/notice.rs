@@ -36,7 +36,7 @@ cases![
 ];
 
 pub const KIND: &str = "booking.confirmed";
-const TOPIC: &str = "booking.events";
+pub const TOPIC: &str = "booking.events";
 
 pub async fn engine_with(t: &Bench, policies: &[(&str, ChannelPolicy)]) -> Engine {
     let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);

@@ -106,7 +106,7 @@ fn failed() -> Ending {
 }
 
 fn again() -> Ending {
-    Ending::Again { outcome: "transient", error: "busy".into(), wait: seconds(60) }
+    Ending::Again { outcome: "transient", error: "busy".into(), wait: seconds(60), counted: true }
 }
 
 async fn log(t: &Bench, filter: LogFilter) -> Vec<Logged> {

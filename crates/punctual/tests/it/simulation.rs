@@ -15,6 +15,7 @@ mod inbox;
 mod jobs;
 mod leases;
 mod letters;
+mod notices;
 mod people;
 mod play;
 mod timers;

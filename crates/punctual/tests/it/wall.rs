@@ -208,10 +208,14 @@ async fn zz_measure() {
     let beta = another(t).await;
     for _ in 0..3 {
         let a = std::time::Instant::now();
-        for _ in 0..3000 { t.store().lease(beta, "night").await.unwrap(); }
+        for _ in 0..3000 {
+            t.store().lease(beta, "night").await.unwrap();
+        }
         let walled = a.elapsed();
         let a = std::time::Instant::now();
-        for _ in 0..3000 { t.store().tenant("beta").await.unwrap(); }
+        for _ in 0..3000 {
+            t.store().tenant("beta").await.unwrap();
+        }
         let plain = a.elapsed();
         println!("walled {:?} plain {:?}", walled / 3000, plain / 3000);
     }

@@ -29,6 +29,9 @@ fn line(real: &RealChannel, policy: &ChannelPolicy) -> String {
     if policy.unknown == OnUnknown::Hold {
         said.push_str("; holds what may have been sent");
     }
+    if let Some(patience) = &policy.patience {
+        said.push_str(&format!("; at most {} tries", patience.max_attempts));
+    }
     if let Some(fallback) = &policy.fallback {
         said.push_str(&format!("; then {fallback}"));
     }

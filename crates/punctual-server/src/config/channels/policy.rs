@@ -1,9 +1,11 @@
 //! What every channel may say, whatever its provider: `rate_per_second`, `in_flight`, `unknown`,
-//! `fallback`.
+//! `fallback`, `max_attempts`.
 
 use super::Written;
-use punctual::base::limits::SENDS_PER_SECOND_MAX;
+use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
+use punctual::rules::attempt::Patience;
 use punctual::rules::channel::{ChannelPolicy, MEMORY, OnUnknown};
+use punctual::rules::entry::failure;
 use punctual::rules::nearest::hint;
 use std::collections::BTreeSet;
 use toml::Value;
@@ -21,6 +23,7 @@ pub(super) fn read(key: &str, table: &toml::Table, all: &Written) -> Result<Chan
         in_flight: table.get("in_flight").map(in_flight).transpose()?,
         unknown: table.get("unknown").map(unknown).transpose()?.unwrap_or_default(),
         fallback: table.get("fallback").map(|value| fallback(value, key, all)).transpose()?,
+        patience: table.get("max_attempts").map(patience).transpose()?,
     })
 }
 
@@ -35,6 +38,15 @@ fn in_flight(value: &Value) -> Result<usize, String> {
     let most = value.as_integer().filter(|n| (1..=IN_FLIGHT_MAX).contains(n));
     most.and_then(|n| usize::try_from(n).ok())
         .ok_or_else(|| format!("`in_flight` must be a whole number from 1 to {IN_FLIGHT_MAX}, not {value}"))
+}
+
+/// The usual waits, and as many tries as are asked for.
+fn patience(value: &Value) -> Result<Patience, String> {
+    let tries = value.as_integer().and_then(|n| u32::try_from(n).ok());
+    let max_attempts = tries.filter(|tries| (1..=ATTEMPTS_MAX).contains(tries)).ok_or_else(|| {
+        format!("`max_attempts` must be a whole number from 1 to {ATTEMPTS_MAX}, not {value}")
+    })?;
+    Ok(Patience { max_attempts, ..failure::patience() })
 }
 
 fn unknown(value: &Value) -> Result<OnUnknown, String> {

@@ -69,6 +69,23 @@ pub fn after_failure(
     }
 }
 
+/// What follows a failed probe of a channel that is down: it tells of the channel and not of the letter, so
+/// the try does not count. Nothing is probed with for ever: after `calls` in all, a multiple of its tries, it
+/// is given up as well.
+#[must_use]
+pub fn after_probe(
+    failure: Failure,
+    (tries, calls): (u32, u32),
+    patience: &Patience,
+    now: Timestamp,
+    seed: u64,
+) -> Verdict {
+    if calls >= patience.max_attempts.saturating_mul(limits::UNSTARTED_FACTOR) {
+        return Verdict::GiveUp;
+    }
+    after_failure(failure, tries.min(patience.max_attempts.saturating_sub(1)), patience, now, seed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +130,17 @@ mod tests {
         assert_eq!(minutes(asks(1_800), 5), None);
         let for_ever = Failure::Transient { retry_after: Some(Duration::MAX) };
         assert_eq!(after_failure(for_ever, 1, &patience(), NOW, 7), Verdict::RetryAt(Timestamp::MAX));
+    }
+
+    /// NTF-17: a probe uses up no try, and is not made with one letter for ever.
+    #[test]
+    fn ntf_17_a_failed_probe_does_not_count() {
+        let after = |tries, calls| after_probe(ERROR, (tries, calls), &patience(), NOW, 7);
+        for (tries, calls) in [(1, 1), (4, 9), (5, 5), (5, 24)] {
+            let like = after_failure(ERROR, tries.min(4), &patience(), NOW, 7);
+            assert_eq!(after(tries, calls), like, "try {tries}, call {calls}");
+        }
+        assert_eq!(after(1, 25), Verdict::GiveUp);
     }
 
     /// A list of waits that is used up gives up before the limit.

@@ -55,8 +55,10 @@ pub struct Delivery {
     pub entity: Option<Entity>,
     /// Whether a person asked for it again.
     pub by_hand: bool,
-    /// Tries before its tries were counted anew.
+    /// Tries that do not count, or no longer.
     pub tried_before: u32,
+    /// When it was due.
+    pub due_at: Option<Timestamp>,
 }
 
 /// A delivery that was claimed.
@@ -74,8 +76,9 @@ pub struct Due {
 
 impl Due {
     /// The number of this try among all that were made of its delivery, from 1.
-    pub(super) fn number(&self) -> i64 {
-        i64::from(self.delivery.tried_before) + i64::from(self.item.attempt())
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.delivery.tried_before.saturating_add(self.item.attempt())
     }
 }
 
@@ -99,6 +102,8 @@ pub enum Ending {
         error: String,
         /// How long after.
         wait: Duration,
+        /// Whether it used up one of its tries.
+        counted: bool,
     },
     /// It is given up; another channel may take its place.
     Failed {
@@ -203,7 +208,7 @@ macro_rules! deliveries {
     ($condition:literal) => {
         concat!(
             "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, d.part, \
-                d.template_id, d.tried_before from punctual.notice_delivery d where ",
+                d.template_id, d.tried_before, d.due_at from punctual.notice_delivery d where ",
             $condition
         )
     };
@@ -224,6 +229,7 @@ fn read(row: &Row) -> Result<Delivery> {
         entity: None,
         by_hand: false,
         tried_before: row.count(8)?,
+        due_at: row.maybe_time(9)?,
     })
 }
 
@@ -231,7 +237,7 @@ fn read(row: &Row) -> Result<Delivery> {
 async fn note_lost(tx: &mut Tx, due: &mut [Due], now: Timestamp) -> Result<()> {
     let said = "whoever sent it did not say what came of it; it may have gone out";
     for one in due.iter_mut().filter(|one| one.item.attempt() > 1) {
-        let row = params![one.delivery.id.0, one.number() - 1, now, said];
+        let row = params![one.delivery.id.0, i64::from(one.number()) - 1, now, said];
         one.lost = tx.execute(NOTE_LOST, row).await? > 0;
     }
     Ok(())

@@ -72,7 +72,7 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
     let warnings: Vec<Option<String>> = tries.iter().map(|(one, ..)| warnings(one)).collect();
     let columns = [
         Column::Ints(tries.iter().map(|(one, ..)| one.due.delivery.id.0).collect()),
-        Column::Ints(tries.iter().map(|(one, ..)| one.due.number()).collect()),
+        Column::Ints(tries.iter().map(|(one, ..)| i64::from(one.due.number())).collect()),
         Column::Texts(tries.iter().map(|(_, outcome, _)| Some(*outcome)).collect()),
         Column::Texts(tries.iter().map(|(_, _, error)| error.as_deref()).collect()),
         Column::Texts(warnings.iter().map(Option::as_deref).collect()),
@@ -114,15 +114,23 @@ fn error_of(ending: &Ending) -> Option<String> {
     }
 }
 
-/// Tries so far: a delivery that was not begun has had none by this claim.
+/// Tries so far: a delivery that was not begun has had none by this claim, and some do not count.
 fn tries(one: &Ended) -> u32 {
-    let begun = !matches!(one.ending, Ending::Later(_) | Ending::Moved { .. } | Ending::Skipped { .. });
-    if begun { one.due.item.attempt() } else { one.due.item.attempt() - 1 }
+    let counted = match one.ending {
+        Ending::Later(_) | Ending::Moved { .. } | Ending::Skipped { .. } => false,
+        Ending::Again { counted, .. } => counted,
+        Ending::Sent { .. } | Ending::Failed { .. } | Ending::Uncertain { .. } => true,
+    };
+    if counted { one.due.item.attempt() } else { one.due.item.attempt() - 1 }
 }
 
-/// Tries that no longer count, since another channel has not had them.
+/// Tries that no longer count, since another channel has not had them, or never did.
 fn counted_anew(one: &Ended) -> i64 {
-    if matches!(one.ending, Ending::Moved { .. }) { i64::from(tries(one)) } else { 0 }
+    match one.ending {
+        Ending::Moved { .. } => i64::from(tries(one)),
+        Ending::Again { counted: false, .. } => 1,
+        _ => 0,
+    }
 }
 
 /// The channel and the address that a delivery has from now on.

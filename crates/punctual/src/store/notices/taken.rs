@@ -42,7 +42,7 @@ pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Resu
     let ints = |pick: &dyn Fn(&Taken<'_>) -> i64| Column::Ints(all.iter().map(pick).collect());
     let columns = [
         ints(&|t| t.one.due.delivery.id.0),
-        ints(&|t| t.one.due.number()),
+        ints(&|t| i64::from(t.one.due.number())),
         Column::Texts(all.iter().map(|t| t.provider_id).collect()),
         Column::Texts(all.iter().map(|t| t.answer).collect()),
         Column::Texts(warnings.iter().map(Option::as_deref).collect()),

@@ -12,17 +12,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A link on which the answer to the first claim, by a verb of this file, takes its time.
+/// A link on which the first answer to a verb of this file takes its time: one that wrote, or one that read.
 #[derive(Debug)]
 struct Late {
     epoch: Instant,
     late: AtomicBool,
     file: &'static str,
+    wrote: bool,
 }
 
 impl Late {
     fn new(late: bool, file: &'static str) -> Arc<Self> {
-        Arc::new(Self { epoch: Instant::now(), late: AtomicBool::new(late), file })
+        Arc::new(Self { epoch: Instant::now(), late: AtomicBool::new(late), file, wrote: true })
+    }
+
+    fn reading(late: bool, file: &'static str) -> Arc<Self> {
+        Arc::new(Self { epoch: Instant::now(), late: AtomicBool::new(late), file, wrote: false })
     }
 }
 
@@ -40,8 +45,8 @@ impl Link for Late {
     }
 
     fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>> {
-        let claims = answer.wrote && verb.file().ends_with(self.file);
-        let late = claims && self.late.swap(false, Ordering::Relaxed);
+        let meant = answer.wrote == self.wrote && verb.file().ends_with(self.file);
+        let late = meant && self.late.swap(false, Ordering::Relaxed);
         Box::pin(async move {
             if late {
                 sleep(Duration::from_secs(5)).await;
@@ -91,18 +96,35 @@ async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
 /// have been answered since.
 #[tokio::test(start_paused = true)]
 async fn trg_16_a_claim_of_letters_whose_answer_is_late_begins_nothing() {
+    assert_eq!(who_begins_a_letter(|late| Late::new(late, "send.rs")).await, ["prompt"]);
+}
+
+/// TRG-16, seeds 1147 and 1148: what a letter is made of is read under the lease, too, and may come when that
+/// is over. The lease was looked at before a letter was made, and not after.
+#[tokio::test(start_paused = true)]
+async fn trg_16_a_letter_that_was_long_in_the_making_is_not_begun() {
+    for file in ["store/flows.rs", "store/templates.rs"] {
+        let begun = who_begins_a_letter(|late| Late::reading(late, file)).await;
+        assert_eq!(begun.len(), 1, "{file} was late, and the letter was begun by {begun:?}");
+    }
+}
+
+/// Two engines with a lease of two seconds, one of them on a link that is late; answers who sent the letter.
+async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static str> {
     let monotonic = || Instant::now().into_std();
     clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
     let database = Database::new().unwrap();
     let begun: Arc<Mutex<Vec<&str>>> = Arc::default();
-    let mut engines = Vec::new();
+    let (mut engines, mut links) = (Vec::new(), Vec::new());
     for (name, late) in [("late", true), ("prompt", false)] {
         let begun = Arc::clone(&begun);
         let channel = move |_: Arc<Letter>| {
             begun.lock().unwrap().push(name);
             async { Ok::<_, NotSent>(Accepted::default()) }
         };
-        let builder = Engine::builder("simulated").on_store(database.store(Late::new(late, "send.rs")));
+        let link = link(false);
+        let builder = Engine::builder("simulated").on_store(database.store(Arc::clone(&link) as _));
+        links.push((link, late));
         let builder = builder.owner(name).lease(Duration::from_secs(2)).channel("post:box", channel);
         engines.push(builder.open().await.unwrap());
     }
@@ -114,18 +136,20 @@ async fn trg_16_a_claim_of_letters_whose_answer_is_late_begins_nothing() {
             "schedule": {"initialDelay": "0s", "reminders": []}, "channel": "post:box",
         }],
     });
-    let store = engines[0].store();
+    let store = engines[1].store();
     let draft = FlowDraft { name: "s".into(), integration_id: None, definition };
     let flow = store.create_flow(Tenant::DEFAULT, draft).await.unwrap();
     store.publish_flow(Tenant::DEFAULT, flow.id).await.unwrap();
     let items = vec![json!({"payload": {}, "recipient": {"address": "+1"}})];
-    engines[0].ingest(Tenant::DEFAULT, &Ingest { event_kind: "visit".into(), items }).await.unwrap();
+    engines[1].ingest(Tenant::DEFAULT, &Ingest { event_kind: "visit".into(), items }).await.unwrap();
+    // Only now: what is read before is not what a letter is made of.
+    links.iter().for_each(|(link, late)| link.late.store(*late, Ordering::Relaxed));
     engines[0].start();
     sleep(Duration::from_millis(100)).await;
     engines[1].start();
     sleep(Duration::from_secs(120)).await;
     clock::pretend(None);
-    assert_eq!(*begun.lock().unwrap(), ["prompt"], "who sent the letter");
+    begun.lock().unwrap().clone()
 }
 
 /// TRG-11: a tick beside loops whose handlers are busy waits for them, and asks the database no more than
