@@ -200,19 +200,3 @@ fn is_tenants(verb: &str) -> bool {
     let arguments = verb.split("->").next().unwrap_or_default();
     arguments.contains("&self") && arguments.contains("tenant: Tenant")
 }
-
-#[tokio::test]
-#[ignore]
-async fn zz_measure() {
-    let t = &Bench::postgres().await;
-    let beta = another(t).await;
-    for _ in 0..3 {
-        let a = std::time::Instant::now();
-        for _ in 0..3000 { t.store().lease(beta, "night").await.unwrap(); }
-        let walled = a.elapsed();
-        let a = std::time::Instant::now();
-        for _ in 0..3000 { t.store().tenant("beta").await.unwrap(); }
-        let plain = a.elapsed();
-        println!("walled {:?} plain {:?}", walled / 3000, plain / 3000);
-    }
-}
