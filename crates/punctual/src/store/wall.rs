@@ -7,7 +7,7 @@
 //! role is not to be had, verbs run without the second wall, and [`Store::wall_stands`] says so.
 //!
 //! Not promised: a wall for what is nobody's in particular. Loops work for all tenants, and so do verbs that
-//! begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims and settlements.
+//! begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims, settlements.
 //! Plain enqueues are one statement without a transaction; it inserts, by the tenant it is given. SQLite has
 //! only the first wall. Why it is so: ADR 18.
 
