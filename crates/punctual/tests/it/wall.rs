@@ -11,8 +11,8 @@ use punctual::testing::Backend;
 use punctual::testing::place::Place;
 use std::path::PathBuf;
 
-/// Tables without a wall. A claim is of many tenants and holds numbers only; the rest is nobody's, and the last two
-/// cannot be read by the role at all.
+/// Tables without a wall. A claim is of many tenants and holds numbers only; the rest is nobody's, and the
+/// last two cannot be read by the role at all.
 const OPEN: [&str; 5] = ["claim", "clock", "handled_topic", "migration", "secret"];
 
 async fn names(t: &Bench, sql: &str) -> Vec<String> {
@@ -59,7 +59,7 @@ async fn another(t: &Bench) -> Tenant {
     beta
 }
 
-/// NTF-23: with no condition at all, a statement in the transaction of a tenant's verb touches nothing of another's.
+/// NTF-23: without any condition, a statement in the transaction of a tenant's verb touches nothing of others.
 #[tokio::test]
 async fn ntf_23_a_forgotten_condition_shows_and_changes_nothing() {
     let t = &Bench::postgres().await;
@@ -137,8 +137,8 @@ async fn works(store: &Store) {
     assert_eq!(store.messages(TENANT, MessageId(0), 10).await.unwrap().len(), 1);
 }
 
-/// NTF-23: no superuser is needed. (The role of the tests' server was made by another, so since PostgreSQL 16 an owner
-/// who may make roles may not grant it to itself.)
+/// NTF-23: no superuser is needed. (The role of the tests' server was made by another, so since PostgreSQL 16
+/// an owner who may make roles may not grant it to itself.)
 #[tokio::test]
 async fn ntf_23_an_owner_who_may_make_roles_has_the_wall() {
     let (place, url) = owned_by("owner_with_roles", "createrole").await;
@@ -167,7 +167,7 @@ async fn ntf_23_an_owner_without_the_role_is_served_and_told() {
     assert_eq!(store.execute_as(TENANT, "select * from punctual.message").await.unwrap(), 1);
 }
 
-/// NTF-23: a verb that demands a tenant goes through the door for it, but for the one that has no transaction.
+/// NTF-23: a verb that demands a tenant goes through the door for it, but for one without a transaction.
 #[test]
 fn ntf_23_every_verb_of_a_tenant_goes_through_its_door() {
     let store = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/store");
@@ -199,24 +199,4 @@ fn ntf_23_every_verb_of_a_tenant_goes_through_its_door() {
 fn is_tenants(verb: &str) -> bool {
     let arguments = verb.split("->").next().unwrap_or_default();
     arguments.contains("&self") && arguments.contains("tenant: Tenant")
-}
-
-#[tokio::test]
-#[ignore]
-async fn zz_measure() {
-    let t = &Bench::postgres().await;
-    let beta = another(t).await;
-    for _ in 0..3 {
-        let a = std::time::Instant::now();
-        for _ in 0..3000 {
-            t.store().lease(beta, "night").await.unwrap();
-        }
-        let walled = a.elapsed();
-        let a = std::time::Instant::now();
-        for _ in 0..3000 {
-            t.store().tenant("beta").await.unwrap();
-        }
-        let plain = a.elapsed();
-        println!("walled {:?} plain {:?}", walled / 3000, plain / 3000);
-    }
 }
