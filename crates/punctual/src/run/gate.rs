@@ -290,7 +290,7 @@ mod tests {
             }
         }
         assert_eq!(probes, 119, "an hour of probes, one each half minute");
-        assert_eq!((gate.room(at(3_600_000)), gate.room(at(3_599_999))), (1, 0), "room for the probe alone");
+        assert_eq!((gate.room(at(3_599_999)), gate.room(at(3_600_000))), (0, 1), "room for the probe alone");
         go(&gate, 3_600_000).settle(at(3_600_100), Ending::Answered);
         assert!(!gate.is_closed());
         let _second = go(&gate, 3_600_200);

@@ -59,7 +59,7 @@ async fn another(t: &Bench) -> Tenant {
     beta
 }
 
-/// NTF-23: without any condition, a statement in the transaction of a tenant's verb touches nothing of others.
+/// NTF-23: with no condition, a statement in the transaction of a tenant's verb touches no row of others.
 #[tokio::test]
 async fn ntf_23_a_forgotten_condition_shows_and_changes_nothing() {
     let t = &Bench::postgres().await;
