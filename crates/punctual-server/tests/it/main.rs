@@ -37,7 +37,6 @@ mod events;
 mod fuzz;
 mod idempotency;
 mod inbox;
-mod isolation;
 mod jobs;
 mod keys;
 mod leases;

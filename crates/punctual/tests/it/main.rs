@@ -103,5 +103,4 @@ mod template;
 mod tenant;
 mod timer;
 mod timer_firing;
-mod wall;
 mod zone;

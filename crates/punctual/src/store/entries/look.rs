@@ -115,39 +115,36 @@ impl Store {
         before: EntryId,
         limit: usize,
     ) -> Result<Vec<Entry>> {
-        self.of(tenant)
-            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-                Box::pin(list(tx, *tenant, filter, *before, *limit))
-            })
-            .await
+        self.read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+            Box::pin(list(tx, *tenant, filter, *before, *limit))
+        })
+        .await
     }
 
     /// What was tried for an entry, in order.
-    pub async fn delivery_log(&self, tenant: Tenant, entry: EntryId) -> Result<Vec<DeliveryLine>> {
-        self.of(tenant)
-            .read((tenant, entry), |tx, (tenant, entry)| {
-                Box::pin(async move {
-                    let rows = tx.query(LOG, params![entry.0, tenant.id()]).await?;
-                    rows.iter().map(read_line).collect()
-                })
+    pub async fn delivery_log(&self, entry: EntryId) -> Result<Vec<DeliveryLine>> {
+        self.read(entry, |tx, entry| {
+            Box::pin(async move {
+                let rows = tx.query(LOG, params![entry.0]).await?;
+                rows.iter().map(read_line).collect()
             })
-            .await
+        })
+        .await
     }
 
     /// The message that an entry's answer became.
-    pub async fn told_of(&self, tenant: Tenant, entry: EntryId) -> Result<Option<Told>> {
-        self.of(tenant)
-            .read((tenant, entry), |tx, (tenant, entry)| {
-                Box::pin(async move {
-                    let row = tx.first(TOLD, params![entry.0, tenant.id()]).await?;
-                    row.map(|row| {
-                        let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
-                        Ok(Told { message: MessageId(row.int(0)?), subscribers, unknown })
-                    })
-                    .transpose()
+    pub async fn told_of(&self, entry: EntryId) -> Result<Option<Told>> {
+        self.read(entry, |tx, entry| {
+            Box::pin(async move {
+                let row = tx.first(TOLD, params![entry.0]).await?;
+                row.map(|row| {
+                    let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
+                    Ok(Told { message: MessageId(row.int(0)?), subscribers, unknown })
                 })
+                .transpose()
             })
-            .await
+        })
+        .await
     }
 
     /// Answers to a flow behind `after` (a moment and an entry), in order.
@@ -160,11 +157,10 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Response>> {
         let request = (tenant, flow, filter, after, limit);
-        self.of(tenant)
-            .read(request, |tx, (tenant, flow, filter, after, limit)| {
-                Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
-            })
-            .await
+        self.read(request, |tx, (tenant, flow, filter, after, limit)| {
+            Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
+        })
+        .await
     }
 
     /// How many entries of a flow there are, by status.
@@ -174,11 +170,10 @@ impl Store {
         flow: FlowId,
         filter: ResultFilter,
     ) -> Result<EntryCounts> {
-        self.of(tenant)
-            .read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
-                Box::pin(counts(tx, *tenant, *flow, filter))
-            })
-            .await
+        self.read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
+            Box::pin(counts(tx, *tenant, *flow, filter))
+        })
+        .await
     }
 }
 
@@ -250,10 +245,8 @@ fn read_line(row: &Row) -> Result<DeliveryLine> {
 }
 
 const LOG: &str = "select attempt, at, status, provider_id, error from punctual.delivery_outcome \
-    where entry_id = (select e.id from punctual.entry e where e.id = $1 and e.tenant_id = $2) \
-    order by attempt, part, tried";
-const TOLD: &str = "select message_id, told from punctual.response \
-    where entry_id = $1 and tenant_id = $2";
+    where entry_id = $1 order by attempt, part, tried";
+const TOLD: &str = "select message_id, told from punctual.response where entry_id = $1";
 
 async fn responses(
     tx: &mut Tx,

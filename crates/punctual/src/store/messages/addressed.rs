@@ -39,11 +39,10 @@ impl Store {
         only: Option<Vec<String>>,
     ) -> Result<Addressed> {
         check(std::slice::from_ref(&message))?;
-        self.of(tenant)
-            .write((tenant, message, only), |tx, (tenant, message, only)| {
-                Box::pin(insert_to(tx, *tenant, message, only.as_deref()))
-            })
-            .await
+        self.write((tenant, message, only), |tx, (tenant, message, only)| {
+            Box::pin(insert_to(tx, *tenant, message, only.as_deref()))
+        })
+        .await
     }
 }
 
