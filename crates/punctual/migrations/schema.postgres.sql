@@ -625,6 +625,18 @@ CREATE INDEX timer_change_by_due ON punctual.timer_change USING btree (tenant_id
 CREATE INDEX work_by_due ON punctual.work USING btree (lane_id, due_at, message_id);
 CREATE INDEX work_by_key ON punctual.work USING btree (lane_id, key, due_at, message_id) WHERE (key IS NOT NULL);
 
+CREATE OR REPLACE FUNCTION punctual.as_tenant(tenant integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform set_config('punctual.tenant', tenant::text, true);
+    if pg_has_role(to_regrole('punctual_tenant'), 'member')
+        and has_table_privilege(to_regrole('punctual_tenant'), 'punctual.message', 'insert') then
+        perform set_config('role', 'punctual_tenant', true);
+    end if;
+end
+$function$;
 CREATE OR REPLACE FUNCTION punctual.cancel_timer(id bigint, tenant text DEFAULT 'default'::text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -839,6 +851,37 @@ begin
     return made;
 end
 $function$;
+CREATE OR REPLACE FUNCTION punctual.raise_wall()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+    if pg_has_role(to_regrole('punctual_tenant'), 'member') and not exists (
+        select 1 from pg_catalog.pg_class c
+        where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r'
+            and c.relname not in ('secret', 'migration')
+            and not has_table_privilege(to_regrole('punctual_tenant'), c.oid, 'select')) then
+        return;
+    end if;
+    if to_regrole('punctual_tenant') is null then
+        begin
+            create role punctual_tenant nologin;
+        exception when duplicate_object or unique_violation then null;
+        end;
+    end if;
+    if not pg_has_role(to_regrole('punctual_tenant'), 'member') then
+        begin
+            execute format('grant punctual_tenant to %I', current_user);
+        exception when unique_violation then null;
+        end;
+    end if;
+    grant usage on schema punctual to punctual_tenant;
+    grant select, insert, update, delete on all tables in schema punctual to punctual_tenant;
+    revoke all on punctual.secret, punctual.migration from punctual_tenant;
+exception when insufficient_privilege then
+    raise notice 'the role punctual_tenant could not be made ready: row-level security is not in force';
+end
+$function$;
 CREATE OR REPLACE FUNCTION punctual.release_key(lane integer, of_key text, message bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -916,6 +959,26 @@ begin
         end if;
     end loop;
     return taken;
+end
+$function$;
+CREATE OR REPLACE FUNCTION punctual.tenant_here()
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+AS $function$
+    select nullif(current_setting('punctual.tenant', true), '')::int
+$function$;
+CREATE OR REPLACE FUNCTION punctual.wall(shut regclass, belongs text DEFAULT NULL::text, writable text DEFAULT NULL::text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+    here constant text := '(select punctual.tenant_here())';
+    seen constant text := coalesce(belongs, 'tenant_id = ' || here);
+begin
+    execute format('alter table %s enable row level security', shut);
+    execute format('create policy tenant on %1$s using (%2$s is null or %3$s) with check (%2$s is null or %4$s)',
+        shut, here, seen, coalesce(writable, seen));
 end
 $function$;
 

@@ -51,6 +51,7 @@ pub mod timers;
 pub mod tx;
 pub mod value;
 pub mod wake;
+pub mod wall;
 
 use crate::base::error::{Error, Result};
 use crate::rules::unsubscribe::Secret;
@@ -141,6 +142,7 @@ impl Store {
         Call {
             request,
             run,
+            tenant: None,
             fault: self.fault,
             #[cfg(feature = "testing")]
             verb: std::panic::Location::caller(),

@@ -141,8 +141,22 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
     findings.extend(judge(&census));
     let (mark, said) = inbox(store.inbox_counts(limits::INBOX_STUCK_AFTER).await?);
     findings.push(Finding { mark, what: "inbox", said });
+    if let Some(stands) = store.wall_stands().await? {
+        let (mark, said) = tenants(stands);
+        findings.push(Finding { mark, what: "tenants", said });
+    }
     let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
     Ok(bad.then_some(Kind::Failed))
+}
+
+fn tenants(wall_stands: bool) -> Verdict {
+    if wall_stands {
+        return (Mark::Ok, "row-level security stands behind every verb of one tenant".into());
+    }
+    let said = "row-level security is not in force, so the second wall between tenants does not stand: as an \
+        administrator, `create role punctual_tenant nologin` and grant it to this role, then `punctual migrate` \
+        as the owner of the tables";
+    (Mark::Warn, said.into())
 }
 
 fn judge(census: &Census) -> Vec<Finding> {
@@ -260,6 +274,15 @@ mod tests {
 
     fn worst(census: &Census) -> Mark {
         judge(census).iter().map(|f| f.mark).max().unwrap()
+    }
+
+    /// NTF-23: a wall that does not stand is told, with what makes it stand.
+    #[test]
+    fn ntf_23_a_missing_wall_is_told() {
+        assert_eq!(tenants(true).0, Mark::Ok);
+        let (mark, said) = tenants(false);
+        assert_eq!(mark, Mark::Warn);
+        assert!(said.contains("create role punctual_tenant nologin"), "{said}");
     }
 
     /// PLT-25: each thing that can be wrong is found, and says what to do.

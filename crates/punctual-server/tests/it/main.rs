@@ -37,6 +37,7 @@ mod events;
 mod fuzz;
 mod idempotency;
 mod inbox;
+mod isolation;
 mod jobs;
 mod keys;
 mod leases;

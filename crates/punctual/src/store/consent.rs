@@ -63,10 +63,11 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn has_consent(&self, tenant: Tenant) -> Result<bool> {
-        self.read(tenant, |tx, tenant| {
-            Box::pin(async move { Ok(tx.first(HAS_CONSENT, params![tenant.id()]).await?.is_some()) })
-        })
-        .await
+        self.of(tenant)
+            .read(tenant, |tx, tenant| {
+                Box::pin(async move { Ok(tx.first(HAS_CONSENT, params![tenant.id()]).await?.is_some()) })
+            })
+            .await
     }
 
     /// What is known of these recipients.

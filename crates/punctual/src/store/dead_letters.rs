@@ -74,29 +74,32 @@ pub struct Moved {
 impl Store {
     /// Dead letters of a tenant, oldest first.
     pub async fn dead_letters(&self, tenant: Tenant, which: Which, limit: usize) -> Result<Vec<DeadLetter>> {
-        self.read((tenant, which, limit), |tx, (tenant, which, limit)| {
-            Box::pin(list(tx, *tenant, which, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, which, limit), |tx, (tenant, which, limit)| {
+                Box::pin(list(tx, *tenant, which, *limit))
+            })
+            .await
     }
 
     /// Puts dead letters back to work, a bounded number at a time. Those of a subscription that was
     /// deleted stay until there is one of its name again.
     pub async fn replay(&self, tenant: Tenant, which: Which, dry_run: bool) -> Result<Moved> {
         check(&which)?;
-        self.write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
-            Box::pin(remove(tx, *tenant, which, *dry, true))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
+                Box::pin(remove(tx, *tenant, which, *dry, true))
+            })
+            .await
     }
 
     /// Deletes dead letters for good, a bounded number at a time.
     pub async fn purge(&self, tenant: Tenant, which: Which, dry_run: bool) -> Result<Moved> {
         check(&which)?;
-        self.write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
-            Box::pin(remove(tx, *tenant, which, *dry, false))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
+                Box::pin(remove(tx, *tenant, which, *dry, false))
+            })
+            .await
     }
 }
 

@@ -62,7 +62,9 @@ impl Store {
         names: &[String],
     ) -> Result<Vec<Dispatch>> {
         let request = (tenant, message, names.to_vec());
-        self.read(request, |tx, (tenant, message, names)| Box::pin(read(tx, *tenant, *message, names))).await
+        self.of(tenant)
+            .read(request, |tx, (tenant, message, names)| Box::pin(read(tx, *tenant, *message, names)))
+            .await
     }
 }
 

@@ -61,13 +61,14 @@ impl Store {
         let mut problems = Problems::default();
         new.check("", &mut problems);
         problems.into_result()?;
-        self.write((tenant, [new]), |tx, (tenant, new)| {
-            Box::pin(async move {
-                let written = !write(tx, *tenant, new).await?.is_empty();
-                told(tx, *tenant, &new[0].entity, written).await
+        self.of(tenant)
+            .write((tenant, [new]), |tx, (tenant, new)| {
+                Box::pin(async move {
+                    let written = !write(tx, *tenant, new).await?.is_empty();
+                    told(tx, *tenant, &new[0].entity, written).await
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Tells that an entity is gone; with a version, unless something newer is known.
@@ -78,20 +79,23 @@ impl Store {
         let mut problems = Problems::default();
         check_entity(&entity, &mut problems);
         problems.into_result()?;
-        self.write((tenant, entity, version), |tx, (tenant, entity, version)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                let row = params![tenant.id(), &entity.kind, &entity.id, *version, now];
-                let written = tx.execute(DELETE, row).await? == 1;
-                told(tx, *tenant, entity, written).await
+        self.of(tenant)
+            .write((tenant, entity, version), |tx, (tenant, entity, version)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    let row = params![tenant.id(), &entity.kind, &entity.id, *version, now];
+                    let written = tx.execute(DELETE, row).await? == 1;
+                    told(tx, *tenant, entity, written).await
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// What is kept of an entity; `None` if nobody ever told of it.
     pub async fn entity(&self, tenant: Tenant, entity: Entity) -> Result<Option<KeptEntity>> {
-        self.read((tenant, entity), |tx, (tenant, entity)| Box::pin(find(tx, *tenant, entity))).await
+        self.of(tenant)
+            .read((tenant, entity), |tx, (tenant, entity)| Box::pin(find(tx, *tenant, entity)))
+            .await
     }
 
     /// What is known of many entities. One that nobody told of is not there.
@@ -100,7 +104,8 @@ impl Store {
         tenant: Tenant,
         entities: Vec<Entity>,
     ) -> Result<HashMap<Entity, Snapshot>> {
-        self.read((tenant, entities), |tx, (tenant, entities)| Box::pin(read_entities(tx, *tenant, entities)))
+        self.of(tenant)
+            .read((tenant, entities), |tx, (tenant, entities)| Box::pin(read_entities(tx, *tenant, entities)))
             .await
     }
 
@@ -120,7 +125,7 @@ impl Store {
         states.iter().for_each(|(_, state)| state.check("entity", &mut problems));
         problems.into_result()?;
         let batch = Batch { tenant, messages };
-        let enqueued = self.write((batch, states), |tx, (batch, states)| {
+        let enqueued = self.of(tenant).write((batch, states), |tx, (batch, states)| {
             Box::pin(async move {
                 let enqueued = enqueue_new(tx, batch).await?;
                 let is_new = |n: usize| matches!(enqueued.get(n), Some(Enqueued::New(_)));

@@ -52,63 +52,69 @@ impl Store {
         let read = EventKind::read(&document, &mut problems);
         problems.into_result()?;
         let new = read.unwrap_or_default();
-        self.write((tenant, kind.to_owned(), new), |tx, (tenant, kind, new)| {
-            Box::pin(put(tx, *tenant, kind, new))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, kind.to_owned(), new), |tx, (tenant, kind, new)| {
+                Box::pin(put(tx, *tenant, kind, new))
+            })
+            .await
     }
 
     /// Forgets a kind. Answers whether there was one.
     pub async fn delete_event_kind(&self, tenant: Tenant, kind: &str) -> Result<bool> {
-        self.write((tenant, kind.to_owned()), |tx, (tenant, kind)| {
-            Box::pin(async move {
-                let before = routes::tells_people(tx, *tenant).await?;
-                let told = told_topic(tx, *tenant, kind).await?;
-                let deleted = tx.execute(DELETE, params![tenant.id(), kind]).await? == 1;
-                if deleted {
-                    tx.execute(RAISE, params![tenant.id()]).await?;
-                    routes::told_changed(tx, *tenant, before).await?;
-                    topics_changed(tx, *tenant, told.as_deref(), None).await?;
-                }
-                Ok(deleted)
+        self.of(tenant)
+            .write((tenant, kind.to_owned()), |tx, (tenant, kind)| {
+                Box::pin(async move {
+                    let before = routes::tells_people(tx, *tenant).await?;
+                    let told = told_topic(tx, *tenant, kind).await?;
+                    let deleted = tx.execute(DELETE, params![tenant.id(), kind]).await? == 1;
+                    if deleted {
+                        tx.execute(RAISE, params![tenant.id()]).await?;
+                        routes::told_changed(tx, *tenant, before).await?;
+                        topics_changed(tx, *tenant, told.as_deref(), None).await?;
+                    }
+                    Ok(deleted)
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// A kind by its name.
     pub async fn event_kind(&self, tenant: Tenant, kind: &str) -> Result<Option<KeptKind>> {
-        self.read((tenant, kind.to_owned()), |tx, (tenant, kind)| Box::pin(find(tx, *tenant, kind))).await
+        self.of(tenant)
+            .read((tenant, kind.to_owned()), |tx, (tenant, kind)| Box::pin(find(tx, *tenant, kind)))
+            .await
     }
 
     /// Kinds of a tenant by name, those behind `after`.
     pub async fn event_kinds(&self, tenant: Tenant, after: &str, limit: usize) -> Result<Vec<KeptKind>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
-            Box::pin(async move {
-                let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
-                rows.iter().map(read_kind).collect()
+        self.of(tenant)
+            .read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
+                Box::pin(async move {
+                    let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
+                    rows.iter().map(read_kind).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// The stamp of a tenant's kinds; 0 before the first.
     pub async fn event_kind_stamp(&self, tenant: Tenant) -> Result<i64> {
-        self.read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant))).await
+        self.of(tenant).read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant))).await
     }
 
     /// All kinds of a tenant.
     pub async fn all_event_kinds(&self, tenant: Tenant) -> Result<AllKinds> {
-        self.read(tenant, |tx, tenant| {
-            Box::pin(async move {
-                // The stamp first: a change that comes in between is read again later, not missed.
-                let stamp = stamp(tx, *tenant).await?;
-                let rows = tx.query(LIST, params![tenant.id(), "", i64::MAX]).await?;
-                Ok(AllKinds { stamp, kinds: rows.iter().map(read_kind).collect::<Result<_>>()? })
+        self.of(tenant)
+            .read(tenant, |tx, tenant| {
+                Box::pin(async move {
+                    // The stamp first: a change that comes in between is read again later, not missed.
+                    let stamp = stamp(tx, *tenant).await?;
+                    let rows = tx.query(LIST, params![tenant.id(), "", i64::MAX]).await?;
+                    Ok(AllKinds { stamp, kinds: rows.iter().map(read_kind).collect::<Result<_>>()? })
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

@@ -116,7 +116,9 @@ impl Store {
     /// [`Error::Invalid`] with every problem of the draft.
     pub async fn create_flow(&self, tenant: Tenant, draft: FlowDraft) -> Result<Flow> {
         draft.check().0.into_result()?;
-        self.write((tenant, draft), |tx, (tenant, draft)| Box::pin(create(tx, *tenant, draft))).await
+        self.of(tenant)
+            .write((tenant, draft), |tx, (tenant, draft)| Box::pin(create(tx, *tenant, draft)))
+            .await
     }
 
     /// Replaces the draft of a flow. What is published stays as it is.
@@ -125,7 +127,8 @@ impl Store {
     /// [`Error::Invalid`] with every problem of the draft, [`Error::NotFound`].
     pub async fn change_flow(&self, tenant: Tenant, id: FlowId, draft: FlowDraft) -> Result<Flow> {
         draft.check().0.into_result()?;
-        self.write((tenant, id, draft), |tx, (tenant, id, draft)| Box::pin(change(tx, *tenant, *id, draft)))
+        self.of(tenant)
+            .write((tenant, id, draft), |tx, (tenant, id, draft)| Box::pin(change(tx, *tenant, *id, draft)))
             .await
     }
 
@@ -134,7 +137,7 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] when the draft is not ready, [`Error::NotFound`].
     pub async fn publish_flow(&self, tenant: Tenant, id: FlowId) -> Result<u32> {
-        self.write((tenant, id), |tx, (tenant, id)| Box::pin(publish(tx, *tenant, *id))).await
+        self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(publish(tx, *tenant, *id))).await
     }
 
     /// Lets no event meet a flow any more. Its entries go on.
@@ -142,32 +145,34 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`].
     pub async fn unpublish_flow(&self, tenant: Tenant, id: FlowId) -> Result<()> {
-        self.write((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                if tx.execute(UNPUBLISH, params![id.0, tenant.id()]).await? == 0 {
-                    return Err(no_flow(*id));
-                }
-                raise_stamp(tx, *tenant).await
+        self.of(tenant)
+            .write((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    if tx.execute(UNPUBLISH, params![id.0, tenant.id()]).await? == 0 {
+                        return Err(no_flow(*id));
+                    }
+                    raise_stamp(tx, *tenant).await
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// One flow of a tenant.
     pub async fn flow(&self, tenant: Tenant, id: FlowId) -> Result<Option<Flow>> {
-        self.read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id, BY_ID))).await
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id, BY_ID))).await
     }
 
     /// Flows of a tenant with ids above `after`, by id.
     pub async fn flows(&self, tenant: Tenant, after: FlowId, limit: usize) -> Result<Vec<Flow>> {
-        self.read((tenant, after, limit), |tx, (tenant, after, limit)| {
-            Box::pin(async move {
-                let most = i64::try_from(*limit).unwrap_or(i64::MAX);
-                let rows = tx.query(LIST, params![tenant.id(), after.0, most]).await?;
-                rows.iter().map(read_flow).collect()
+        self.of(tenant)
+            .read((tenant, after, limit), |tx, (tenant, after, limit)| {
+                Box::pin(async move {
+                    let most = i64::try_from(*limit).unwrap_or(i64::MAX);
+                    let rows = tx.query(LIST, params![tenant.id(), after.0, most]).await?;
+                    rows.iter().map(read_flow).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// One version of a flow, of whichever tenant: an entry names it.
@@ -183,7 +188,9 @@ impl Store {
 
     /// What events meet in a tenant; `None` if that is what `known` stands for.
     pub async fn published(&self, tenant: Tenant, known: Option<i64>) -> Result<Option<Published>> {
-        self.read((tenant, known), |tx, (tenant, known)| Box::pin(published(tx, *tenant, *known))).await
+        self.of(tenant)
+            .read((tenant, known), |tx, (tenant, known)| Box::pin(published(tx, *tenant, *known)))
+            .await
     }
 }
 

@@ -155,31 +155,34 @@ impl Store {
     /// [`Error::Invalid`] with every problem.
     pub async fn inbox_begin(&self, tenant: Tenant, delivery: Delivery) -> Result<Begun> {
         delivery.check()?;
-        self.write((tenant, delivery, Token::fresh()), |tx, (tenant, delivery, token)| {
-            Box::pin(begin(tx, *tenant, delivery, token))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, delivery, Token::fresh()), |tx, (tenant, delivery, token)| {
+                Box::pin(begin(tx, *tenant, delivery, token))
+            })
+            .await
     }
 
     /// Says what became of a message: `LostClaim` when the ticket's token holds nothing any
     /// more, `AlreadyFinished` when the same was said before.
     pub async fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> Result<Outcome> {
-        self.write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
-            Box::pin(mark_as(tx, *tenant, ticket, word))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
+                Box::pin(mark_as(tx, *tenant, ticket, word))
+            })
+            .await
     }
 
     /// Messages of a tenant, in the order they came first.
     pub async fn inbox(&self, tenant: Tenant, which: InboxFilter, limit: usize) -> Result<Vec<Received>> {
         check(&which)?;
-        self.read((tenant, which, limit), |tx, (tenant, which, limit)| {
-            Box::pin(async move {
-                let rows = select(tx, *tenant, which, *limit).await?;
-                rows.iter().map(read).collect()
+        self.of(tenant)
+            .read((tenant, which, limit), |tx, (tenant, which, limit)| {
+                Box::pin(async move {
+                    let rows = select(tx, *tenant, which, *limit).await?;
+                    rows.iter().map(read).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Makes dead messages welcome again, a bounded number at a time: the next delivery of
@@ -187,10 +190,11 @@ impl Store {
     pub async fn inbox_replay(&self, tenant: Tenant, which: InboxFilter, dry_run: bool) -> Result<Replayed> {
         check(&which)?;
         let which = InboxFilter { status: Some(Status::Dead), ..which };
-        self.write((tenant, which, dry_run), |tx, (tenant, which, dry_run)| {
-            Box::pin(replay(tx, *tenant, which, *dry_run))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, which, dry_run), |tx, (tenant, which, dry_run)| {
+                Box::pin(replay(tx, *tenant, which, *dry_run))
+            })
+            .await
     }
 
     /// Counts what somebody should know of; stuck is what is this far past its lease.

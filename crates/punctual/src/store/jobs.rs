@@ -104,7 +104,7 @@ impl Store {
         problems.into_result()?;
         let Some(timetable) = timetable else { return Err(Error::invalid("cron", "cannot be planned")) };
         let definition = Definition { tenant, name: name.to_owned(), new, timetable };
-        self.write(definition, |tx, definition| Box::pin(put(tx, definition))).await
+        self.of(tenant).write(definition, |tx, definition| Box::pin(put(tx, definition))).await
     }
 
     /// Deletes a job with its runs that wait.
@@ -112,7 +112,9 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when there is none.
     pub async fn delete_job(&self, tenant: Tenant, name: &str) -> Result<DeletedJob> {
-        self.write((tenant, name.to_owned()), |tx, (tenant, name)| Box::pin(delete(tx, *tenant, name))).await
+        self.of(tenant)
+            .write((tenant, name.to_owned()), |tx, (tenant, name)| Box::pin(delete(tx, *tenant, name)))
+            .await
     }
 
     /// Enables or disables a job. An enabled one is planned from now on; one that was enabled
@@ -122,7 +124,9 @@ impl Store {
     /// [`Error::NotFound`] when there is none.
     pub async fn enable_job(&self, tenant: Tenant, name: &str, enabled: bool) -> Result<Job> {
         let request = (tenant, name.to_owned(), enabled);
-        self.write(request, |tx, (tenant, name, enabled)| Box::pin(enable(tx, *tenant, name, *enabled))).await
+        self.of(tenant)
+            .write(request, |tx, (tenant, name, enabled)| Box::pin(enable(tx, *tenant, name, *enabled)))
+            .await
     }
 
     /// Starts a run now, beside the timetable. The overlap policy holds for it, too.
@@ -130,30 +134,34 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when there is no such job.
     pub async fn trigger_job(&self, tenant: Tenant, name: &str) -> Result<RunId> {
-        self.write((tenant, name.to_owned()), |tx, (tenant, name)| Box::pin(trigger(tx, *tenant, name))).await
+        self.of(tenant)
+            .write((tenant, name.to_owned()), |tx, (tenant, name)| Box::pin(trigger(tx, *tenant, name)))
+            .await
     }
 
     /// A job by its name.
     pub async fn job(&self, tenant: Tenant, name: &str) -> Result<Option<JobState>> {
-        self.read((tenant, name.to_owned()), |tx, (tenant, name)| {
-            Box::pin(async move {
-                let rows = tx.query(BY_NAME, params![tenant.id(), name]).await?;
-                Ok(with_last_runs(tx, &rows).await?.pop())
+        self.of(tenant)
+            .read((tenant, name.to_owned()), |tx, (tenant, name)| {
+                Box::pin(async move {
+                    let rows = tx.query(BY_NAME, params![tenant.id(), name]).await?;
+                    Ok(with_last_runs(tx, &rows).await?.pop())
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Jobs of a tenant by name, those behind `after`.
     pub async fn jobs(&self, tenant: Tenant, after: &str, limit: usize) -> Result<Vec<JobState>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
-            Box::pin(async move {
-                let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
-                with_last_runs(tx, &rows).await
+        self.of(tenant)
+            .read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
+                Box::pin(async move {
+                    let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
+                    with_last_runs(tx, &rows).await
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

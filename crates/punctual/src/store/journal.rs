@@ -15,14 +15,15 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn messages(&self, tenant: Tenant, after: MessageId, limit: usize) -> Result<Vec<Message>> {
-        self.read((tenant, after, limit), |tx, (tenant, after, limit)| {
-            Box::pin(async move {
-                let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-                let rows = tx.query(JOURNAL, params![tenant.id(), after.0, limit]).await?;
-                rows.into_iter().map(|mut row| read_message(&mut row, 0)).collect()
+        self.of(tenant)
+            .read((tenant, after, limit), |tx, (tenant, after, limit)| {
+                Box::pin(async move {
+                    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+                    let rows = tx.query(JOURNAL, params![tenant.id(), after.0, limit]).await?;
+                    rows.into_iter().map(|mut row| read_message(&mut row, 0)).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

@@ -88,6 +88,7 @@ impl Store {
         let secret = format!("pk_{}", random::hex::<32>());
         let request = (tenant, name.to_owned(), role, expires_at, secret.clone());
         let key = self
+            .of(tenant)
             .write(request, |tx, (tenant, name, role, expires_at, secret)| {
                 Box::pin(async move {
                     let now = tx.now().await?;
@@ -120,25 +121,27 @@ impl Store {
 
     /// A tenant's keys that are not revoked, after `after`.
     pub async fn keys(&self, tenant: Tenant, after: KeyId, limit: usize) -> Result<Vec<ApiKey>> {
-        self.read((tenant, after, limit), |tx, (tenant, after, limit)| {
-            Box::pin(async move {
-                let limit = i64::try_from(*limit).unwrap_or(0);
-                let rows = tx.query(LIST, params![tenant.id(), after.0, limit]).await?;
-                rows.iter().map(read_key).collect()
+        self.of(tenant)
+            .read((tenant, after, limit), |tx, (tenant, after, limit)| {
+                Box::pin(async move {
+                    let limit = i64::try_from(*limit).unwrap_or(0);
+                    let rows = tx.query(LIST, params![tenant.id(), after.0, limit]).await?;
+                    rows.iter().map(read_key).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Revokes a key at once; answers whether there was one.
     pub async fn revoke_key(&self, tenant: Tenant, id: KeyId) -> Result<bool> {
-        self.write((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                Ok(tx.execute(REVOKE, params![tenant.id(), id.0, now]).await? == 1)
+        self.of(tenant)
+            .write((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    Ok(tx.execute(REVOKE, params![tenant.id(), id.0, now]).await? == 1)
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

@@ -107,10 +107,11 @@ impl Store {
     ) -> Result<Acquisition> {
         check(name, owner, duration)?;
         let request = (tenant, name.to_owned(), owner.to_owned(), duration);
-        self.write(request, |tx, (tenant, name, owner, duration)| {
-            Box::pin(acquire(tx, *tenant, name, owner, *duration))
-        })
-        .await
+        self.of(tenant)
+            .write(request, |tx, (tenant, name, owner, duration)| {
+                Box::pin(acquire(tx, *tenant, name, owner, *duration))
+            })
+            .await
     }
 
     /// Moves a lease's end to this long from now, if it is still held under this token.
@@ -119,39 +120,42 @@ impl Store {
     /// [`Error::Invalid`](crate::Error::Invalid) for a length that no lease has.
     pub async fn renew_lease(&self, tenant: Tenant, held: Holding, duration: Duration) -> Result<Renewal> {
         check(&held.name, &held.owner, duration)?;
-        self.write((tenant, held, duration), |tx, (tenant, held, duration)| {
-            Box::pin(renew(tx, *tenant, held, *duration))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, held, duration), |tx, (tenant, held, duration)| {
+                Box::pin(renew(tx, *tenant, held, *duration))
+            })
+            .await
     }
 
     /// Gives a lease back, if it is still held under this token.
     pub async fn release_lease(&self, tenant: Tenant, held: Holding) -> Result<Release> {
-        self.write((tenant, held), |tx, (tenant, held)| Box::pin(release(tx, *tenant, held))).await
+        self.of(tenant).write((tenant, held), |tx, (tenant, held)| Box::pin(release(tx, *tenant, held))).await
     }
 
     /// One lease, held or not; `None` if it never was.
     pub async fn lease(&self, tenant: Tenant, name: &str) -> Result<Option<Lease>> {
-        self.read((tenant, name.to_owned()), |tx, (tenant, name)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                find(tx, *tenant, name, now).await
+        self.of(tenant)
+            .read((tenant, name.to_owned()), |tx, (tenant, name)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    find(tx, *tenant, name, now).await
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Leases of a tenant by name, beginning behind `after`.
     pub async fn leases(&self, tenant: Tenant, after: &str, limit: usize) -> Result<Vec<Lease>> {
-        self.read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-                let rows = tx.query(LIST, params![tenant.id(), after, limit]).await?;
-                rows.iter().map(|row| read(row, now)).collect()
+        self.of(tenant)
+            .read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+                    let rows = tx.query(LIST, params![tenant.id(), after, limit]).await?;
+                    rows.iter().map(|row| read(row, now)).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

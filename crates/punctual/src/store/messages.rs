@@ -76,20 +76,22 @@ impl Store {
             let Some(message) = messages.pop() else { return Ok(Vec::new()) };
             return Ok(vec![self.enqueue_in_company(tenant, message).await?]);
         }
-        let enqueued = self.write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;
+        let enqueued =
+            self.of(tenant).write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;
         reach(Point::EnqueuedBeforeAnswer);
         enqueued
     }
 
     /// One message of a tenant.
     pub async fn message(&self, tenant: Tenant, id: MessageId) -> Result<Option<Message>> {
-        self.read((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
-                row.map(|mut row| read_message(&mut row, 0)).transpose()
+        self.of(tenant)
+            .read((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
+                    row.map(|mut row| read_message(&mut row, 0)).transpose()
+                })
             })
-        })
-        .await
+            .await
     }
 }
 
@@ -282,12 +284,11 @@ fn uniform<'a>(messages: &[&'a NewMessage]) -> Option<(&'a str, &'a str)> {
     messages.iter().all(alike).then_some((&first.topic, &first.kind))
 }
 
-/// A message routed to several lanes comes back several times; ids rise in input order.
+/// Ids rise in input order.
 #[cfg(feature = "postgres")]
 fn ids(rows: &[Row]) -> Result<Vec<MessageId>> {
     let mut ids = rows.iter().map(|row| row.int(0).map(MessageId)).collect::<Result<Vec<_>>>()?;
     ids.sort_unstable();
-    ids.dedup();
     Ok(ids)
 }
 
@@ -316,11 +317,11 @@ const INSERT_FULL: &str = "\
             $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]) \
             e (payload, due_at, occurred_at, topic, kind, key, entity_type, entity_id, correlation_id, \
             headers, source, external_id, schema_version) \
-        returning id, tenant_id, topic, key, coalesce(due_at, created_at) as due_at) \
-    insert into punctual.work (message_id, lane_id, due_at, key) \
+        returning id, tenant_id, topic, key, coalesce(due_at, created_at) as due_at), \
+    w as (insert into punctual.work (message_id, lane_id, due_at, key) \
         select m.id, coalesce(r.lane_id, 0), m.due_at, m.key from m \
-        left join punctual.route r on r.tenant_id = m.tenant_id and r.topic = m.topic \
-    returning message_id";
+        left join punctual.route r on r.tenant_id = m.tenant_id and r.topic = m.topic) \
+    select id from m";
 
 #[cfg(feature = "sqlite")]
 async fn insert_rows(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {

@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 14] = [
+const MIGRATIONS: [Migration; 15] = [
     Migration {
         version: 1,
         name: "start",
@@ -102,6 +102,12 @@ const MIGRATIONS: [Migration; 14] = [
         name: "receipts",
         postgres: include_str!("../../migrations/postgres/0014_receipts.sql"),
         sqlite: include_str!("../../migrations/sqlite/0014_receipts.sql"),
+    },
+    Migration {
+        version: 15,
+        name: "row-level security",
+        postgres: include_str!("../../migrations/postgres/0015_row_level_security.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0015_row_level_security.sql"),
     },
 ];
 
@@ -198,6 +204,9 @@ async fn migrate(tx: &mut Tx) -> Result<(i64, i64)> {
         script(tx, text).await?;
         let row = params![migration.version, migration.name, &checksum, host_now()];
         tx.execute(RECORD, row).await?;
+    }
+    if tx.dialect() == Dialect::Postgres {
+        super::wall::raise(tx).await?;
     }
     Ok((before, SCHEMA_VERSION))
 }

@@ -101,17 +101,18 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn ask_for_notice(&self, event: Message, notice: NewNotice) -> Result<Vec<Asked>> {
-        self.write((event, notice), |tx, (event, notice)| {
-            Box::pin(async move {
-                let one = [(event, notice)];
-                let (rows, made) = write(tx, &one).await?;
-                let asked = rows.iter().filter_map(|row| {
-                    Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
-                });
-                Ok(asked.collect())
+        self.of(event.tenant)
+            .write((event, notice), |tx, (event, notice)| {
+                Box::pin(async move {
+                    let one = [(event, notice)];
+                    let (rows, made) = write(tx, &one).await?;
+                    let asked = rows.iter().filter_map(|row| {
+                        Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
+                    });
+                    Ok(asked.collect())
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

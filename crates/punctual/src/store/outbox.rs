@@ -152,13 +152,14 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn outbox_message(&self, tenant: Tenant, id: MessageId) -> Result<Option<OutboxMessage>> {
-        self.read((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let filter = OutboxFilter { tenant: Some(*tenant), ..OutboxFilter::default() };
-                Ok(list(tx, &filter, (id.0, id.0.saturating_add(1)), 1).await?.messages.pop())
+        self.of(tenant)
+            .read((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    let filter = OutboxFilter { tenant: Some(*tenant), ..OutboxFilter::default() };
+                    Ok(list(tx, &filter, (id.0, id.0.saturating_add(1)), 1).await?.messages.pop())
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

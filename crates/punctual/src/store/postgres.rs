@@ -2,7 +2,8 @@
 //!
 //! A transaction runs in a task of its own: a caller that goes away neither cuts a write
 //! in half nor leaves a connection inside an open transaction. `BEGIN` travels with the
-//! first statement. Deadlocks and serialisation failures are tried again as a whole.
+//! first statement, and so does the tenant of a verb that is for one, for the policies of the tables
+//! (`store/wall.rs`). Deadlocks and serialisation failures are tried again as a whole.
 //! [`listen::Listener`] hears wake-ups on a connection of its own; they are hints, and a lost
 //! connection costs time, never work.
 
@@ -14,10 +15,12 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::random;
 use crate::base::rehearsal::hastened;
+use crate::base::tenant::Tenant;
 use deadpool_postgres::{ClientWrapper, Hook, HookError};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
 use lent::Lent;
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,13 +68,14 @@ impl std::fmt::Debug for Postgres {
 pub struct PostgresTx {
     client: Lent,
     state: State,
+    tenant: Option<Tenant>,
     now: Option<Timestamp>,
     pub(super) fault: Fault,
 }
 
 impl PostgresTx {
-    fn new(client: Object, state: State) -> Self {
-        Self { client: Lent::new(client), state, now: None, fault: Fault::default() }
+    fn new(client: Object, state: State, tenant: Option<Tenant>) -> Self {
+        Self { client: Lent::new(client), state, tenant, now: None, fault: Fault::default() }
     }
 }
 
@@ -79,8 +83,12 @@ impl PostgresTx {
 enum State {
     /// `BEGIN` travels with the first statement.
     Fresh,
+    /// The same, and nobody waits for the end of it.
+    FreshToRead,
     /// Inside a transaction.
     Begun,
+    /// Inside a transaction that its connection ends when it goes back.
+    BegunToRead,
     /// Each statement stands for itself.
     Alone,
     /// The commit travelled with the last statements.
@@ -138,7 +146,8 @@ impl Postgres {
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
 
-    /// Runs a verb that only reads, without a transaction around its statements.
+    /// Runs a verb that only reads. Its statements stand each for itself, but a tenant's are in a
+    /// transaction, because only there can they be that tenant's.
     pub async fn read<R: Sync, T>(&self, call: Call<R, T>) -> Result<T> {
         self.alone(call).await?
     }
@@ -147,7 +156,8 @@ impl Postgres {
     /// never begun.
     async fn alone<R: Sync, T>(&self, call: Call<R, T>) -> Result<Result<T>> {
         let client = connection(&self.pool).await?;
-        let mut tx = Tx::Postgres(PostgresTx::new(client, State::Alone));
+        let state = if call.tenant.is_some() { State::FreshToRead } else { State::Alone };
+        let mut tx = Tx::Postgres(PostgresTx::new(client, state, call.tenant));
         let result = call.steps(&mut tx).await;
         #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
         if let (Tx::Postgres(tx), Err(Error::Unavailable(_))) = (&mut tx, &result) {
@@ -189,7 +199,7 @@ async fn write_until_done<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<
 }
 
 async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
-    let mut tx = Tx::Postgres(PostgresTx::new(connection(pool).await?, State::Fresh));
+    let mut tx = Tx::Postgres(PostgresTx::new(connection(pool).await?, State::Fresh, call.tenant));
     let result = call.steps(&mut tx).await;
     #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
     let Tx::Postgres(tx) = tx else { return result };
@@ -273,12 +283,11 @@ impl PostgresTx {
     pub async fn query(&mut self, sql: &str, params: &[Value<'_>]) -> Result<Vec<Row>> {
         let statement = heard(self.client.prepare_cached(sql)).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
-        let begins = self.begins();
+        let begin = self.begins();
         let asked = self.client.query(&statement, &values);
-        let rows = if begins {
-            heard(after(self.client.batch_execute("begin"), asked)).await
-        } else {
-            heard(asked).await
+        let rows = match begin {
+            Some(begin) => heard(after(self.client.batch_execute(&begin), asked)).await,
+            None => heard(asked).await,
         };
         Ok(rows?.into_iter().map(Row::Postgres).collect())
     }
@@ -287,12 +296,12 @@ impl PostgresTx {
     pub async fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64> {
         let statement = heard(self.client.prepare_cached(sql)).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
-        let begins = self.begins();
+        let begin = self.begins();
         let asked = self.client.execute(&statement, &values);
-        if !begins {
-            return heard(asked).await;
+        match begin {
+            Some(begin) => heard(after(self.client.batch_execute(&begin), asked)).await,
+            None => heard(asked).await,
         }
-        heard(after(self.client.batch_execute("begin"), asked)).await
     }
 
     /// All statements are sent before the first answer is awaited.
@@ -322,20 +331,27 @@ impl PostgresTx {
     }
 
     async fn begin(&mut self) -> Result<()> {
-        if self.begins() {
-            heard(self.client.batch_execute("begin")).await?;
+        if let Some(begin) = self.begins() {
+            heard(self.client.batch_execute(&begin)).await?;
         }
         Ok(())
     }
 
-    /// Whether the transaction must be begun now. From then on its connection is not clean.
-    fn begins(&mut self) -> bool {
-        if self.state != State::Fresh {
-            return false;
+    /// What begins the transaction, if it must be begun now. From then on its connection is not clean.
+    fn begins(&mut self) -> Option<Cow<'static, str>> {
+        match self.state {
+            State::Fresh => {
+                self.state = State::Begun;
+                self.client.unclean = true;
+            }
+            State::FreshToRead => {
+                self.state = State::BegunToRead;
+                self.client.reads = true;
+            }
+            _ => return None,
         }
-        self.state = State::Begun;
-        self.client.unclean = true;
-        true
+        let tenant = self.tenant.map(|tenant| format!("begin; select punctual.as_tenant({tenant})"));
+        Some(tenant.map_or(Cow::Borrowed("begin"), Cow::Owned))
     }
 
     /// Runs a script of several statements, for migrations.

@@ -62,7 +62,8 @@ impl Store {
         let mut problems = Problems::default();
         check_topic(topic, "topic", &mut problems);
         problems.into_result()?;
-        self.write((tenant, topic.to_owned()), |tx, (tenant, topic)| Box::pin(declare(tx, *tenant, topic)))
+        self.of(tenant)
+            .write((tenant, topic.to_owned()), |tx, (tenant, topic)| Box::pin(declare(tx, *tenant, topic)))
             .await
     }
 
@@ -84,24 +85,27 @@ impl Store {
         }
         problems.into_result()?;
         let request = (tenant, topic.to_owned(), change);
-        self.write(request, |tx, (tenant, topic, change)| Box::pin(set(tx, *tenant, topic, change))).await
+        self.of(tenant)
+            .write(request, |tx, (tenant, topic, change)| Box::pin(set(tx, *tenant, topic, change)))
+            .await
     }
 
     /// A lane by its topic and subscription.
     pub async fn lane(&self, tenant: Tenant, topic: &str, subscription: &str) -> Result<Option<Lane>> {
         let request = (tenant, topic.to_owned(), subscription.to_owned());
-        self.read(request, |tx, (tenant, topic, subscription)| {
-            Box::pin(async move {
-                let row = tx.first(LANE_BY_NAME, params![tenant.id(), topic, subscription]).await?;
-                row.as_ref().map(read_lane).transpose()
+        self.of(tenant)
+            .read(request, |tx, (tenant, topic, subscription)| {
+                Box::pin(async move {
+                    let row = tx.first(LANE_BY_NAME, params![tenant.id(), topic, subscription]).await?;
+                    row.as_ref().map(read_lane).transpose()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// All queues of a tenant, by name.
     pub async fn queues(&self, tenant: Tenant) -> Result<Vec<QueueState>> {
-        self.read(tenant, |tx, tenant| Box::pin(queues(tx, *tenant))).await
+        self.of(tenant).read(tenant, |tx, tenant| Box::pin(queues(tx, *tenant))).await
     }
 
     /// One queue of a tenant.

@@ -202,15 +202,16 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn ensure_routes(&self, tenant: Tenant, topics: Vec<String>) -> Result<()> {
-        self.write((tenant, topics), |tx, (tenant, topics)| {
-            Box::pin(async move {
-                for topic in topics {
-                    ensure(tx, *tenant, topic).await?;
-                }
-                Ok(())
+        self.of(tenant)
+            .write((tenant, topics), |tx, (tenant, topics)| {
+                Box::pin(async move {
+                    for topic in topics {
+                        ensure(tx, *tenant, topic).await?;
+                    }
+                    Ok(())
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Remembers that a process has handlers for these topics: no subscription that is put from now on

@@ -83,7 +83,7 @@ impl Store {
         check_names(topic, name, &mut problems);
         problems.into_result()?;
         let definition = Definition { tenant, topic: topic.to_owned(), name: name.to_owned(), new };
-        self.write(definition, |tx, definition| Box::pin(put(tx, definition))).await
+        self.of(tenant).write(definition, |tx, definition| Box::pin(put(tx, definition))).await
     }
 
     /// Deletes a subscription. What waits in its lane is then to be dropped with
@@ -93,7 +93,9 @@ impl Store {
     /// [`Error::NotFound`] when there is none.
     pub async fn delete_subscription(&self, tenant: Tenant, topic: &str, name: &str) -> Result<Left> {
         let request = (tenant, topic.to_owned(), name.to_owned());
-        self.write(request, |tx, (tenant, topic, name)| Box::pin(delete(tx, *tenant, topic, name))).await
+        self.of(tenant)
+            .write(request, |tx, (tenant, topic, name)| Box::pin(delete(tx, *tenant, topic, name)))
+            .await
     }
 
     /// One subscription.
@@ -104,15 +106,16 @@ impl Store {
         name: &str,
     ) -> Result<Option<SubscriptionState>> {
         let request = (tenant, topic.to_owned(), name.to_owned());
-        self.read(request, |tx, (tenant, topic, name)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                let values = params![tenant.id(), now, queues::COUNT_MAX, topic, name];
-                let rows = tx.query(ONE, values).await?;
-                Ok(read_states(tx, &rows).await?.pop())
+        self.of(tenant)
+            .read(request, |tx, (tenant, topic, name)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    let values = params![tenant.id(), now, queues::COUNT_MAX, topic, name];
+                    let rows = tx.query(ONE, values).await?;
+                    Ok(read_states(tx, &rows).await?.pop())
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Subscriptions of a tenant, of one topic or all, by topic and name, those behind `after`.
@@ -124,16 +127,18 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<SubscriptionState>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read((tenant, topic, after, limit), |tx, (tenant, topic, after, limit)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                let topic = topic.as_deref();
-                let place = params![tenant.id(), now, queues::COUNT_MAX, topic, &after.0, &after.1, *limit];
-                let rows = tx.query(LIST, place).await?;
-                read_states(tx, &rows).await
+        self.of(tenant)
+            .read((tenant, topic, after, limit), |tx, (tenant, topic, after, limit)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    let topic = topic.as_deref();
+                    let place =
+                        params![tenant.id(), now, queues::COUNT_MAX, topic, &after.0, &after.1, *limit];
+                    let rows = tx.query(LIST, place).await?;
+                    read_states(tx, &rows).await
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// The subscriptions that have these lanes.

@@ -69,7 +69,8 @@ impl Store {
     /// [`Error::Invalid`] with every problem; nothing is written then.
     pub async fn create_template(&self, tenant: Tenant, definition: Definition) -> Result<Template> {
         definition.compile()?;
-        self.write((tenant, definition), |tx, (tenant, definition)| Box::pin(create(tx, *tenant, definition)))
+        self.of(tenant)
+            .write((tenant, definition), |tx, (tenant, definition)| Box::pin(create(tx, *tenant, definition)))
             .await
     }
 
@@ -84,32 +85,34 @@ impl Store {
         definition: Definition,
     ) -> Result<Template> {
         definition.compile()?;
-        self.write((tenant, id, definition), |tx, (tenant, id, definition)| {
-            Box::pin(change(tx, *tenant, *id, definition))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, id, definition), |tx, (tenant, id, definition)| {
+                Box::pin(change(tx, *tenant, *id, definition))
+            })
+            .await
     }
 
     /// Deletes a template: it is used no more. Answers whether there was one.
     pub async fn delete_template(&self, tenant: Tenant, id: TemplateId) -> Result<bool> {
-        self.write((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                let before = routes::tells_people(tx, *tenant).await?;
-                let deleted = tx.execute(DELETE, params![tenant.id(), id.0, now]).await? == 1;
-                if deleted {
-                    raise_stamp(tx, *tenant).await?;
-                    routes::told_changed(tx, *tenant, before).await?;
-                }
-                Ok(deleted)
+        self.of(tenant)
+            .write((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    let before = routes::tells_people(tx, *tenant).await?;
+                    let deleted = tx.execute(DELETE, params![tenant.id(), id.0, now]).await? == 1;
+                    if deleted {
+                        raise_stamp(tx, *tenant).await?;
+                        routes::told_changed(tx, *tenant, before).await?;
+                    }
+                    Ok(deleted)
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// A template by its id.
     pub async fn template(&self, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {
-        self.read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id))).await
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id))).await
     }
 
     /// What a version of a template said, also of a deleted one.
@@ -119,13 +122,14 @@ impl Store {
         id: TemplateId,
         number: u32,
     ) -> Result<Option<Definition>> {
-        self.read((tenant, id, number), |tx, (tenant, id, number)| {
-            Box::pin(async move {
-                let row = tx.first(VERSION, params![tenant.id(), id.0, i64::from(*number)]).await?;
-                row.map(|row| definition_of(&row.text(0)?)).transpose()
+        self.of(tenant)
+            .read((tenant, id, number), |tx, (tenant, id, number)| {
+                Box::pin(async move {
+                    let row = tx.first(VERSION, params![tenant.id(), id.0, i64::from(*number)]).await?;
+                    row.map(|row| definition_of(&row.text(0)?)).transpose()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Templates of a tenant by id, those behind `after`.
@@ -137,35 +141,37 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Template>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
-            Box::pin(async move {
-                let active: Value<'_> = filter.active.map(i64::from).into();
-                let texts = [
-                    &filter.event_type,
-                    &filter.channel,
-                    &filter.language,
-                    &filter.scope_type,
-                    &filter.scope_id,
-                ];
-                let mut row = vec![tenant.id().into(), after.0.into(), (*limit).into(), active];
-                row.extend(texts.map(|text| Value::from(text.as_deref())));
-                tx.query(LIST, &row).await?.iter().map(read_template).collect()
+        self.of(tenant)
+            .read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
+                Box::pin(async move {
+                    let active: Value<'_> = filter.active.map(i64::from).into();
+                    let texts = [
+                        &filter.event_type,
+                        &filter.channel,
+                        &filter.language,
+                        &filter.scope_type,
+                        &filter.scope_id,
+                    ];
+                    let mut row = vec![tenant.id().into(), after.0.into(), (*limit).into(), active];
+                    row.extend(texts.map(|text| Value::from(text.as_deref())));
+                    tx.query(LIST, &row).await?.iter().map(read_template).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// The stamp of a tenant's templates; 0 before the first.
     pub async fn template_stamp(&self, tenant: Tenant) -> Result<i64> {
-        self.read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant))).await
+        self.of(tenant).read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant))).await
     }
 
     /// All that wording a tenant's messages of one kind takes.
     pub async fn active_templates(&self, tenant: Tenant, event_type: &str) -> Result<Active> {
-        self.read((tenant, event_type.to_owned()), |tx, (tenant, event_type)| {
-            Box::pin(active(tx, *tenant, event_type))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, event_type.to_owned()), |tx, (tenant, event_type)| {
+                Box::pin(active(tx, *tenant, event_type))
+            })
+            .await
     }
 }
 

@@ -106,13 +106,14 @@ struct Wanted {
 impl Store {
     /// One timer of a tenant.
     pub async fn timer(&self, tenant: Tenant, id: MessageId) -> Result<Option<Timer>> {
-        self.read((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let rows = tx.query(ONE, params![tenant.id(), id.0]).await?;
-                Ok(timers(tx, *tenant, rows).await?.pop())
+        self.of(tenant)
+            .read((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    let rows = tx.query(ONE, params![tenant.id(), id.0]).await?;
+                    Ok(timers(tx, *tenant, rows).await?.pop())
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Timers of a tenant by their due time, from behind `after` on. Of `which`, the ids are
@@ -132,7 +133,7 @@ impl Store {
         which.check("", &mut problems);
         problems.into_result()?;
         let wanted = Wanted { tenant, which, status, after, limit };
-        self.read(wanted, |tx, wanted| Box::pin(list(tx, wanted))).await
+        self.of(tenant).read(wanted, |tx, wanted| Box::pin(list(tx, wanted))).await
     }
 }
 

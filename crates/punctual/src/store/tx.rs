@@ -10,6 +10,7 @@ use super::fault::Fault;
 use super::value::{Row, Value};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
+use crate::base::tenant::Tenant;
 use std::pin::Pin;
 
 /// What a verb returns: its statements, on their way.
@@ -22,6 +23,8 @@ pub struct Call<R, T> {
     pub request: R,
     /// The verb.
     pub run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    /// Whose it is, if it is for one tenant.
+    pub tenant: Option<Tenant>,
     /// What is to go wrong, in tests.
     pub fault: Fault,
     /// Which verb it is, in simulations.

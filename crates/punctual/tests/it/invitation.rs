@@ -152,7 +152,7 @@ async fn tick(engine: &Engine) -> Ticked {
 
 /// The log of an entry as `attempt status`.
 async fn log(engine: &Engine, id: PublicId) -> Vec<String> {
-    let lines = engine.store().delivery_log(entry(engine, id).await.id).await.unwrap();
+    let lines = engine.store().delivery_log(TENANT, entry(engine, id).await.id).await.unwrap();
     lines.iter().map(|line| format!("{} {}", line.attempt, line.status.word())).collect()
 }
 
@@ -268,7 +268,7 @@ async fn trg_12_the_long_cadence_sends_on_its_days(t: &Bench) {
     assert_eq!(mailbox.letters().len(), 4, "two each on days 60 and 65");
     assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
     engine.travel(start.plus(400 * DAY), true).await.unwrap();
-    let lines = engine.store().delivery_log(entry(&engine, silent).await.id).await.unwrap();
+    let lines = engine.store().delivery_log(TENANT, entry(&engine, silent).await.id).await.unwrap();
     let days: Vec<u64> = lines.iter().map(|line| line.sent_at.since(start).as_secs() / 86_400).collect();
     assert_eq!(days, [60, 65, 75, 90]);
     assert!(lines.iter().all(|line| line.sent_at.since(start).as_secs() % 86_400 == 0), "{lines:?}");

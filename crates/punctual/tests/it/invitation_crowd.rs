@@ -81,7 +81,7 @@ impl Crowd {
 
     async fn log(&self, id: PublicId) -> usize {
         let entry = entry(&self.first, id).await;
-        self.first.store().delivery_log(entry.id).await.unwrap().len()
+        self.first.store().delivery_log(TENANT, entry.id).await.unwrap().len()
     }
 }
 

@@ -194,7 +194,7 @@ async fn deed_to(engine: &Engine, id: PublicId, entry: &mut Entry, deed: usize, 
 async fn seen(engine: &Engine, id: PublicId, expected: &Entry) -> Entry {
     let entry = engine.store().entry(TENANT, id).await.unwrap().expect("the entry is there");
     let stands = entry.standing;
-    let log = engine.store().delivery_log(entry.id).await.unwrap();
+    let log = engine.store().delivery_log(TENANT, entry.id).await.unwrap();
     let word = |line: &punctual::rules::entry::log::DeliveryLine| match line.status {
         punctual::rules::entry::log::Outcome::Delivered => "delivered",
         _ => "failed",

@@ -110,7 +110,7 @@ async fn a_channel_that_breaks_is_tried_again(t: &Bench) {
     let ticked = engine.tick(100).await.unwrap();
     assert_eq!((ticked.sent, ticked.failed), (0, 1));
     let entry = crate::invitation::entry(&engine, id).await;
-    let log = engine.store().delivery_log(entry.id).await.unwrap();
+    let log = engine.store().delivery_log(TENANT, entry.id).await.unwrap();
     assert_eq!(log[0].status.word(), "unknown");
     assert_eq!(log[0].error.as_deref(), Some("the channel broke: it panicked"));
     assert!(entry.standing.next_send_at.is_some(), "it is tried again");

@@ -103,4 +103,5 @@ mod template;
 mod tenant;
 mod timer;
 mod timer_firing;
+mod wall;
 mod zone;

@@ -105,7 +105,7 @@ pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> A
     let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
     let number = entry.id;
     let mut shown = show_entry(&caller, entry);
-    shown.delivery_log = store.delivery_log(number).await?;
+    shown.delivery_log = store.delivery_log(caller.tenant, number).await?;
     shown.dispatches = dispatches(&app, &caller, number).await?;
     Ok(Json(shown))
 }
@@ -140,7 +140,7 @@ fn done(deeded: Deeded) -> Answer<()> {
 
 async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Dispatch>> {
     let store = app.engine.store();
-    let Some(told) = store.told_of(entry).await? else { return Ok(Vec::new()) };
+    let Some(told) = store.told_of(caller.tenant, entry).await? else { return Ok(Vec::new()) };
     // The topic's own queue is no subscriber.
     let names: Vec<String> = told.subscribers.into_iter().filter(|name| !name.is_empty()).collect();
     let found = store.dispatches(caller.tenant, told.message, &names).await?;

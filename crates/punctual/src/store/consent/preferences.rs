@@ -43,6 +43,7 @@ impl Store {
         let text = Json::Object(preferences.to_json()).to_string();
         let request = (tenant, normal(address), text, by.to_owned());
         let written = self
+            .of(tenant)
             .write(request, |tx, (tenant, address, text, by)| {
                 Box::pin(async move {
                     let now = tx.now().await?;
@@ -60,13 +61,14 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn preferences(&self, tenant: Tenant, address: &str) -> Result<KeptPreferences> {
-        self.read((tenant, normal(address)), |tx, (tenant, address)| {
-            Box::pin(async move {
-                let row = tx.first(PREFERENCES, params![tenant.id(), address]).await?;
-                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Preferences::read))
+        self.of(tenant)
+            .read((tenant, normal(address)), |tx, (tenant, address)| {
+                Box::pin(async move {
+                    let row = tx.first(PREFERENCES, params![tenant.id(), address]).await?;
+                    row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Preferences::read))
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Replaces what a tenant wants for all its recipients.
@@ -81,6 +83,7 @@ impl Store {
     ) -> Result<KeptSettings> {
         let text = Json::Object(settings.to_json()).to_string();
         let written = self
+            .of(tenant)
             .write((tenant, text, by.to_owned()), |tx, (tenant, text, by)| {
                 Box::pin(put_settings(tx, *tenant, text, by))
             })
@@ -93,13 +96,14 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn tenant_settings(&self, tenant: Tenant) -> Result<KeptSettings> {
-        self.read(tenant, |tx, tenant| {
-            Box::pin(async move {
-                let row = tx.first(SETTINGS, params![tenant.id()]).await?;
-                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Settings::read))
+        self.of(tenant)
+            .read(tenant, |tx, tenant| {
+                Box::pin(async move {
+                    let row = tx.first(SETTINGS, params![tenant.id()]).await?;
+                    row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Settings::read))
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

@@ -82,7 +82,7 @@ impl Store {
         let mut problems = Problems::default();
         check(&new.address, "address", &mut problems);
         problems.into_result()?;
-        self.write((tenant, new), |tx, (tenant, new)| Box::pin(suppress(tx, *tenant, new))).await
+        self.of(tenant).write((tenant, new), |tx, (tenant, new)| Box::pin(suppress(tx, *tenant, new))).await
     }
 
     /// Lifts what was made for an address: for this channel and kind, or all of it.
@@ -95,10 +95,11 @@ impl Store {
         filter: SuppressionFilter,
         by: &str,
     ) -> Result<Lifted> {
-        self.write((tenant, filter, by.to_owned()), |tx, (tenant, filter, by)| {
-            Box::pin(lift(tx, *tenant, filter, by))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, filter, by.to_owned()), |tx, (tenant, filter, by)| {
+                Box::pin(lift(tx, *tenant, filter, by))
+            })
+            .await
     }
 
     /// Suppressions of a tenant by id, those behind `after`.
@@ -113,10 +114,11 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Suppression>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
-            Box::pin(list(tx, *tenant, filter, *after, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
+                Box::pin(list(tx, *tenant, filter, *after, *limit))
+            })
+            .await
     }
 }
 

@@ -97,7 +97,7 @@ impl Store {
         look_first: bool,
     ) -> Result<Admitted> {
         let request = Request { tenant, stamp, triggered_by, entries, look_first };
-        let admitted = self.write(request, |tx, request| Box::pin(admit(tx, request))).await;
+        let admitted = self.of(tenant).write(request, |tx, request| Box::pin(admit(tx, request))).await;
         reach(Point::EnqueuedBeforeAnswer);
         admitted
     }

@@ -68,7 +68,9 @@ impl Store {
 
     /// Somebody withdraws an entry.
     pub async fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> Result<Deeded> {
-        self.write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Cancelled))).await
+        self.of(tenant)
+            .write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Cancelled)))
+            .await
     }
 
     /// Nothing more is sent of an entry; it can still be answered, and expires later.
@@ -79,7 +81,9 @@ impl Store {
     /// Somebody deletes an entry: it is not shown any more, and the next event that is the same is
     /// welcome again.
     pub async fn delete_entry(&self, tenant: Tenant, id: PublicId) -> Result<Deeded> {
-        self.write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Deleted))).await
+        self.of(tenant)
+            .write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Deleted)))
+            .await
     }
 }
 

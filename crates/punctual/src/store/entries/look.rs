@@ -115,36 +115,39 @@ impl Store {
         before: EntryId,
         limit: usize,
     ) -> Result<Vec<Entry>> {
-        self.read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-            Box::pin(list(tx, *tenant, filter, *before, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+                Box::pin(list(tx, *tenant, filter, *before, *limit))
+            })
+            .await
     }
 
     /// What was tried for an entry, in order.
-    pub async fn delivery_log(&self, entry: EntryId) -> Result<Vec<DeliveryLine>> {
-        self.read(entry, |tx, entry| {
-            Box::pin(async move {
-                let rows = tx.query(LOG, params![entry.0]).await?;
-                rows.iter().map(read_line).collect()
+    pub async fn delivery_log(&self, tenant: Tenant, entry: EntryId) -> Result<Vec<DeliveryLine>> {
+        self.of(tenant)
+            .read((tenant, entry), |tx, (tenant, entry)| {
+                Box::pin(async move {
+                    let rows = tx.query(LOG, params![entry.0, tenant.id()]).await?;
+                    rows.iter().map(read_line).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// The message that an entry's answer became.
-    pub async fn told_of(&self, entry: EntryId) -> Result<Option<Told>> {
-        self.read(entry, |tx, entry| {
-            Box::pin(async move {
-                let row = tx.first(TOLD, params![entry.0]).await?;
-                row.map(|row| {
-                    let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
-                    Ok(Told { message: MessageId(row.int(0)?), subscribers, unknown })
+    pub async fn told_of(&self, tenant: Tenant, entry: EntryId) -> Result<Option<Told>> {
+        self.of(tenant)
+            .read((tenant, entry), |tx, (tenant, entry)| {
+                Box::pin(async move {
+                    let row = tx.first(TOLD, params![entry.0, tenant.id()]).await?;
+                    row.map(|row| {
+                        let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
+                        Ok(Told { message: MessageId(row.int(0)?), subscribers, unknown })
+                    })
+                    .transpose()
                 })
-                .transpose()
             })
-        })
-        .await
+            .await
     }
 
     /// Answers to a flow behind `after` (a moment and an entry), in order.
@@ -157,10 +160,11 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Response>> {
         let request = (tenant, flow, filter, after, limit);
-        self.read(request, |tx, (tenant, flow, filter, after, limit)| {
-            Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read(request, |tx, (tenant, flow, filter, after, limit)| {
+                Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
+            })
+            .await
     }
 
     /// How many entries of a flow there are, by status.
@@ -170,10 +174,11 @@ impl Store {
         flow: FlowId,
         filter: ResultFilter,
     ) -> Result<EntryCounts> {
-        self.read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
-            Box::pin(counts(tx, *tenant, *flow, filter))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
+                Box::pin(counts(tx, *tenant, *flow, filter))
+            })
+            .await
     }
 }
 
@@ -245,8 +250,10 @@ fn read_line(row: &Row) -> Result<DeliveryLine> {
 }
 
 const LOG: &str = "select attempt, at, status, provider_id, error from punctual.delivery_outcome \
-    where entry_id = $1 order by attempt, part, tried";
-const TOLD: &str = "select message_id, told from punctual.response where entry_id = $1";
+    where entry_id = (select e.id from punctual.entry e where e.id = $1 and e.tenant_id = $2) \
+    order by attempt, part, tried";
+const TOLD: &str = "select message_id, told from punctual.response \
+    where entry_id = $1 and tenant_id = $2";
 
 async fn responses(
     tx: &mut Tx,

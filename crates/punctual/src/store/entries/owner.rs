@@ -26,7 +26,7 @@ pub fn key_of(digest: &[u8; 32]) -> Key {
 impl Store {
     /// Which of these keys are taken, and by which entry.
     pub async fn known_keys(&self, tenant: Tenant, keys: Vec<Key>) -> Result<HashMap<Key, PublicId>> {
-        let owners = self.read((tenant, keys.clone()), |tx, (tenant, keys)| {
+        let owners = self.of(tenant).read((tenant, keys.clone()), |tx, (tenant, keys)| {
             Box::pin(async move {
                 let mut owners = vec![None; keys.len()];
                 find(tx, *tenant, keys, &mut owners).await?;

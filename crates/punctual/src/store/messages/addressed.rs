@@ -39,10 +39,11 @@ impl Store {
         only: Option<Vec<String>>,
     ) -> Result<Addressed> {
         check(std::slice::from_ref(&message))?;
-        self.write((tenant, message, only), |tx, (tenant, message, only)| {
-            Box::pin(insert_to(tx, *tenant, message, only.as_deref()))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, message, only), |tx, (tenant, message, only)| {
+                Box::pin(insert_to(tx, *tenant, message, only.as_deref()))
+            })
+            .await
     }
 }
 

@@ -133,10 +133,11 @@ impl Store {
         before: DeliveryId,
         limit: usize,
     ) -> Result<Vec<Logged>> {
-        self.read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-            Box::pin(log(tx, *tenant, filter, *before, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+                Box::pin(log(tx, *tenant, filter, *before, *limit))
+            })
+            .await
     }
 
     /// One delivery of a tenant, with every try and what providers answered.
@@ -144,7 +145,7 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn communication(&self, tenant: Tenant, id: DeliveryId) -> Result<Option<Logged>> {
-        self.read((tenant, id), |tx, (tenant, id)| Box::pin(one_logged(tx, *tenant, *id))).await
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(one_logged(tx, *tenant, *id))).await
     }
 }
 

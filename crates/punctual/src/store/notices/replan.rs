@@ -30,7 +30,7 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn unplanned_notices(&self, tenant: Tenant, ids: Vec<NoticeId>) -> Result<Vec<Unplanned>> {
-        self.read((tenant, ids), |tx, (tenant, ids)| Box::pin(unplanned(tx, *tenant, ids))).await
+        self.of(tenant).read((tenant, ids), |tx, (tenant, ids)| Box::pin(unplanned(tx, *tenant, ids))).await
     }
 
     /// Gives such a notice its deliveries; answers how many are to be sent, and how many were before. If it
@@ -45,10 +45,11 @@ impl Store {
         deliveries: Vec<Planned>,
         dry_run: bool,
     ) -> Result<(u64, u64)> {
-        self.write((tenant, id, deliveries, dry_run), |tx, (tenant, id, deliveries, dry_run)| {
-            Box::pin(plan(tx, *tenant, *id, deliveries, *dry_run))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, id, deliveries, dry_run), |tx, (tenant, id, deliveries, dry_run)| {
+                Box::pin(plan(tx, *tenant, *id, deliveries, *dry_run))
+            })
+            .await
     }
 }
 

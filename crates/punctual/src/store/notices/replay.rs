@@ -66,10 +66,11 @@ impl Store {
             let said = format!("{named} ids, at most {} are allowed", limits::BATCH_ITEMS_MAX);
             return Err(Error::invalid("ids", said));
         }
-        self.write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
-            Box::pin(replay(tx, *tenant, which, *dry))
-        })
-        .await
+        self.of(tenant)
+            .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
+                Box::pin(replay(tx, *tenant, which, *dry))
+            })
+            .await
     }
 }
 

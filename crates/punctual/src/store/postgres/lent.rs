@@ -3,8 +3,13 @@
 //! A transaction that ends in neither a commit nor a rollback, such as one whose verb panicked,
 //! would else hand its connection to the next verb, which would work inside that transaction and
 //! lose everything with it.
+//!
+//! A transaction that only reads is ended here, without waiting for the answer: what the next verb says comes
+//! after the commit on the same connection. So it costs its caller nothing, and a caller that goes away costs
+//! no connection.
 
 use deadpool_postgres::Object;
+use futures_util::FutureExt;
 use std::ops::Deref;
 
 /// A connection that may have to be thrown away.
@@ -12,11 +17,13 @@ pub(super) struct Lent {
     object: Option<Object>,
     /// Whether something may be left open on it.
     pub(super) unclean: bool,
+    /// Whether a transaction is open on it that only reads.
+    pub(super) reads: bool,
 }
 
 impl Lent {
     pub(super) const fn new(object: Object) -> Self {
-        Self { object: Some(object), unclean: false }
+        Self { object: Some(object), unclean: false, reads: false }
     }
 }
 
@@ -32,6 +39,10 @@ impl Deref for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        if self.reads && !self.unclean {
+            // The first poll sends it. A connection that is closed already says so to its pool.
+            self.batch_execute("commit").now_or_never();
+        }
         if self.unclean
             && let Some(object) = self.object.take()
         {

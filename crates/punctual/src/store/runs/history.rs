@@ -98,14 +98,15 @@ impl Store {
     ) -> Result<Option<Vec<Run>>> {
         let before = before.map_or(i64::MAX, |id| id.0);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read((tenant, name.to_owned(), before, limit), |tx, (tenant, name, before, limit)| {
-            Box::pin(async move {
-                let Some(job) = tx.first(JOB, params![tenant.id(), name]).await? else { return Ok(None) };
-                let rows = tx.query(LIST, params![job.int(0)?, *before, *limit]).await?;
-                read_runs(tx, &rows).await.map(Some)
+        self.of(tenant)
+            .read((tenant, name.to_owned(), before, limit), |tx, (tenant, name, before, limit)| {
+                Box::pin(async move {
+                    let Some(job) = tx.first(JOB, params![tenant.id(), name]).await? else { return Ok(None) };
+                    let rows = tx.query(LIST, params![job.int(0)?, *before, *limit]).await?;
+                    read_runs(tx, &rows).await.map(Some)
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Counts runs of all tenants by status; counting stops at [`COUNT_MAX`].

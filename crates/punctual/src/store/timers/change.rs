@@ -57,7 +57,7 @@ impl Store {
         let mut done: Vec<MessageId> = Vec::new();
         for _ in 0..TRIES {
             let request = (tenant, changes.clone());
-            done.extend(self.write(request, |tx, (t, c)| Box::pin(change(tx, *t, c))).await?);
+            done.extend(self.of(tenant).write(request, |tx, (t, c)| Box::pin(change(tx, *t, c))).await?);
             let changed: HashSet<&MessageId> = done.iter().collect();
             let missed = changes.iter().map(|(id, _)| *id).filter(|id| !changed.contains(id)).collect();
             let still: HashSet<MessageId> = self.timers_in_time(tenant, missed).await?.into_iter().collect();
@@ -75,15 +75,16 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        self.read((tenant, ids), |tx, (tenant, ids)| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                let numbers: Vec<i64> = ids.iter().map(|id| id.0).collect();
-                let values = [tenant.id().into(), Value::Ints(&numbers), now.into()];
-                tx.query(IN_TIME, &values).await?.iter().map(|row| row.int(0).map(MessageId)).collect()
+        self.of(tenant)
+            .read((tenant, ids), |tx, (tenant, ids)| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    let numbers: Vec<i64> = ids.iter().map(|id| id.0).collect();
+                    let values = [tenant.id().into(), Value::Ints(&numbers), now.into()];
+                    tx.query(IN_TIME, &values).await?.iter().map(|row| row.int(0).map(MessageId)).collect()
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// The ids of timers that seem to be in time, by their filter; up to a limit.
@@ -92,10 +93,11 @@ impl Store {
     /// [`Error::Invalid`] when a filter is not a name.
     pub async fn timer_ids(&self, tenant: Tenant, which: Which, limit: usize) -> Result<Vec<MessageId>> {
         checked(&which)?;
-        self.read((tenant, which, limit), |tx, (tenant, which, limit)| {
-            Box::pin(find(tx, *tenant, which, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, which, limit), |tx, (tenant, which, limit)| {
+                Box::pin(find(tx, *tenant, which, *limit))
+            })
+            .await
     }
 }
 

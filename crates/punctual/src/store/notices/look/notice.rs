@@ -96,10 +96,11 @@ impl Store {
         before: NoticeId,
         limit: usize,
     ) -> Result<Vec<Notice>> {
-        self.read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-            Box::pin(notices(tx, *tenant, filter, *before, *limit))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+                Box::pin(notices(tx, *tenant, filter, *before, *limit))
+            })
+            .await
     }
 
     /// One notice of a tenant, with its deliveries.
@@ -107,13 +108,14 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub async fn notice(&self, tenant: Tenant, id: NoticeId) -> Result<Option<Notice>> {
-        self.read((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let rows = tx.query(ONE_NOTICE, params![tenant.id(), id.0]).await?;
-                Ok(whole(tx, rows).await?.pop())
+        self.of(tenant)
+            .read((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move {
+                    let rows = tx.query(ONE_NOTICE, params![tenant.id(), id.0]).await?;
+                    Ok(whole(tx, rows).await?.pop())
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// The latest event that a notice about this entity was made of; of one kind, if that is given.
@@ -126,10 +128,11 @@ impl Store {
         entity: Entity,
         kind: Option<String>,
     ) -> Result<Noticed> {
-        self.read((tenant, entity, kind), |tx, (tenant, entity, kind)| {
-            Box::pin(latest(tx, *tenant, entity, kind.as_deref()))
-        })
-        .await
+        self.of(tenant)
+            .read((tenant, entity, kind), |tx, (tenant, entity, kind)| {
+                Box::pin(latest(tx, *tenant, entity, kind.as_deref()))
+            })
+            .await
     }
 }
 

@@ -1,0 +1,97 @@
+//! The second wall between tenants.
+//!
+//! The first wall is that every statement names its tenant, and that a verb without a [`Tenant`] does not
+//! compile. The second is PostgreSQL's row-level security: the transaction of a verb that is for one tenant
+//! runs as a role that sees that tenant's rows and no others, so a condition that somebody forgets shows and
+//! changes nothing of anybody else. The tenant travels with `BEGIN`, at the cost of no round trip.
+//!
+//! Not promised: a wall for what is nobody's in particular. Loops work for all tenants, and so do verbs that
+//! begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims and settlements.
+//! Plain enqueues are one statement without a transaction; it inserts, by the tenant it is given. SQLite has
+//! only the first wall. Why it is so: ADR 18.
+
+use super::dialect::Dialect;
+use super::tx::{Steps, Tx};
+use super::{Kind, Store};
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+
+/// A store whose verbs are one tenant's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walled<'s> {
+    store: &'s Store,
+    tenant: Tenant,
+}
+
+impl Store {
+    /// The door for verbs of one tenant.
+    pub(super) const fn of(&self, tenant: Tenant) -> Walled<'_> {
+        Walled { store: self, tenant }
+    }
+
+    /// Whether the second wall stands for this connection's role; nothing where there is none to stand.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn wall_stands(&self) -> Result<Option<bool>> {
+        if self.dialect() == Dialect::Sqlite {
+            return Ok(None);
+        }
+        let active = self.of(Tenant::DEFAULT).read((), |tx, ()| {
+            Box::pin(async move {
+                let row = tx.first("select row_security_active('punctual.message')::int", &[]).await?;
+                row.map_or(Ok(false), |row| row.flag(0))
+            })
+        });
+        active.await.map(Some)
+    }
+
+    /// Runs a statement as a tenant's verb would, for tests that tear the first wall down.
+    ///
+    /// # Errors
+    /// When the database refuses it.
+    #[cfg(feature = "testing")]
+    pub async fn execute_as(&self, tenant: Tenant, sql: &'static str) -> Result<u64> {
+        self.of(tenant).write(sql, |tx, sql| Box::pin(async move { tx.execute(sql, &[]).await })).await
+    }
+}
+
+impl<'s> Walled<'s> {
+    /// Runs a verb in one writing transaction.
+    #[cfg_attr(feature = "testing", track_caller)]
+    pub(super) fn write<R, T>(
+        self,
+        request: R,
+        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    ) -> impl Future<Output = Result<T>> + Send + 's
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let mut call = self.store.call(request, run);
+        call.tenant = Some(self.tenant);
+        self.store.carry(call, Kind::Write)
+    }
+
+    /// Runs a verb that only reads.
+    #[cfg_attr(feature = "testing", track_caller)]
+    pub(super) fn read<R, T>(
+        self,
+        request: R,
+        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
+    ) -> impl Future<Output = Result<T>> + Send + 's
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let mut call = self.store.call(request, run);
+        call.tenant = Some(self.tenant);
+        self.store.carry(call, Kind::Read)
+    }
+}
+
+/// Makes the role ready, as far as this connection's may; on PostgreSQL only.
+pub(super) async fn raise(tx: &mut Tx) -> Result<()> {
+    tx.query("select punctual.raise_wall()", &[]).await?;
+    Ok(())
+}
