@@ -625,18 +625,6 @@ CREATE INDEX timer_change_by_due ON punctual.timer_change USING btree (tenant_id
 CREATE INDEX work_by_due ON punctual.work USING btree (lane_id, due_at, message_id);
 CREATE INDEX work_by_key ON punctual.work USING btree (lane_id, key, due_at, message_id) WHERE (key IS NOT NULL);
 
-CREATE OR REPLACE FUNCTION punctual.as_tenant(tenant integer)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-    perform set_config('punctual.tenant', tenant::text, true);
-    if pg_has_role(to_regrole('punctual_tenant'), 'member')
-        and has_table_privilege(to_regrole('punctual_tenant'), 'punctual.message', 'insert') then
-        perform set_config('role', 'punctual_tenant', true);
-    end if;
-end
-$function$;
 CREATE OR REPLACE FUNCTION punctual.cancel_timer(id bigint, tenant text DEFAULT 'default'::text)
  RETURNS boolean
  LANGUAGE plpgsql

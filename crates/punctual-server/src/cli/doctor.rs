@@ -153,9 +153,9 @@ fn tenants(wall_stands: bool) -> Verdict {
     if wall_stands {
         return (Mark::Ok, "row-level security stands behind every verb of one tenant".into());
     }
-    let said = "row-level security is not in force, so the second wall between tenants does not stand: as an \
-        administrator, `create role punctual_tenant nologin` and grant it to this role, then `punctual migrate` \
-        as the owner of the tables";
+    let said = "row-level security is not in force, so the second wall between tenants does not stand: \
+        as an administrator, `create role punctual_tenant nologin` and grant it to this role, then \
+        `punctual migrate` as the owner of the tables";
     (Mark::Warn, said.into())
 }
 

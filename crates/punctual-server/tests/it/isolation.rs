@@ -1,9 +1,9 @@
 //! Every route, every role, with another tenant's ids: made from the route table.
 //!
-//! One tenant has something of every noun, made by the real engine, with a mark in all its words. The callers are of
-//! another tenant, and know everything the first one knows: names, numbers, tokens. No answer holds the mark, what is
-//! asked for by number is not there, and no row of the first tenant changes. A route that cannot be called because
-//! nobody said how fails the test, so every new one must be added in `cases.rs`.
+//! One tenant has something of every noun, made by the real engine, with a mark in all its words. The
+//! callers are of another tenant, and know everything the first one knows: names, numbers, tokens. No answer
+//! holds the mark, what is asked for by number is not there, and no row of the first tenant changes. A route
+//! that cannot be called because nobody said how fails the test: a new one must be added in `cases.rs`.
 
 mod cases;
 mod rows;
@@ -66,7 +66,7 @@ async fn ntf_23_no_route_gives_or_takes_what_is_anothers(base: Base) {
         let Need::Key(needed) = route.need else { continue };
         let cases = cases::of(&route, &known);
         for (role, word, client) in &callers {
-            // Who operates the whole house may do what concerns all tenants, and may choose one by the header.
+            // Who operates the whole house may do what concerns all tenants, and choose one by the header.
             if needed == Role::Ops && *role == Role::Ops {
                 continue;
             }

@@ -1,22 +1,10 @@
--- The second wall between tenants. A verb that is for one tenant runs as the role `punctual_tenant`, for which
--- every table below shows that tenant's rows and no others, whatever a statement asks for. Loops, the SQL functions
--- and hosts' own transactions name no tenant and see what their role may see. See docs/adr/0018.
+-- The second wall between tenants. A verb that is for one tenant becomes the role `punctual_tenant` for its transaction
+-- and names the tenant in the setting `punctual.tenant`; then every table below shows that tenant's rows and no others,
+-- whatever a statement asks for. Loops, the SQL functions and hosts' own transactions name no tenant. See docs/adr/0018.
 
 -- Whose transaction this is; null when it is nobody's in particular.
 create function punctual.tenant_here() returns int language sql stable as $$
     select nullif(current_setting('punctual.tenant', true), '')::int
-$$;
-
--- Makes the rest of this transaction one tenant's. Without a role that is ready for it, the setting alone changes
--- nothing for an owner of the tables, who passes through their policies.
-create function punctual.as_tenant(tenant int) returns void language plpgsql as $$
-begin
-    perform set_config('punctual.tenant', tenant::text, true);
-    if pg_has_role(to_regrole('punctual_tenant'), 'member')
-        and has_table_privilege(to_regrole('punctual_tenant'), 'punctual.message', 'insert') then
-        perform set_config('role', 'punctual_tenant', true);
-    end if;
-end
 $$;
 
 -- Makes the role and gives it what it needs, as far as the caller may do that and something is lacking. Called by

@@ -120,7 +120,9 @@ impl Store {
     /// # Errors
     /// [`Error::Schema`] when the database is newer, or was migrated by other texts.
     pub async fn migrate(&self) -> Result<(i64, i64)> {
-        self.write((), |tx, ()| Box::pin(migrate(tx))).await
+        let versions = self.write((), |tx, ()| Box::pin(migrate(tx))).await?;
+        self.look_at_wall().await?;
+        Ok(versions)
     }
 
     /// The schema's version, 0 when there is none.

@@ -16,13 +16,13 @@ use crate::base::error::{Error, Result};
 use crate::base::random;
 use crate::base::rehearsal::hastened;
 use crate::base::tenant::Tenant;
-use deadpool_postgres::{ClientWrapper, Hook, HookError};
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
 use lent::Lent;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
@@ -32,6 +32,7 @@ use tokio_postgres::{Config, NoTls};
 pub mod direct;
 mod lent;
 pub mod listen;
+mod role;
 
 /// Connections of one process when the configuration does not say.
 pub const POOL_SIZE_DEFAULT: usize = 8;
@@ -56,6 +57,8 @@ pub struct Postgres {
     config: Arc<Config>,
     /// What this process signs its notifications with, so as not to wake itself.
     name: Arc<str>,
+    /// Whether tenants' verbs can change their role. Each new connection says what it may.
+    wall: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -113,15 +116,20 @@ impl Postgres {
         config.keepalives_idle(Duration::from_secs(15));
         config.tcp_user_timeout(Duration::from_secs(20));
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let wall = Arc::new(AtomicBool::new(false));
+        let looked = wall.clone();
         let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
             .max_size(pool_size.max(2))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(hastened(POOL_PATIENCE)))
             .create_timeout(Some(hastened(CONNECT_PATIENCE)))
-            .post_create(Hook::async_fn(|client, _| Box::pin(limit_silence(client))))
+            .post_create(Hook::async_fn(move |client, _| {
+                let wall = looked.clone();
+                Box::pin(async move { role::prepare(client, &wall).await })
+            }))
             .build()
             .map_err(|e| Error::Config(format!("the connection pool cannot be made: {e}")))?;
-        Ok(Self { pool, config: Arc::new(config), name: random::hex::<8>().into() })
+        Ok(Self { pool, config: Arc::new(config), name: random::hex::<8>().into(), wall })
     }
 
     /// Runs a verb in a writing transaction, to its end even if the caller goes away.
@@ -130,8 +138,8 @@ impl Postgres {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let pool = self.pool.clone();
-        let task = tokio::spawn(async move { write_until_done(&pool, &call).await });
+        let db = self.clone();
+        let task = tokio::spawn(async move { db.write_until_done(&call).await });
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
 
@@ -156,8 +164,9 @@ impl Postgres {
     /// never begun.
     async fn alone<R: Sync, T>(&self, call: Call<R, T>) -> Result<Result<T>> {
         let client = connection(&self.pool).await?;
-        let state = if call.tenant.is_some() { State::FreshToRead } else { State::Alone };
-        let mut tx = Tx::Postgres(PostgresTx::new(client, state, call.tenant));
+        let tenant = self.walled(call.tenant);
+        let state = if tenant.is_some() { State::FreshToRead } else { State::Alone };
+        let mut tx = Tx::Postgres(PostgresTx::new(client, state, tenant));
         let result = call.steps(&mut tx).await;
         #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
         if let (Tx::Postgres(tx), Err(Error::Unavailable(_))) = (&mut tx, &result) {
@@ -167,6 +176,52 @@ impl Postgres {
         Ok(result)
     }
 
+    async fn write_until_done<R: Sync, T>(&self, call: &Call<R, T>) -> Result<T> {
+        let mut tries = 1;
+        loop {
+            match self.write_once(call).await {
+                Err(e) if tries < TRIES_MAX && clashed(&e) => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn write_once<R: Sync, T>(&self, call: &Call<R, T>) -> Result<T> {
+        let mut tx = Tx::Postgres(PostgresTx::new(
+            connection(&self.pool).await?,
+            State::Fresh,
+            self.walled(call.tenant),
+        ));
+        let result = call.steps(&mut tx).await;
+        #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
+        let Tx::Postgres(tx) = tx else { return result };
+        match result {
+            #[cfg(feature = "testing")]
+            Ok(value) if tx.fault.fires_early() => {
+                tokio::spawn(tx.commit_late());
+                Ok(value)
+            }
+            Ok(value) => tx.commit().await.map(|()| value),
+            Err(error) => {
+                tx.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The tenant whose rows alone are to be seen, if the server can see to that.
+    fn walled(&self, tenant: Option<Tenant>) -> Option<Tenant> {
+        tenant.filter(|_| self.wall.load(Ordering::Relaxed))
+    }
+
+    /// Looks again whether tenants' verbs can change their role, for those who have just made it so.
+    pub async fn look_at_wall(&self) -> Result<()> {
+        let client = connection(&self.pool).await?;
+        let answers = heard(client.simple_query(role::IS_READY)).await?;
+        self.wall.store(role::says_yes(&answers), Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Tells listeners of every process that there may be work.
     pub async fn notify(&self) -> Result<()> {
         let client = connection(&self.pool).await?;
@@ -174,47 +229,8 @@ impl Postgres {
     }
 }
 
-async fn limit_silence(client: &ClientWrapper) -> Result<(), HookError> {
-    let limit = hastened(SILENCE_MAX).as_millis();
-    let words = format!("set idle_in_transaction_session_timeout = {limit}");
-    let said = client.batch_execute(&words);
-    match tokio::time::timeout(hastened(CONNECT_PATIENCE), said).await {
-        Ok(said) => said.map_err(HookError::Backend),
-        Err(_) => Err(HookError::message("the server did not answer in time")),
-    }
-}
-
 async fn connection(pool: &Pool) -> Result<Object> {
     pool.get().await.map_err(|e| Error::Unavailable(e.into()))
-}
-
-async fn write_until_done<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
-    let mut tries = 1;
-    loop {
-        match write_once(pool, call).await {
-            Err(e) if tries < TRIES_MAX && clashed(&e) => tries += 1,
-            other => return other,
-        }
-    }
-}
-
-async fn write_once<R: Sync, T>(pool: &Pool, call: &Call<R, T>) -> Result<T> {
-    let mut tx = Tx::Postgres(PostgresTx::new(connection(pool).await?, State::Fresh, call.tenant));
-    let result = call.steps(&mut tx).await;
-    #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
-    let Tx::Postgres(tx) = tx else { return result };
-    match result {
-        #[cfg(feature = "testing")]
-        Ok(value) if tx.fault.fires_early() => {
-            tokio::spawn(tx.commit_late());
-            Ok(value)
-        }
-        Ok(value) => tx.commit().await.map(|()| value),
-        Err(error) => {
-            tx.roll_back().await;
-            Err(error)
-        }
-    }
 }
 
 impl PostgresTx {
@@ -350,8 +366,9 @@ impl PostgresTx {
             }
             _ => return None,
         }
-        let tenant = self.tenant.map(|tenant| format!("begin; select punctual.as_tenant({tenant})"));
-        Some(tenant.map_or(Cow::Borrowed("begin"), Cow::Owned))
+        let Some(tenant) = self.tenant else { return Some(Cow::Borrowed("begin")) };
+        let role = "set local role punctual_tenant";
+        Some(Cow::Owned(format!("begin; {role}; set local punctual.tenant = '{tenant}'")))
     }
 
     /// Runs a script of several statements, for migrations.

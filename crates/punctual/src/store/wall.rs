@@ -3,10 +3,11 @@
 //! The first wall is that every statement names its tenant, and that a verb without a [`Tenant`] does not
 //! compile. The second is PostgreSQL's row-level security: the transaction of a verb that is for one tenant
 //! runs as a role that sees that tenant's rows and no others, so a condition that somebody forgets shows and
-//! changes nothing of anybody else. The tenant travels with `BEGIN`, at the cost of no round trip.
+//! changes nothing of anybody else. The tenant travels with `BEGIN`, at the cost of no round trip. Where the
+//! role is not to be had, verbs run without the second wall, and [`Store::wall_stands`] says so.
 //!
 //! Not promised: a wall for what is nobody's in particular. Loops work for all tenants, and so do verbs that
-//! begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims and settlements.
+//! begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims, settlements.
 //! Plain enqueues are one statement without a transaction; it inserts, by the tenant it is given. SQLite has
 //! only the first wall. Why it is so: ADR 18.
 
@@ -39,11 +40,21 @@ impl Store {
         }
         let active = self.of(Tenant::DEFAULT).read((), |tx, ()| {
             Box::pin(async move {
-                let row = tx.first("select row_security_active('punctual.message')::int", &[]).await?;
+                let row = tx.first(STANDS, &[]).await?;
                 row.map_or(Ok(false), |row| row.flag(0))
             })
         });
         active.await.map(Some)
+    }
+
+    /// Looks whether the second wall can stand from now on.
+    pub(super) async fn look_at_wall(&self) -> Result<()> {
+        match &self.backend {
+            #[cfg(feature = "postgres")]
+            super::Backend::Postgres(db) => db.look_at_wall().await,
+            #[allow(unreachable_patterns, reason = "reachable with other features")]
+            _ => Ok(()),
+        }
     }
 
     /// Runs a statement as a tenant's verb would, for tests that tear the first wall down.
@@ -89,6 +100,9 @@ impl<'s> Walled<'s> {
         self.store.carry(call, Kind::Read)
     }
 }
+
+const STANDS: &str = "select (current_user = 'punctual_tenant' \
+    and row_security_active('punctual.message'))::int";
 
 /// Makes the role ready, as far as this connection's may; on PostgreSQL only.
 pub(super) async fn raise(tx: &mut Tx) -> Result<()> {

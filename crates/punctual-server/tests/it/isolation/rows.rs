@@ -47,8 +47,8 @@ impl Rows {
         assert!(missed.is_empty(), "{THEIRS} has nothing in {missed:?}: make something in `seed.rs`");
     }
 
-    /// Fails with what came to or went from the other tenant. Where no column says whose a row is, only what went
-    /// can be told.
+    /// Fails with what came to or went from the other tenant. Where no column says whose a row is, only what
+    /// went can be told.
     pub fn stand_in(&self, later: &Self, what: &str) {
         for (table, (owned, before)) in &self.0 {
             let after = &later.0[table].1;
@@ -61,8 +61,8 @@ impl Rows {
 }
 
 const SQLITE: &str = "select substr(t.name, 10), exists (select 1 from pragma_table_info(t.name) c \
-    where c.name = 'tenant_id') from sqlite_master t where t.type = 'table' and t.name like 'punctual\\_%' escape '\\' \
-    order by 1";
+    where c.name = 'tenant_id') from sqlite_master t \
+    where t.type = 'table' and substr(t.name, 1, 9) = 'punctual_' order by 1";
 const POSTGRES: &str = "select c.relname, exists (select 1 from pg_attribute a \
     where a.attrelid = c.oid and a.attname = 'tenant_id')::int from pg_class c \
     where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r' order by 1";
