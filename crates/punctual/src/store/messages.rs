@@ -313,10 +313,11 @@ const INSERT_FULL: &str = "\
         select $1::int, e.topic, e.kind, e.payload, (select punctual.now_us()), e.due_at, e.occurred_at, \
             e.key, e.entity_type, e.entity_id, e.correlation_id, e.headers, e.source, e.external_id, \
             e.schema_version \
-        from unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], \
-            $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]) \
-            e (payload, due_at, occurred_at, topic, kind, key, entity_type, entity_id, correlation_id, \
-            headers, source, external_id, schema_version) \
+        from (select unnest($2::text[]) payload, unnest($3::bigint[]) due_at, \
+            unnest($4::bigint[]) occurred_at, unnest($5::text[]) topic, unnest($6::text[]) kind, \
+            unnest($7::text[]) key, unnest($8::text[]) entity_type, unnest($9::text[]) entity_id, \
+            unnest($10::text[]) correlation_id, unnest($11::text[]) headers, unnest($12::text[]) source, \
+            unnest($13::text[]) external_id, unnest($14::text[]) schema_version) e \
         returning id, tenant_id, topic, key, coalesce(due_at, created_at) as due_at), \
     w as (insert into punctual.work (message_id, lane_id, due_at, key) \
         select m.id, coalesce(r.lane_id, 0), m.due_at, m.key from m \

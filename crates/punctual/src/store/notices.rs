@@ -237,9 +237,9 @@ macro_rules! notice_columns {
 }
 const NOTICES_AT_ONCE: &str = concat!(
     notice_columns!(),
-    "select $1::bigint, x.* from unnest($2::int[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
-        $7::text[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::int[], \
-        $14::bigint[]) x \
+    "select $1::bigint, unnest($2::int[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]), \
+        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::int[]), \
+        unnest($11::text[]), unnest($12::text[]), unnest($13::int[]), unnest($14::bigint[]) \
      on conflict (message_id) where request_id is null do nothing returning id, message_id"
 );
 const NOTICE: &str = concat!(
@@ -341,9 +341,10 @@ macro_rules! delivery_columns {
 const DELIVERIES_AT_ONCE: &str = concat!(
     "with made as (",
     delivery_columns!(),
-    "select $1::bigint, $1::bigint, x.* from unnest($3::int[], $4::bigint[], $5::text[], $6::int[], \
-        $7::text[], $8::text[], $9::int[], $10::bigint[], $11::int[], $12::int[], $13::text[], $14::int[], \
-        $15::text[], $16::text[]) x \
+    "select $1::bigint, $1::bigint, unnest($3::int[]), unnest($4::bigint[]), unnest($5::text[]), \
+        unnest($6::int[]), unnest($7::text[]), unnest($8::text[]), unnest($9::int[]), unnest($10::bigint[]), \
+        unnest($11::int[]), unnest($12::int[]), unnest($13::text[]), unnest($14::int[]), \
+        unnest($15::text[]), unnest($16::text[]) \
      on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
      returning id, idempotency_key, lane_id, status, notice_id), \
      waiting as (insert into punctual.work (message_id, lane_id, due_at) \

@@ -234,11 +234,13 @@ const INSERT_AT_ONCE: &str = "\
         select $1::int, $2::bigint, $3::text, key_high, key_low, public_high, public_low, flow_id, number, \
             trigger_id, lane_id, channel, unique_hash, address, locale, customer_ref, payload, grace_us, \
             next_send_at, reminders, reminders \
-        from unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[], \
-                $10::text[], $11::int[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], \
-                $17::text[], $18::bigint[], $19::bigint[], $20::int[]) \
-            x (key_high, key_low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, \
-                unique_hash, address, locale, customer_ref, payload, grace_us, next_send_at, reminders) \
+        from (select unnest($4::bigint[]) key_high, unnest($5::bigint[]) key_low, \
+            unnest($6::bigint[]) public_high, unnest($7::bigint[]) public_low, \
+            unnest($8::bigint[]) flow_id, unnest($9::int[]) number, unnest($10::text[]) trigger_id, \
+            unnest($11::int[]) lane_id, unnest($12::text[]) channel, unnest($13::text[]) unique_hash, \
+            unnest($14::text[]) address, unnest($15::text[]) locale, unnest($16::text[]) customer_ref, \
+            unnest($17::text[]) payload, unnest($18::bigint[]) grace_us, \
+            unnest($19::bigint[]) next_send_at, unnest($20::int[]) reminders) x \
         where (select k.made_at from punctual.entry_key k where k.tenant_id = $1::int \
             and k.key_high = x.key_high and k.key_low = x.key_low limit 1) is null \
         on conflict (key_high, key_low, tenant_id) where deleted_at is null do nothing \

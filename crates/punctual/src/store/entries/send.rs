@@ -249,7 +249,8 @@ async fn write_intents(tx: &mut Tx, wish: &Wish, due: &[Due], now: Timestamp) ->
 const INTENTS_AT_ONCE: &str = "\
     insert into punctual.delivery (entry_id, attempt, channel, address, created_at) \
     select entry_id, attempt, channel, address, $1::bigint \
-    from unnest($2::bigint[], $3::int[], $4::text[], $5::text[]) x (entry_id, attempt, channel, address) \
+    from (select unnest($2::bigint[]) entry_id, unnest($3::int[]) attempt, unnest($4::text[]) channel, \
+        unnest($5::text[]) address) x \
     on conflict do nothing";
 const INTENT: &str = "insert into punctual.delivery (entry_id, attempt, channel, address, created_at) \
     values ($2, $3, $4, $5, $1) on conflict do nothing";

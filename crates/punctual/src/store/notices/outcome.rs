@@ -83,7 +83,8 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
 
 const TRIES_AT_ONCE: &str = "insert into punctual.notice_attempt \
         (at, delivery_id, tried, outcome, error, warnings) \
-    select $1::bigint, x.* from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[]) x \
+    select $1::bigint, unnest($2::bigint[]), unnest($3::int[]), unnest($4::text[]), unnest($5::text[]), \
+        unnest($6::text[]) \
     on conflict do nothing";
 const TRY: &str = "insert into punctual.notice_attempt (at, delivery_id, tried, outcome, error, warnings) \
     values ($1, $2, $3, $4, $5, $6) on conflict do nothing";
@@ -166,9 +167,9 @@ const UPDATE_AT_ONCE: &str = "update punctual.notice_delivery d set status = x.s
         tries = x.tries, due_at = x.due_at, channel = x.channel, lane_id = x.lane_id, \
         address = x.address, tried_before = d.tried_before + x.anew, \
         keeps_key = case when x.status = 4 then 0 else 1 end, version = d.version + 1 \
-    from unnest($1::bigint[], $2::int[], $3::text[], $4::int[], $5::bigint[], $6::text[], $7::int[], \
-            $8::text[], $9::int[]) \
-        x (id, status, error, tries, due_at, channel, lane_id, address, anew) \
+    from (select unnest($1::bigint[]) id, unnest($2::int[]) status, unnest($3::text[]) error, \
+        unnest($4::int[]) tries, unnest($5::bigint[]) due_at, unnest($6::text[]) channel, \
+        unnest($7::int[]) lane_id, unnest($8::text[]) address, unnest($9::int[]) anew) x \
     where d.id = x.id and d.status = 0 returning d.id";
 const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $3, tries = $4, due_at = $5, \
         channel = $6, lane_id = $7, address = $8, tried_before = tried_before + $9, \
@@ -340,8 +341,9 @@ macro_rules! counted {
 const COUNT_AT_ONCE: &str = concat!(
     "update punctual.notice n ",
     counted!("x.open", "x.sent", "x.failed", "x.reason", "x.error"),
-    "from unnest($2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[], $7::text[]) \
-        x (id, open, sent, failed, reason, error) where n.id = x.id"
+    "from (select unnest($2::bigint[]) id, unnest($3::int[]) open, unnest($4::int[]) sent, \
+        unnest($5::int[]) failed, unnest($6::text[]) reason, \
+        unnest($7::text[]) error) x where n.id = x.id"
 );
 const COUNT: &str =
     concat!("update punctual.notice as n ", counted!("$3", "$4", "$5", "$6", "$7"), "where n.id = $2");

@@ -58,9 +58,9 @@ pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Resu
 
 /// The tries and the deliveries in one statement. Only one that still waits is changed.
 const SENT_AT_ONCE: &str = "with x as materialized ( \
-        select * from unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], \
-                $8::int[]) \
-            x (id, tried, provider_id, answer, warnings, tries, template_version)), \
+        select unnest($2::bigint[]) id, unnest($3::int[]) tried, unnest($4::text[]) provider_id, \
+            unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::int[]) tries, \
+            unnest($8::int[]) template_version), \
     told as ( \
         insert into punctual.notice_attempt (at, delivery_id, tried, outcome, provider_id, answer, warnings) \
         select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings from x \

@@ -96,8 +96,9 @@ fn message_id(tried: &Tried) -> Option<&str> {
 const OUTCOMES_AT_ONCE: &str = "insert into punctual.delivery_outcome \
         (entry_id, attempt, tried, at, status, provider_id, error) \
     select entry_id, attempt, tried, $1::bigint, status, provider_id, error \
-    from unnest($2::bigint[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[]) \
-        x (entry_id, attempt, tried, status, provider_id, error) on conflict do nothing";
+    from (select unnest($2::bigint[]) entry_id, unnest($3::int[]) attempt, unnest($4::int[]) tried, \
+        unnest($5::text[]) status, unnest($6::text[]) provider_id, \
+        unnest($7::text[]) error) x on conflict do nothing";
 const OUTCOME: &str = "insert into punctual.delivery_outcome \
         (entry_id, attempt, tried, at, status, provider_id, error) \
     values ($2, $3, $4, $1, $5, $6, $7) on conflict do nothing";

@@ -193,10 +193,10 @@ macro_rules! steps_at_once {
         concat!(
     "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
             last_sent_at = x.last_sent_at, remaining = x.remaining, version = e.version + 1 \
-        from unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::int[], $7::int[], \
-                $8::bigint[], $9::int[], $10::int[]) \
-            x (id, version, status, next_send_at, last_sent_at, remaining, lane_id, due_at, attempts, \
-                unstarted) \
+        from (select unnest($1::bigint[]) id, unnest($2::int[]) version, unnest($3::int[]) status, \
+            unnest($4::bigint[]) next_send_at, unnest($5::bigint[]) last_sent_at, \
+            unnest($6::int[]) remaining, unnest($7::int[]) lane_id, unnest($8::bigint[]) due_at, \
+            unnest($9::int[]) attempts, unnest($10::int[]) unstarted) x \
         where e.id = x.id ",
             $version,
             " returning e.id, x.lane_id, x.due_at, x.attempts, x.unstarted), \
