@@ -60,6 +60,16 @@ pub struct Accepted {
     pub answer: Option<String>,
 }
 
+impl Accepted {
+    /// The same without zero characters, which PostgreSQL does not take: one strange answer must not keep
+    /// what became of its neighbours from being written.
+    #[must_use]
+    pub(super) fn fit_to_keep(self) -> Self {
+        let clean = |text: String| if text.contains('\0') { text.replace('\0', "") } else { text };
+        Self { message_id: self.message_id.map(clean), answer: self.answer.map(clean) }
+    }
+}
+
 /// A provider did not take it, or did not say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotSent {

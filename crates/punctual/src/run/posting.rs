@@ -9,7 +9,7 @@
 //!
 //! What letters are about is their [`Mail`]'s: invitations (`inviting.rs`) or notices (`delivering.rs`).
 
-use super::channel::{Channel, Letter, NotSent, Sending, Sent};
+use super::channel::{Accepted, Channel, Letter, NotSent, Sending, Sent};
 use super::gate::{Ending, MaySend, Pass};
 use super::send::Post;
 use super::stop::{Phase, Stop};
@@ -32,6 +32,9 @@ const FLUSH: Duration = Duration::from_millis(250);
 const OUT_AT_ONCE: usize = 64;
 /// The lease is renewed when this part of it has passed: one part in so many.
 const RENEW_SHARE: u32 = 3;
+/// Letters of a claim that cannot be used go back after this long, so that whatever is in the way is not
+/// met again at once.
+const UNUSED_PAUSE: Duration = Duration::from_secs(1);
 /// What the database did not answer is asked again after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -117,6 +120,7 @@ pub struct Posting<M: Mail> {
     ended: Vec<M::Ended>,
     posted: Posted,
     lost: bool,
+    unused: bool,
 }
 
 impl<M: Mail> Posting<M> {
@@ -138,7 +142,14 @@ impl<M: Mail> Posting<M> {
             ended: Vec::new(),
             posted: Posted::default(),
             lost: false,
+            unused: false,
         })
+    }
+
+    /// The same, of which nothing is begun: after a while all of it goes back.
+    #[must_use]
+    pub fn unused(self) -> Self {
+        Self { unused: true, ..self }
     }
 
     /// The present moment. Letters of one claim may go out minutes apart, and a gate must not take the last
@@ -149,6 +160,9 @@ impl<M: Mail> Posting<M> {
 
     /// Sends everything, and writes what became of it.
     pub async fn run(mut self, stop: Stop) -> Posted {
+        if self.unused {
+            tokio::time::sleep(UNUSED_PAUSE).await;
+        }
         let mut flushed = monotonic();
         while !self.lost {
             self.hand_out(&stop).await;
@@ -191,7 +205,7 @@ impl<M: Mail> Posting<M> {
     async fn hand_out(&mut self, stop: &Stop) {
         while self.out.len() < OUT_AT_ONCE {
             let Some(due) = self.waiting.next() else { return };
-            if stop.is_asked() {
+            if self.unused || stop.is_asked() {
                 let back = self.mail.put_back(due, self.now());
                 self.ended.push(back);
                 continue;
@@ -267,6 +281,7 @@ impl<M: Mail> Posting<M> {
             Err(_) => self.posted.failed += 1,
         }
         let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
+        let sent = sent.map(Accepted::fit_to_keep);
         let answer = Answer { sent, probe: pass.is_probe(), now: self.now() };
         pass.settle(answer.now, if answered { Ending::Answered } else { Ending::Failed });
         let ended = self.mail.heard(&self.post, out, answer);

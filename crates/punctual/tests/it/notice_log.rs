@@ -35,7 +35,7 @@ fn about(id: &str) -> Entity {
     Entity { kind: "booking".into(), id: id.into() }
 }
 
-fn planned(entity: &str, named: &str, channel: &str, address: &str) -> Planned {
+pub fn planned(entity: &str, named: &str, channel: &str, address: &str) -> Planned {
     Planned {
         key: format!("{entity}:booking.created:{named}:3"),
         channel: channel.into(),
@@ -47,7 +47,7 @@ fn planned(entity: &str, named: &str, channel: &str, address: &str) -> Planned {
     }
 }
 
-fn sms(entity: &str) -> Planned {
+pub fn sms(entity: &str) -> Planned {
     planned(entity, "SMS", "memory:sms", "+9647700000001")
 }
 
@@ -69,7 +69,7 @@ async fn event(t: &Bench, tenant: Tenant, entity: &str) -> (Message, Token) {
 }
 
 /// Files a notice about a new event.
-async fn file(t: &Bench, tenant: Tenant, entity: &str, deliveries: Vec<Planned>) -> Message {
+pub async fn file(t: &Bench, tenant: Tenant, entity: &str, deliveries: Vec<Planned>) -> Message {
     let (event, token) = event(t, tenant, entity).await;
     let filed: Arc<[_]> = [(event.clone(), Filed::Notice(notice_of(entity, deliveries)))].into();
     assert!(t.store().file_notices(token, filed, SEED).await.unwrap(), "the claim should hold");
@@ -77,7 +77,7 @@ async fn file(t: &Bench, tenant: Tenant, entity: &str, deliveries: Vec<Planned>)
 }
 
 /// Claims all deliveries that are due, in the order they were made.
-async fn begin(t: &Bench) -> (Token, Vec<Due>) {
+pub async fn begin(t: &Bench) -> (Token, Vec<Due>) {
     let lanes = t.ints("select id from punctual.lane where subscription = '/deliver' order by id").await;
     let takes: Vec<_> = lanes.iter().map(|row| (LaneId(row[0].unwrap()), 100)).collect();
     let mut outgoing = t.store().begin_deliveries(wish(&takes)).await.unwrap();
@@ -85,7 +85,7 @@ async fn begin(t: &Bench) -> (Token, Vec<Due>) {
     (outgoing.token.expect("something should be due"), outgoing.due)
 }
 
-async fn end(t: &Bench, token: Token, due: Vec<Due>, endings: Vec<Ending>) {
+pub async fn end(t: &Bench, token: Token, due: Vec<Due>, endings: Vec<Ending>) {
     assert_eq!(due.len(), endings.len(), "{due:?}");
     let ended: Vec<Ended> = due.into_iter().zip(endings).map(|(due, ending)| Ended { due, ending }).collect();
     t.store().end_deliveries(token, ended.into()).await.unwrap();
@@ -97,7 +97,7 @@ async fn send(t: &Bench, endings: Vec<Ending>) {
     end(t, token, due, endings).await;
 }
 
-fn sent(id: &str) -> Ending {
+pub fn sent(id: &str) -> Ending {
     Ending::Sent { provider_id: Some(id.into()), answer: Some(format!("{{\"id\":\"{id}\"}}")), version: 2 }
 }
 
@@ -224,7 +224,9 @@ async fn ntf_20_notices_are_found_by_their_keys(t: &Bench) {
     let [second, first] = all.as_slice() else { panic!("two notices, not {all:?}") };
     assert_eq!((first.key().as_str(), first.counts.open), ("b:1:booking.created", 1));
     let number = second.id.to_string();
+    let colons = ":".repeat(60_000);
     for (key, expected) in [
+        (colons.as_str(), None),
         ("b:1:booking.created", Some(first.id)),
         ("b2:booking.created", Some(second.id)),
         ("b2:booking.created:SMS:3", Some(second.id)),

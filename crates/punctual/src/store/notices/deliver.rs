@@ -233,18 +233,24 @@ fn read(row: &Row) -> Result<Delivery> {
     })
 }
 
-/// Tries before these that nobody wrote down.
+/// What is written about a try that nobody wrote down.
+const LOST: &str = "whoever sent it did not say what came of it; it may have gone out";
+
+/// Tries before these that nobody wrote down. They are written down now; a claim that was put back unused
+/// may have done so before.
 async fn note_lost(tx: &mut Tx, due: &mut [Due], now: Timestamp) -> Result<()> {
-    let said = "whoever sent it did not say what came of it; it may have gone out";
     for one in due.iter_mut().filter(|one| one.item.attempt() > 1) {
-        let row = params![one.delivery.id.0, i64::from(one.number()) - 1, now, said];
-        one.lost = tx.execute(NOTE_LOST, row).await? > 0;
+        let (id, before) = (one.delivery.id.0, i64::from(one.number()) - 1);
+        one.lost = tx.execute(NOTE_LOST, params![id, before, now, LOST]).await? > 0
+            || tx.first(WAS_LOST, params![id, before, LOST]).await?.is_some();
     }
     Ok(())
 }
 
 const NOTE_LOST: &str = "insert into punctual.notice_attempt (delivery_id, tried, at, outcome, error) \
     values ($1, $2, $3, 'unknown', $4) on conflict do nothing";
+const WAS_LOST: &str = "select 1 from punctual.notice_attempt \
+    where delivery_id = $1 and tried = $2 and outcome = 'unknown' and error = $3";
 
 /// The events of deliveries, each read once.
 async fn read_events(tx: &mut Tx, of: Vec<&mut Delivery>) -> Result<()> {

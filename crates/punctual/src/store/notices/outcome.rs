@@ -21,8 +21,10 @@ use std::collections::{BTreeMap, HashSet};
 pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended]) -> Result<Settled> {
     let now = tx.now().await?;
     let items: Vec<&Item> = ended.iter().map(|one| &one.due.item).collect();
-    if !settle::finish_items(tx, token, &items, now).await? {
-        return Ok(Settled::LostClaim);
+    match settle::finish_items(tx, token, &items, now).await? {
+        settle::Outcome::Done => {}
+        settle::Outcome::AlreadyFinished => return Ok(Settled::Done),
+        _ => return Ok(Settled::LostClaim),
     }
     write(tx, ended, now).await?;
     reach(Point::SettledBeforeCommit);

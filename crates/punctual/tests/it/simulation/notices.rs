@@ -592,5 +592,6 @@ fn ntf_4_simulated_notices_keep_their_promises() {
 #[test]
 #[ignore = "slow"]
 fn ntf_4_simulated_notices_keep_their_promises_for_long() {
+    let _others = crate::chaos::MACHINE.blocking_read();
     play_many(FULL_SEEDS);
 }

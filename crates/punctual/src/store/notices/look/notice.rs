@@ -227,11 +227,14 @@ const NOTICES_BY_ENTITY: &str = notice_page!("n.entity_id = $5");
 const NOTICES_BY_KEY: &str = notice_page!("n.id = any($9::bigint[])");
 const ONE_NOTICE: &str = noticed!("n.tenant_id = $1 and n.id = $2");
 
+/// Colons of a key that are tried as the end of an entity's id.
+const COLONS_TRIED: usize = 32;
+
 /// The notices that a key names. Where an entity's id ends in a notice's own key is not known, since ids may
-/// have colons, so each place is tried.
+/// have colons, so each place is tried, up to a number that no id of anybody has.
 async fn of_key(tx: &mut Tx, tenant: Tenant, key: &str) -> Result<Vec<i64>> {
     let rest = key.strip_prefix("manual:").unwrap_or(key);
-    let ends = |text: &str| text.match_indices(':').map(|(at, _)| at).collect::<Vec<_>>();
+    let ends = |text: &str| text.match_indices(':').map(|(at, _)| at).take(COLONS_TRIED).collect::<Vec<_>>();
     let mut entities: Vec<Option<&str>> = ends(key).into_iter().map(|at| Some(&key[..at])).collect();
     entities.extend(ends(rest).into_iter().map(|at| Some(&rest[..at])));
     let row = [
