@@ -24,6 +24,7 @@ use crate::rules::notice::{self, Planned, Whom};
 use crate::rules::template::MessageTemplate;
 use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::consent::Consent;
+use crate::store::entries::send::Outgoing;
 use crate::store::notices::NO_RECIPIENT;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
 use serde_json::Value;
@@ -308,9 +309,7 @@ impl Mail for Delivering {
     }
 
     fn put_back(&mut self, due: Due, now: Timestamp) -> Ended {
-        // It keeps its place among those that wait.
-        let at = due.delivery.due_at.unwrap_or(now);
-        Ended { due, ending: Ending::Later(at) }
+        not_begun(due, now)
     }
 
     fn take_back(&mut self, out: Out, now: Timestamp) -> Ended {
@@ -359,11 +358,24 @@ impl Mail for Delivering {
     }
 }
 
+/// It keeps its place among those that wait.
+fn not_begun(due: Due, now: Timestamp) -> Ended {
+    let at = due.delivery.due_at.unwrap_or(now);
+    Ended { due, ending: Ending::Later(at) }
+}
+
 fn no_channel(key: &str) -> String {
     format!("there is no channel `{key}` in this process; configure it and replay")
 }
 
 impl Post {
+    /// Puts claimed deliveries back of which none was begun.
+    pub(super) async fn put_back(&self, outgoing: Outgoing<Due>) -> Result<()> {
+        let (Some(token), Some(now)) = (outgoing.token, outgoing.now) else { return Ok(()) };
+        let ended: Vec<Ended> = outgoing.due.into_iter().map(|due| not_begun(due, now)).collect();
+        self.store.end_deliveries(token, ended.into()).await.map(drop)
+    }
+
     /// How a channel is used.
     pub(super) fn policy(&self, channel: &str) -> &ChannelPolicy {
         self.policies.get(channel).unwrap_or(&self.usual)

@@ -32,9 +32,6 @@ const FLUSH: Duration = Duration::from_millis(250);
 const OUT_AT_ONCE: usize = 64;
 /// The lease is renewed when this part of it has passed: one part in so many.
 const RENEW_SHARE: u32 = 3;
-/// Letters of a claim that cannot be used go back after this long, so that whatever is in the way is not
-/// met again at once.
-const UNUSED_PAUSE: Duration = Duration::from_secs(1);
 /// What the database did not answer is asked again after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -120,7 +117,6 @@ pub struct Posting<M: Mail> {
     ended: Vec<M::Ended>,
     posted: Posted,
     lost: bool,
-    unused: bool,
 }
 
 impl<M: Mail> Posting<M> {
@@ -142,14 +138,7 @@ impl<M: Mail> Posting<M> {
             ended: Vec::new(),
             posted: Posted::default(),
             lost: false,
-            unused: false,
         })
-    }
-
-    /// The same, of which nothing is begun: after a while all of it goes back.
-    #[must_use]
-    pub fn unused(self) -> Self {
-        Self { unused: true, ..self }
     }
 
     /// The present moment. Letters of one claim may go out minutes apart, and a gate must not take the last
@@ -160,9 +149,6 @@ impl<M: Mail> Posting<M> {
 
     /// Sends everything, and writes what became of it.
     pub async fn run(mut self, stop: Stop) -> Posted {
-        if self.unused {
-            tokio::time::sleep(UNUSED_PAUSE).await;
-        }
         let mut flushed = monotonic();
         while !self.lost {
             self.hand_out(&stop).await;
@@ -205,7 +191,7 @@ impl<M: Mail> Posting<M> {
     async fn hand_out(&mut self, stop: &Stop) {
         while self.out.len() < OUT_AT_ONCE {
             let Some(due) = self.waiting.next() else { return };
-            if self.unused || stop.is_asked() {
+            if stop.is_asked() {
                 let back = self.mail.put_back(due, self.now());
                 self.ended.push(back);
                 continue;

@@ -252,13 +252,15 @@ impl Sender {
         let asked = monotonic();
         let outgoing = self.post.store.begin_deliveries(self.wish(takes)).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
-        let posting = match Delivering::of(&self.post, &outgoing.due).await {
-            Ok(mail) => Posting::new(&self.post, mail, outgoing, asked),
+        let mail = match Delivering::of(&self.post, &outgoing.due).await {
+            Ok(mail) => mail,
             Err(error) => {
-                tracing::warn!(target: "punctual", %error, "claimed letters go back: too little is known of them");
-                Posting::new(&self.post, Delivering::default(), outgoing, asked).map(Posting::unused)
+                // Nothing was sent: whoever finds them later must not take them for sent.
+                self.post.put_back(outgoing).await?;
+                return Err(error);
             }
         };
+        let posting = Posting::new(&self.post, mail, outgoing, asked);
         look.bags.extend(posting.map(Box::new).map(Bag::Deliveries));
         Ok(())
     }

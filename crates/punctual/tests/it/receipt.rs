@@ -109,7 +109,7 @@ async fn ntf_19_receipts_go_with_their_deliveries(t: &Bench) {
     let (engine, id) = sent(t).await;
     hear(&engine, vec![of(&id, Delivered)]).await;
     assert_eq!(told(t).await, ["delivered"]);
-    engine.travel(crate::invitation::time("2027-06-20T05:13:00Z"), true).await.unwrap();
+    engine.travel(time("2027-06-20T05:13:00Z"), true).await.unwrap();
     assert_eq!(told(t).await, [""; 0]);
 }
 

@@ -142,7 +142,7 @@ fn prd_18_a_bad_document_is_told_everything() {
 }
 
 fn limits_bytes() -> usize {
-    crate::base::limits::EVENT_KIND_BYTES_MAX
+    limits::EVENT_KIND_BYTES_MAX
 }
 
 /// PRD-18: what an event is about.
