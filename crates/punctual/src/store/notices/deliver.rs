@@ -22,7 +22,7 @@ use crate::base::id::{DeliveryId, NoticeId, TemplateId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::claim::Item;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::Planned;
+use crate::rules::notice::{Planned, Whom};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +168,28 @@ impl Store {
         reach(Point::SettledBeforeAnswer);
         settled
     }
+
+    /// Whom deliveries were for, as far as they keep it.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn kept_recipients(&self, ids: Vec<DeliveryId>) -> Result<HashMap<DeliveryId, Whom>> {
+        self.read(ids, |tx, ids| Box::pin(kept_recipients(tx, ids))).await
+    }
 }
+
+async fn kept_recipients(tx: &mut Tx, ids: &[DeliveryId]) -> Result<HashMap<DeliveryId, Whom>> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let rows = tx.query(KEPT_RECIPIENTS, &[Value::Ints(&ids)]).await?;
+    let kept = rows.iter().map(|row| {
+        let whom = Whom { name: row.maybe_text(1)?, reference: row.maybe_text(2)? };
+        Ok((DeliveryId(row.int(0)?), whom))
+    });
+    kept.collect()
+}
+
+const KEPT_RECIPIENTS: &str =
+    "select id, recipient, recipient_ref from punctual.notice_delivery where id = any($1::bigint[])";
 
 async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing<Due>> {
     let (now, taken) = claims::take(tx, &wish.takes).await?;
