@@ -147,6 +147,8 @@ pub const CONDITION_SEARCH_BYTES_MAX: usize = 100_000;
 pub const CONDITION_PROBLEMS_MAX: usize = 100;
 /// Tries of one send (an invitation, a reminder) before it is given up, unless its channel says otherwise.
 pub const SEND_TRIES_DEFAULT: u32 = 5;
+/// How often a send is made again whose answer nobody understood, unless its channel says otherwise.
+pub const UNKNOWN_RETRIES_DEFAULT: u32 = 1;
 /// The wait after the first failed try of a send; it doubles …
 pub const SEND_WAIT_MIN: Duration = Duration::from_secs(60);
 /// … up to this: a provider is seldom away for longer without somebody looking.

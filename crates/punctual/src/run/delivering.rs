@@ -190,7 +190,7 @@ impl Delivering {
         let Some(event) = &of.event else { return Err(gone("its event is gone").into()) };
         if due.lost && post.policy(&of.channel).unknown == OnUnknown::Hold {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
-            return Err(Ending::Uncertain { error }.into());
+            return Err(Ending::Uncertain { outcome: None, error }.into());
         }
         let set = self.definitions.set(event);
         let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
@@ -366,7 +366,7 @@ impl Mail for Delivering {
 
     fn heard(&mut self, post: &Post, out: Out, answer: Answer) -> Ended {
         let policy = post.policy(&out.due.delivery.channel);
-        let hold = policy.unknown == OnUnknown::Hold;
+        let held = policy.unknown == OnUnknown::Hold;
         let (due, probe, now) = (&out.due, answer.probe, answer.now);
         let patience = policy.patience.clone().unwrap_or_else(failure::patience);
         let next = |failure| match probe {
@@ -383,6 +383,20 @@ impl Mail for Delivering {
             Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now), counted: !probe },
             Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
         };
+        let silent = Failure::Transient { retry_after: None };
+        // What may have gone out counts, probe or not.
+        let unsure = |error| match failure::after_failure(
+            silent,
+            due.item.attempt(),
+            &patience,
+            now,
+            random::seed(),
+        ) {
+            Next::RetryAt(at) if policy.resends_unknown(due.unknown) => {
+                Ending::Again { outcome: "unknown", error, wait: at.since(now), counted: true }
+            }
+            _ => Ending::Uncertain { outcome: Some("unknown"), error },
+        };
         let ending = match answer.sent {
             Ok(Accepted { message_id, answer }) => {
                 Ending::Sent { provider_id: message_id, answer, version: out.version }
@@ -390,10 +404,9 @@ impl Mail for Delivering {
             Err(NotSent::Transient { error, retry_after }) => {
                 again("transient", Failure::Transient { retry_after }, error)
             }
-            Err(NotSent::Unknown { error }) if hold => Ending::Uncertain { error },
-            Err(NotSent::Unknown { error }) => {
-                again("timeout", Failure::Transient { retry_after: None }, error)
-            }
+            Err(NotSent::NoAnswer { error }) if held => Ending::Uncertain { outcome: Some("timeout"), error },
+            Err(NotSent::NoAnswer { error }) => again("timeout", silent, error),
+            Err(NotSent::Unknown { error }) => unsure(error),
             Err(NotSent::Permanent { error }) => {
                 let instead = self.instead_of(post, &out.due.delivery);
                 Ending::Failed { outcome: Some("permanent"), error, instead }

@@ -81,6 +81,7 @@ mod migrate;
 mod model;
 mod model_state;
 mod notice;
+mod notice_doubt;
 mod notice_each;
 mod notice_log;
 mod outage;

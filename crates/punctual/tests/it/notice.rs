@@ -9,14 +9,12 @@ use punctual::rules::script::Script;
 use punctual::rules::template::Definition;
 use punctual::run::sandbox::Wanted;
 use punctual::store::notices::look::LogFilter;
-use punctual::store::notices::replay::WhichNotices;
 use punctual::store::tenants::NewTenant;
 use punctual::{ClockMode, DeliveryId, Engine, NewMessage, Problems, TemplateId, Tenant};
 use serde_json::{Value, json};
 
 cases![
     ntf_25_no_duplicate_sends_on_double_confirm,
-    ntf_4_an_event_says_how_the_same_message_stands,
     ntf_25_retries_and_final_failure,
     ntf_25_tenants_are_apart,
     ntf_25_placeholders_are_filled_in,
@@ -131,44 +129,6 @@ async fn ntf_25_no_duplicate_sends_on_double_confirm(t: &Bench) {
     assert_eq!(log(t).await, [format!("12345:{KIND}:WhatsApp:{id} 1 -")]);
     assert_eq!(notices(t).await, ["1 -", "3 AlreadyPending", "3 AlreadySent"]);
     assert_eq!(t.count("select count(*) from punctual.work").await, 0);
-}
-
-/// NTF-4: an event whose message another one has tells the truth of that one: it is on its way, it failed, or
-/// nobody knows. Nothing is lost in silence.
-async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
-    let hold = ChannelPolicy { unknown: OnUnknown::Hold, ..ChannelPolicy::default() };
-    let engine = engine_with(t, &[("memory:whatsapp", hold)]).await;
-    define(&engine, TENANT, |_| {}).await;
-    template(&engine, TENANT, "SMS", "x").await;
-    template(&engine, TENANT, "WhatsApp", "y").await;
-    let said = async || {
-        let sql = "select coalesce(reason, '-') || ': ' || coalesce(error, '-') from punctual.notice \
-            order by id desc";
-        texts(t, sql).await.remove(0)
-    };
-    script(&engine, "memory:sms", json!(["transient", "permanent"]));
-    script(&engine, "memory:whatsapp", json!(["ok", "timeout"]));
-    confirm(&engine, "1").await;
-    tick(&engine).await;
-    confirm(&engine, "1").await;
-    tick(&engine).await;
-    assert_eq!(said().await, "AlreadyPending: The same message is on its way", "it waits for its next try");
-    engine.travel(time("2026-05-14T06:00:00Z"), true).await.unwrap();
-    confirm(&engine, "1").await;
-    tick(&engine).await;
-    let failed = t.ints("select id from punctual.notice_delivery where status = 3").await[0][0].unwrap();
-    let want = format!("AlreadyFailed: The same message failed before (delivery {failed}); replay that one");
-    assert_eq!(said().await, want);
-    engine.store().replay_notices(TENANT, WhichNotices::default(), false).await.unwrap();
-    tick(&engine).await;
-    confirm(&engine, "1").await;
-    tick(&engine).await;
-    assert_eq!(said().await, "AlreadySent: It was sent before", "once it was replayed");
-    confirm(&engine, "2").await;
-    tick(&engine).await;
-    confirm(&engine, "2").await;
-    tick(&engine).await;
-    assert!(said().await.starts_with("AlreadyUncertain: Nobody knows whether"), "{}", said().await);
 }
 
 /// NTF-25, NTF-24: 5 tries, 1, 2, 4 and 8 minutes apart, and then no more.

@@ -307,7 +307,7 @@ async fn ntf_22_a_replay_sends_again_what_failed_and_nothing_else(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
     send(t, vec![failed(), sent("p-1")]).await;
     file(t, TENANT, "b2", vec![sms("b2")]).await;
-    send(t, vec![Ending::Uncertain { error: "no answer".into() }]).await;
+    send(t, vec![Ending::Uncertain { outcome: Some("unknown"), error: "no answer".into() }]).await;
     file(t, TENANT, "b3", vec![sms("b3")]).await;
     send(t, vec![sent("p-2")]).await;
     let by_entity = |id: &str| WhichNotices { entity_id: Some(id.into()), ..WhichNotices::default() };

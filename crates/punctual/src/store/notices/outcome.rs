@@ -62,8 +62,8 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
         .filter_map(|one| {
             let (outcome, error) = match &one.ending {
                 Ending::Again { outcome, error, .. } => (*outcome, Some(kept_error(error))),
-                Ending::Failed { outcome: Some(outcome), error, .. } => (*outcome, Some(kept_error(error))),
-                Ending::Uncertain { error } if !one.due.lost => ("unknown", Some(kept_error(error))),
+                Ending::Failed { outcome: Some(outcome), error, .. }
+                | Ending::Uncertain { outcome: Some(outcome), error } => (*outcome, Some(kept_error(error))),
                 _ => return None,
             };
             Some((*one, outcome, error))
@@ -107,7 +107,7 @@ const fn status_of(ending: &Ending) -> DeliveryStatus {
 
 fn error_of(ending: &Ending) -> Option<String> {
     match ending {
-        Ending::Again { error, .. } | Ending::Failed { error, .. } | Ending::Uncertain { error } => {
+        Ending::Again { error, .. } | Ending::Failed { error, .. } | Ending::Uncertain { error, .. } => {
             Some(kept_error(error))
         }
         Ending::Skipped { said, .. } => Some(said.clone()),
@@ -383,7 +383,7 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
     for item in items {
         let Some(id) = item.delivery() else { continue };
         let Some(delivery) = super::deliver::pending(tx, id).await? else { continue };
-        let due = Due { item: item.clone(), delivery, lost: false, warnings: Vec::new() };
+        let due = Due { item: item.clone(), delivery, lost: false, unknown: 0, warnings: Vec::new() };
         let error = "its send was lost too often".to_owned();
         ended.push(Ended { due, ending: Ending::Failed { outcome: Some("unknown"), error, instead: None } });
     }
