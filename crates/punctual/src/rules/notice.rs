@@ -195,7 +195,7 @@ pub fn plan(
         return Plan::PassOver;
     }
     if set.templates.is_empty() {
-        let wanted = kind.is_some_and(EventKind::tells_somebody) || again.is_some();
+        let wanted = set.known || kind.is_some_and(EventKind::tells_somebody) || again.is_some();
         return if wanted { Plan::NoTemplate } else { Plan::PassOver };
     }
     if !event.payload.is_object() {

@@ -286,7 +286,9 @@ async fn ntf_21_a_request_is_a_row_of_its_own(t: &Bench) {
 }
 
 async fn ntf_21_the_latest_event_is_the_one_that_is_sent_again(t: &Bench) {
-    let latest = |kind: Option<&str>| t.store().latest_noticed(TENANT, about("b1"), kind.map(str::to_owned));
+    let latest = |kind: Option<&str>| {
+        t.store().latest_noticed(TENANT, about("b1"), kind.map(|kind| vec![kind.to_owned()]))
+    };
     assert!(matches!(latest(None).await.unwrap(), Noticed::Never));
     let first = file(t, TENANT, "b1", vec![sms("b1")]).await;
     let second = file(t, TENANT, "b1", vec![mail("b1")]).await;
