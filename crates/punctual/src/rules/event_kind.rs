@@ -252,7 +252,7 @@ impl EventKind {
             .given_if("recipient.timeZone", who.zone.as_deref())
             .given_if("entity.id", of.entity.map(|entity| entity.id.as_str()))
             .given_if("entity.type", of.entity.map(|entity| entity.kind.as_str()));
-        if let Some(element) = who.element {
+        if let Some(element) = who.element.as_deref() {
             values = values.under("recipient", element);
         }
         values = values.under("", of.payload).under("payload", of.payload);

@@ -85,7 +85,12 @@ pub enum NotSent {
         /// What went wrong.
         error: String,
     },
-    /// There was no answer: it may have gone out.
+    /// There was no answer, or none in time: it may have gone out.
+    NoAnswer {
+        /// What is known.
+        error: String,
+    },
+    /// What was answered says neither that it went out nor that it did not.
     Unknown {
         /// What is known.
         error: String,

@@ -243,7 +243,7 @@ impl<M: Mail> Posting<M> {
         }
         let sending = async move {
             let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
-            sent.await.unwrap_or_else(|_| Err(NotSent::Unknown { error: no_answer() }))
+            sent.await.unwrap_or_else(|_| Err(NotSent::NoAnswer { error: no_answer() }))
         };
         let id = self.out.spawn(sending).id();
         self.letters.insert(id, out);

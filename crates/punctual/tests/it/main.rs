@@ -81,6 +81,8 @@ mod migrate;
 mod model;
 mod model_state;
 mod notice;
+mod notice_doubt;
+mod notice_each;
 mod notice_faults;
 mod notice_log;
 mod outage;

@@ -288,7 +288,9 @@ async fn ntf_21_a_request_is_a_row_of_its_own(t: &Bench) {
 }
 
 async fn ntf_21_the_latest_event_is_the_one_that_is_sent_again(t: &Bench) {
-    let latest = |kind: Option<&str>| t.store().latest_noticed(TENANT, about("b1"), kind.map(str::to_owned));
+    let latest = |kind: Option<&str>| {
+        t.store().latest_noticed(TENANT, about("b1"), kind.map(|kind| vec![kind.to_owned()]))
+    };
     assert!(matches!(latest(None).await.unwrap(), Noticed::Never));
     let first = file(t, TENANT, "b1", vec![sms("b1")]).await;
     let second = file(t, TENANT, "b1", vec![mail("b1")]).await;
@@ -309,7 +311,7 @@ async fn ntf_22_a_replay_sends_again_what_failed_and_nothing_else(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
     send(t, vec![failed(), sent("p-1")]).await;
     file(t, TENANT, "b2", vec![sms("b2")]).await;
-    send(t, vec![Ending::Uncertain { error: "no answer".into() }]).await;
+    send(t, vec![Ending::Uncertain { outcome: Some("unknown"), error: "no answer".into() }]).await;
     file(t, TENANT, "b3", vec![sms("b3")]).await;
     send(t, vec![sent("p-2")]).await;
     let by_entity = |id: &str| WhichNotices { entity_id: Some(id.into()), ..WhichNotices::default() };

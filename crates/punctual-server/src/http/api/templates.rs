@@ -13,6 +13,7 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
+use punctual::rules::template::review::doubt_twins;
 use punctual::rules::template::{Definition, MessageTemplate};
 use punctual::run::event_kinds::KindSet;
 use punctual::store::templates::{Template, TemplateFilter};
@@ -73,7 +74,7 @@ pub async fn create(
 ) -> Answer<(StatusCode, Json<Shown>)> {
     let definition = read(&input)?;
     let made = app.engine.store().create_template(caller.tenant, definition).await?;
-    Ok((StatusCode::CREATED, Json(shown(made, &*kinds(&app, &caller).await?))))
+    Ok((StatusCode::CREATED, Json(saved(&app, &caller, made).await?)))
 }
 
 /// `GET /api/message-templates/{id}`
@@ -82,7 +83,7 @@ pub async fn create(
 /// 404 when there is none.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
     let template = find(&app, &caller, id).await?;
-    Ok(Json(shown(template, &*kinds(&app, &caller).await?)))
+    Ok(Json(saved(&app, &caller, template).await?))
 }
 
 /// `PUT /api/message-templates/{id}`: a new version, unless it is the same as before.
@@ -94,7 +95,7 @@ pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input
     find(&app, &caller, id).await?;
     let definition = read(&input)?;
     let changed = app.engine.store().change_template(caller.tenant, TemplateId(id.0), definition).await?;
-    Ok(Json(shown(changed, &*kinds(&app, &caller).await?)))
+    Ok(Json(saved(&app, &caller, changed).await?))
 }
 
 /// `DELETE /api/message-templates/{id}`: it is used no more; what was sent by it can still be shown.
@@ -140,6 +141,20 @@ fn read(input: &Input) -> Answer<Definition> {
 
 async fn kinds(app: &App, caller: &Caller) -> Answer<Arc<KindSet>> {
     Ok(app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?)
+}
+
+/// One template as it is shown, with a warning for every other that is for just the same.
+async fn saved(app: &App, caller: &Caller, template: Template) -> Answer<Shown> {
+    let mut twins = Problems::default();
+    if template.active {
+        let (id, of) = (template.id, &template.definition);
+        let active = app.engine.store().active_templates(caller.tenant, &of.event_type).await?;
+        let others = active.templates.iter().map(|other| (other.id, &other.definition));
+        doubt_twins((id, of), others, &mut twins);
+    }
+    let mut shown = shown(template, &*kinds(app, caller).await?);
+    shown.warnings.extend(twins.0);
+    Ok(shown)
 }
 
 fn shown(template: Template, kinds: &KindSet) -> Shown {
