@@ -7,6 +7,8 @@
 //! Not decided here: whether the recipient wants it (`rules/consent.rs`), and whether it is still wanted
 //! when it is sent (`EventKind::is_pointless`, asked once more then).
 
+pub mod key;
+
 use super::entity::Snapshot;
 use super::event_kind::{EventKind, Recipient};
 use super::message::Entity;

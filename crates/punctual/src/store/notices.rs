@@ -39,6 +39,8 @@ pub(super) const FLOWS_LANE: &str = "/flows";
 pub(super) const DELIVER_LANE: &str = "/deliver";
 /// Why nothing was sent: nobody could be reached.
 pub const NO_RECIPIENT: &str = "NoRecipient";
+/// Why something is not sent yet: it is quiet where its recipient is.
+pub const QUIET_HOURS: &str = "QuietHours";
 /// Why nothing was sent: it had been before.
 pub const ALREADY_SENT: &str = "AlreadySent";
 

@@ -9,7 +9,7 @@ pub use trace::trace;
 
 use super::Id;
 use super::choice::{Choice, told};
-use super::communication_logs::{BOOKING, read_entity};
+use super::communication_logs::{BOOKING, channel_of, read_entity, words_of};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -21,7 +21,6 @@ use listed::Instances;
 use punctual::rules::entry::Status;
 use punctual::rules::notice::NoticeStatus;
 use punctual::rules::public_id::PublicId;
-use punctual::rules::template::choose::word_of;
 use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::{Notice, NoticeFilter};
 use punctual::store::notices::replay::WhichNotices;
@@ -93,7 +92,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// # Errors
 /// 404 when this tenant has none of that id.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    Ok(Json(shown(find(&app, &caller, id).await?)))
+    Ok(Json(shown(&caller, find(&app, &caller, id).await?)))
 }
 
 async fn find(app: &App, caller: &Caller, id: Id) -> Answer<Notice> {
@@ -188,10 +187,11 @@ fn status_of(notice: &Notice) -> &'static str {
     if notice.in_flight() { PROCESSING } else { notice.status.word() }
 }
 
-fn shown(notice: Notice) -> Shown {
-    let retries = notice.deliveries.iter().filter(|one| !one.tries.is_empty());
-    let next_retry_on = retries.filter(|one| !one.in_flight).filter_map(|one| one.due_at).min();
-    let mut history: Vec<Step> = notice.deliveries.iter().flat_map(steps).collect();
+fn shown(caller: &Caller, notice: Notice) -> Shown {
+    let waiting = notice.deliveries.iter().filter(|one| !one.in_flight);
+    let next_retry_on = waiting.filter_map(|one| one.due_at).min();
+    let held = notice.deliveries.iter().find_map(Logged::waits_for);
+    let mut history: Vec<Step> = notice.deliveries.iter().flat_map(|one| steps(caller, one)).collect();
     history.sort_by_key(|step| step.at);
     Shown {
         id: notice.id.to_string(),
@@ -205,8 +205,8 @@ fn shown(notice: Notice) -> Shown {
         attempt_count: history.len(),
         next_retry_on,
         on_hold: false,
-        reason_code: notice.reason,
-        last_error: notice.error,
+        reason_code: notice.reason.clone().or_else(|| held.map(str::to_owned)),
+        last_error: last_error(caller, &notice),
         input_hash: None,
         version: None,
         dispatch_result: Counts {
@@ -218,13 +218,20 @@ fn shown(notice: Notice) -> Shown {
     }
 }
 
-fn steps(of: &Logged) -> impl Iterator<Item = Step> + '_ {
-    of.tries.iter().map(|tried| Step {
+/// What went wrong last, of whichever delivery, or why one of them waits.
+fn last_error(caller: &Caller, notice: &Notice) -> Option<String> {
+    let held = notice.deliveries.iter().find(|one| one.waits_for().is_some());
+    let said = notice.error.clone().or_else(|| held?.error.clone())?;
+    Some(notice.deliveries.iter().fold(said, |said, one| words_of(caller, one, &said)))
+}
+
+fn steps<'a>(caller: &'a Caller, of: &'a Logged) -> impl Iterator<Item = Step> + 'a {
+    of.tries.iter().map(move |tried| Step {
         at: tried.at,
         delivery_id: of.id.to_string(),
-        channel: word_of(&of.channel).to_owned(),
+        channel: channel_of(of).to_owned(),
         outcome: tried.outcome.clone(),
-        error: tried.error.clone(),
+        error: tried.error.as_ref().map(|said| words_of(caller, of, said)),
         provider_message_id: tried.provider_id.clone(),
     })
 }
