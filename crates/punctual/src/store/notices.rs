@@ -8,6 +8,7 @@
 //! topic's own queue if nobody has declared that: it is not unconsumed.
 
 pub mod deliver;
+pub mod foresee;
 pub mod look;
 pub(super) mod outcome;
 pub mod prune;

@@ -21,12 +21,13 @@ use listed::Instances;
 use punctual::rules::entry::Status;
 use punctual::rules::notice::NoticeStatus;
 use punctual::rules::public_id::PublicId;
+use punctual::store::notices::foresee::Foreseen;
 use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::{Notice, NoticeFilter};
 use punctual::store::notices::replay::WhichNotices;
 use punctual::{NoticeId, Problems, Timestamp};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The words of every schedule's status. A notice has some of them.
 const STATUSES: [&str; 9] =
@@ -117,7 +118,24 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let mut said = told(&done.ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
     said["sentAgain"] = done.again.into();
     said["stoppedByKey"] = done.stopped.into();
+    if choice.dry_run {
+        let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
+        said["moreItems"] = all.saturating_sub(done.told.len()).into();
+        said["items"] = done.told.iter().map(would_be).collect();
+    }
     Ok(Json(said))
+}
+
+/// One message of a dry run.
+fn would_be(one: &Foreseen) -> Value {
+    json!({
+        "scheduleId": one.notice.map(|id| id.to_string()),
+        "deliveryId": one.delivery.map(|id| id.to_string()),
+        "channel": one.channel,
+        "idempotencyKey": one.key,
+        "stopped": one.stopped.is_some(),
+        "reason": one.stopped,
+    })
 }
 
 fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotices {
