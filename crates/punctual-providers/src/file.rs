@@ -24,8 +24,16 @@ use std::collections::BTreeSet;
 /// Kinds of channels, as keys begin with them.
 pub const KINDS: [&str; 7] = ["whatsapp", "sms", "email", "push", "inapp", "webhook", "chat"];
 /// What the configuration of a channel calls its own.
-pub const RESERVED: [&str; 6] =
-    ["provider", "rate_per_second", "in_flight", "unknown", "fallback", "max_attempts"];
+pub const RESERVED: [&str; 8] = [
+    "provider",
+    "rate_per_second",
+    "in_flight",
+    "unknown",
+    "fallback",
+    "max_attempts",
+    "waits",
+    "breaker_failures",
+];
 /// Longer files are mistakes, in bytes.
 const FILE_BYTES_MAX: usize = 64 * 1024;
 

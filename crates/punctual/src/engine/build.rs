@@ -5,6 +5,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
+use crate::rules::breaker::BreakerSettings;
 use crate::rules::channel::{ChannelPolicy, check_key};
 use crate::rules::job::NewJob;
 use crate::rules::message::{check_name, check_topic};
@@ -417,9 +418,14 @@ async fn declare_handled(engine: &Engine) -> Result<()> {
 /// What channels allow by their policies.
 fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, GateSettings> {
     let settings = policies.iter().map(|(key, policy)| {
+        let usual = GateSettings::of(key);
+        let breaker = match policy.breaker_failures {
+            None => usual.breaker,
+            Some(0) => None,
+            Some(failures) => Some(BreakerSettings { failures, ..BreakerSettings::default() }),
+        };
         let per_second = policy.rate_per_second;
-        let settings = GateSettings { per_second, in_flight: policy.in_flight, ..GateSettings::of(key) };
-        (key.clone(), settings)
+        (key.clone(), GateSettings { per_second, in_flight: policy.in_flight, breaker })
     });
     settings.collect()
 }
