@@ -143,12 +143,15 @@ async fn ntf_22_a_replay_says_which(base: Base) {
     assert_eq!(told, json!({"replayed": 0, "ids": [], "skipped": skipped}));
 }
 
-/// NTF-22, NTF-2: events that failed on their way to people are replayed, too; a dry run says by which keys, and
-/// which of them stop.
+/// NTF-22, NTF-2: events that failed on their way to people are replayed, too; a dry run says by which keys,
+/// and which of them stop.
 async fn ntf_22_a_dry_run_says_what_people_would_be_told(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
-    let kind = |path: &str| json!({"topic": "t", "entityType": "booking", "entityIdPath": path, "recipients": {"phone": "phone"}});
+    let kind = |path: &str| {
+        let recipients = json!({"phone": "phone"});
+        json!({"topic": "t", "entityType": "booking", "entityIdPath": path, "recipients": recipients})
+    };
     assert_eq!(root.put("/api/event-kinds/b", kind("id")).await.status, 200);
     let template = json!({"eventType": "b", "channel": "SMS", "language": "en", "body": "x"});
     let template = root.does("/api/message-templates", template, 201).await["id"].clone();

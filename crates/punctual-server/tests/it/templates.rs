@@ -172,7 +172,7 @@ async fn ntf_10_parameters_of_a_providers_template_are_reviewed(base: Base) {
         let made = make(&root, template).await;
         let warnings = made["warnings"].as_array().unwrap();
         assert_eq!((warnings.len(), &warnings[0]["path"]), (1, &json!(path)), "{made}");
-        assert!(warnings[0]["message"].as_str().unwrap().contains("`guestName`"), "{made}");
+        assert!(warnings[0]["message"].as_str().unwrap().contains("`{{guestName}}`"), "{made}");
     }
 }
 
@@ -297,10 +297,10 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
     assert_eq!((&seen["warnings"], &seen["locale"]), (&json!([]), &json!("ar")));
     let payload = json!({"bookingId": "b2", "listingId": 7, "guest": {"phone": "+1", "name": "Cy"},
         "checkIn": "2026-05-14"});
-    let seen = root.does(&path, json!({"payload": payload, "locale": "ar-IQ"}), 200).await;
+    let seen = root.does(&path, json!({"payload": &payload, "locale": "ar-IQ"}), 200).await;
     assert_eq!(seen["body"], "Cy Sea View 14 أيار 2026 b2 paid");
     let viewer = world.key(&root, "viewer").await;
-    let seen = viewer.does(&path, json!({"eventId": id}), 200).await;
+    let seen = viewer.does(&path, json!({"payload": payload}), 200).await;
     assert!(seen["body"].as_str().unwrap().contains("{{status}}"), "viewers do not see states: {seen}");
 }
 

@@ -460,3 +460,20 @@ fn own_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "worker".into());
     format!("{host}-{}-{}", std::process::id(), random::hex::<4>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NTF-17: a channel says itself when it counts as down; the sandbox never does unless it says so.
+    #[test]
+    fn ntf_17_a_channel_has_a_breaker_of_its_own() {
+        let failures = |key: &str, breaker_failures| {
+            let policy = ChannelPolicy { breaker_failures, ..ChannelPolicy::default() };
+            let settings = gate_settings(&BTreeMap::from([(key.to_owned(), policy)]));
+            settings[key].breaker.map(|breaker| breaker.failures)
+        };
+        assert_eq!([None, Some(0), Some(3)].map(|n| failures("sms:a", n)), [Some(20), None, Some(3)]);
+        assert_eq!([None, Some(0), Some(3)].map(|n| failures("memory:a", n)), [None, None, Some(3)]);
+    }
+}

@@ -2,8 +2,9 @@
 //!
 //! Editing writes a new version beside the old ones, which a log may name, and never changes one. Switching
 //! a template on or off is no edit. A template that the communication log refers to is only switched off when
-//! it is to be deleted; another is never used again and no longer listed, and its versions stay. Every change raises the tenant's stamp in the same transaction: who keeps templates in
-//! memory reads the stamp *before* the templates, so what it keeps is never older than its stamp says.
+//! it is to be deleted; another is never used again and no longer listed, and its versions stay. Every change
+//! raises the tenant's stamp in the same transaction: who keeps templates in memory reads the stamp *before*
+//! the templates, so what it keeps is never older than its stamp says.
 
 use super::Store;
 use super::routes;

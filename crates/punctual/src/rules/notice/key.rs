@@ -26,7 +26,6 @@ pub fn parts<'k>(
     kind: &str,
     template: TemplateId,
 ) -> Option<Parts<'k>> {
-    let whole = key;
     let within = |rest: &'k str, part: &str| rest.strip_prefix(part)?.strip_prefix(':');
     let of_entity = |rest: &'k str| match entity {
         Some(entity) => within(rest, &entity.id),
@@ -43,7 +42,7 @@ pub fn parts<'k>(
         behind = behind.split_once(':').map_or("", |(_, behind)| behind);
     }
     let address = Some(behind).filter(|behind| !behind.is_empty());
-    let front = &whole[..whole.len() - behind.len()];
+    let front = &key[..key.len() - behind.len()];
     Some(Parts { front, channel, address })
 }
 
