@@ -98,6 +98,10 @@ impl Channel for HttpChannel {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }
+
+    fn provider(&self) -> Option<&str> {
+        Some(self.inner.file.name())
+    }
 }
 
 impl Inner {

@@ -102,4 +102,12 @@ impl Channel for AnyChannel {
             Self::Smtp(channel) => channel.send(letter),
         }
     }
+
+    fn provider(&self) -> Option<&str> {
+        match self {
+            Self::Http(channel) => channel.provider(),
+            #[cfg(feature = "smtp")]
+            Self::Smtp(channel) => channel.provider(),
+        }
+    }
 }

@@ -110,6 +110,10 @@ impl Channel for SmtpChannel {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }
+
+    fn provider(&self) -> Option<&str> {
+        Some(crate::provider::SMTP)
+    }
 }
 
 impl Inner {

@@ -217,8 +217,7 @@ impl Config {
     /// if that has its usual path, or the listener's own.
     #[must_use]
     pub fn public_url(&self, listener: SocketAddr) -> String {
-        let surveys = self.survey_url.as_deref().and_then(|url| url.strip_suffix("/s/{publicId}"));
-        let known = self.public.url.as_deref().or(surveys);
+        let known = known_url(&self.public, self.survey_url.as_deref());
         known.map_or_else(|| format!("http://{listener}"), str::to_owned)
     }
 
@@ -240,12 +239,21 @@ fn providers_folder(config: &Path) -> PathBuf {
     config.with_file_name("providers")
 }
 
-/// The channels of a configuration file, without anything else of it.
+/// The channels of a configuration file, and the address it gives the server, without anything else of it.
 ///
 /// # Errors
 /// One sentence about the first thing that cannot be used.
-pub fn channels_of(config: &Path) -> Outcome<channels::Channels> {
-    channels::decide(&File::read(config)?.channels, Some(&providers_folder(config)))
+pub fn channels_of(config: &Path) -> Outcome<(channels::Channels, Option<String>)> {
+    let file = File::read(config)?;
+    let channels = channels::decide(&file.channels, Some(&providers_folder(config)))?;
+    let public = PublicConfig::decide(file.public)?;
+    Ok((channels, known_url(&public, file.survey_url.as_deref()).map(str::to_owned)))
+}
+
+/// The address that the settings give the server.
+fn known_url<'a>(public: &'a PublicConfig, survey_url: Option<&'a str>) -> Option<&'a str> {
+    let surveys = || survey_url.and_then(|url| url.strip_suffix("/s/{publicId}"));
+    public.url.as_deref().or_else(surveys)
 }
 
 fn length(name: &str, text: Option<String>) -> Outcome<Option<Duration>> {

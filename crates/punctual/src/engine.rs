@@ -25,6 +25,7 @@ pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use health::Health;
 pub use ingest::{Chosen, Ingest, Ingested, Instance, Outcome};
 pub use preview::{Trial, Tried};
+pub use replay::Outlook;
 pub use resend::{NotResent, Resend, Resent};
 pub use results::{After, Comment, FROM_THE_START, SurveyResults};
 pub use subscriptions::DeletedSubscription;

@@ -68,7 +68,9 @@ impl Doctor {
             }
         };
         match self.config.as_deref().map(channels_of).transpose() {
-            Ok(channels) => findings.extend(channels.iter().flat_map(channels::look)),
+            Ok(known) => {
+                findings.extend(known.iter().flat_map(|(all, url)| channels::look(all, url.as_deref())))
+            }
             Err(failure) => {
                 findings.push(Finding { mark: Mark::Bad, what: "channels", said: failure.sentence });
                 kind = kind.or(Some(failure.kind));

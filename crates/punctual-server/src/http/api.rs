@@ -23,6 +23,7 @@ pub mod tenant_settings;
 pub mod tenants;
 pub mod timers;
 pub mod triggers;
+mod veil;
 pub mod visits;
 pub mod work;
 

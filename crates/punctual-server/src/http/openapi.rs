@@ -91,9 +91,11 @@ fn who(need: Need) -> String {
 }
 
 fn responses(need: Need, operation: &Operation) -> Value {
-    let (status, schema) = operation.gives;
+    let schema = operation.gives.1;
     let mut all = Map::new();
-    all.insert(status.to_string(), answer(schema));
+    for (status, schema) in [Some(operation.gives), operation.or_gives].into_iter().flatten() {
+        all.insert(status.to_string(), answer(schema));
+    }
     if schema == "Health" || schema == "Status" {
         all.insert("503".into(), answer(schema));
     }

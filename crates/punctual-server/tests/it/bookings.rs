@@ -237,9 +237,18 @@ async fn ntf_25_indian_e164(base: Base) {
     hotel.tick().await;
     assert_eq!(hotel.providers.by("meta"), [(INDIAN.to_owned(), "x".to_owned())]);
     assert_eq!(hotel.providers.by("twilio"), [(INDIAN.to_owned(), "y".to_owned())]);
-    for line in hotel.log("1").await {
+    let log = hotel.log("1").await;
+    for line in &log {
         assert_eq!((&line["toAddress"], &line["status"]), (&json!(INDIAN), &json!("Sent")));
     }
+    let by = |line: &Value| format!("{} {}", line["channel"], line["provider"]);
+    let mut by: Vec<String> = log.iter().map(by).collect();
+    by.sort_unstable();
+    assert_eq!(
+        by,
+        [r#""SMS" "twilio-sms""#, r#""WhatsApp" "meta-whatsapp""#],
+        "NTF-19: each by its provider"
+    );
 }
 
 /// NTF-15: a number with spaces is taken; the log keeps it as it was given, and the provider gets E.164. One

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::world::{Base, World};
-use punctual::ClockMode;
+use punctual::{ClockMode, NewMessage, Tenant};
 use punctual_server::app::Settings;
 use serde_json::{Value, json};
 
@@ -11,6 +11,7 @@ on_each! {
     prd_18_a_bad_kind_is_told_everything,
     prd_18_a_kind_is_found_by_its_tenant_only,
     prd_18_events_that_do_not_fit_are_refused,
+    prd_18_a_schema_holds_for_every_door,
     prd_18_a_schema_holds_from_its_answer_on,
     prd_18_the_example_documents_say_what_they_should,
 }
@@ -143,6 +144,29 @@ async fn prd_18_events_that_do_not_fit_are_refused(base: Base) {
     assert_eq!(of_topic.count(), 1, "only the good one was written: {written}");
     assert_eq!(root.delete(PATH).await.status, 204);
     root.does("/api/events", event(json!({})), 202).await;
+}
+
+/// PRD-18: an event that came by another door and does not fit fails with the reason, and nobody is told.
+async fn prd_18_a_schema_holds_for_every_door(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    put(&root, PATH, &json!({"recipients": {"phone": "phone"}, "schema": {"required": ["bookingId"]}})).await;
+    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en", "body": "x"});
+    root.does("/api/message-templates", template, 201).await;
+    let (bad, good) = (json!({"phone": "+964"}), json!({"phone": "+964", "bookingId": 1}));
+    let message = |payload: &Value| NewMessage::new("t", "booking.confirmed", payload.to_string());
+    world.engine.enqueue(Tenant::DEFAULT, vec![message(&bad), message(&good)]).await.unwrap();
+    let timer = json!({"topic": "t", "kind": "booking.confirmed", "payload": bad, "delay": "1s"});
+    root.does("/api/timers", timer, 201).await;
+    world.advance("2s").await;
+    let failed = root.sees("/ops/outbox?status=Failed").await;
+    let errors: Vec<&str> =
+        failed["items"].as_array().unwrap().iter().map(|one| one["lastError"].as_str().unwrap()).collect();
+    assert_eq!(errors.len(), 2, "{failed}");
+    for said in errors {
+        assert!(said.contains("does not have the form of its kind: payload.bookingId"), "{said}");
+    }
+    assert_eq!(root.sees("/dev/messages").await["items"].as_array().unwrap().len(), 1, "only the good one");
 }
 
 /// PRD-18: also where time runs and kinds are kept for a while.

@@ -53,6 +53,7 @@ mod templates;
 mod tenants;
 mod timers;
 mod trouble;
+mod viewers;
 mod visit;
 mod webhooks;
 mod work;

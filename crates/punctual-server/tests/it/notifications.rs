@@ -16,6 +16,8 @@ use std::time::Duration;
 on_each! {
     ntf_19_the_communication_log_over_http,
     ntf_19_a_viewer_sees_no_whole_address,
+    ntf_5_a_line_of_the_log_tells_its_own_key,
+    ntf_18_quiet_hours_leave_a_trace,
     ntf_20_wrong_filters_are_told,
     ntf_20_schedules_over_http,
     ntf_20_survey_instances_are_listed_with_schedules,
@@ -124,7 +126,8 @@ async fn ntf_19_the_communication_log_over_http(base: Base) {
     send(&world, "sms:twilio", taken()).await;
     let found = items(&root, &format!("{LOG}?bookingId=B-7&channel=SMS&status=Sent")).await;
     let id = found[0]["id"].as_str().unwrap();
-    let mut want = json!({"id": id, "channel": "SMS", "eventType": "booking.confirmed", "toAddress": NUMBER,
+    let mut want = json!({"id": id, "channel": "sms:twilio", "eventType": "booking.confirmed",
+        "toAddress": NUMBER,
         "templateId": template, "templateVersion": 1, "correlationId": "story-7",
         "idempotencyKey": format!("B-7:booking.confirmed:sms:twilio:{template}:{NUMBER}"),
         "provider": "sms:twilio", "providerMessageId": "p-1", "status": "Sent",
@@ -156,6 +159,63 @@ async fn ntf_19_a_viewer_sees_no_whole_address(base: Base) {
     assert!(!(trace + &told).contains(NUMBER), "a viewer should not see the number: {told}");
     assert!(one.json()["toAddress"].as_str().unwrap().ends_with("0001"));
     assert!(!one.text.contains("answer"), "nor what the provider said: {}", one.text);
+}
+
+/// NTF-5, NTF-19: whoever knows a line's fields knows its key; both forms of a channel find it.
+async fn ntf_5_a_line_of_the_log_tells_its_own_key(base: Base) {
+    let (world, root, _) = shop(base).await;
+    for channel in ["memory:sms", "memory:whatsapp-2", "Email"] {
+        let template = json!({"eventType": "booking.confirmed", "channel": channel, "language": "en",
+            "subject": (channel == "Email").then_some("x"), "body": "x"});
+        root.does("/api/message-templates", template, 201).await;
+    }
+    let event = json!({"topic": "bookings", "kind": "booking.confirmed",
+        "payload": {"bookingId": "B-7", "phone": NUMBER, "email": "a@example.org"}});
+    root.does("/api/events", event, 202).await;
+    world.advance("1s").await;
+    let log = items(&root, LOG).await;
+    let mut channels: Vec<&str> = log.iter().map(|line| line["channel"].as_str().unwrap()).collect();
+    channels.sort_unstable();
+    assert_eq!(channels, ["Email", "memory:sms", "memory:whatsapp-2"], "one template for each channel");
+    for line in &log {
+        let part = |name: &str| line[name].as_str().unwrap();
+        let (channel, template) = (part("channel"), part("templateId"));
+        let key = format!("{}:{}:{channel}:{template}", part("entityId"), part("eventType"));
+        assert_eq!((part("idempotencyKey"), part("provider")), (key.as_str(), "memory"), "{line}");
+        assert_eq!(items(&root, &format!("{LOG}?channel={channel}")).await, std::slice::from_ref(line));
+    }
+    for (kind, count) in [("SMS", 1), ("sms", 1), ("WhatsApp", 1), ("email", 1), ("memory:sms-2", 0)] {
+        assert_eq!(items(&root, &format!("{LOG}?channel={kind}")).await.len(), count, "{kind}");
+    }
+}
+
+/// NTF-18: what is held back says so, and until when; its trace still knows when it was sent.
+async fn ntf_18_quiet_hours_leave_a_trace(base: Base) {
+    let (world, root, _) = shop(base).await;
+    let quiet = json!({"timeZone": "America/New_York", "quietHours": {"from": "21:00", "to": "08:00"}});
+    assert_eq!(root.put(&format!("/api/recipients/{NUMBER}/preferences"), quiet).await.status, 200);
+    let event = json!({"topic": "bookings", "kind": "booking.confirmed",
+        "payload": {"bookingId": "B-7", "phone": NUMBER}});
+    root.does("/api/events", event, 202).await;
+    world.advance("1s").await;
+    let (morning, said) = ("2026-05-14T12:00:00Z", "QuietHours: it is quiet where the recipient is until");
+    let schedule = items(&root, SCHEDULES).await.remove(0);
+    assert_eq!((&schedule["status"], &schedule["nextRetryOn"]), (&json!("Pending"), &json!(morning)));
+    assert_eq!((&schedule["reasonCode"], &schedule["attemptCount"]), (&json!("QuietHours"), &json!(0)));
+    let line = items(&root, LOG).await.remove(0);
+    assert_eq!((&line["status"], &line["attempts"]), (&json!("Pending"), &json!([])));
+    for told in [&schedule["lastError"], &line["lastError"]] {
+        assert_eq!(told, &json!(format!("{said} {morning}")));
+    }
+    root.does("/dev/clock", json!({"set": morning}), 200).await;
+    let schedule = items(&root, SCHEDULES).await.remove(0);
+    assert_eq!((&schedule["status"], &schedule["reasonCode"]), (&json!("Sent"), &Value::Null), "{schedule}");
+    assert_eq!((&schedule["lastError"], &schedule["attemptCount"]), (&Value::Null, &json!(1)));
+    let id = schedule["id"].as_str().unwrap();
+    let trace = root.sees(&format!("{SCHEDULES}/{id}/trace")).await;
+    let lines = trace["lines"].as_array().unwrap();
+    let held = lines.iter().find(|line| line["what"].as_str().unwrap().contains(said)).expect("a line");
+    assert!(held["at"].as_str().unwrap().starts_with("2026-05-14T05:13:0"), "{trace}");
 }
 
 async fn ntf_20_wrong_filters_are_told(base: Base) {
@@ -191,7 +251,7 @@ async fn ntf_20_schedules_over_http(base: Base) {
         "timeZone": null, "attemptCount": 1, "nextRetryOn": "2026-05-14T05:14:00Z", "onHold": false,
         "reasonCode": null, "lastError": null, "inputHash": null, "version": null,
         "dispatchResult": {"open": 1, "sent": 0, "failed": 0},
-        "history": [{"at": "2026-05-14T05:13:00Z", "deliveryId": delivery, "channel": "SMS",
+        "history": [{"at": "2026-05-14T05:13:00Z", "deliveryId": delivery, "channel": "sms:twilio",
             "outcome": "timeout", "error": "slow", "providerMessageId": null}]});
     assert_eq!(found, std::slice::from_ref(&want));
     assert_eq!(root.sees(&format!("{SCHEDULES}/{}", id.as_str().unwrap())).await, want);
@@ -348,7 +408,15 @@ async fn ntf_22_failed_schedules_are_replayed(base: Base) {
     let id = items(&root, SCHEDULES).await[0]["id"].clone();
     let path = format!("{SCHEDULES}/replay");
     let would = root.does(&path, json!({"filter": {"status": "Failed"}, "dryRun": true}), 200).await;
-    assert_eq!(would, json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 1}));
+    let log = items(&root, LOG).await;
+    let told = |n: usize, reason: Option<&str>| {
+        json!({"scheduleId": id, "deliveryId": log[n]["id"], "channel": log[n]["channel"],
+            "idempotencyKey": log[n]["idempotencyKey"], "stopped": reason.is_some(), "reason": reason})
+    };
+    let told = json!([told(1, None), told(0, Some("It was sent before"))]);
+    let want = json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 1, "moreItems": 0,
+        "items": told});
+    assert_eq!(would, want);
     assert_eq!(items(&root, SCHEDULES).await[0]["status"], "Failed", "a dry run changes nothing");
     let other = root.does(&path, json!({"filter": {"bookingId": "B-8"}}), 200).await;
     assert_eq!(other["replayed"], 0);
@@ -375,10 +443,15 @@ async fn ntf_22_what_had_no_template_is_planned_by_todays(base: Base) {
     assert_eq!(replay(false).await["sentAgain"], 0, "there is still no template");
     let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en",
         "body": "{{bookingId}}"});
-    root.does("/api/message-templates", template, 201).await;
+    let made = root.does("/api/message-templates", template, 201).await;
     let id = items(&root, SCHEDULES).await[0]["id"].clone();
     let would = replay(true).await;
-    assert_eq!(would, json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0}));
+    assert_eq!((&would["wouldReplay"], &would["ids"]), (&json!(1), &json!([id])));
+    assert_eq!((&would["sentAgain"], &would["stoppedByKey"]), (&json!(1), &json!(0)));
+    let told = json!([{"scheduleId": id, "deliveryId": null, "channel": "memory:sms",
+        "idempotencyKey": format!("B-7:booking.confirmed:SMS:{}", made["id"].as_str().unwrap()),
+        "stopped": false, "reason": null}]);
+    assert_eq!(would["items"], told);
     assert_eq!(items(&root, LOG).await, Vec::<Value>::new(), "a dry run writes nothing");
     assert_eq!(replay(false).await["sentAgain"], 1);
     assert_eq!(replay(false).await["sentAgain"], 0, "it waits already");

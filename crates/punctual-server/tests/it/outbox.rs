@@ -9,6 +9,7 @@ on_each! {
     ntf_20_the_outbox_is_filtered_and_paged,
     ntf_22_failed_messages_are_replayed,
     ntf_22_a_replay_says_which,
+    ntf_22_a_dry_run_says_what_people_would_be_told,
 }
 
 async fn settle(client: &Client, topic: &str, word: &str, error: &str) -> String {
@@ -140,4 +141,51 @@ async fn ntf_22_a_replay_says_which(base: Base) {
     let told = root.does(path, json!({"filter": {}}), 200).await;
     let skipped = json!([{"id": id, "reason": "its subscription was deleted"}]);
     assert_eq!(told, json!({"replayed": 0, "ids": [], "skipped": skipped}));
+}
+
+/// NTF-22, NTF-2: events that failed on their way to people are replayed, too; a dry run says by which keys,
+/// and which of them stop.
+async fn ntf_22_a_dry_run_says_what_people_would_be_told(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let kind = |path: &str| {
+        let recipients = json!({"phone": "phone"});
+        json!({"topic": "t", "entityType": "booking", "entityIdPath": path, "recipients": recipients})
+    };
+    assert_eq!(root.put("/api/event-kinds/b", kind("id")).await.status, 200);
+    let template = json!({"eventType": "b", "channel": "SMS", "language": "en", "body": "x"});
+    let template = root.does("/api/message-templates", template, 201).await["id"].clone();
+    let phone = "+9647700000001";
+    for payload in [json!({"id": 1}), json!({"number": 1}), json!({"number": 2})] {
+        let mut event = json!({"topic": "t", "kind": "b", "payload": payload});
+        event["payload"]["phone"] = json!(phone);
+        root.does("/api/events", event, 202).await;
+    }
+    world.advance("1s").await;
+    let (path, all) = ("/ops/outbox/replay", json!({"filter": {}, "dryRun": true}));
+    let told = root.does(path, all.clone(), 200).await;
+    assert_eq!((&told["wouldReplay"], &told["moreItems"]), (&json!(2), &json!(0)), "{told}");
+    assert_eq!(told["items"][0]["subscription"], "/flows");
+    let outlook = &told["items"][0]["messages"];
+    assert_eq!((&outlook["sentAgain"], &outlook["items"]), (&json!(0), &json!([])));
+    assert!(outlook["reason"].as_str().unwrap().contains("it would fail again"), "{outlook}");
+    assert_eq!(root.put("/api/event-kinds/b", kind("number")).await.status, 200);
+    let told = root.does(path, all, 200).await;
+    let of = |n: usize, why: Option<&str>| {
+        let key = format!("{}:b:SMS:{}", n + 1, template.as_str().unwrap());
+        let item = json!({"channel": "memory:sms", "idempotencyKey": key, "stopped": why.is_some(),
+            "reason": why});
+        json!({"sentAgain": usize::from(why.is_none()), "stopped": usize::from(why.is_some()),
+            "reason": null, "items": [item], "moreItems": 0})
+    };
+    assert_eq!(told["items"][0]["messages"], of(0, Some("It was sent before")), "{told}");
+    assert_eq!(told["items"][1]["messages"], of(1, None), "{told}");
+    assert_eq!(ids(&root, "?status=Failed").await.as_array().unwrap().len(), 2, "nothing was moved");
+    assert_eq!(root.does(path, json!({"filter": {}}), 200).await["replayed"], 2);
+    world.advance("1s").await;
+    let log = root.sees("/api/communication-logs").await;
+    let keys: Vec<&Value> =
+        log["items"].as_array().unwrap().iter().map(|line| &line["idempotencyKey"]).collect();
+    assert_eq!(keys.len(), 2, "one for each booking: {log}");
+    assert_eq!(ids(&root, "?status=Failed").await, json!([]));
 }

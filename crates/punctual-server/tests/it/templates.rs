@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 on_each! {
     ntf_8_whoever_saves_a_second_template_for_the_same_is_warned,
     ntf_7_a_template_over_http,
+    ntf_7_a_template_that_was_used_is_only_deactivated,
     ntf_7_templates_are_listed_by_filter,
+    ntf_10_parameters_of_a_providers_template_are_reviewed,
     ntf_9_a_preview_fills_in_values,
     ntf_10_a_bad_template_is_told_everything,
     a_template_is_found_by_its_tenant_only,
@@ -117,6 +119,62 @@ async fn ntf_7_templates_are_listed_by_filter(base: Base) {
     let more = format!("{PATH}?limit=2&cursor={}", first["nextCursor"].as_str().unwrap());
     assert_eq!(root.sees(&more).await["items"][0]["channel"], "Email");
     assert_eq!(root.get(&format!("{PATH}?isActive=maybe")).await.problem(422), ["isActive"]);
+}
+
+/// NTF-7: the log can still show it, and it can be used again; one that nobody was sent anything by is gone.
+async fn ntf_7_a_template_that_was_used_is_only_deactivated(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let template = json!({"eventType": "b", "channel": "SMS", "language": "en", "body": "x"});
+    let (used, unused) =
+        (make(&root, template.clone()).await, make(&root, invitation("{{surveyUrl}}")).await);
+    let event = |n: u32| {
+        json!({"topic": "t", "kind": "b", "entity": {"type": "b", "id": n.to_string()},
+        "payload": {"phone": "+9647700000001"}})
+    };
+    root.does("/api/events", event(1), 202).await;
+    world.advance("1s").await;
+    let sent = async || root.sees("/api/communication-logs").await["items"].as_array().unwrap().len();
+    assert_eq!(sent().await, 1);
+    for _ in 0..2 {
+        let reply = root.delete(&at(&used)).await;
+        assert_eq!((reply.status, &reply.json()["isActive"]), (200, &json!(false)), "{}", reply.text);
+        assert!(reply.text.contains("the communication log refers to it"), "{}", reply.text);
+    }
+    let shown = root.sees(&at(&used)).await;
+    assert_eq!((&shown["isActive"], &shown["warnings"]), (&json!(false), &json!([])));
+    let listed = root.sees(&format!("{PATH}?eventType=b&isActive=false")).await;
+    assert_eq!(listed["items"][0]["id"], used["id"]);
+    root.does("/api/events", event(2), 202).await;
+    world.advance("1s").await;
+    assert_eq!(sent().await, 1, "it is used no more");
+    let mut again = template;
+    again["isActive"] = json!(true);
+    put(&root, &at(&used), again).await;
+    root.does("/api/events", event(3), 202).await;
+    world.advance("1s").await;
+    assert_eq!(sent().await, 2, "and can be again");
+    assert_eq!(root.delete(&at(&unused)).await.status, 204);
+    root.get(&at(&unused)).await.problem(404);
+}
+
+/// NTF-10: a placeholder that nobody knows is told, wherever it stands.
+async fn ntf_10_parameters_of_a_providers_template_are_reviewed(base: Base) {
+    let root = World::manual(base).await.root();
+    let kind =
+        json!({"recipients": {"phone": "guestPhone"}, "sample": {"guestName": "Ada", "guestPhone": "1"}});
+    assert_eq!(root.put("/api/event-kinds/b", kind).await.status, 200);
+    for (params, path) in [
+        (json!(["{{guestName}}", "{{guestNam}}"]), "providerTemplate.params[1]"),
+        (json!({"name": "{{guestNam}}"}), "providerTemplate.params.name"),
+    ] {
+        let template = json!({"eventType": "b", "channel": "WhatsApp", "language": "en", "body": "x",
+            "providerTemplate": {"key": "k", "params": params}});
+        let made = make(&root, template).await;
+        let warnings = made["warnings"].as_array().unwrap();
+        assert_eq!((warnings.len(), &warnings[0]["path"]), (1, &json!(path)), "{made}");
+        assert!(warnings[0]["message"].as_str().unwrap().contains("`{{guestName}}`"), "{made}");
+    }
 }
 
 /// NTF-9, NTF-10, NTF-11: with a payload, an event, or nothing; escaped, in the reader's words.
@@ -240,10 +298,10 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
     assert_eq!((&seen["warnings"], &seen["locale"]), (&json!([]), &json!("ar")));
     let payload = json!({"bookingId": "b2", "listingId": 7, "guest": {"phone": "+1", "name": "Cy"},
         "checkIn": "2026-05-14"});
-    let seen = root.does(&path, json!({"payload": payload, "locale": "ar-IQ"}), 200).await;
+    let seen = root.does(&path, json!({"payload": &payload, "locale": "ar-IQ"}), 200).await;
     assert_eq!(seen["body"], "Cy Sea View 14 أيار 2026 b2 paid");
     let viewer = world.key(&root, "viewer").await;
-    let seen = viewer.does(&path, json!({"eventId": id}), 200).await;
+    let seen = viewer.does(&path, json!({"payload": payload}), 200).await;
     assert!(seen["body"].as_str().unwrap().contains("{{status}}"), "viewers do not see states: {seen}");
 }
 

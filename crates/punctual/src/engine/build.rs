@@ -5,6 +5,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
+use crate::rules::breaker::BreakerSettings;
 use crate::rules::channel::{ChannelPolicy, check_key};
 use crate::rules::job::NewJob;
 use crate::rules::message::{check_name, check_topic};
@@ -417,9 +418,14 @@ async fn declare_handled(engine: &Engine) -> Result<()> {
 /// What channels allow by their policies.
 fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, GateSettings> {
     let settings = policies.iter().map(|(key, policy)| {
+        let usual = GateSettings::of(key);
+        let breaker = match policy.breaker_failures {
+            None => usual.breaker,
+            Some(0) => None,
+            Some(failures) => Some(BreakerSettings { failures, ..BreakerSettings::default() }),
+        };
         let per_second = policy.rate_per_second;
-        let settings = GateSettings { per_second, in_flight: policy.in_flight, ..GateSettings::of(key) };
-        (key.clone(), settings)
+        (key.clone(), GateSettings { per_second, in_flight: policy.in_flight, breaker })
     });
     settings.collect()
 }
@@ -453,4 +459,21 @@ impl Given {
 fn own_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "worker".into());
     format!("{host}-{}-{}", std::process::id(), random::hex::<4>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NTF-17: a channel says itself when it counts as down; the sandbox never does unless it says so.
+    #[test]
+    fn ntf_17_a_channel_has_a_breaker_of_its_own() {
+        let failures = |key: &str, breaker_failures| {
+            let policy = ChannelPolicy { breaker_failures, ..ChannelPolicy::default() };
+            let settings = gate_settings(&BTreeMap::from([(key.to_owned(), policy)]));
+            settings[key].breaker.map(|breaker| breaker.failures)
+        };
+        assert_eq!([None, Some(0), Some(3)].map(|n| failures("sms:a", n)), [Some(20), None, Some(3)]);
+        assert_eq!([None, Some(0), Some(3)].map(|n| failures("memory:a", n)), [None, None, Some(3)]);
+    }
 }

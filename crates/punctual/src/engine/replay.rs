@@ -1,17 +1,32 @@
 //! Failed notices once more: what was given up is sent again, and what had no template when its event came is
-//! planned by those of today.
+//! planned by those of today. And what a failed event would come to, if it were told now.
 
 use super::Engine;
 use crate::base::error::Result;
-use crate::base::id::NoticeId;
+use crate::base::id::{MessageId, NoticeId};
+use crate::base::limits;
 use crate::base::tenant::Tenant;
-use crate::rules::notice::Plan;
+use crate::rules::message::{Entity, Message};
+use crate::rules::notice::{Event, Plan, entity_of};
+use crate::store::notices::foresee::Foreseen;
 use crate::store::notices::replan::Unplanned;
 use crate::store::notices::replay::{Replayed, WhichNotices};
+use std::sync::Arc;
+
+/// What an event would come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// There is no such event.
+    Unknown,
+    /// Nothing would be sent; with the sentence why.
+    Nothing(String),
+    /// These, as far as nothing stops them.
+    Messages(Vec<Foreseen>),
+}
 
 impl Engine {
-    /// Puts all that fit back to work, in as many transactions as it takes; a dry run only counts. It goes
-    /// upwards, so that what fails again meanwhile is left for the next call.
+    /// Puts all that fit back to work, in as many transactions as it takes; a dry run only counts and tells.
+    /// It goes upwards, so that what fails again meanwhile is left for the next call.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for too many ids.
@@ -26,7 +41,9 @@ impl Engine {
             let step = self.store().replay_notices(tenant, which.clone(), dry_run).await?;
             all.ids.extend(step.ids);
             (all.again, all.stopped) = (all.again + step.again, all.stopped + step.stopped);
+            all.told.extend(step.told);
             self.plan_anew(tenant, step.unplanned, dry_run, &mut all).await?;
+            all.told.truncate(limits::LIST_ITEMS_MAX);
             let Some(next) = step.next else { break };
             which.after = next;
         }
@@ -52,10 +69,46 @@ impl Engine {
             else {
                 continue;
             };
+            if dry_run && all.told.len() < limits::LIST_ITEMS_MAX {
+                let reached = planned.iter().filter(|one| one.address.is_some()).cloned().collect();
+                let foreseen = self.store().foresee(tenant, reached).await?;
+                all.told.extend(foreseen.into_iter().map(|one| Foreseen { notice: Some(id), ..one }));
+            }
             let (again, stopped) = self.store().plan_notice(tenant, id, planned, dry_run).await?;
             (all.again, all.stopped) = (all.again + again, all.stopped + stopped);
             all.ids.extend((again > 0).then_some(id));
         }
         Ok(())
+    }
+
+    /// What an event would come to if people were told of it now; writes nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn outlook(&self, tenant: Tenant, event: MessageId) -> Result<Outlook> {
+        let Some(event) = self.store().message(tenant, event).await? else { return Ok(Outlook::Unknown) };
+        let set = self.templates().of(self.store(), tenant, &event.kind).await?;
+        let about = self.about(tenant, &event).await?;
+        Ok(match self.plan_event(&event, about.as_ref(), &set, None).await? {
+            Plan::PassOver => Outlook::Nothing("nobody is told of such events".to_owned()),
+            Plan::NoTemplate => Outlook::Nothing("it would fail: Template not found".to_owned()),
+            Plan::Missing(said) => Outlook::Nothing(format!("it would fail again: {said}")),
+            Plan::Pointless(_, said) => Outlook::Nothing(said),
+            Plan::Deliveries(planned) => Outlook::Messages(self.store().foresee(tenant, planned).await?),
+        })
+    }
+
+    /// What an event is about.
+    async fn about(&self, tenant: Tenant, event: &Message) -> Result<Option<Entity>> {
+        let kinds = self.event_kinds().of(self.store(), tenant).await?;
+        let payload = serde_json::from_str(&event.payload).unwrap_or_default();
+        let shown = Event {
+            id: event.id,
+            topic: &event.topic,
+            kind: &event.kind,
+            payload: &payload,
+            entity: event.entity.as_ref(),
+        };
+        Ok(entity_of(&shown, kinds.get(&event.kind).map(Arc::as_ref)))
     }
 }

@@ -25,6 +25,9 @@ pub struct ChannelPolicy {
     /// How often a send is tried and how long it waits in between; if `None` 5 times, 1, 2, 4 and 8 minutes
     /// apart.
     pub patience: Option<Patience>,
+    /// Failures in a row after which nothing but probes is sent, 0 for never; if `None` 20, and never for the
+    /// sandbox.
+    pub breaker_failures: Option<u32>,
 }
 
 impl ChannelPolicy {

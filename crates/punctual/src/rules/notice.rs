@@ -8,6 +8,7 @@
 //! when it is sent (`EventKind::is_pointless`, asked once more then).
 
 pub mod instead;
+pub mod key;
 pub mod people;
 
 use super::entity::Snapshot;
@@ -15,6 +16,7 @@ use super::event_kind::{EventKind, Recipient};
 use super::message::Entity;
 use super::template::choose::{choose, kind_of};
 use super::template::{MessageTemplate, TemplateSet, Wanted};
+use crate::base::error::Problems;
 use crate::base::id::{MessageId, TemplateId};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -201,6 +203,10 @@ pub fn plan(
     if !event.payload.is_object() {
         return Plan::Missing("its payload is not an object, so nobody can be found in it".into());
     }
+    // One that is told again had the form of its day.
+    if let Some(said) = kind.filter(|_| again.is_none()).and_then(|kind| misfit(kind, event.payload)) {
+        return Plan::Missing(said);
+    }
     let of = kind.unwrap_or_else(|| EventKind::undefined());
     let entity = of.entity_of(event.entity, event.payload);
     if let (None, Some(path)) = (&entity, &of.entity_id) {
@@ -236,6 +242,14 @@ pub fn plan(
         }));
     }
     Plan::Deliveries(planned)
+}
+
+/// Where a payload does not have the form of its kind. Over HTTP that is refused at the door; other doors
+/// are the host's own.
+fn misfit(kind: &EventKind, payload: &Value) -> Option<String> {
+    let mut problems = Problems::default();
+    kind.check(payload, "payload", &mut problems);
+    (!problems.0.is_empty()).then(|| format!("it does not have the form of its kind: {problems}"))
 }
 
 /// The channels that templates name, by key, with the name they have there.

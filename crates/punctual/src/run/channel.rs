@@ -108,6 +108,11 @@ pub type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
 pub trait Channel: Send + Sync + 'static {
     /// Takes one letter. Whatever it does must be safe to repeat with the same idempotency key.
     fn send(&self, letter: Arc<Letter>) -> Sending;
+
+    /// The name of the provider behind it, for the log; none if it is code of the host's own.
+    fn provider(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<F, Fut> Channel for F
@@ -163,6 +168,14 @@ impl Channels {
             None if self.memory.is_some() => format!("{MEMORY}{kind}"),
             None => usual,
         }
+    }
+
+    /// The name of the provider behind a channel; for code of the host's own, and for a channel that this
+    /// process does not have, its key.
+    #[must_use]
+    pub fn provider_of<'a>(&'a self, key: &'a str) -> &'a str {
+        let known = self.get(key).and_then(|channel| channel.provider());
+        known.unwrap_or_else(|| if key.starts_with(MEMORY) { MEMORY.trim_end_matches(':') } else { key })
     }
 
     /// The channel of a key.

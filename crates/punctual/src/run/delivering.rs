@@ -31,8 +31,8 @@ use crate::rules::template::choose::is_named;
 use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::consent::Consent;
 use crate::store::entries::send::Outgoing;
-use crate::store::notices::NO_RECIPIENT;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
+use crate::store::notices::{NO_RECIPIENT, QUIET_HOURS};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -296,7 +296,10 @@ impl Delivering {
                 let said = format!("the recipient is not sent this: {}", why.word());
                 Ending::Skipped { reason: why.word().to_owned(), said }
             }
-            Verdict::ShiftTo(at) => Ending::Later(at),
+            Verdict::ShiftTo(until) => {
+                let said = format!("{QUIET_HOURS}: it is quiet where the recipient is until {until}");
+                Ending::HeldBack { until, said }
+            }
             Verdict::UseChannel(channel) => {
                 let channel = post.channels.reach(&channel);
                 match notice::address(&channel, recipient) {

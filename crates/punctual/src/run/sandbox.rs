@@ -236,6 +236,10 @@ impl Channel for Sandbox {
             sent
         })
     }
+
+    fn provider(&self) -> Option<&str> {
+        Some("memory")
+    }
 }
 
 #[derive(Debug, Default)]

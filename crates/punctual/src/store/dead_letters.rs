@@ -140,7 +140,7 @@ const LIST: &str = concat!(
       join punctual.message m on m.id = d.message_id \
       where d.tenant_id = $1 and d.id > $2 and ($3::text is null or l.topic = $3) \
         and ($4::text is null or l.subscription = $4) and ($5 = 1 or d.id = any($6::bigint[])) \
-        and ($8 = 0 or l.subscription = '' \
+        and ($8 = 0 or l.subscription in ('', '/flows') \
             or exists (select 1 from punctual.subscription s where s.lane_id = l.id)) \
       order by d.id limit $7"
 );

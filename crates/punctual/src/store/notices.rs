@@ -8,6 +8,7 @@
 //! topic's own queue if nobody has declared that: it is not unconsumed.
 
 pub mod deliver;
+pub mod foresee;
 pub mod known;
 pub mod look;
 pub(super) mod outcome;
@@ -40,6 +41,8 @@ pub(super) const FLOWS_LANE: &str = "/flows";
 pub(super) const DELIVER_LANE: &str = "/deliver";
 /// Why nothing was sent: nobody could be reached.
 pub const NO_RECIPIENT: &str = "NoRecipient";
+/// Why something is not sent yet: it is quiet where its recipient is.
+pub const QUIET_HOURS: &str = "QuietHours";
 
 /// What became of an event.
 #[derive(Clone, Debug)]

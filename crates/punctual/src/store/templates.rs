@@ -1,9 +1,10 @@
 //! Message templates: what is said, by version.
 //!
 //! Editing writes a new version beside the old ones, which a log may name, and never changes one. Switching
-//! a template on or off is no edit. A deleted template is never used again and no longer listed; its
-//! versions stay. Every change raises the tenant's stamp in the same transaction: who keeps templates in
-//! memory reads the stamp *before* the templates, so what it keeps is never older than its stamp says.
+//! a template on or off is no edit. A template that the communication log refers to is only switched off when
+//! it is to be deleted; another is never used again and no longer listed, and its versions stay. Every change
+//! raises the tenant's stamp in the same transaction: who keeps templates in memory reads the stamp *before*
+//! the templates, so what it keeps is never older than its stamp says.
 
 use super::Store;
 use super::routes;
@@ -64,6 +65,17 @@ pub struct Active {
     pub time_zone: String,
 }
 
+/// What became of a template that was to be deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deleted {
+    /// There was none.
+    Unknown,
+    /// It is gone.
+    Gone,
+    /// Messages were worded by it: it is only switched off.
+    SwitchedOff(Box<Template>),
+}
+
 impl Store {
     /// Makes a template.
     ///
@@ -94,21 +106,21 @@ impl Store {
             .await
     }
 
-    /// Deletes a template: it is used no more. Answers whether there was one.
-    pub async fn delete_template(&self, tenant: Tenant, id: TemplateId) -> Result<bool> {
-        self.of(tenant)
-            .write((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    let before = routes::tells_people(tx, *tenant).await?;
-                    let deleted = tx.execute(DELETE, params![tenant.id(), id.0, now]).await? == 1;
-                    if deleted {
-                        raise_stamp(tx, *tenant).await?;
-                        routes::told_changed(tx, *tenant, before).await?;
-                    }
-                    Ok(deleted)
-                })
+    /// Deletes a template, or switches it off if messages were worded by it: it is used no more. Whether it
+    /// was used is looked up before, since that may take a while; a message that is planned just then keeps
+    /// its version, and nothing else of it.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn delete_template(&self, tenant: Tenant, id: TemplateId) -> Result<Deleted> {
+        let place = self.of(tenant);
+        let used = place
+            .read((tenant, id), |tx, (tenant, id)| {
+                Box::pin(async move { Ok(tx.first(USED, params![tenant.id(), id.0]).await?.is_some()) })
             })
+            .await?;
+        place
+            .write((tenant, id, used), |tx, (tenant, id, used)| Box::pin(delete(tx, *tenant, *id, *used)))
             .await
     }
 
@@ -212,6 +224,10 @@ const INSERT_VERSION: &str = "insert into punctual.message_template_version \
     (template_id, number, definition, created_at) values ($1, $2, $3, $4)";
 const DELETE: &str = "update punctual.message_template set deleted_at = $3, updated_at = $3, active = 0 \
     where tenant_id = $1 and id = $2 and deleted_at is null";
+const SWITCH_OFF: &str = "update punctual.message_template set updated_at = $3, active = 0 \
+    where tenant_id = $1 and id = $2 and deleted_at is null";
+const USED: &str = "select d.id from punctual.notice_delivery d \
+    where d.tenant_id = $1 and d.template_id = $2 limit 1";
 const RAISE: &str = "insert into punctual.template_stamp as s (tenant_id, stamp) values ($1, 1) \
     on conflict (tenant_id) do update set stamp = s.stamp + 1";
 const STAMP: &str = "select stamp from punctual.template_stamp where tenant_id = $1";
@@ -288,6 +304,19 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Defini
     raise_stamp(tx, tenant).await?;
     routes::told_changed(tx, tenant, before).await?;
     find(tx, tenant, id).await?.ok_or_else(missing)
+}
+
+async fn delete(tx: &mut Tx, tenant: Tenant, id: TemplateId, used: bool) -> Result<Deleted> {
+    let now = tx.now().await?;
+    let before = routes::tells_people(tx, tenant).await?;
+    let sql = if used { SWITCH_OFF } else { DELETE };
+    if tx.execute(sql, params![tenant.id(), id.0, now]).await? == 0 {
+        return Ok(Deleted::Unknown);
+    }
+    raise_stamp(tx, tenant).await?;
+    routes::told_changed(tx, tenant, before).await?;
+    let left = find(tx, tenant, id).await?;
+    Ok(left.map_or(Deleted::Gone, |template| Deleted::SwitchedOff(Box::new(template))))
 }
 
 async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {

@@ -113,7 +113,7 @@ pub async fn notices(t: &Bench) -> Vec<String> {
 }
 
 async fn tries(t: &Bench) -> Vec<String> {
-    texts(t, "select outcome from punctual.notice_attempt order by delivery_id, tried").await
+    texts(t, "select outcome from punctual.notice_attempt where tried > 0 order by delivery_id, tried").await
 }
 
 /// NTF-25, NTF-5: two events for one confirmation, in one batch and later, are one message.

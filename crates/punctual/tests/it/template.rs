@@ -4,7 +4,7 @@ use crate::bench::{Bench, TENANT};
 use punctual::base::tenant::Tenant;
 use punctual::rules::template::{Definition, Scope};
 use punctual::run::templates::Templates;
-use punctual::store::templates::TemplateFilter;
+use punctual::store::templates::{Deleted, TemplateFilter};
 use punctual::store::tenants::NewTenant;
 use punctual::{Error, TemplateId};
 use std::sync::Arc;
@@ -82,8 +82,8 @@ async fn ntf_7_a_version_is_never_changed(t: &Bench) {
 /// NTF-7
 async fn ntf_7_a_deleted_template_is_used_no_more(t: &Bench) {
     let (id, other) = (made(t, "one").await, made(t, "two").await);
-    assert!(t.store().delete_template(TENANT, id).await.unwrap());
-    assert!(!t.store().delete_template(TENANT, id).await.unwrap(), "once is enough");
+    assert_eq!(t.store().delete_template(TENANT, id).await.unwrap(), Deleted::Gone);
+    assert_eq!(t.store().delete_template(TENANT, id).await.unwrap(), Deleted::Unknown, "once is enough");
     assert_eq!(t.store().template(TENANT, id).await.unwrap(), None);
     let again = t.store().change_template(TENANT, id, definition("x")).await;
     assert!(matches!(again, Err(Error::NotFound(_))), "{again:?}");
@@ -138,7 +138,7 @@ async fn ntf_7_a_template_is_its_tenants(t: &Bench) {
     let id = made(t, "one").await;
     assert_eq!(t.store().template(acme, id).await.unwrap(), None);
     assert_eq!(t.store().template_version(acme, id, 1).await.unwrap(), None);
-    assert!(!t.store().delete_template(acme, id).await.unwrap());
+    assert_eq!(t.store().delete_template(acme, id).await.unwrap(), Deleted::Unknown);
     assert!(t.store().change_template(acme, id, definition("x")).await.is_err());
     assert_eq!(bodies(t, acme).await, Vec::<String>::new());
     assert_eq!(bodies(t, TENANT).await, ["one"]);

@@ -1,11 +1,13 @@
-//! Channels: one line each, without their secrets.
+//! Channels: one line each, without their secrets, and one for where their providers report to.
 
 use super::{Finding, Mark};
 use crate::config::channels::{Channels, RealChannel};
+use punctual::rules::backoff::Backoff;
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::rules::duration;
 
-/// What is to be said about channels.
-pub(super) fn look(channels: &Channels) -> Vec<Finding> {
+/// What is to be said about channels of a server that the world reaches under `url`.
+pub(super) fn look(channels: &Channels, url: Option<&str>) -> Vec<Finding> {
     let memory = channels.sandboxed.iter().map(|key| {
         let said = format!("{key} reaches nobody: provider memory");
         Finding { mark: Mark::Warn, what: "channel", said }
@@ -14,7 +16,21 @@ pub(super) fn look(channels: &Channels) -> Vec<Finding> {
         let policy = channels.policies.get(&real.key).cloned().unwrap_or_default();
         Finding { mark: Mark::Ok, what: "channel", said: line(real, &policy) }
     });
-    real.chain(memory).collect()
+    let heard = channels.real.iter().filter(|real| real.receipts.is_some());
+    real.chain(memory).chain(heard.map(|real| callback(real, url))).collect()
+}
+
+/// Where a channel's provider is to report to.
+fn callback(real: &RealChannel, url: Option<&str>) -> Finding {
+    let (key, path) = (&real.key, format!("/webhooks/{}", real.provider));
+    let (mark, said) = match url {
+        Some(url) => (Mark::Ok, format!("{key} hears reports at {url}{path}")),
+        None => {
+            let said = "set `url` under [public], so that the provider can be given an address";
+            (Mark::Warn, format!("{key} hears reports at {path} of an address that nobody knows: {said}"))
+        }
+    };
+    Finding { mark, what: "callback", said }
 }
 
 fn line(real: &RealChannel, policy: &ChannelPolicy) -> String {
@@ -34,6 +50,15 @@ fn line(real: &RealChannel, policy: &ChannelPolicy) -> String {
     }
     if let Some(patience) = &policy.patience {
         said.push_str(&format!("; at most {} tries", patience.max_attempts));
+        if let Backoff::Steps(waits) = &patience.backoff {
+            let waits: Vec<String> = waits.iter().map(|wait| duration::write(*wait)).collect();
+            said.push_str(&format!(", {} apart", waits.join(", ")));
+        }
+    }
+    match policy.breaker_failures {
+        Some(0) => said.push_str("; never counts as down"),
+        Some(failures) => said.push_str(&format!("; counts as down after {failures} failures")),
+        None => {}
     }
     if let Some(fallback) = &policy.fallback {
         said.push_str(&format!("; then {fallback}"));

@@ -1,17 +1,24 @@
 //! What every channel may say, whatever its provider: `rate_per_second`, `in_flight`, `unknown`,
-//! `unknown_retries`, `fallback`, `max_attempts`.
+//! `unknown_retries`, `fallback`, `max_attempts`, `waits`, `breaker_failures`.
 
 use super::Written;
 use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
 use punctual::rules::attempt::Patience;
+use punctual::rules::backoff::Backoff;
 use punctual::rules::channel::{ChannelPolicy, MEMORY, OnUnknown};
+use punctual::rules::duration;
 use punctual::rules::entry::failure;
 use punctual::rules::nearest::hint;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use toml::Value;
 
 /// The most sends that may be under way at once.
 const IN_FLIGHT_MAX: i64 = 10_000;
+/// The most failures in a row that a channel may be allowed.
+const BREAKER_FAILURES_MAX: i64 = 1_000_000;
+/// Waits that may be listed.
+const WAITS_MAX: usize = 100;
 
 /// How the channel of a key is used.
 ///
@@ -24,7 +31,8 @@ pub(super) fn read(key: &str, table: &toml::Table, all: &Written) -> Result<Chan
         unknown: table.get("unknown").map(unknown).transpose()?.unwrap_or_default(),
         unknown_retries: table.get("unknown_retries").map(unknown_retries).transpose()?,
         fallback: table.get("fallback").map(|value| fallback(value, key, all)).transpose()?,
-        patience: table.get("max_attempts").map(patience).transpose()?,
+        patience: patience(table.get("max_attempts"), table.get("waits"))?,
+        breaker_failures: table.get("breaker_failures").map(breaker_failures).transpose()?,
     })
 }
 
@@ -41,13 +49,51 @@ fn in_flight(value: &Value) -> Result<usize, String> {
         .ok_or_else(|| format!("`in_flight` must be a whole number from 1 to {IN_FLIGHT_MAX}, not {value}"))
 }
 
-/// The usual waits, and as many tries as are asked for.
-fn patience(value: &Value) -> Result<Patience, String> {
+fn breaker_failures(value: &Value) -> Result<u32, String> {
+    let failures = value.as_integer().filter(|n| (0..=BREAKER_FAILURES_MAX).contains(n));
+    failures.and_then(|n| u32::try_from(n).ok()).ok_or_else(|| {
+        format!(
+            "`breaker_failures` must be a whole number from 0 (never) to {BREAKER_FAILURES_MAX}, not {value}"
+        )
+    })
+}
+
+/// As many tries as are asked for, this long apart; what is not said is as usual. A wait that is the last one
+/// goes for all tries behind it.
+fn patience(tries: Option<&Value>, waits: Option<&Value>) -> Result<Option<Patience>, String> {
+    let tries = tries.map(max_attempts).transpose()?;
+    let Some(waits) = waits.map(read_waits).transpose()? else {
+        return Ok(tries.map(|max_attempts| Patience { max_attempts, ..failure::patience() }));
+    };
+    let room = tries.map_or(waits.len(), |tries| tries as usize - 1);
+    if room < waits.len() {
+        let (count, tries) = (waits.len(), room + 1);
+        return Err(format!("`waits` has {count}, but there are only {room} between {tries} tries"));
+    }
+    let last = waits.last().copied().unwrap_or_default();
+    let mut steps = waits;
+    steps.resize(room, last);
+    let max_attempts = u32::try_from(room + 1).unwrap_or(ATTEMPTS_MAX);
+    Ok(Some(Patience { max_attempts, backoff: Backoff::Steps(steps) }))
+}
+
+fn max_attempts(value: &Value) -> Result<u32, String> {
     let tries = value.as_integer().and_then(|n| u32::try_from(n).ok());
-    let max_attempts = tries.filter(|tries| (1..=ATTEMPTS_MAX).contains(tries)).ok_or_else(|| {
-        format!("`max_attempts` must be a whole number from 1 to {ATTEMPTS_MAX}, not {value}")
-    })?;
-    Ok(Patience { max_attempts, ..failure::patience() })
+    tries
+        .filter(|tries| (1..=ATTEMPTS_MAX).contains(tries))
+        .ok_or_else(|| format!("`max_attempts` must be a whole number from 1 to {ATTEMPTS_MAX}, not {value}"))
+}
+
+fn read_waits(value: &Value) -> Result<Vec<Duration>, String> {
+    let said =
+        || format!("`waits` must be a list of 1 to {WAITS_MAX} waits such as [\"1m\", \"5m\"], not {value}");
+    let list = value.as_array().filter(|list| (1..=WAITS_MAX).contains(&list.len())).ok_or_else(said)?;
+    let wait = |one: &Value| {
+        let wait =
+            duration::parse(one.as_str().ok_or_else(said)?).map_err(|why| format!("`waits`: {why}"))?;
+        if wait.is_zero() { Err("`waits`: a wait must be longer than nothing".to_owned()) } else { Ok(wait) }
+    };
+    list.iter().map(wait).collect()
 }
 
 fn unknown_retries(value: &Value) -> Result<u32, String> {

@@ -1,5 +1,6 @@
 use super::*;
 use punctual::rules::attempt::Patience;
+use punctual::rules::backoff::Backoff;
 use punctual::rules::channel::OnUnknown;
 
 fn read(text: &str) -> Result<Channels, String> {
@@ -29,7 +30,7 @@ fn ntf_13_the_contracts_example_is_read() {
     // PATH stands in for secrets: it is set wherever tests run.
     let example = "[channels.\"sms:twilio\"]\nprovider = \"twilio-sms\"\nfrom = \"+15550100\"\n\
         account_sid = \"AC1\"\nauth_token  = { env = \"PATH\" }\nrate_per_second = 50\nunknown = \"hold\"\n\
-        fallback = \"sms:msg91\"\nin_flight = 8\nmax_attempts = 6\nunknown_retries = 2\n\
+        fallback = \"sms:msg91\"\nin_flight = 8\nmax_attempts = 6\nunknown_retries = 2\nbreaker_failures = 3\n\
         [channels.\"sms:msg91\"]\nprovider = \"msg91\"\nauth_key = \"k3y-k3y\"\n\
         [channels.\"email:smtp\"]\nprovider = \"smtp\"\nurl = \"smtps://relay.example:465\"\n\
         sender = \"noreply@eventhub.example\"";
@@ -43,6 +44,7 @@ fn ntf_13_the_contracts_example_is_read() {
         unknown_retries: Some(2),
         fallback: Some("sms:msg91".into()),
         patience: Some(Patience { max_attempts: 6, ..punctual::rules::entry::failure::patience() }),
+        breaker_failures: Some(3),
     };
     assert_eq!(channels.policies["sms:twilio"], want);
     assert_eq!(channels.policies["sms:msg91"], ChannelPolicy::default());
@@ -117,6 +119,21 @@ fn ntf_13_a_channel_that_cannot_be_used_is_refused_in_a_sentence() {
         ("sms:a", format!("{twilio}rate_per_second = 0.5"), "`rate_per_second` must be a whole number"),
         ("sms:a", format!("{twilio}rate_per_second = \"50\""), "`rate_per_second` must be a whole number"),
         ("sms:a", format!("{twilio}in_flight = 0"), "`in_flight` must be a whole number from 1"),
+        ("sms:a", format!("{twilio}waits = \"1m\""), "`waits` must be a list of 1 to 100 waits such as"),
+        ("sms:a", format!("{twilio}waits = []"), "`waits` must be a list of 1 to 100 waits such as"),
+        ("sms:a", format!("{twilio}waits = [60]"), "`waits` must be a list of 1 to 100 waits such as"),
+        ("sms:a", format!("{twilio}waits = [\"soon\"]"), "`waits`: `soon` is not a duration"),
+        ("sms:a", format!("{twilio}waits = [\"0s\"]"), "`waits`: a wait must be longer than nothing"),
+        (
+            "sms:a",
+            format!("{twilio}waits = [\"1m\", \"2m\"]\nmax_attempts = 2"),
+            "`waits` has 2, but there are only 1 between 2 tries",
+        ),
+        (
+            "sms:a",
+            format!("{twilio}breaker_failures = -1"),
+            "`breaker_failures` must be a whole number from 0",
+        ),
         ("sms:a", format!("{twilio}max_attempts = 0"), "`max_attempts` must be a whole number from 1"),
         ("sms:a", format!("{twilio}unknown_retries = -1"), "`unknown_retries` must be a whole number from 0"),
         (
@@ -140,6 +157,27 @@ fn ntf_13_a_channel_that_cannot_be_used_is_refused_in_a_sentence() {
     let circle = "[channels.\"sms:a\"]\nprovider = \"memory\"\nfallback = \"sms:b\"\n\
                   [channels.\"sms:b\"]\nprovider = \"memory\"\nfallback = \"sms:a\"";
     assert!(read(circle).unwrap_err().contains("`fallback` leads back to `sms:a`"));
+}
+
+/// NTF-24, NTF-17: the waits between tries, and when a breaker opens, are the channel's own.
+#[test]
+fn ntf_24_a_channel_has_waits_of_its_own() {
+    let minutes = |all: &[u64]| all.iter().map(|n| std::time::Duration::from_secs(n * 60)).collect();
+    let table = [
+        ("waits = [\"1m\", \"5m\"]", 3, minutes(&[1, 5])),
+        ("waits = [\"1m\", \"5m\"]\nmax_attempts = 5", 5, minutes(&[1, 5, 5, 5])),
+        ("waits = [\"90m\"]\nmax_attempts = 2\nbreaker_failures = 0", 2, minutes(&[90])),
+    ];
+    for (lines, max_attempts, waits) in table {
+        let text = format!("[channels.\"sms:a\"]\nprovider = \"memory\"\n{lines}");
+        let policy = read(&text).unwrap().policies["sms:a"].clone();
+        assert_eq!(
+            policy.patience,
+            Some(Patience { max_attempts, backoff: Backoff::Steps(waits) }),
+            "{lines}"
+        );
+        assert_eq!(policy.breaker_failures, lines.contains("breaker").then_some(0), "{lines}");
+    }
 }
 
 /// NTF-13: a file beside the configuration is a provider, too.

@@ -1,6 +1,6 @@
 //! The communication log: every message to a person, and every try to send it.
 
-use super::{Id, raw};
+use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -8,9 +8,8 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use punctual::rules::masked::masked;
-use punctual::rules::notice::DeliveryStatus;
-use punctual::rules::template::choose::word_of;
-use punctual::store::keys::Role;
+use punctual::rules::notice::{DeliveryStatus, key};
+use punctual::rules::template::choose::{is_named, word_of};
 use punctual::store::notices::look::{Heard, LogFilter, Logged, Tried};
 use punctual::{DeliveryId, Problems, Timestamp};
 use serde::Serialize;
@@ -89,7 +88,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
         id => DeliveryId(id),
     };
     let found = app.engine.store().communication_log(caller.tenant, filter, before, page.limit + 1).await?;
-    let shown = found.into_iter().map(|one| shown(&caller, one)).collect();
+    let shown = found.into_iter().map(|one| shown(&app, &caller, one)).collect();
     Ok(Json(page.list(shown, |one: &Shown| one.id.clone())))
 }
 
@@ -99,7 +98,9 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// 404 when this tenant has none of that id.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
     let found = app.engine.store().communication(caller.tenant, DeliveryId(id.0)).await?;
-    found.map(|one| Json(shown(&caller, one))).ok_or_else(|| id.not_found("message in the communication log"))
+    found
+        .map(|one| Json(shown(&app, &caller, one)))
+        .ok_or_else(|| id.not_found("message in the communication log"))
 }
 
 /// The type and the id of the entity that a query is about.
@@ -157,15 +158,26 @@ pub(super) fn triggered_by(requested_by: Option<String>) -> String {
     requested_by.unwrap_or_else(|| BY_EVENT.to_owned())
 }
 
+/// The channel as its template names it, which is how its key has it; one that took its place by the kind
+/// that people know.
+pub(super) fn channel_of(one: &Logged) -> &str {
+    let planned = parts_of(one).map(|parts| parts.channel);
+    planned.filter(|named| is_named(&one.channel, named)).unwrap_or_else(|| word_of(&one.channel))
+}
+
+fn parts_of(one: &Logged) -> Option<key::Parts<'_>> {
+    key::parts(&one.idempotency_key, one.entity.as_ref(), &one.kind, one.template)
+}
+
 /// Viewers see neither the whole address, also in the key, nor what the provider answered.
-fn shown(caller: &Caller, one: Logged) -> Shown {
-    let open = caller.role > Role::Viewer;
+fn shown(app: &App, caller: &Caller, one: Logged) -> Shown {
+    let words = |said: &String| words_of(caller, &one, said);
     let (entity_type, entity_id) = one.entity.clone().map(|entity| (entity.kind, entity.id)).unzip();
     Shown {
         id: one.id.to_string(),
-        channel: word_of(&one.channel).to_owned(),
+        channel: channel_of(&one).to_owned(),
         event_type: one.kind.clone(),
-        to_address: address_for(caller, &one),
+        to_address: caller.address(&one.address),
         template_id: one.template.to_string(),
         template_version: one.template_version,
         correlation_id: one.correlation_id.clone(),
@@ -174,53 +186,60 @@ fn shown(caller: &Caller, one: Logged) -> Shown {
         status: status_of(&one),
         sent_at_utc: one.sent_at,
         attempt_count: one.tries.len(),
-        last_error: one.error,
+        last_error: one.error.as_ref().map(words),
         entity_type,
         entity_id,
-        recipient: one.whom.name.map(|name| if open { name } else { masked(&name) }),
-        recipient_ref: one.whom.reference,
-        triggered_by: triggered_by(one.requested_by),
+        recipient: one.whom.name.as_deref().map(|name| caller.address(name)),
+        recipient_ref: one.whom.reference.clone(),
+        triggered_by: triggered_by(one.requested_by.clone()),
         created_at_utc: one.created_at,
         warnings: one.tries.last().map(|tried| tried.warnings.clone()).unwrap_or_default(),
-        attempts: one.tries.into_iter().map(|tried| shown_try(open, tried)).collect(),
-        receipts: one.receipts.into_iter().map(shown_receipt).collect(),
-        provider: one.channel,
+        attempts: one.tries.iter().map(|tried| shown_try(caller, tried, &words)).collect(),
+        receipts: one.receipts.iter().map(|heard| shown_receipt(heard, &words)).collect(),
+        provider: app.engine.channels().provider_of(&one.channel).to_owned(),
     }
 }
 
-/// The address as a caller may see it.
-pub(super) fn address_for(caller: &Caller, one: &Logged) -> String {
-    if caller.role > Role::Viewer || one.address.is_empty() {
-        one.address.clone()
-    } else {
-        masked(&one.address)
-    }
-}
-
+/// With several recipients the key has the address in it: the one it was planned for, even if it went
+/// elsewhere.
 fn key_for(caller: &Caller, one: &Logged) -> String {
     let key = &one.idempotency_key;
-    // With several recipients, the key ends with the address.
-    match key.strip_suffix(one.address.as_str()).filter(|_| !one.address.is_empty()) {
-        Some(front) => format!("{front}{}", address_for(caller, one)),
-        None => key.clone(),
+    if caller.sees_people() {
+        return key.clone();
+    }
+    match parts_of(one) {
+        Some(parts) => parts.front.to_owned() + &caller.address(parts.address.unwrap_or_default()),
+        // Nobody knows where an address might be in it.
+        None => masked(key),
     }
 }
 
-fn shown_receipt(heard: Heard) -> ShownReceipt {
-    ShownReceipt { at: heard.at, status: heard.status, said: heard.said, error: heard.error }
+/// What was said about a delivery, as a caller may see it.
+pub(super) fn words_of(caller: &Caller, one: &Logged, said: &str) -> String {
+    let planned = parts_of(one).and_then(|parts| parts.address).unwrap_or_default();
+    caller.words(&caller.words(said, &one.address), planned)
 }
 
-fn shown_try(open: bool, tried: Tried) -> ShownTry {
+fn shown_receipt(heard: &Heard, words: &dyn Fn(&String) -> String) -> ShownReceipt {
+    ShownReceipt {
+        at: heard.at,
+        status: heard.status.clone(),
+        said: words(&heard.said),
+        error: heard.error.as_ref().map(words),
+    }
+}
+
+fn shown_try(caller: &Caller, tried: &Tried, words: &dyn Fn(&String) -> String) -> ShownTry {
     // What is no JSON is shown as a text.
-    let json = |text: String| match serde_json::from_str::<&RawValue>(&text) {
-        Ok(_) => raw(text),
-        Err(_) => raw(serde_json::Value::from(text).to_string()),
+    let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
+        Ok(_) => caller.content(text.clone()),
+        Err(_) => caller.content(serde_json::Value::from(text.as_str()).to_string()),
     };
     ShownTry {
         at: tried.at,
-        outcome: tried.outcome,
-        error: tried.error,
-        provider_message_id: tried.provider_id,
-        answer: tried.answer.filter(|_| open).map(json),
+        outcome: tried.outcome.clone(),
+        error: tried.error.as_ref().map(words),
+        provider_message_id: tried.provider_id.clone(),
+        answer: tried.answer.as_ref().and_then(json),
     }
 }

@@ -1,7 +1,7 @@
 //! Dead letters: look at them, put them back to work, or let them go.
 
+use super::Id;
 use super::choice::{Choice, told};
-use super::{Id, raw};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -27,7 +27,8 @@ pub struct Shown {
     kind: String,
     key: Option<String>,
     correlation_id: Option<String>,
-    payload: Box<RawValue>,
+    /// Not for viewers.
+    payload: Option<Box<RawValue>>,
     headers: Option<Box<RawValue>>,
     attempts: Vec<Tried>,
     error: String,
@@ -55,7 +56,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     which.check("", &mut problems);
     problems.into_result()?;
     let letters = app.engine.store().dead_letters(caller.tenant, which, page.limit + 1).await?;
-    let letters = letters.into_iter().map(shown).collect();
+    let letters = letters.into_iter().map(|letter| shown(&caller, letter)).collect();
     Ok(Json(page.list(letters, |letter: &Shown| letter.id.clone())))
 }
 
@@ -66,7 +67,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
     let which = Which { ids: Some(vec![DeadLetterId(id.0)]), ..Which::default() };
     let letter = app.engine.store().dead_letters(caller.tenant, which, 1).await?.pop();
-    letter.map(|l| Json(shown(l))).ok_or_else(|| id.not_found("dead letter"))
+    letter.map(|l| Json(shown(&caller, l))).ok_or_else(|| id.not_found("dead letter"))
 }
 
 /// A filter that a list and a replay share. Topics may also be written as Service Bus
@@ -161,7 +162,8 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
     Ok((which, choice.dry_run))
 }
 
-fn shown(letter: DeadLetter) -> Shown {
+/// Viewers see neither payload nor headers.
+fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
     let message = letter.message;
     Shown {
         id: letter.id.to_string(),
@@ -171,8 +173,8 @@ fn shown(letter: DeadLetter) -> Shown {
         kind: message.kind,
         key: message.key,
         correlation_id: message.correlation_id,
-        payload: raw(message.payload),
-        headers: message.headers.map(raw),
+        payload: caller.content(message.payload),
+        headers: message.headers.and_then(|headers| caller.content(headers)),
         attempts: letter.attempts.into_iter().map(tried).collect(),
         error: letter.error,
         died_at: letter.died_at,

@@ -11,7 +11,6 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use punctual::rules::entity::{NewState, Snapshot, check_entity};
 use punctual::store::entities::{KeptEntity, Told};
-use punctual::store::keys::Role;
 use punctual::{Entity, Error, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -112,9 +111,8 @@ pub(super) fn read_state(read: &mut Fields<'_, '_>) -> (Option<String>, Option<i
 
 /// Viewers do not see what is known of people.
 fn shown(caller: &Caller, kept: KeptEntity, applied: Option<bool>) -> Shown {
-    let open = caller.role > Role::Viewer;
     Shown {
-        state: kept.snapshot.state().filter(|_| open).cloned(),
+        state: kept.snapshot.state().filter(|_| caller.sees_people()).cloned(),
         kind: kept.entity.kind,
         id: kept.entity.id,
         version: kept.version,

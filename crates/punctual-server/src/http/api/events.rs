@@ -6,7 +6,7 @@
 mod cloud;
 pub(super) mod plain;
 
-use super::{Id, raw, route_waiting};
+use super::{Id, route_waiting};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -236,7 +236,8 @@ pub struct Shown {
     kind: String,
     key: Option<String>,
     entity: Option<Entity>,
-    payload: Box<RawValue>,
+    /// Not for viewers.
+    payload: Option<Box<RawValue>>,
     headers: Option<Box<RawValue>>,
     correlation_id: Option<String>,
     created_at: Timestamp,
@@ -245,7 +246,7 @@ pub struct Shown {
     status: &'static str,
 }
 
-/// `GET /api/events/{id}`
+/// `GET /api/events/{id}`; viewers see neither payload nor headers.
 ///
 /// # Errors
 /// 404 when this tenant has no such message.
@@ -255,18 +256,19 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
         store.message(caller.tenant, MessageId(id.0)).await?.ok_or_else(|| id.not_found("event"))?;
     // A message that goes in between is one that was done long ago.
     let became = store.outbox_message(caller.tenant, message.id).await?;
-    Ok(Json(shown(message, became.map_or(OutboxStatus::Published, |became| became.status))))
+    let status = became.map_or(OutboxStatus::Published, |became| became.status);
+    Ok(Json(shown(&caller, message, status)))
 }
 
-fn shown(m: Message, status: OutboxStatus) -> Shown {
+fn shown(caller: &Caller, m: Message, status: OutboxStatus) -> Shown {
     Shown {
         id: m.id.to_string(),
         topic: m.topic,
         kind: m.kind,
         key: m.key,
         entity: m.entity,
-        payload: raw(m.payload),
-        headers: m.headers.map(raw),
+        payload: caller.content(m.payload),
+        headers: m.headers.and_then(|headers| caller.content(headers)),
         correlation_id: m.correlation_id,
         created_at: m.created_at,
         occurred_at: m.occurred_at,

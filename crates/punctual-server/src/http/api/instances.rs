@@ -1,7 +1,6 @@
 //! Survey instances, for people who support: find one by what a customer knows, see everything that
 //! was done for it, withdraw it.
 
-use super::raw;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -12,12 +11,10 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use punctual::rules::entry::Status;
 use punctual::rules::entry::log::DeliveryLine;
-use punctual::rules::masked::masked;
 use punctual::rules::public_id::PublicId;
 use punctual::store::entries::Entry;
 use punctual::store::entries::deed::Deeded;
 use punctual::store::entries::look::EntryFilter;
-use punctual::store::keys::Role;
 use punctual::{EntryId, FlowId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -103,9 +100,12 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
     let store = app.engine.store();
     let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
-    let number = entry.id;
+    let (number, address) = (entry.id, entry.address.clone());
     let mut shown = show_entry(&caller, entry);
     shown.delivery_log = store.delivery_log(caller.tenant, number).await?;
+    for line in &mut shown.delivery_log {
+        line.error = line.error.take().map(|said| caller.words(&said, &address));
+    }
     shown.dispatches = dispatches(&app, &caller, number).await?;
     Ok(Json(shown))
 }
@@ -163,7 +163,6 @@ async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Di
 
 /// Viewers see neither the whole address nor what the event said.
 fn show_entry(caller: &Caller, entry: Entry) -> Shown {
-    let open = caller.role > Role::Viewer;
     Shown {
         public_id: entry.public_id,
         survey_id: entry.flow.0,
@@ -171,10 +170,10 @@ fn show_entry(caller: &Caller, entry: Entry) -> Shown {
         trigger_id: entry.trigger_id,
         status: entry.standing.status.word(),
         channel: entry.channel,
-        recipient_address: if open { entry.address } else { masked(&entry.address) },
+        recipient_address: caller.address(&entry.address),
         recipient_locale: entry.locale,
         customer_ref: entry.customer_ref,
-        metadata: open.then(|| raw(entry.payload)),
+        metadata: caller.content(entry.payload),
         triggered_at: entry.standing.triggered_at,
         triggered_by: entry.triggered_by,
         next_send_at: entry.standing.next_send_at,

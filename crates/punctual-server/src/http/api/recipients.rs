@@ -9,9 +9,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use punctual::rules::consent::Preferences;
 use punctual::rules::consent::address::{check, normal};
-use punctual::rules::masked::masked;
 use punctual::store::consent::KeptPreferences;
-use punctual::store::keys::Role;
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -84,10 +82,5 @@ fn editable(mut body: Map<String, Value>) -> Map<String, Value> {
 fn shown(caller: &Caller, address: &Address, kept: KeptPreferences) -> Shown {
     let address = normal(&address.0);
     let (updated_at, updated_by) = kept.written.unzip();
-    Shown {
-        address: if caller.role > Role::Viewer { address } else { masked(&address) },
-        preferences: kept.document.to_json(),
-        updated_at,
-        updated_by,
-    }
+    Shown { address: caller.address(&address), preferences: kept.document.to_json(), updated_at, updated_by }
 }

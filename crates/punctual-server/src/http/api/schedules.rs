@@ -9,7 +9,7 @@ pub use trace::trace;
 
 use super::Id;
 use super::choice::{Choice, told};
-use super::communication_logs::{BOOKING, read_entity};
+use super::communication_logs::{BOOKING, channel_of, read_entity, words_of};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -21,13 +21,13 @@ use listed::Instances;
 use punctual::rules::entry::Status;
 use punctual::rules::notice::NoticeStatus;
 use punctual::rules::public_id::PublicId;
-use punctual::rules::template::choose::word_of;
+use punctual::store::notices::foresee::Foreseen;
 use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::{Notice, NoticeFilter};
 use punctual::store::notices::replay::WhichNotices;
 use punctual::{NoticeId, Problems, Timestamp};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The words of every schedule's status. A notice has some of them.
 const STATUSES: [&str; 9] =
@@ -93,7 +93,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// # Errors
 /// 404 when this tenant has none of that id.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    Ok(Json(shown(find(&app, &caller, id).await?)))
+    Ok(Json(shown(&caller, find(&app, &caller, id).await?)))
 }
 
 async fn find(app: &App, caller: &Caller, id: Id) -> Answer<Notice> {
@@ -118,7 +118,24 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let mut said = told(&done.ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
     said["sentAgain"] = done.again.into();
     said["stoppedByKey"] = done.stopped.into();
+    if choice.dry_run {
+        let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
+        said["moreItems"] = all.saturating_sub(done.told.len()).into();
+        said["items"] = done.told.iter().map(would_be).collect();
+    }
     Ok(Json(said))
+}
+
+/// One message of a dry run.
+fn would_be(one: &Foreseen) -> Value {
+    json!({
+        "scheduleId": one.notice.map(|id| id.to_string()),
+        "deliveryId": one.delivery.map(|id| id.to_string()),
+        "channel": one.channel,
+        "idempotencyKey": one.key,
+        "stopped": one.stopped.is_some(),
+        "reason": one.stopped,
+    })
 }
 
 fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotices {
@@ -188,10 +205,11 @@ fn status_of(notice: &Notice) -> &'static str {
     if notice.in_flight() { PROCESSING } else { notice.status.word() }
 }
 
-fn shown(notice: Notice) -> Shown {
-    let retries = notice.deliveries.iter().filter(|one| !one.tries.is_empty());
-    let next_retry_on = retries.filter(|one| !one.in_flight).filter_map(|one| one.due_at).min();
-    let mut history: Vec<Step> = notice.deliveries.iter().flat_map(steps).collect();
+fn shown(caller: &Caller, notice: Notice) -> Shown {
+    let waiting = notice.deliveries.iter().filter(|one| !one.in_flight);
+    let next_retry_on = waiting.filter_map(|one| one.due_at).min();
+    let held = notice.deliveries.iter().find_map(Logged::waits_for);
+    let mut history: Vec<Step> = notice.deliveries.iter().flat_map(|one| steps(caller, one)).collect();
     history.sort_by_key(|step| step.at);
     Shown {
         id: notice.id.to_string(),
@@ -205,8 +223,8 @@ fn shown(notice: Notice) -> Shown {
         attempt_count: history.len(),
         next_retry_on,
         on_hold: false,
-        reason_code: notice.reason,
-        last_error: notice.error,
+        reason_code: notice.reason.clone().or_else(|| held.map(str::to_owned)),
+        last_error: last_error(caller, &notice),
         input_hash: None,
         version: None,
         dispatch_result: Counts {
@@ -218,13 +236,20 @@ fn shown(notice: Notice) -> Shown {
     }
 }
 
-fn steps(of: &Logged) -> impl Iterator<Item = Step> + '_ {
-    of.tries.iter().map(|tried| Step {
+/// What went wrong last, of whichever delivery, or why one of them waits.
+fn last_error(caller: &Caller, notice: &Notice) -> Option<String> {
+    let held = notice.deliveries.iter().find(|one| one.waits_for().is_some());
+    let said = notice.error.clone().or_else(|| held?.error.clone())?;
+    Some(notice.deliveries.iter().fold(said, |said, one| words_of(caller, one, &said)))
+}
+
+fn steps<'a>(caller: &'a Caller, of: &'a Logged) -> impl Iterator<Item = Step> + 'a {
+    of.tries.iter().map(move |tried| Step {
         at: tried.at,
         delivery_id: of.id.to_string(),
-        channel: word_of(&of.channel).to_owned(),
+        channel: channel_of(of).to_owned(),
         outcome: tried.outcome.clone(),
-        error: tried.error.clone(),
+        error: tried.error.as_ref().map(|said| words_of(caller, of, said)),
         provider_message_id: tried.provider_id.clone(),
     })
 }

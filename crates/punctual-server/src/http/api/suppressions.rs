@@ -11,10 +11,8 @@ use axum::http::StatusCode;
 use punctual::rules::consent::address;
 use punctual::rules::consent::{ALL_CHANNELS, Reason, Scope, channel_kind};
 use punctual::rules::document::Part;
-use punctual::rules::masked::masked;
 use punctual::rules::message::check_name;
 use punctual::store::consent::{Lifted, NewSuppression, Suppression, SuppressionFilter};
-use punctual::store::keys::Role;
 use punctual::{Problems, SuppressionId, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -155,11 +153,10 @@ fn reason(word: &str, path: &str, problems: &mut Problems) -> Option<Reason> {
 
 /// Viewers do not see whole addresses.
 fn shown(caller: &Caller, one: Suppression) -> Shown {
-    let open = caller.role > Role::Viewer;
     let (lifted_at, lifted_by) = one.lifted.unzip();
     Shown {
         id: one.id.to_string(),
-        address: if open { one.address } else { masked(&one.address) },
+        address: caller.address(&one.address),
         channel: one.scope.channel.unwrap_or_else(|| ALL_CHANNELS.to_owned()),
         kind: one.scope.kind,
         reason: one.reason.word(),

@@ -13,10 +13,11 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use punctual::rules::template::review::doubt_twins;
 use punctual::rules::template::{Definition, MessageTemplate};
 use punctual::run::event_kinds::KindSet;
-use punctual::store::templates::{Template, TemplateFilter};
+use punctual::store::templates::{Deleted, Template, TemplateFilter};
 use punctual::{Error, Problem, Problems, TemplateId, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -98,13 +99,22 @@ pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input
     Ok(Json(saved(&app, &caller, changed).await?))
 }
 
-/// `DELETE /api/message-templates/{id}`: it is used no more; what was sent by it can still be shown.
+/// `DELETE /api/message-templates/{id}`: it is used no more. One that the communication log refers to is only
+/// deactivated, and shown in the answer.
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<StatusCode> {
-    let deleted = app.engine.store().delete_template(caller.tenant, TemplateId(id.0)).await?;
-    if deleted { Ok(StatusCode::NO_CONTENT) } else { Err(id.not_found("message template")) }
+pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<Response> {
+    match app.engine.store().delete_template(caller.tenant, TemplateId(id.0)).await? {
+        Deleted::Gone => Ok(StatusCode::NO_CONTENT.into_response()),
+        Deleted::Unknown => Err(id.not_found("message template")),
+        Deleted::SwitchedOff(template) => {
+            let mut left = shown(*template, &*kinds(&app, &caller).await?);
+            let said = "is false now; it was not deleted, because the communication log refers to it";
+            left.warnings.push(Problem { path: "isActive".into(), message: said.into() });
+            Ok(Json(left).into_response())
+        }
+    }
 }
 
 /// `GET /api/message-templates/{id}/versions/{n}`: what a version said, also of a deleted template.

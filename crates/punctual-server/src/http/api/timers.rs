@@ -2,7 +2,7 @@
 
 mod body;
 
-use super::{Id, raw};
+use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -72,7 +72,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     problems.into_result()?;
     let store = app.engine.store();
     let timers = store.timers(caller.tenant, which, status, after.flatten(), page.limit + 1).await?;
-    let timers = timers.into_iter().map(shown).collect();
+    let timers = timers.into_iter().map(|timer| shown(&caller, timer)).collect();
     Ok(Json(page.list(timers, |t: &Shown| format!("{}:{}", t.due_at.as_micros(), t.id))))
 }
 
@@ -109,7 +109,7 @@ fn read_place(text: &str) -> Option<Place> {
 /// 404 when this tenant has no such timer.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
     let timer = app.engine.store().timer(caller.tenant, MessageId(id.0)).await?;
-    timer.map(|t| Json(shown(t))).ok_or_else(|| id.not_found("timer"))
+    timer.map(|t| Json(shown(&caller, t))).ok_or_else(|| id.not_found("timer"))
 }
 
 /// `DELETE /api/timers/{id}`
@@ -191,7 +191,8 @@ pub struct Shown {
     kind: String,
     key: Option<String>,
     entity: Option<Entity>,
-    payload: Box<RawValue>,
+    /// Not for viewers.
+    payload: Option<Box<RawValue>>,
     headers: Option<Box<RawValue>>,
     correlation_id: Option<String>,
     status: Status,
@@ -202,7 +203,8 @@ pub struct Shown {
     changed_at: Option<Timestamp>,
 }
 
-fn shown(timer: Timer) -> Shown {
+/// Viewers see neither payload nor headers.
+fn shown(caller: &Caller, timer: Timer) -> Shown {
     let m = timer.message;
     Shown {
         id: m.id.to_string(),
@@ -210,8 +212,8 @@ fn shown(timer: Timer) -> Shown {
         kind: m.kind,
         key: m.key,
         entity: m.entity,
-        payload: raw(m.payload),
-        headers: m.headers.map(raw),
+        payload: caller.content(m.payload),
+        headers: m.headers.and_then(|headers| caller.content(headers)),
         correlation_id: m.correlation_id,
         status: timer.status,
         progress: timer.progress,

@@ -17,10 +17,12 @@ pub struct Operation {
     /// The status and schema of a good answer: a name, `Name[]` for a list, a media type,
     /// or nothing.
     pub gives: (u16, &'static str),
+    /// Another good answer.
+    pub or_gives: Option<(u16, &'static str)>,
 }
 
 const fn op(route: &'static str, summary: &'static str, gives: (u16, &'static str)) -> Operation {
-    Operation { route, summary, query: &[], takes: None, body_needed: false, gives }
+    Operation { route, summary, query: &[], takes: None, body_needed: false, gives, or_gives: None }
 }
 
 impl Operation {
@@ -32,6 +34,11 @@ impl Operation {
 
     const fn may_take(mut self, schema: &'static str) -> Self {
         self.takes = Some(schema);
+        self
+    }
+
+    const fn or_gives(mut self, status: u16, schema: &'static str) -> Self {
+        self.or_gives = Some((status, schema));
         self
     }
 
@@ -163,7 +170,9 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/message-templates/{id}", "One message template", (200, "MessageTemplate")),
     op("PUT /api/message-templates/{id}", "Make a new version of a template", (200, "MessageTemplate"))
         .takes("NewMessageTemplate"),
-    op("DELETE /api/message-templates/{id}", "Use a message template no more", (204, "")),
+    op("DELETE /api/message-templates/{id}",
+        "Delete a message template; one that the log refers to is deactivated (200)", (204, ""))
+        .or_gives(200, "MessageTemplate"),
     op("POST /api/message-templates/{id}/preview", "What a template says; nothing is sent",
         (200, "MessageTemplatePreview")).may_take("PreviewMessageTemplate"),
     op("GET /api/message-templates/{id}/versions/{n}", "What a version said, also of a deleted template",

@@ -1,5 +1,7 @@
 //! The outbox: every message of every tenant, what became of it, and another try for what failed.
 
+mod outlook;
+
 use crate::app::App;
 use crate::http::api::choice::Choice;
 use crate::http::error::Answer;
@@ -7,6 +9,7 @@ use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
+use outlook::Outlook;
 use punctual::base::limits;
 use punctual::rules::message::check_name;
 use punctual::store::dead_letters::Which;
@@ -49,6 +52,9 @@ pub struct Replayed {
     /// What goes to whom again; in a dry run only.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<Again>>,
+    /// How many more there are than items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_items: Option<usize>,
     /// What does not, and why.
     skipped: Vec<Skipped>,
 }
@@ -65,6 +71,9 @@ pub struct Again {
     key: Option<String>,
     dead_letter_id: String,
     last_error: String,
+    /// What people would be told, if it is for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<Outlook>,
 }
 
 /// A message that is not replayed.
@@ -136,7 +145,13 @@ pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replaye
     if choice.dry_run {
         told.would_replay = Some(again.len());
         told.ids = messages(again.iter().map(|one| one.message));
-        told.items = Some(again.into_iter().take(TOLD_MAX).map(item).collect());
+        told.more_items = Some(again.len().saturating_sub(TOLD_MAX));
+        let mut items = Vec::new();
+        for one in again.into_iter().take(TOLD_MAX) {
+            let messages = outlook::of(&app, &one).await?;
+            items.push(item(one, messages));
+        }
+        told.items = Some(items);
     } else {
         let moved = put_back(&app, &again).await?;
         told.replayed = Some(moved.len());
@@ -235,7 +250,7 @@ fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
     ids.collect::<BTreeSet<_>>().into_iter().map(|id| id.to_string()).collect()
 }
 
-fn item(one: Failed) -> Again {
+fn item(one: Failed, messages: Option<Outlook>) -> Again {
     Again {
         id: one.message.to_string(),
         tenant_id: one.tenant.id(),
@@ -245,6 +260,7 @@ fn item(one: Failed) -> Again {
         key: one.key,
         dead_letter_id: one.letter.to_string(),
         last_error: one.error,
+        messages,
     }
 }
 

@@ -123,6 +123,7 @@ fn plt_25_the_doctor_lists_channels_without_their_secrets() {
         assert!(said.out.contains(line), "{line}: {said:?}");
     }
     assert!(!said.out.contains("s3cr3t") && !said.out.contains("p4ssw0rd"), "{said:?}");
+    assert!(!said.out.contains("callback"), "neither of them is told of messages: {said:?}");
     let said = place.command(&doctor).said();
     assert_eq!(said.code, 2, "{said:?}");
     let want = "bad   channels";
@@ -130,4 +131,27 @@ fn plt_25_the_doctor_lists_channels_without_their_secrets() {
         said.out.contains(want) && said.out.contains("token: the variable ACME_TOKEN is not set"),
         "{said:?}"
     );
+}
+
+/// NTF-16, NTF-17, NTF-24: the doctor says where providers are to report to, or that nobody knows, and what
+/// the channel has of its own.
+#[test]
+fn ntf_16_the_doctor_says_where_providers_report_to() {
+    let place = Place::new();
+    place.json(&["migrate"]);
+    let channel = "[channels.\"sms:twilio\"]\nprovider = \"twilio-sms\"\nfrom = \"+15550100\"\n\
+        account_sid = \"AC1\"\nauth_token = \"t0k3n\"\nwaits = [\"1m\", \"5m\"]\nbreaker_failures = 3\n";
+    let public = "[public]\nurl = \"https://notify.example.com/\"\n";
+    let known =
+        "ok    callback      sms:twilio hears reports at https://notify.example.com/webhooks/twilio-sms";
+    let unknown =
+        "warn  callback      sms:twilio hears reports at /webhooks/twilio-sms of an address that nobody";
+    for (text, line) in [(format!("{channel}{public}"), known), (channel.to_owned(), unknown)] {
+        let config = place.file("punctual.toml", &text);
+        let said = place.command(&["doctor", "--database", &place.database(), "--config", &config]).said();
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.out.contains(line), "{line}: {said:?}");
+        let own = "; at most 3 tries, 1m, 5m apart; counts as down after 3 failures";
+        assert!(said.out.contains(own), "{said:?}");
+    }
 }

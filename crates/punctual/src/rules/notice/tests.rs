@@ -5,7 +5,7 @@ use serde_json::json;
 fn template(id: i64, channel: &str, language: &str) -> MessageTemplate {
     let json = json!({"eventType": "booking.confirmed", "channel": channel, "language": language,
         "subject": null, "body": "Hello {{guestName}}"});
-    let mut problems = crate::base::error::Problems::default();
+    let mut problems = Problems::default();
     let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
     let texts = definition.compile().unwrap();
     MessageTemplate { id: TemplateId(id), version: 3, definition, texts }

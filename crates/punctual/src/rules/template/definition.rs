@@ -13,6 +13,7 @@ use crate::rules::message::check_name;
 use crate::rules::nearest::hint;
 use crate::rules::{invitation, locale};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 const FIELDS: [&str; 15] = [
     "eventType",
@@ -216,10 +217,12 @@ impl Definition {
 
 impl Compiled {
     /// Its texts, each with the field it stands in.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &Template)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (Cow<'static, str>, &Template)> {
         let texts =
             [("subject", self.subject.as_ref()), ("body", Some(&self.body)), ("html", self.html.as_ref())];
-        texts.into_iter().filter_map(|(path, text)| Some((path, text?)))
+        let own = texts.into_iter().filter_map(|(path, text)| Some((Cow::Borrowed(path), text?)));
+        let params = self.provider.iter().flat_map(ProviderTemplate::params);
+        own.chain(params.map(|(path, text)| (Cow::Owned(path), text)))
     }
 }
 

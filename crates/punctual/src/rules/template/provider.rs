@@ -43,15 +43,18 @@ impl ProviderTemplate<Template> {
         Some(read).filter(|_| problems.0.len() == before)
     }
 
+    /// The parameters, each with its path.
+    pub(super) fn params(&self) -> impl Iterator<Item = (String, &Template)> {
+        self.params.iter().enumerate().map(|(n, (name, text))| match name {
+            Some(name) => (format!("{PATH}.params.{}", quote(name)), text),
+            None => (format!("{PATH}.params[{n}]"), text),
+        })
+    }
+
     /// Fills in the parameters, each by its path.
     pub(super) fn fill(&self, mut render: impl FnMut(&str, &Template) -> String) -> ProviderTemplate<String> {
-        let params = self.params.iter().enumerate().map(|(n, (name, text))| {
-            let path = match name {
-                Some(name) => format!("{PATH}.params.{}", quote(name)),
-                None => format!("{PATH}.params[{n}]"),
-            };
-            (name.clone(), render(&path, text))
-        });
+        let names = self.params.iter().map(|(name, _)| name.clone());
+        let params = names.zip(self.params()).map(|(name, (path, text))| (name, render(&path, text)));
         ProviderTemplate {
             key: self.key.clone(),
             params: params.collect(),

@@ -72,7 +72,7 @@ fn doubt_keys(texts: &Compiled, known: &Known, warnings: &mut Problems) {
         for key in text.keys() {
             let Some(said) = known.doubt(key) else { continue };
             if !warnings.0.iter().any(|told| told.path == path && told.message == said) {
-                warnings.push(path, said);
+                warnings.push(path.as_ref(), said);
             }
         }
     }

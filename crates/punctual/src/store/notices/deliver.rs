@@ -132,6 +132,13 @@ pub enum Ending {
     },
     /// It was not begun, and comes again then.
     Later(Timestamp),
+    /// It is held back until then.
+    HeldBack {
+        /// When it comes again.
+        until: Timestamp,
+        /// The word for why, and the sentence.
+        said: String,
+    },
     /// It goes by another channel.
     Moved {
         /// The key of the channel.

@@ -9,7 +9,7 @@ use super::super::Store;
 use super::super::settle::read_items;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
-use super::{DELIVER_LANE, entity};
+use super::{DELIVER_LANE, QUIET_HOURS, entity};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, NoticeId, TemplateId};
@@ -85,8 +85,20 @@ pub struct Logged {
     pub requested_by: Option<String>,
     /// Every try, in order.
     pub tries: Vec<Tried>,
+    /// When and why it was held back first, if it ever was.
+    pub held_back: Option<(Timestamp, String)>,
     /// What its provider told later, in order.
     pub receipts: Vec<Heard>,
+}
+
+impl Logged {
+    /// The word for why it waits, if it is held back now.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<&'static str> {
+        let held = self.status == DeliveryStatus::Pending && self.held_back.is_some();
+        let said = self.error.as_deref().filter(|_| held)?;
+        said.starts_with(QUIET_HOURS).then_some(QUIET_HOURS)
+    }
 }
 
 /// One try.
@@ -277,6 +289,11 @@ async fn with_tries(tx: &mut Tx, rows: &[Row], flying: &[i64], answers: bool) ->
     }
     for one in &mut all {
         one.tries = tries.remove(&one.id.0).unwrap_or_default();
+        // Number 0 is no try: it says why there was none yet.
+        if one.tries.first().is_some_and(|first| first.number == 0) {
+            let first = one.tries.remove(0);
+            one.held_back = Some((first.at, first.error.unwrap_or_default()));
+        }
         one.receipts = receipts.remove(&one.id.0).unwrap_or_default();
     }
     Ok(all)
@@ -332,6 +349,7 @@ fn read_logged(row: &Row, flying: &[i64]) -> Result<Logged> {
         requested_by: row.maybe_text(18)?,
         whom: Whom { name: row.maybe_text(19)?, reference: row.maybe_text(20)? },
         tries: Vec::new(),
+        held_back: None,
         receipts: Vec::new(),
     })
 }

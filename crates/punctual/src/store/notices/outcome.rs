@@ -57,7 +57,7 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
     count(tx, &order, &replaced, now).await
 }
 
-/// Writes down every try that was not taken.
+/// Writes down every try that was not taken, and why one that is held back was not tried.
 async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
     let tries: Vec<(&Ended, &'static str, Option<String>)> = ended
         .iter()
@@ -66,15 +66,21 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
                 Ending::Again { outcome, error, .. } => (*outcome, Some(kept_error(error))),
                 Ending::Failed { outcome: Some(outcome), error, .. }
                 | Ending::Uncertain { outcome: Some(outcome), error } => (*outcome, Some(kept_error(error))),
+                Ending::HeldBack { said, .. } => ("transient", Some(said.clone())),
                 _ => return None,
             };
             Some((*one, outcome, error))
         })
         .collect();
+    // What is held back was not tried: why it waited stands before its first try, under 0.
+    let number = |one: &Ended| match one.ending {
+        Ending::HeldBack { .. } => 0,
+        _ => i64::from(one.due.number()),
+    };
     let warnings: Vec<Option<String>> = tries.iter().map(|(one, ..)| warnings(one)).collect();
     let columns = [
         Column::Ints(tries.iter().map(|(one, ..)| one.due.delivery.id.0).collect()),
-        Column::Ints(tries.iter().map(|(one, ..)| i64::from(one.due.number())).collect()),
+        Column::Ints(tries.iter().map(|(one, ..)| number(one)).collect()),
         Column::Texts(tries.iter().map(|(_, outcome, _)| Some(*outcome)).collect()),
         Column::Texts(tries.iter().map(|(_, _, error)| error.as_deref()).collect()),
         Column::Texts(warnings.iter().map(Option::as_deref).collect()),
@@ -103,7 +109,9 @@ const fn status_of(ending: &Ending) -> DeliveryStatus {
         Ending::Failed { .. } => DeliveryStatus::Failed,
         Ending::Uncertain { .. } => DeliveryStatus::Uncertain,
         Ending::Skipped { .. } => DeliveryStatus::Skipped,
-        Ending::Again { .. } | Ending::Later(_) | Ending::Moved { .. } => DeliveryStatus::Pending,
+        Ending::Again { .. } | Ending::Later(_) | Ending::HeldBack { .. } | Ending::Moved { .. } => {
+            DeliveryStatus::Pending
+        }
     }
 }
 
@@ -112,7 +120,7 @@ fn error_of(ending: &Ending) -> Option<String> {
         Ending::Again { error, .. } | Ending::Failed { error, .. } | Ending::Uncertain { error, .. } => {
             Some(kept_error(error))
         }
-        Ending::Skipped { said, .. } => Some(said.clone()),
+        Ending::Skipped { said, .. } | Ending::HeldBack { said, .. } => Some(said.clone()),
         _ => None,
     }
 }
@@ -120,7 +128,7 @@ fn error_of(ending: &Ending) -> Option<String> {
 /// Tries so far: a delivery that was not begun has had none by this claim, and some do not count.
 fn tries(one: &Ended) -> u32 {
     let counted = match one.ending {
-        Ending::Later(_) | Ending::Moved { .. } | Ending::Skipped { .. } => false,
+        Ending::Later(_) | Ending::HeldBack { .. } | Ending::Moved { .. } | Ending::Skipped { .. } => false,
         Ending::Again { counted, .. } => counted,
         Ending::Sent { .. } | Ending::Failed { .. } | Ending::Uncertain { .. } => true,
     };
@@ -182,7 +190,7 @@ const UPDATE: &str = "update punctual.notice_delivery set status = $2, error = $
 fn next_due(ending: &Ending, now: Timestamp) -> Option<Timestamp> {
     match ending {
         Ending::Again { wait, .. } => Some(now.plus(*wait)),
-        Ending::Later(at) => Some(*at),
+        Ending::Later(at) | Ending::HeldBack { until: at, .. } => Some(*at),
         Ending::Moved { .. } => Some(now),
         _ => None,
     }

@@ -10,6 +10,7 @@ use super::super::Store;
 use super::super::columns::Column;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
+use super::foresee::{self, Foreseen};
 use super::{WORK, WORK_AT_ONCE};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -46,6 +47,8 @@ pub struct Replayed {
     pub stopped: u64,
     /// Failed notices without any delivery: they had no template. See [`super::replan`].
     pub unplanned: Vec<NoticeId>,
+    /// What is sent again and what stays, one by one, a bounded number of them; by a dry run only.
+    pub told: Vec<Foreseen>,
     /// Where the next step begins, if there may be more.
     pub next: Option<i64>,
 }
@@ -93,7 +96,9 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &WhichNotices, dry_run: bool
     for row in &given_up {
         *counts.entry(row.int(1)?).or_default() += 1;
     }
-    if !dry_run && !given_up.is_empty() {
+    if dry_run {
+        replayed.told = foresee::of_notices(tx, &notices).await?;
+    } else if !given_up.is_empty() {
         let now = tx.now().await?;
         put_back(tx, &given_up, now).await?;
         reopen(tx, &counts).await?;

@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::{DeadLetterId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::store::Store;
+use crate::store::notices::FLOWS_LANE;
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
 
@@ -32,6 +33,14 @@ pub struct Failed {
     pub error: String,
     /// Whether a consumer is there: what a deleted subscription left behind is not replayed.
     pub served: bool,
+}
+
+impl Failed {
+    /// Whether it failed on its way to the people it is about.
+    #[must_use]
+    pub fn is_for_people(&self) -> bool {
+        self.subscription == FLOWS_LANE
+    }
 }
 
 impl Store {
@@ -77,7 +86,7 @@ async fn list(
 }
 
 const LIST: &str = "select d.id, d.message_id, d.tenant_id, m.topic, l.subscription, m.kind, m.key, d.error, \
-        case when l.subscription = '' \
+        case when l.subscription in ('', '/flows') \
             or exists (select 1 from punctual.subscription s where s.lane_id = l.id) then 1 else 0 end \
     from punctual.dead_letter d join punctual.lane l on l.id = d.lane_id \
     join punctual.message m on m.id = d.message_id \

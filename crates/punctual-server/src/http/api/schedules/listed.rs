@@ -54,7 +54,7 @@ pub(super) async fn page_of(app: &App, caller: &Caller, page: &Page, wanted: Wan
         notices.extend(found.into_iter().map(|one| Listed {
             made: one.created_at,
             id: one.id.0,
-            shown: shown(one),
+            shown: shown(caller, one),
         }));
     }
     let mut entries: VecDeque<Listed> = entries(app, caller, wanted.instances, place, page.limit + 1)

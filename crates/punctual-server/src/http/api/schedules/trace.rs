@@ -1,10 +1,10 @@
 //! What happened for a schedule, in words, the oldest first.
 
-use super::find;
+use super::{find, last_error};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
-use crate::http::api::communication_logs::address_for;
+use crate::http::api::communication_logs::words_of;
 use crate::http::error::Answer;
 use axum::Json;
 use axum::extract::State;
@@ -41,7 +41,7 @@ pub async fn trace(State(app): State<App>, caller: Caller, id: Id) -> Answer<Jso
         lines.extend(of_delivery(&caller, one));
     }
     if let Some(at) = notice.ended_at {
-        lines.push(Line { at, what: ending(&notice) });
+        lines.push(Line { at, what: ending(&caller, &notice) });
     }
     // What happened at one moment stays in the order it was told in.
     lines.sort_by_key(|line| line.at);
@@ -60,7 +60,7 @@ fn beginning(notice: &Notice) -> String {
 
 fn of_delivery(caller: &Caller, one: &Logged) -> Vec<Line> {
     let name = format!("message {} by {}", one.id, one.channel);
-    let (template, to) = (one.template, address_for(caller, one));
+    let (template, to) = (one.template, caller.address(&one.address));
     let planned = match (one.status, one.tries.is_empty()) {
         (DeliveryStatus::Skipped, true) => {
             format!("{name} was not sent: {}", one.error.as_deref().unwrap_or("it was not to be"))
@@ -68,8 +68,12 @@ fn of_delivery(caller: &Caller, one: &Logged) -> Vec<Line> {
         _ => format!("{name} to {to} was planned, worded by template {template}"),
     };
     let mut lines = vec![Line { at: one.created_at, what: planned }];
+    if let Some((at, said)) = &one.held_back {
+        lines.push(Line { at: *at, what: format!("{name} was held back: {said}") });
+    }
     for tried in &one.tries {
-        let error = tried.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        let error =
+            tried.error.as_ref().map(|said| format!(": {}", words_of(caller, one, said))).unwrap_or_default();
         let taken = tried.provider_id.as_ref().map_or_else(String::new, |id| format!(" as {id}"));
         let what = format!("try {} of {name} came to `{}`{taken}{error}", tried.number, tried.outcome);
         lines.push(Line { at: tried.at, what });
@@ -81,8 +85,8 @@ fn of_delivery(caller: &Caller, one: &Logged) -> Vec<Line> {
     lines
 }
 
-fn ending(notice: &Notice) -> String {
-    let why = notice.error.as_deref().filter(|_| notice.status != NoticeStatus::Sent);
+fn ending(caller: &Caller, notice: &Notice) -> String {
+    let why = last_error(caller, notice).filter(|_| notice.status != NoticeStatus::Sent);
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     format!("all was done: {}{why}", notice.status.word())
 }

@@ -4,7 +4,7 @@ use super::find;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
-use crate::http::error::Answer;
+use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,6 @@ use punctual::rules::invitation;
 use punctual::rules::template::MessageTemplate;
 use punctual::rules::template::choose::kind_of;
 use punctual::rules::template::segments::Segments;
-use punctual::store::keys::Role;
 use punctual::store::templates::Template;
 use punctual::{MessageId, Problem, Problems};
 use serde::Serialize;
@@ -35,11 +34,11 @@ pub struct Preview {
 }
 
 /// `POST /api/message-templates/{id}/preview {payload?|eventId?, locale?}`: sends nothing. Without a payload
-/// and an event it shows the sample of its kind. To viewers the payload stands in for what is known of
-/// entities.
+/// and an event it shows the sample of its kind. Viewers get no preview of an event that was, and to them
+/// the payload stands in for what is known of entities.
 ///
 /// # Errors
-/// 404 when there is no such template, 422 with every problem.
+/// 404 when there is no such template, 403 for a viewer who names an event, 422 with every problem.
 pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Preview>> {
     let Template { id, version, definition, .. } = find(&app, &caller, id).await?;
     let trial = read(&app, &caller, &input).await?;
@@ -60,6 +59,10 @@ pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Inpu
     }))
 }
 
+/// Why a viewer gets no preview of an event.
+const NO_EVENT: &str = "a preview of a real event shows whom it is about, which a viewer may not see; \
+    leave `eventId` out for the sample, or give a payload";
+
 async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
@@ -69,9 +72,12 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
         payload: read.object("payload").cloned().map(Value::Object),
         entity: None,
         locale: read.text("locale"),
-        open: caller.role > Role::Viewer,
+        open: caller.sees_people(),
     };
     let event = read.id_text("eventId");
+    if event.is_some() && !caller.sees_people() {
+        return Err(Failure::forbidden(NO_EVENT));
+    }
     if event.is_some() && read.value("payload").is_some() {
         read.wrong("eventId", "cannot be given beside a payload");
     }
