@@ -191,7 +191,7 @@ fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
 macro_rules! steps_at_once {
     ($version:literal) => {
         concat!(
-    "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
+            "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
             last_sent_at = x.last_sent_at, remaining = x.remaining, version = e.version + 1 \
         from (select unnest($1::bigint[]) id, unnest($2::int[]) version, unnest($3::int[]) status, \
             unnest($4::bigint[]) next_send_at, unnest($5::bigint[]) last_sent_at, \
