@@ -106,7 +106,8 @@ impl Heard<'_> {
     }
 
     fn is_pointless(&self) -> bool {
-        self.kind.is_some_and(|kind| kind.is_pointless(self.snapshot, self.payload).is_some())
+        let kind = self.kind.unwrap_or_else(|| EventKind::undefined());
+        kind.is_pointless(self.snapshot, self.payload).is_some()
     }
 }
 
