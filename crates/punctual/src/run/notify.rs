@@ -5,15 +5,15 @@
 //! once more for each delivery. A plan that cannot be filed because the claim was lost is forgotten: whoever
 //! has the events then plans anew, and an event has one notice.
 //!
-//! Surveys come first ([`surveys`]): what an event begins or stops is committed before the event is settled, so
-//! a crash in between loses nothing, and by the dedup keys of entries the second time makes nothing twice. What is
-//! told of such an event:
+//! Surveys come first ([`surveys`]): what an event begins or stops is committed before the event is settled,
+//! so a crash in between loses nothing, and by the dedup keys of entries the second time makes nothing twice.
+//! What is told of such an event:
 //!
 //! - Its kind has no template: surveys took it, whether a filter held or not. It fails, with the reason, if a
 //!   trigger wants it, cannot be served (such as without an address for the trigger's channel), and nothing
 //!   else was made of it.
-//! - Its kind has templates: what became of the notice is what became of the event; that a trigger could not be
-//!   served is a warning in the log.
+//! - Its kind has templates: what became of the notice is what became of the event; that a trigger could not
+//!   be served is a warning in the log.
 
 mod surveys;
 

@@ -4,8 +4,8 @@
 //! notice with its deliveries and their work. A delivery whose key is there already is not written: its
 //! message was sent, or is about to be. [`deliver`] sends; [`look`] shows.
 //!
-//! Events of a kind that nobody is told of are passed over. What was told to people, or is of a kind that surveys
-//! look at, is taken out of its topic's own queue if nobody has declared that: it is not unconsumed.
+//! Events of a kind that nobody is told of are passed over. What was told to people, or is of a kind that
+//! surveys look at, is taken out of its topic's own queue if nobody has declared that: it is not unconsumed.
 
 pub mod deliver;
 pub mod look;

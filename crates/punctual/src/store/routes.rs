@@ -3,15 +3,15 @@
 //! Routes are read by every enqueue and written rarely: a lane for each enabled subscription, and the
 //! topic's own lane if that queue is declared (by a setting, a claim, or a handler in a process) or
 //! nobody else takes the messages: no subscription, and no kind of events that names the topic and who is
-//! told. In a tenant that tells people of events, each topic also has a lane for the flows: who reads it knows
-//! which kinds are meant, the routes do not. The topic of what surveys tell is spared it while only surveys
-//! listen and none is begun by another, since every send tells something.
+//! told. In a tenant that tells people of events, each topic also has a lane for the flows: who reads it
+//! knows which kinds are meant, the routes do not. The topic of what surveys tell is spared it while only
+//! surveys listen and none is begun by another, since every send tells something.
 //!
 //! Whoever changes one of these takes the topic first, which is the row
 //! of its own lane, and then has the routes made anew from what is there: two changes never see half
 //! of each other. Whoever changes what comes to the flows, of all topics, takes the tenant: a topic that is
-//! just being made waits for it, or it for the topic. Enqueuers wait for nobody; one that read the routes before
-//! a change and commits after it counts as before it.
+//! just being made waits for it, or it for the topic. Enqueuers wait for nobody; one that read the routes
+//! before a change and commits after it counts as before it.
 //!
 //! A message whose topic has no route yet waits in lane 0; [`Store::route_waiting`] gives each such
 //! topic its routes and moves what waits, so a host's transaction never creates anything. Whoever
@@ -101,8 +101,8 @@ pub(super) const EVENTS: i64 = 1;
 /// … and one of them is begun by what surveys tell.
 pub(super) const MOMENTS: i64 = 2;
 
-/// Which messages of a tenant come to the flows: none, events, or also what surveys tell, as for a tenant that has
-/// kinds of events or templates for them.
+/// Which messages of a tenant come to the flows: none, events, or also what surveys tell, as for a tenant
+/// that has kinds of events or templates for them.
 macro_rules! tells {
     ($tenant:literal) => {
         concat!(

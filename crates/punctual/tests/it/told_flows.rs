@@ -211,8 +211,8 @@ async fn ntf_2_a_kind_with_templates_and_a_survey_gets_both(t: &Bench) {
     assert_eq!(notices(t).await, ["1 -"]);
 }
 
-/// NTF-2: what an event began is committed, and the transaction that settles it fails; when its claim is over,
-/// somebody has it again, and makes of it what is missing.
+/// NTF-2: what an event began is committed, and the transaction that settles it fails; when its claim is
+/// over, somebody has it again, and makes of it what is missing.
 async fn ntf_2_a_crash_before_the_event_is_settled_makes_nothing_twice(t: &Bench) {
     let engine = engine(t).await;
     define(&engine, TENANT, |_| {}).await;

@@ -1,12 +1,12 @@
 //! What surveys make of events that came by a topic.
 //!
-//! An event is for surveys if a published trigger names its kind: it begins the trigger's entries, or stops them.
-//! Each of the people it names is a candidate ([`reached`]), as if somebody had handed it in. What the kind's
-//! document says goes for surveys, too: an event of another topic is not of this kind, and one whose entity
-//! makes a message pointless begins nothing (but stops what it stops).
+//! An event is for surveys if a published trigger names its kind: it begins the trigger's entries, or stops
+//! them. Each of the people it names is a candidate ([`reached`]), as if somebody had handed it in. What the
+//! kind's document says goes for surveys, too: an event of another topic is not of this kind, and one whose
+//! entity makes a message pointless begins nothing (but stops what it stops).
 //!
-//! What surveys tell themselves, on their own topic, may begin other surveys; a send may not, nor does any of it
-//! stop entries: a `stopOn` of such a kind means the entry's own moments, which whoever writes them looks
+//! What surveys tell themselves, on their own topic, may begin other surveys; a send may not, nor does any of
+//! it stop entries: a `stopOn` of such a kind means the entry's own moments, which whoever writes them looks
 //! after.
 //!
 //! Not promised: an order between events, other than within one claim.

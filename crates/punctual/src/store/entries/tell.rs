@@ -24,8 +24,8 @@ pub const TOPIC: &str = "survey.responses";
 
 /// The kind of what is told of every send.
 pub const SENT: &str = "instance-sent";
-/// The kinds that may begin another survey: all but [`SENT`], which comes without anybody having done anything,
-/// so that two surveys could go on sending because of each other.
+/// The kinds that may begin another survey: all but [`SENT`], which comes without anybody having done
+/// anything, so that two surveys could go on sending because of each other.
 pub const BEGINNINGS: [&str; 4] =
     ["response-completed", "instance-opened", "instance-expired", "instance-cancelled"];
 
