@@ -206,6 +206,7 @@ create table punctual.flow (
     created_at bigint not null,
     updated_at bigint not null,
     deleted_at bigint,
+    hears integer not null default 0,
     FOREIGN KEY (tenant_id) REFERENCES punctual.tenant(id),
     PRIMARY KEY (id)
 );

@@ -228,7 +228,7 @@ CREATE TABLE punctual_flow (
     created_at     integer not null,
     updated_at     integer not null,
     deleted_at     integer
-);
+, hears integer not null default 0);
 
 CREATE INDEX punctual_flow_by_tenant on punctual_flow (tenant_id, id);
 

@@ -20,10 +20,11 @@ mod timers;
 mod travel;
 mod visit;
 
+pub use crate::run::ingest::{Chosen, Ingested, Instance, Outcome};
 pub use build::Builder;
 pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use health::Health;
-pub use ingest::{Chosen, Ingest, Ingested, Instance, Outcome};
+pub use ingest::Ingest;
 pub use preview::{Trial, Tried};
 pub use replay::Outlook;
 pub use resend::{NotResent, Resend, Resent};
@@ -177,6 +178,11 @@ impl Engine {
         if self.inner.post.tells.load(Ordering::Relaxed) {
             self.inner.shop.wake.entries();
         }
+        self.tell_others().await;
+    }
+
+    /// Tells other processes, where no loop does.
+    async fn tell_others(&self) {
         if self.is_silent() {
             // A lost word delays the work and loses none.
             self.store().notify().await.ok();

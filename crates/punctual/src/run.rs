@@ -25,6 +25,7 @@ pub mod gate;
 pub(crate) mod gauge;
 pub mod handler;
 pub mod inbox;
+pub mod ingest;
 pub mod inviting;
 mod keeper;
 pub mod lease;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 on_each! {
     trg_5_one_event_from_its_ingest_to_its_end,
+    ntf_2_an_event_of_a_topic_begins_a_survey_over_http,
     trg_12_the_voc_cadence_over_http,
     trg_1_a_published_version_stays_as_it_was,
     trg_26_results_and_their_csv,
@@ -393,6 +394,32 @@ async fn support_finds_a_customer(base: Base) {
     let stranger = world.tenant("other").await;
     stranger.get(&format!("/api/survey-instances/{id}")).await.problem(404);
     root.get("/api/survey-instances?status=lost").await.problem(422);
+}
+
+/// NTF-2: `POST /api/events` is enough, whatever the topic; the same event again is the same instance.
+async fn ntf_2_an_event_of_a_topic_begins_a_survey_over_http(base: Base) {
+    let (_world, root) = world(base).await;
+    let survey = publish(&root, csi_gr()).await;
+    let mut payload = event("40956")["items"][0]["payload"].clone();
+    payload["recipient"] = event("40956")["items"][0]["recipient"].clone();
+    let told = json!({"topic": "garage.events", "kind": "service-visit-closed", "payload": payload});
+    root.does("/api/events", told.clone(), 202).await;
+    assert_eq!(tick(&root).await["sent"], 1);
+    root.does("/api/events", told, 202).await;
+    assert_eq!(tick(&root).await["sent"], 0);
+    let found = root.sees("/api/survey-instances?customerRef=cust-123").await;
+    assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{found}");
+    let id = found["items"][0]["publicId"].as_str().unwrap();
+    let shown = instance(&root, id).await;
+    has(
+        &shown,
+        json!({"surveyId": survey, "status": "Sent", "recipientAddress": "+964 770 000 0001",
+            "recipientLocale": "ar", "triggeredBy": "event:service-visit-closed", "metadata": payload,
+            "uniqueHash": hash(survey, "40956")}),
+    );
+    assert_eq!(shown["deliveryLog"][0]["status"], "delivered", "{shown}");
+    let outbox = root.sees("/ops/outbox?status=Unconsumed").await;
+    assert_eq!(outbox["items"], json!([]), "surveys took it");
 }
 
 /// TRG-3: every problem by its path, on save; what is only doubtful is a warning.

@@ -215,6 +215,9 @@ pub const EVENT_KIND_BYTES_MAX: usize = 256 * 1024;
 pub const EVENT_KINDS_MAX: usize = 1_000;
 /// A change of event kinds is seen by other processes after at most this long.
 pub const EVENT_KINDS_FRESH: Duration = TEMPLATES_FRESH;
+/// What surveys are published is looked at again after this long for events older than the last look; for
+/// newer ones always.
+pub const FLOWS_FRESH: Duration = TEMPLATES_FRESH;
 /// The state of an entity, in bytes of JSON text.
 pub const ENTITY_STATE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
 /// An address, in characters: the longest that mail allows.

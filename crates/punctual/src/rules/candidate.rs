@@ -3,6 +3,11 @@
 //! The facts are flat (TRG-6): `templateId`, `recipient.*`, `candidate.*` (the payload, nested objects
 //! with dots) and `entity.*`. Every trigger of the event's kind looks at the same facts; only
 //! `templateId` is the trigger's own.
+//!
+//! What is handed in names one address. An event that came by a topic names people, who may have
+//! several: [`reached`] makes a recipient of each.
+
+pub mod reached;
 
 use super::document::{Part, kind};
 use super::facts::Facts;
@@ -31,7 +36,7 @@ pub struct Candidate<'a> {
     recipient: &'a Value,
     /// What it happened to, as it was given.
     entity: Option<&'a Value>,
-    /// The address.
+    /// The address; empty if an event of a topic names none.
     pub address: &'a str,
     /// The locale the recipient reads.
     pub locale: Option<&'a str>,
@@ -52,6 +57,27 @@ impl<'a> Candidate<'a> {
             Some(candidate) if problems.0.is_empty() => Ok(candidate),
             _ => Err(problems),
         }
+    }
+
+    /// An event that came by a topic, for one of the people it names; `payload_text` is its payload.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by path.
+    pub fn of_event(
+        payload: &'a Value,
+        payload_text: &str,
+        recipient: &'a Value,
+        entity: Option<&'a Value>,
+        occurred_at: Timestamp,
+    ) -> Result<Self, Problems> {
+        let mut problems = Problems::default();
+        let read = read_event(payload, recipient, &mut problems);
+        let Some((address, locale, customer_ref)) = read.filter(|_| problems.0.is_empty()) else {
+            return Err(problems);
+        };
+        let (payload, payload_text) = (Some(payload), payload_text.to_owned());
+        let occurred_at = Some(occurred_at);
+        Ok(Self { payload, payload_text, recipient, entity, address, locale, customer_ref, occurred_at })
     }
 
     /// The facts that filters and recipes look at, without the template's id.
@@ -104,8 +130,7 @@ pub fn told(survey: &Survey, trigger: Option<&Trigger>, facts: &Facts<'_>) -> Op
 fn read<'a>(item: &'a Value, problems: &mut Problems) -> Option<Candidate<'a>> {
     let part = Part::read(item, "", &FIELDS, problems)?;
     let payload = part.get("payload");
-    if let Some(other) = payload.filter(|payload| !payload.is_object()) {
-        problems.push("payload", format!("must be an object, not {}", kind(other)));
+    if !payload.is_none_or(|payload| check_payload(payload, problems)) {
         return None;
     }
     let payload_text = payload.map_or_else(|| "{}".to_owned(), json_text);
@@ -121,13 +146,41 @@ fn read<'a>(item: &'a Value, problems: &mut Problems) -> Option<Candidate<'a>> {
     let who = Part::read(recipient, "recipient", &RECIPIENT_FIELDS, problems)?;
     let address = who.need_text("address", "a phone number or a mailbox", problems)?;
     check_text(address, "recipient.address", problems);
-    let locale = optional_text(&who, "locale", problems);
+    let (locale, customer_ref) = read_rest(&who, problems);
+    Some(Candidate { payload, payload_text, recipient, entity, address, locale, customer_ref, occurred_at })
+}
+
+/// Whether a payload is an object, as it must be.
+fn check_payload(payload: &Value, problems: &mut Problems) -> bool {
+    if !payload.is_object() {
+        problems.push("payload", format!("must be an object, not {}", kind(payload)));
+    }
+    payload.is_object()
+}
+
+/// The address, locale and reference of somebody whom an event names.
+fn read_event<'a>(
+    payload: &Value,
+    recipient: &'a Value,
+    problems: &mut Problems,
+) -> Option<(&'a str, Option<&'a str>, Option<&'a str>)> {
+    check_payload(payload, problems);
+    let who = Part::read(recipient, "recipient", &RECIPIENT_FIELDS, problems)?;
+    let address = optional_text(&who, "address", problems);
+    address.inspect(|text| check_text(text, "recipient.address", problems));
+    let (locale, customer_ref) = read_rest(&who, problems);
+    Some((address.unwrap_or_default(), locale, customer_ref))
+}
+
+/// The locale and the reference of a recipient.
+fn read_rest<'a>(who: &Part<'a>, problems: &mut Problems) -> (Option<&'a str>, Option<&'a str>) {
+    let locale = optional_text(who, "locale", problems);
     if let Some(Err(said)) = locale.map(locale::check) {
         problems.push("recipient.locale", said);
     }
-    let customer_ref = optional_text(&who, "customerRef", problems);
+    let customer_ref = optional_text(who, "customerRef", problems);
     customer_ref.inspect(|text| check_text(text, "recipient.customerRef", problems));
-    Some(Candidate { payload, payload_text, recipient, entity, address, locale, customer_ref, occurred_at })
+    (locale, customer_ref)
 }
 
 /// The same as `to_string`, without the detour over a formatter.

@@ -307,14 +307,46 @@ impl Naming<'_> {
     }
 }
 
+/// What a channel needs to reach somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A phone number.
+    Phone,
+    /// A mailbox.
+    Mail,
+    /// Whatever there is.
+    Any,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Phone, Self::Mail, Self::Any];
+
+    /// The way of a channel.
+    #[must_use]
+    pub fn of(channel: &str) -> Self {
+        match kind_of(channel) {
+            "WhatsApp" | "SMS" => Self::Phone,
+            "Email" => Self::Mail,
+            _ => Self::Any,
+        }
+    }
+
+    /// Where somebody is reached so.
+    #[must_use]
+    pub fn to(self, who: &Recipient<'_>) -> Option<String> {
+        match self {
+            Self::Phone => who.phone.clone(),
+            Self::Mail => who.email.clone(),
+            Self::Any => who.phone.clone().or_else(|| who.email.clone()).or_else(|| who.reference.clone()),
+        }
+    }
+}
+
 /// Where a channel reaches somebody: by phone, by mail, or by whatever there is.
 #[must_use]
 pub fn address(channel: &str, to: &Recipient<'_>) -> Option<String> {
-    match kind_of(channel) {
-        "WhatsApp" | "SMS" => to.phone.clone(),
-        "Email" => to.email.clone(),
-        _ => to.phone.clone().or_else(|| to.email.clone()).or_else(|| to.reference.clone()),
-    }
+    Way::of(channel).to(to)
 }
 
 #[cfg(test)]

@@ -1,9 +1,23 @@
-//! From events to notices: claimed events are planned, and filed in the transaction that settles them.
+//! From events to notices and to what surveys begin: claimed events are planned, and filed in the transaction
+//! that settles them.
 //!
 //! What an event's kind says, its templates and the entity's state are read before; the sender asks them
 //! once more for each delivery. A plan that cannot be filed because the claim was lost is forgotten: whoever
 //! has the events then plans anew, and an event has one notice.
+//!
+//! Surveys come first ([`surveys`]): what an event begins or stops is committed before the event is settled,
+//! so a crash in between loses nothing, and by the dedup keys of entries the second time makes nothing twice.
+//! What is told of such an event:
+//!
+//! - Its kind has no template: surveys took it, whether a filter held or not. It fails, with the reason, if a
+//!   trigger wants it, cannot be served (such as without an address for the trigger's channel), and nothing
+//!   else was made of it.
+//! - Its kind has templates: what became of the notice is what became of the event; that a trigger could not
+//!   be served is a warning in the log.
 
+mod surveys;
+
+use self::surveys::{Heard, Surveyed};
 use super::definitions::Definitions;
 use super::delivering::payload_of;
 use super::send::Post;
@@ -138,16 +152,27 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Fil
         .map(|(event, payload)| notice::entity_of(&shown(event, payload), definitions.kind(event)))
         .collect();
     let known = snapshots(post, &events, &about).await?;
-    let mut filed = Vec::with_capacity(events.len());
-    for ((event, payload), entity) in events.into_iter().zip(&payloads).zip(about) {
-        let Some(set) = definitions.set(&event) else { continue };
-        let state = entity.as_ref().and_then(|entity| known.get(&event.tenant)?.get(entity));
-        let kind = definitions.kind(&event);
-        let plan =
-            decide(post, &shown(&event, payload), kind, state.unwrap_or(&Snapshot::Unknown), set, None);
-        filed.push((event, file(plan, entity)));
-    }
-    Ok(filed)
+    let told = events.iter().zip(&payloads).zip(&about);
+    let heard: Vec<Heard<'_>> = told
+        .map(|((event, payload), entity)| {
+            let entity = entity.as_ref();
+            let state = entity.and_then(|entity| known.get(&event.tenant)?.get(entity));
+            let (kind, snapshot) = (definitions.kind(event), state.unwrap_or(&Snapshot::Unknown));
+            Heard { event, payload, kind, entity, snapshot }
+        })
+        .collect();
+    let surveyed = surveys::meet(post, &heard).await?;
+    let plan = |of: &Heard<'_>| {
+        let set = definitions.set(of.event)?;
+        Some(decide(post, &shown(of.event, of.payload), of.kind, of.snapshot, set, None))
+    };
+    let plans: Vec<Option<Plan>> = heard.iter().map(plan).collect();
+    let planned = events.into_iter().zip(plans).zip(about).zip(surveyed);
+    let filed = planned.filter_map(|(((event, plan), entity), surveyed)| {
+        let filed = file(&event, plan?, entity, surveyed);
+        Some((event, filed))
+    });
+    Ok(filed.collect())
 }
 
 /// The states of what events are about; read once for each tenant.
@@ -199,7 +224,21 @@ fn shown<'a>(event: &'a Message, payload: &'a Value) -> Event<'a> {
     Event { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity: event.entity.as_ref() }
 }
 
-fn file(plan: Plan, entity: Option<Entity>) -> Filed {
+fn file(event: &Message, plan: Plan, entity: Option<Entity>, surveyed: Option<Surveyed>) -> Filed {
+    let Some(Surveyed { made, error }) = surveyed else { return file_plan(plan, entity) };
+    let alone = matches!(plan, Plan::PassOver | Plan::NoTemplate);
+    match error {
+        Some(error) if alone && !made => return Filed::Failed(error),
+        Some(error) => {
+            tracing::warn!(target: "punctual", event = %event.id, kind = event.kind, error,
+                "a survey did not begin for somebody");
+        }
+        None => {}
+    }
+    if alone { Filed::Taken } else { file_plan(plan, entity) }
+}
+
+fn file_plan(plan: Plan, entity: Option<Entity>) -> Filed {
     let ended = |status, reason, said| {
         let ended = Some((status, reason, said));
         Filed::Notice(NewNotice { entity: entity.clone(), ended, deliveries: Vec::new(), request: None })

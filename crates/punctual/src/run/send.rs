@@ -193,7 +193,12 @@ impl Sender {
 
     /// One look: what is due is claimed, told or ended.
     async fn look(&mut self) -> Result<Look> {
-        let view = self.post.store.due_entries().await?;
+        let mut view = self.post.store.due_entries().await?;
+        if view.unrouted {
+            // There may be no handler in this process, and so nobody else who would.
+            while self.post.store.route_waiting().await? > 0 {}
+            view = self.post.store.due_entries().await?;
+        }
         self.next = view.next.map(|next| next.since(view.now));
         self.post.tells.store(view.tells, Ordering::Relaxed);
         self.post.forget_held();

@@ -3,9 +3,14 @@
 //! A version never changes, so it is kept by its number. What events meet in a tenant is valid for
 //! the tenant's stamp: an ingest writes nothing under an old stamp, so that a publish is seen
 //! by the next ingest of every process, and no notification is needed.
+//!
+//! Events that come by topics are many, and most of their kinds no trigger names. For them what was looked at
+//! is good enough if that was after the event, by the database's clock, and not long ago ([`Shelf::since`]).
 
+use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{FlowId, LaneId};
+use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::TEMPLATE_ID;
 use crate::rules::condition::Condition;
@@ -172,6 +177,12 @@ impl Offered {
         Ok(Self { stamp: published.stamp, editions, lanes: published.lanes, lately, begin, stop })
     }
 
+    /// Whether a trigger looks at events of a kind: they begin its entries, or stop them.
+    #[must_use]
+    pub fn names(&self, kind: &str) -> bool {
+        self.begin.contains_key(kind) || self.stop.contains_key(kind)
+    }
+
     /// The triggers that look at events of a kind, enabled or not.
     #[must_use]
     pub fn begun_by(&self, kind: &str) -> &[Place] {
@@ -207,10 +218,19 @@ impl Offered {
     }
 }
 
+/// What events met when it was last looked at.
+#[derive(Clone, Debug)]
+struct Seen {
+    offered: Arc<Offered>,
+    /// The database's time of that look.
+    at: Timestamp,
+    looked: Moment,
+}
+
 /// The shelf of a process.
 #[derive(Debug, Default)]
 pub struct Shelf {
-    offered: Mutex<HashMap<Tenant, Arc<Offered>>>,
+    offered: Mutex<HashMap<Tenant, Seen>>,
     editions: Mutex<HashMap<(FlowId, u32), Arc<Edition>>>,
 }
 
@@ -220,9 +240,21 @@ impl Shelf {
     /// # Errors
     /// When the database does not answer.
     pub async fn known(&self, store: &Store, tenant: Tenant) -> Result<Arc<Offered>> {
-        match self.offered_to(tenant) {
-            Some(known) => Ok(known),
+        match self.seen(tenant) {
+            Some(seen) => Ok(seen.offered),
             None => self.current(store, tenant).await,
+        }
+    }
+
+    /// What events meet that were due at a time of the database's: no older than that, nor than
+    /// [`limits::FLOWS_FRESH`].
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn since(&self, store: &Store, tenant: Tenant, due: Timestamp) -> Result<Arc<Offered>> {
+        match self.seen(tenant) {
+            Some(seen) if seen.at > due && seen.looked.elapsed() < limits::FLOWS_FRESH => Ok(seen.offered),
+            _ => self.current(store, tenant).await,
         }
     }
 
@@ -231,19 +263,29 @@ impl Shelf {
     /// # Errors
     /// When the database does not answer.
     pub async fn current(&self, store: &Store, tenant: Tenant) -> Result<Arc<Offered>> {
-        let known = self.offered_to(tenant);
+        let looked = monotonic();
+        let known = self.seen(tenant).map(|seen| seen.offered);
         let stamp = known.as_ref().map(|known| known.stamp);
-        let Some(published) = store.published(tenant, stamp).await? else {
-            return known.ok_or_else(|| Error::Database("the stamp of no flows is not known".into()));
+        let (at, published) = store.published(tenant, stamp).await?;
+        let offered = match (published, known) {
+            (Some(published), _) => Arc::new(Offered::new(published)?),
+            (None, Some(known)) => known,
+            (None, None) => return Err(Error::Database("the stamp of no flows is not known".into())),
         };
-        let fresh = Arc::new(Offered::new(published)?);
-        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
-        offered.insert(tenant, Arc::clone(&fresh));
-        Ok(fresh)
+        self.keep(tenant, Seen { offered: Arc::clone(&offered), at, looked });
+        Ok(offered)
     }
 
-    fn offered_to(&self, tenant: Tenant) -> Option<Arc<Offered>> {
+    fn seen(&self, tenant: Tenant) -> Option<Seen> {
         self.offered.lock().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned()
+    }
+
+    /// Keeps it, unless another caller has brought something newer meanwhile.
+    fn keep(&self, tenant: Tenant, new: Seen) {
+        let mut all = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.get(&tenant).is_none_or(|old| old.offered.stamp <= new.offered.stamp) {
+            all.insert(tenant, new);
+        }
     }
 
     /// One version; `None` if there is no such.

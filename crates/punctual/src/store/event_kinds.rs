@@ -64,7 +64,7 @@ impl Store {
         self.of(tenant)
             .write((tenant, kind.to_owned()), |tx, (tenant, kind)| {
                 Box::pin(async move {
-                    let before = routes::tells_people(tx, *tenant).await?;
+                    let before = routes::tells(tx, *tenant).await?;
                     let told = told_topic(tx, *tenant, kind).await?;
                     let deleted = tx.execute(DELETE, params![tenant.id(), kind]).await? == 1;
                     if deleted {
@@ -175,7 +175,7 @@ async fn topics_changed(
 
 async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result<KeptKind> {
     let now = tx.now().await?;
-    let before = routes::tells_people(tx, tenant).await?;
+    let before = routes::tells(tx, tenant).await?;
     let told = told_topic(tx, tenant, kind).await?;
     let document = new.document().to_string();
     if tx.execute(PUT, params![tenant.id(), kind, document.as_str(), now, new.told_topic()]).await? == 1 {

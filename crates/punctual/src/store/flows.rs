@@ -5,9 +5,12 @@
 //! raises the tenant's stamp in the same transaction: who has read the published versions
 //! before ([`Store::published`]) asks whether the stamp is the same, and nothing else.
 //!
-//! Publishing also makes the lanes that its triggers' channels need, so that no ingest has to.
+//! Publishing also makes the lanes that its triggers' channels need, so that no ingest has to, and lets
+//! the tenant's events come to the flows (`hears`, see [`super::routes`]).
 
 use super::Store;
+use super::entries::tell;
+use super::routes::{self, EVENTS, MOMENTS};
 use super::tx::Tx;
 use super::value::{Row, params};
 use crate::base::clock::Timestamp;
@@ -148,10 +151,12 @@ impl Store {
         self.of(tenant)
             .write((tenant, id), |tx, (tenant, id)| {
                 Box::pin(async move {
+                    let before = routes::tells(tx, *tenant).await?;
                     if tx.execute(UNPUBLISH, params![id.0, tenant.id()]).await? == 0 {
                         return Err(no_flow(*id));
                     }
-                    raise_stamp(tx, *tenant).await
+                    raise_stamp(tx, *tenant).await?;
+                    routes::told_changed(tx, *tenant, before).await
                 })
             })
             .await
@@ -186,8 +191,13 @@ impl Store {
         .await
     }
 
-    /// What events meet in a tenant; `None` if that is what `known` stands for.
-    pub async fn published(&self, tenant: Tenant, known: Option<i64>) -> Result<Option<Published>> {
+    /// What events meet in a tenant, `None` if that is what `known` stands for; and the time at which it is
+    /// so.
+    pub async fn published(
+        &self,
+        tenant: Tenant,
+        known: Option<i64>,
+    ) -> Result<(Timestamp, Option<Published>)> {
         self.of(tenant)
             .read((tenant, known), |tx, (tenant, known)| Box::pin(published(tx, *tenant, *known)))
             .await
@@ -219,22 +229,34 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: FlowId, draft: &FlowDraft) -> R
 
 async fn publish(tx: &mut Tx, tenant: Tenant, id: FlowId) -> Result<u32> {
     let now = tx.now().await?;
+    let before = routes::tells(tx, tenant).await?;
     let flow = find(tx, tenant, id, BY_ID_LOCKED).await?.ok_or_else(|| no_flow(id))?;
     let survey = ready(&flow.draft)?;
     let last = tx.first(LAST_NUMBER, params![id.0]).await?.map_or(Ok(0), |row| row.int(0))?;
     let number = last + 1;
     let text = flow.draft.to_string();
     tx.execute(ADD_VERSION, params![id.0, number, &text, now]).await?;
-    tx.execute("update punctual.flow set published = $2 where id = $1", params![id.0, number]).await?;
+    tx.execute(SET_PUBLISHED, params![id.0, number, hears(&survey)]).await?;
     let channels: BTreeSet<&str> = survey.triggers.iter().map(|t| t.channel.as_str()).collect();
     for (topic, subscription) in
         channels.iter().map(|key| (*key, SEND_LANE)).chain([(EXPIRE_TOPIC, EXPIRE_LANE)])
     {
         super::queues::own_lane(tx, tenant, topic, subscription).await?;
     }
-    super::routes::ensure(tx, tenant, super::entries::tell::TOPIC).await?;
+    routes::ensure(tx, tenant, tell::TOPIC).await?;
     raise_stamp(tx, tenant).await?;
+    routes::told_changed(tx, tenant, before).await?;
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// Which messages may begin or stop entries of a survey.
+fn hears(survey: &Survey) -> i64 {
+    let mut kinds = survey.triggers.iter().map(|trigger| trigger.event_kind.as_str());
+    match survey.triggers.is_empty() {
+        true => 0,
+        false if kinds.any(|kind| tell::BEGINNINGS.contains(&kind)) => MOMENTS,
+        false => EVENTS,
+    }
 }
 
 /// The survey of a draft that may be published.
@@ -260,17 +282,22 @@ pub(super) async fn stamp(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
     tx.first(STAMP, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
 }
 
-async fn published(tx: &mut Tx, tenant: Tenant, known: Option<i64>) -> Result<Option<Published>> {
-    // The stamp is read first: what is read after it may be newer, never older.
+async fn published(
+    tx: &mut Tx,
+    tenant: Tenant,
+    known: Option<i64>,
+) -> Result<(Timestamp, Option<Published>)> {
+    // The time and the stamp are read first: what is read after them may be newer, never older.
+    let now = tx.now().await?;
     let stamp = stamp(tx, tenant).await?;
     if known == Some(stamp) {
-        return Ok(None);
+        return Ok((now, None));
     }
     let rows = tx.query(PUBLISHED, params![tenant.id()]).await?;
     let versions = rows.iter().map(read_version).collect::<Result<_>>()?;
     let rows = tx.query(SEND_LANES, params![tenant.id(), SEND_LANE]).await?;
     let lanes = rows.iter().map(|row| Ok((row.text(0)?, LaneId(row.int(1)?)))).collect::<Result<_>>()?;
-    Ok(Some(Published { stamp, versions, lanes }))
+    Ok((now, Some(Published { stamp, versions, lanes })))
 }
 
 async fn find(tx: &mut Tx, tenant: Tenant, id: FlowId, sql: &'static str) -> Result<Option<Flow>> {
@@ -335,7 +362,8 @@ const LIST: &str = concat!(
     flow_columns!(),
     " from punctual.flow where tenant_id = $1 and id > $2 and deleted_at is null order by id limit $3"
 );
-const UNPUBLISH: &str = "update punctual.flow set published = null \
+const SET_PUBLISHED: &str = "update punctual.flow set published = $2, hears = $3 where id = $1";
+const UNPUBLISH: &str = "update punctual.flow set published = null, hears = 0 \
     where id = $1 and tenant_id = $2 and deleted_at is null";
 const LAST_NUMBER: &str = "select coalesce(max(number), 0) from punctual.flow_version where flow_id = $1";
 const ADD_VERSION: &str = "insert into punctual.flow_version (flow_id, number, definition, published_at) \

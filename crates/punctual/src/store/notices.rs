@@ -4,8 +4,8 @@
 //! notice with its deliveries and their work. A delivery whose key is there already is not written: its
 //! message was sent, or is another one's matter ([`known`]). [`deliver`] sends; [`look`] shows.
 //!
-//! Events of a kind that nobody is told of are passed over. What was told to people is taken out of its
-//! topic's own queue if nobody has declared that: it is not unconsumed.
+//! Events of a kind that nobody is told of are passed over. What was told to people, or is of a kind that
+//! surveys look at, is taken out of its topic's own queue if nobody has declared that: it is not unconsumed.
 
 pub mod deliver;
 pub mod foresee;
@@ -49,6 +49,8 @@ pub const QUIET_HOURS: &str = "QuietHours";
 pub enum Filed {
     /// Nobody is told of such events.
     Passed,
+    /// Surveys have looked at it, and nobody else is told of it.
+    Taken,
     /// It lacks what it takes: a dead letter, with the reason.
     Failed(String),
     /// A notice.
@@ -121,29 +123,32 @@ impl Store {
 async fn file(tx: &mut Tx, filing: &Filing) -> Result<bool> {
     let word = |filed: &Filed| match filed {
         Filed::Failed(error) => Word::Fail { error: error.clone() },
-        Filed::Passed | Filed::Notice(_) => Word::Ack,
+        Filed::Passed | Filed::Taken | Filed::Notice(_) => Word::Ack,
     };
     let words = filing.filed.iter().map(|(event, filed)| (event.id, word(filed))).collect();
     let said = settle::say(tx, Settlement { token: filing.token.clone(), words }, filing.seed).await?;
     if said.contains(&Outcome::LostClaim) {
         return Ok(false);
     }
-    let filed = filing.filed.iter().zip(said).filter(|(_, said)| *said == Outcome::Done);
-    let notices: Vec<(&Message, &NewNotice)> = filed
-        .filter_map(|((event, filed), _)| match filed {
-            Filed::Notice(notice) => Some((event, notice)),
-            Filed::Passed | Filed::Failed(_) => None,
-        })
-        .collect();
+    let done = filing.filed.iter().zip(said).filter(|(_, said)| *said == Outcome::Done);
+    let (mut notices, mut taken) = (Vec::with_capacity(filing.filed.len()), Vec::new());
+    for ((event, filed), _) in done {
+        match filed {
+            Filed::Notice(notice) => notices.push((event, notice)),
+            Filed::Taken => taken.push(event),
+            Filed::Passed | Filed::Failed(_) => {}
+        }
+    }
     write(tx, &notices).await?;
-    take_from_own_queue(tx, &notices).await?;
+    taken.extend(notices.iter().map(|(event, _)| *event));
+    take_from_own_queue(tx, &taken).await?;
     Ok(true)
 }
 
-/// What was told to people does not wait in its topic's own queue as well, unless somebody has declared it.
-async fn take_from_own_queue(tx: &mut Tx, notices: &[(&Message, &NewNotice)]) -> Result<()> {
+/// What was taken does not wait in its topic's own queue as well, unless somebody has declared it.
+async fn take_from_own_queue(tx: &mut Tx, taken: &[&Message]) -> Result<()> {
     let mut topics: BTreeMap<(Tenant, &str), Vec<&Message>> = BTreeMap::new();
-    for (event, _) in notices {
+    for event in taken {
         topics.entry((event.tenant, &event.topic)).or_default().push(event);
     }
     for ((tenant, topic), events) in topics {

@@ -3,10 +3,15 @@
 //! Routes are read by every enqueue and written rarely: a lane for each enabled subscription, and the
 //! topic's own lane if that queue is declared (by a setting, a claim, or a handler in a process) or
 //! nobody else takes the messages: no subscription, and no kind of events that names the topic and who is
-//! told. Whoever changes one of these takes the topic first, which is the row
+//! told. In a tenant that tells people of events, each topic also has a lane for the flows: who reads it
+//! knows which kinds are meant, the routes do not. The topic of what surveys tell is spared it while only
+//! surveys listen and none is begun by another, since every send tells something.
+//!
+//! Whoever changes one of these takes the topic first, which is the row
 //! of its own lane, and then has the routes made anew from what is there: two changes never see half
-//! of each other. Enqueuers wait for nobody; one that read the routes before a change and commits
-//! after it counts as before it.
+//! of each other. Whoever changes what comes to the flows, of all topics, takes the tenant: a topic that is
+//! just being made waits for it, or it for the topic. Enqueuers wait for nobody; one that read the routes
+//! before a change and commits after it counts as before it.
 //!
 //! A message whose topic has no route yet waits in lane 0; [`Store::route_waiting`] gives each such
 //! topic its routes and moves what waits, so a host's transaction never creates anything. Whoever
@@ -91,16 +96,32 @@ pub(super) async fn settle(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<b
     Ok(tx.execute(ADD_ROUTES, params![tenant.id(), topic]).await? > 0)
 }
 
-/// Whether a tenant tells people of events: it has kinds of events, or templates for them.
-macro_rules! tells_people {
+/// A published survey has triggers: events come to the flows …
+pub(super) const EVENTS: i64 = 1;
+/// … and one of them is begun by what surveys tell.
+pub(super) const MOMENTS: i64 = 2;
+
+/// Which messages of a tenant come to the flows: none, events, or also what surveys tell, as for a tenant
+/// that has kinds of events or templates for them.
+macro_rules! tells {
     ($tenant:literal) => {
         concat!(
-            "(exists (select 1 from punctual.event_kind k where k.tenant_id = ",
+            "(case when exists (select 1 from punctual.event_kind k where k.tenant_id = ",
             $tenant,
             ") or exists (select 1 from punctual.message_template t where t.tenant_id = ",
             $tenant,
-            " and t.event_type <> 'survey.invitation' and t.deleted_at is null))"
+            " and t.event_type <> 'survey.invitation' and t.deleted_at is null) then 2 else coalesce(( \
+                select max(f.hears) from punctual.flow f where f.tenant_id = ",
+            $tenant,
+            " and f.deleted_at is null), 0) end)"
         )
+    };
+}
+
+/// Whether messages of a topic come to the flows of a tenant.
+macro_rules! told {
+    ($tenant:literal, $topic:literal) => {
+        concat!(tells!($tenant), " >= case when ", $topic, " = 'survey.responses' then 2 else 1 end")
     };
 }
 
@@ -109,7 +130,7 @@ macro_rules! wanted {
     () => {
         concat!(
             "((l.subscription = '/flows' and ",
-            tells_people!("l.tenant_id"),
+            told!("l.tenant_id", "l.topic"),
             ") \
             or exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
             or (l.subscription = '' and (l.declared = 1 \
@@ -124,10 +145,11 @@ macro_rules! wanted {
 const ADD_FLOWS: &str = concat!(
     "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
      select $1, $2, '/flows', $3 where ",
-    tells_people!("$1"),
+    told!("$1", "$2"),
     " on conflict do nothing"
 );
-const TELLS_PEOPLE: &str = concat!("select 1 where ", tells_people!("$1"));
+const TELLS: &str = concat!("select ", tells!("$1"));
+const TAKE_TENANT: &str = "select id from punctual.tenant where id = $1 for update";
 const REMOVE_ROUTES: &str = concat!(
     "delete from punctual.route where tenant_id = $1 and topic = $2 and lane_id not in ( \
         select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
@@ -141,14 +163,16 @@ const ADD_ROUTES: &str = concat!(
     " on conflict do nothing"
 );
 
-/// Whether a tenant tells people of events.
-pub(super) async fn tells_people(tx: &mut Tx, tenant: Tenant) -> Result<bool> {
-    Ok(tx.first(TELLS_PEOPLE, params![tenant.id()]).await?.is_some())
+/// Which messages of a tenant come to the flows. Whoever changes that asks before, and then calls
+/// [`told_changed`]; until its commit nobody else does, so that no two changes miss each other.
+pub(super) async fn tells(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
+    tx.query(TAKE_TENANT, params![tenant.id()]).await?;
+    tx.first(TELLS, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
 }
 
-/// Makes the routes of all topics of a tenant anew, when it begins to tell people of events, or ends.
-pub(super) async fn told_changed(tx: &mut Tx, tenant: Tenant, before: bool) -> Result<()> {
-    if tells_people(tx, tenant).await? == before {
+/// Makes the routes of all topics of a tenant anew, when other messages than before come to the flows.
+pub(super) async fn told_changed(tx: &mut Tx, tenant: Tenant, before: i64) -> Result<()> {
+    if tells(tx, tenant).await? == before {
         return Ok(());
     }
     for row in tx.query(TOPICS, params![tenant.id()]).await? {

@@ -270,7 +270,7 @@ fn head(definition: &Definition, active: bool, now: Timestamp) -> Vec<Value<'_>>
 async fn create(tx: &mut Tx, tenant: Tenant, definition: &Definition) -> Result<Template> {
     let now = tx.now().await?;
     let active = definition.active.unwrap_or(true);
-    let before = routes::tells_people(tx, tenant).await?;
+    let before = routes::tells(tx, tenant).await?;
     let mut row = head(definition, active, now);
     row.push(tenant.id().into());
     let made = tx.first(INSERT, &row).await?;
@@ -284,6 +284,7 @@ async fn create(tx: &mut Tx, tenant: Tenant, definition: &Definition) -> Result<
 
 async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Definition) -> Result<Template> {
     let missing = || Error::NotFound(format!("there is no message template `{id}`"));
+    let before = routes::tells(tx, tenant).await?;
     tx.first(TAKE, params![tenant.id(), id.0]).await?.ok_or_else(missing)?;
     let old = find(tx, tenant, id).await?.ok_or_else(missing)?;
     let active = definition.active.unwrap_or(old.active);
@@ -293,7 +294,6 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Defini
         return Ok(old);
     }
     let now = tx.now().await?;
-    let before = routes::tells_people(tx, tenant).await?;
     let version = old.version + u32::from(edited);
     if edited {
         tx.execute(INSERT_VERSION, params![id.0, i64::from(version), &text, now]).await?;

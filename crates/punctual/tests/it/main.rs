@@ -106,5 +106,6 @@ mod template;
 mod tenant;
 mod timer;
 mod timer_firing;
+mod told_flows;
 mod wall;
 mod zone;

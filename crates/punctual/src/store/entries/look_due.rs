@@ -1,7 +1,7 @@
 //! Which lanes of entries have due work, and when the next of it is due.
 //!
 //! A lane of entries is known by its subscription. One look visits each such lane once, whatever
-//! waits in it.
+//! waits in it, and what waits for a route: people may be told of that, too.
 
 use super::super::Store;
 use super::super::flows::{EXPIRE_LANE, SEND_LANE};
@@ -49,6 +49,8 @@ pub struct DueEntries {
     pub next: Option<Timestamp>,
     /// Whether anybody tells people of events.
     pub tells: bool,
+    /// Whether something is due whose topic has no route yet.
+    pub unrouted: bool,
 }
 
 impl Store {
@@ -60,12 +62,16 @@ impl Store {
 
 async fn due(tx: &mut Tx) -> Result<DueEntries> {
     let now = tx.now().await?;
-    let mut seen = DueEntries { now, lanes: Vec::new(), next: None, tells: false };
+    let mut seen = DueEntries { now, lanes: Vec::new(), next: None, tells: false, unrouted: false };
     for row in tx.query(LANES, params![SEND_LANE, EXPIRE_LANE, FLOWS_LANE, DELIVER_LANE]).await? {
         seen.tells |= row.text(1)? == FLOWS_LANE;
         let Some(first_due) = row.maybe_time(2)? else { continue };
         if first_due > now {
             seen.next = Some(seen.next.map_or(first_due, |next| next.min(first_due)));
+            continue;
+        }
+        if row.int(0)? == LaneId::UNROUTED.0 {
+            seen.unrouted = true;
             continue;
         }
         let purpose = match row.text(1)?.as_str() {
@@ -82,4 +88,5 @@ async fn due(tx: &mut Tx) -> Result<DueEntries> {
 
 const LANES: &str = "select l.id, l.subscription, \
         (select min(w.due_at) from punctual.work w where w.lane_id = l.id), l.topic \
-    from punctual.lane l where l.subscription in ($1, $2, $3, $4) and l.paused = 0 order by l.id";
+    from punctual.lane l where l.subscription in ($1, $2, $3, $4) and l.paused = 0 \
+    union all select 0, '', (select min(w.due_at) from punctual.work w where w.lane_id = 0), '' order by 1";

@@ -22,6 +22,13 @@ use std::sync::Arc;
 /// The topic.
 pub const TOPIC: &str = "survey.responses";
 
+/// The kind of what is told of every send.
+pub const SENT: &str = "instance-sent";
+/// The kinds that may begin another survey: all but [`SENT`], which comes without anybody having done
+/// anything, so that two surveys could go on sending because of each other.
+pub const BEGINNINGS: [&str; 4] =
+    ["response-completed", "instance-opened", "instance-expired", "instance-cancelled"];
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Moment {
@@ -55,7 +62,7 @@ impl Moment {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "response-completed",
-            Self::Sent { .. } => "instance-sent",
+            Self::Sent { .. } => SENT,
             Self::Opened(_) => "instance-opened",
             Self::Expired(_) => "instance-expired",
             Self::Cancelled(_) => "instance-cancelled",

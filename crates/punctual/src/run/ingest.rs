@@ -1,0 +1,274 @@
+//! Ingest: events in, entries out, whether somebody hands them in or they come by a topic.
+//!
+//! Events are matched in memory against what is published in the tenant, and those of one kind are written
+//! in one transaction. If what is published has changed meanwhile, nothing was written, and they are matched
+//! again. An item that cannot be read fails alone. The dedup key lets one entry through, so whoever
+//! does not know whether a batch was written hands it in again.
+//!
+//! Events of several kinds come in lots: all that they begin is written first, and then they stop what they
+//! stop, save what an event that came after them has just begun.
+
+mod matched;
+
+use self::matched::{Batch, Stops, Which};
+use super::send::Post;
+use super::shelf::Offered;
+use crate::base::error::{Error, Problems, Result};
+use crate::base::id::FlowId;
+use crate::base::tenant::Tenant;
+use crate::rules::candidate::Candidate;
+use crate::rules::notice::Way;
+use crate::rules::public_id::PublicId;
+use crate::rules::survey::Trigger;
+use crate::store::entries::admit::{Admitted, Made, NewEntry};
+use crate::store::entries::deed::Deeded;
+use crate::store::entries::owner::Key;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How often a batch is matched again because somebody published meanwhile.
+const MATCHES_MAX: usize = 10;
+
+/// What became of one event, for one trigger or in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Outcome {
+    /// An entry was made.
+    Created,
+    /// There is one already.
+    Skipped,
+    /// An entry was withdrawn, because its trigger says that such an event stops it.
+    Stopped,
+    /// It cannot be read.
+    Failed,
+    /// No trigger wanted it.
+    NoMatch,
+}
+
+/// An entry that an event was about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// The survey.
+    pub flow: FlowId,
+    /// The trigger.
+    pub trigger_id: Arc<str>,
+    /// The entry.
+    pub public_id: PublicId,
+    /// Whether it was made by this event.
+    pub outcome: Outcome,
+}
+
+/// What became of one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ingested {
+    /// In all.
+    pub outcome: Outcome,
+    /// For each trigger that wanted it.
+    pub instances: Vec<Instance>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// A trigger that somebody chose by hand.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The survey.
+    pub flow: FlowId,
+    /// The trigger.
+    pub trigger_id: String,
+    /// Who chose it.
+    pub by: String,
+    /// Only to see what would happen.
+    pub dry_run: bool,
+}
+
+/// An event for one recipient.
+#[derive(Debug)]
+pub struct Item<'a> {
+    /// Its place among all that come together: the lower, the earlier.
+    pub at: usize,
+    /// What is known of it.
+    pub candidate: std::result::Result<Candidate<'a>, Problems>,
+    /// Only triggers whose channels need one of these look at it; none is all.
+    pub ways: Option<&'a [Way]>,
+    /// Whether it may begin entries.
+    pub begins: bool,
+    /// Whether it may stop them.
+    pub stops: bool,
+}
+
+impl<'a> Item<'a> {
+    /// One that was handed in, by its place.
+    #[must_use]
+    pub const fn handed_in(at: usize, candidate: std::result::Result<Candidate<'a>, Problems>) -> Self {
+        Self { at, candidate, ways: None, begins: true, stops: true }
+    }
+
+    fn is_for(&self, trigger: &Trigger) -> bool {
+        self.ways.is_none_or(|ways| ways.contains(&Way::of(&trigger.channel)))
+    }
+}
+
+/// Events of one kind, in their order.
+#[derive(Debug)]
+pub struct Lot<'a> {
+    /// The kind.
+    pub kind: &'a str,
+    /// The events.
+    pub items: Vec<Item<'a>>,
+}
+
+/// What a lot came to so far.
+struct Met {
+    offered: Arc<Offered>,
+    stops: Stops,
+    report: Vec<Ingested>,
+}
+
+/// Lets events begin and stop what is published for them; answers for each lot, in the order of its items.
+///
+/// # Errors
+/// When the database does not answer, or surveys are published over and over meanwhile.
+pub async fn ingest(post: &Post, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec<Vec<Ingested>>> {
+    let mut all = Vec::with_capacity(lots.len());
+    for lot in lots {
+        all.push(begin(post, tenant, lot).await?);
+    }
+    if all.iter().any(|met| !met.stops.0.is_empty()) {
+        let made = made_at(lots, &all);
+        for (lot, met) in lots.iter().zip(&mut all) {
+            stop(post, tenant, lot, met, &made).await?;
+        }
+        post.wake.entries();
+    }
+    Ok(all.into_iter().map(|met| met.report).collect())
+}
+
+/// Writes what the events of a lot begin.
+async fn begin(post: &Post, tenant: Tenant, lot: &Lot<'_>) -> Result<Met> {
+    let by = format!("event:{}", lot.kind);
+    for _ in 0..MATCHES_MAX {
+        let offered = post.shelf.known(&post.store, tenant).await?;
+        let mut batch = Batch::matched(&lot.items, &offered, Which::OfKind(lot.kind));
+        let stops = Stops::matched(lot, &offered);
+        let made = if batch.entries.is_empty() && stops.0.is_empty() {
+            // Nothing would notice that something was published since.
+            let current = post.shelf.current(&post.store, tenant).await?;
+            (current.stamp == offered.stamp).then(Vec::new)
+        } else {
+            admit(post, tenant, &offered, &by, &mut batch).await?
+        };
+        let Some(made) = made else { continue };
+        let report = batch.report(lot.items.len(), &made, &offered);
+        return Ok(Met { offered, stops, report });
+    }
+    Err(changing())
+}
+
+/// Sends a survey to people that somebody chose; `None` when no such trigger is published.
+///
+/// # Errors
+/// When the database does not answer, or surveys are published over and over meanwhile.
+pub async fn send_chosen(
+    post: &Post,
+    tenant: Tenant,
+    chosen: &Chosen,
+    items: &[Item<'_>],
+) -> Result<Option<Vec<Ingested>>> {
+    for _ in 0..MATCHES_MAX {
+        let offered = post.shelf.current(&post.store, tenant).await?;
+        let Some(place) = offered.find(chosen.flow, &chosen.trigger_id) else { return Ok(None) };
+        let mut batch = Batch::matched(items, &offered, Which::Chosen(place));
+        let made = if chosen.dry_run {
+            Some(foretold(post, tenant, &batch).await?)
+        } else {
+            admit(post, tenant, &offered, &format!("user:{}", chosen.by), &mut batch).await?
+        };
+        let Some(made) = made else { continue };
+        return Ok(Some(batch.report(items.len(), &made, &offered)));
+    }
+    Err(changing())
+}
+
+fn changing() -> Error {
+    Error::Conflict("surveys were published over and over meanwhile; try again".into())
+}
+
+/// Writes what was matched; `None` if it was matched against what is published no more.
+async fn admit(
+    post: &Post,
+    tenant: Tenant,
+    offered: &Offered,
+    by: &str,
+    batch: &mut Batch,
+) -> Result<Option<Vec<Made>>> {
+    let entries = std::mem::take(&mut batch.entries);
+    let look_first = offered.lately.many_known();
+    match post.store.admit(tenant, offered.stamp, by.to_owned(), entries, look_first).await? {
+        Admitted::Stale => {
+            post.shelf.current(&post.store, tenant).await?;
+            Ok(None)
+        }
+        Admitted::Done(made) => {
+            let known = made.iter().filter(|made| matches!(made, Made::Duplicate(_))).count();
+            offered.lately.note(known, made.len());
+            post.wake.entries();
+            Ok(Some(made))
+        }
+    }
+}
+
+/// What writing it would come to.
+async fn foretold(post: &Post, tenant: Tenant, batch: &Batch) -> Result<Vec<Made>> {
+    let keys: Vec<Key> = batch.entries.iter().map(|entry| entry.key).collect();
+    let mut known: HashMap<Key, PublicId> = post.store.known_keys(tenant, keys).await?;
+    let foretell = |entry: &NewEntry| match known.get(&entry.key) {
+        Some(owner) => Made::Duplicate(*owner),
+        None => {
+            known.insert(entry.key, entry.public_id);
+            Made::Created(entry.public_id)
+        }
+    };
+    Ok(batch.entries.iter().map(foretell).collect())
+}
+
+/// The places of the events that made entries just now.
+fn made_at(lots: &[Lot<'_>], all: &[Met]) -> HashMap<PublicId, usize> {
+    let told = lots.iter().zip(all).flat_map(|(lot, met)| lot.items.iter().zip(&met.report));
+    let made = told.flat_map(|(item, one)| {
+        let created = one.instances.iter().filter(|instance| instance.outcome == Outcome::Created);
+        created.map(|instance| (instance.public_id, item.at))
+    });
+    made.collect()
+}
+
+/// Withdraws what the events of a lot stop.
+async fn stop(
+    post: &Post,
+    tenant: Tenant,
+    lot: &Lot<'_>,
+    met: &mut Met,
+    made: &HashMap<PublicId, usize>,
+) -> Result<()> {
+    let stops = std::mem::take(&mut met.stops.0);
+    if stops.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<Key> = stops.iter().map(|(_, _, key)| *key).collect();
+    let known = post.store.known_keys(tenant, keys).await?;
+    for (n, place, key) in stops {
+        let Some(public_id) = known.get(&key) else { continue };
+        let came_later = made.get(public_id).is_some_and(|at| *at > lot.items[n].at);
+        if came_later || !matches!(post.store.cancel_entry(tenant, *public_id).await?, Deeded::Done(_)) {
+            continue;
+        }
+        let (edition, _, shared) = met.offered.at(place);
+        let (flow, trigger_id) = (edition.flow, Arc::clone(&shared.trigger_id));
+        let outcome = Outcome::Stopped;
+        let one = &mut met.report[n];
+        one.instances.push(Instance { flow, trigger_id, public_id: *public_id, outcome });
+        if one.outcome == Outcome::NoMatch {
+            one.outcome = outcome;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! What events come to by what is published: entries to be written, and keys of entries to be stopped.
+
+use super::{Ingested, Instance, Item, Lot, Outcome};
+use crate::base::limits;
+use crate::base::random;
+use crate::rules::candidate::{Candidate, of_flow};
+use crate::rules::facts::Facts;
+use crate::rules::public_id::PublicId;
+use crate::rules::survey::Trigger;
+use crate::rules::{dedup, digest};
+use crate::run::shelf::{Offered, Place};
+use crate::store::entries::admit::{Made, NewEntry};
+use crate::store::entries::owner::{Key, key_of};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Which triggers a batch meets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which<'a> {
+    /// Those of a kind, if they are enabled and their filters hold.
+    OfKind(&'a str),
+    /// One that somebody chose: nothing is asked.
+    Chosen(Place),
+}
+
+impl Which<'_> {
+    /// The triggers that may want an item of these facts.
+    fn places(self, offered: &Offered, facts: &Facts<'_>) -> Vec<Place> {
+        match self {
+            Self::OfKind(kind) => offered.wanted_by(kind, facts),
+            Self::Chosen(place) => vec![place],
+        }
+    }
+
+    fn wants(self, trigger: &Trigger, facts: &Facts<'_>) -> bool {
+        let holds = || trigger.filter.as_ref().is_none_or(|filter| filter.holds(facts));
+        matches!(self, Self::Chosen(_)) || (trigger.enabled && holds())
+    }
+}
+
+/// What a batch comes to.
+pub(super) struct Batch {
+    /// Random bytes for the names of its entries.
+    names: std::vec::IntoIter<[u8; 16]>,
+    pub(super) entries: Vec<NewEntry>,
+    /// For each entry, the item and the trigger it comes from.
+    origins: Vec<(usize, Place)>,
+    failed: BTreeMap<usize, String>,
+}
+
+impl Batch {
+    pub(super) fn matched(items: &[Item<'_>], offered: &Offered, which: Which<'_>) -> Self {
+        let mut batch = Self {
+            names: names(items.len()),
+            entries: Vec::with_capacity(items.len()),
+            origins: Vec::with_capacity(items.len()),
+            failed: BTreeMap::new(),
+        };
+        for (n, item) in items.iter().enumerate() {
+            if let Err(said) = batch.add(n, item, offered, which) {
+                batch.failed.insert(n, said);
+            }
+        }
+        batch
+    }
+
+    fn add(&mut self, n: usize, item: &Item<'_>, offered: &Offered, which: Which<'_>) -> Result<(), String> {
+        let candidate = item.candidate.as_ref().map_err(ToString::to_string)?;
+        if !item.begins {
+            return Ok(());
+        }
+        let mut facts = candidate.facts()?;
+        let (mut texts, mut flow) = (None, None);
+        for place in which.places(offered, &facts) {
+            let (edition, trigger, _) = offered.at(place);
+            if !item.is_for(trigger) {
+                continue;
+            }
+            if flow != Some(edition.flow) {
+                of_flow(&mut facts, edition.flow);
+                flow = Some(edition.flow);
+            }
+            if !which.wants(trigger, &facts) {
+                continue;
+            }
+            if candidate.address.is_empty() {
+                return Err(unreachable(offered, place));
+            }
+            let texts = texts.get_or_insert_with(|| Texts::of(candidate));
+            let public_id = PublicId::from_random(self.names.next().unwrap_or_else(random::bytes));
+            self.entries.push(new_entry(candidate, texts, &facts, offered, place, public_id)?);
+            self.origins.push((n, place));
+        }
+        Ok(())
+    }
+
+    /// What is told of so many items whose entries came to this.
+    pub(super) fn report(self, items: usize, made: &[Made], offered: &Offered) -> Vec<Ingested> {
+        let none = || Ingested { outcome: Outcome::NoMatch, instances: Vec::new(), error: None };
+        let mut report: Vec<Ingested> = std::iter::repeat_with(none).take(items).collect();
+        for (n, said) in self.failed {
+            report[n] = Ingested { outcome: Outcome::Failed, error: Some(said), ..none() };
+        }
+        for ((n, place), made) in self.origins.iter().zip(made) {
+            let (edition, _, shared) = offered.at(*place);
+            let (public_id, outcome) = match made {
+                Made::Created(id) => (*id, Outcome::Created),
+                Made::Duplicate(id) => (*id, Outcome::Skipped),
+            };
+            let (flow, trigger_id) = (edition.flow, Arc::clone(&shared.trigger_id));
+            report[*n].instances.push(Instance { flow, trigger_id, public_id, outcome });
+            if report[*n].outcome != Outcome::Created {
+                report[*n].outcome = outcome;
+            }
+        }
+        report
+    }
+}
+
+/// A trigger wants an event that names no address for its channel.
+fn unreachable(offered: &Offered, place: Place) -> String {
+    let (edition, trigger, _) = offered.at(place);
+    let (flow, id, channel) = (edition.flow, &trigger.id, &trigger.channel);
+    format!("trigger `{id}` of survey {flow} sends by {channel}, and it names nobody who is reached so")
+}
+
+/// Random bytes for names that begin alike, so that the index of names takes a batch in one place. What
+/// is left of a name to guess is 90 bits.
+fn names(count: usize) -> std::vec::IntoIter<[u8; 16]> {
+    let mut names: Vec<[u8; 16]> = random::many(count);
+    let beginning: [u8; 4] = random::bytes();
+    for name in &mut names {
+        name[..beginning.len()].copy_from_slice(&beginning);
+    }
+    names.into_iter()
+}
+
+/// What all entries of one item share.
+struct Texts {
+    address: Arc<str>,
+    locale: Option<Arc<str>>,
+    customer_ref: Option<Arc<str>>,
+    payload: Arc<str>,
+}
+
+impl Texts {
+    fn of(candidate: &Candidate<'_>) -> Self {
+        Self {
+            address: candidate.address.into(),
+            locale: candidate.locale.map(Into::into),
+            customer_ref: candidate.customer_ref.map(Into::into),
+            payload: candidate.payload_text.as_str().into(),
+        }
+    }
+}
+
+fn new_entry(
+    candidate: &Candidate<'_>,
+    texts: &Texts,
+    facts: &Facts<'_>,
+    offered: &Offered,
+    place: Place,
+    public_id: PublicId,
+) -> Result<NewEntry, String> {
+    let (edition, trigger, shared) = offered.at(place);
+    let digest = dedup::digest(&trigger.dedup_recipe, facts);
+    let lane = offered.lanes.get(&*shared.channel).copied();
+    Ok(NewEntry {
+        flow: edition.flow,
+        number: edition.number,
+        trigger_id: Arc::clone(&shared.trigger_id),
+        lane: lane.ok_or("has no lane: publish the survey again")?,
+        channel: Arc::clone(&shared.channel),
+        schedule: Arc::clone(&shared.schedule),
+        grace: trigger.expiry.unwrap_or(limits::EXPIRY_GRACE_DEFAULT),
+        public_id,
+        key: key_of(&digest),
+        unique_hash: digest::hex(&digest),
+        address: Arc::clone(&texts.address),
+        locale: texts.locale.clone(),
+        customer_ref: texts.customer_ref.clone(),
+        payload: Arc::clone(&texts.payload),
+        occurred_at: candidate.occurred_at,
+    })
+}
+
+/// The keys of entries that items stop: each with the item's number and the trigger.
+pub(super) struct Stops(pub(super) Vec<(usize, Place, Key)>);
+
+impl Stops {
+    pub(super) fn matched(lot: &Lot<'_>, offered: &Offered) -> Self {
+        let places = offered.stopped_by(lot.kind);
+        let mut stops = Vec::new();
+        for (n, item) in lot.items.iter().enumerate().filter(|(_, item)| item.stops && !places.is_empty()) {
+            let Some(Ok(mut facts)) = item.candidate.as_ref().ok().map(Candidate::facts) else { continue };
+            for place in places {
+                let (edition, trigger, _) = offered.at(*place);
+                of_flow(&mut facts, edition.flow);
+                if item.is_for(trigger) && stopped(trigger, lot.kind, &facts) {
+                    stops.push((n, *place, key_of(&dedup::digest(&trigger.dedup_recipe, &facts))));
+                }
+            }
+        }
+        Self(stops)
+    }
+}
+
+fn stopped(trigger: &Trigger, kind: &str, facts: &Facts<'_>) -> bool {
+    let mut stops = trigger.stop_on.iter().filter(|stop| stop.event_kind == kind);
+    stops.any(|stop| stop.filter.as_ref().is_none_or(|filter| filter.holds(facts)))
+}
