@@ -326,6 +326,7 @@ async fn ntf_10_a_template_is_reviewed_by_its_event_kind(base: Base) {
     ];
     assert_eq!(messages(&shown), want);
     assert_eq!(root.sees(PATH).await["items"][0]["warnings"], shown["warnings"]);
+    assert_eq!(root.delete(&at(&made)).await.status, 204);
     let long =
         make(&root, template("booking.confirmed", &format!("{} {{{{guestName}}}}", "x".repeat(158)))).await;
     assert_eq!(messages(&long), ["is 162 characters of GSM-7 with the sample's values: 2 SMS"]);
@@ -378,16 +379,15 @@ async fn ntf_8_whoever_saves_a_second_template_for_the_same_is_warned(base: Base
     let world = World::manual(base).await;
     let root = world.root();
     let template = json!({"eventType": "room.ready", "channel": "SMS", "language": "en", "body": "Ready."});
-    let first = root.does(PATH, template.clone(), 201).await;
+    let first = make(&root, template.clone()).await;
     assert_eq!(first["warnings"], json!([]));
-    let second = root.does(PATH, template, 201).await;
+    let second = make(&root, template).await;
     let warned = |shown: &Value, other: &Value| {
         let said = shown["warnings"][0]["message"].as_str().unwrap_or_default().to_owned();
         said.starts_with(&format!("template {} is for the same", other["id"].as_str().unwrap()))
     };
     assert!(warned(&second, &first), "{second}");
-    let path = |of: &Value| format!("{PATH}/{}", of["id"].as_str().unwrap());
-    assert!(warned(&root.sees(&path(&first)).await, &second));
-    assert_eq!(root.delete(&path(&second)).await.status, 204);
-    assert_eq!(root.sees(&path(&first)).await["warnings"], json!([]));
+    assert!(warned(&root.sees(&at(&first)).await, &second));
+    assert_eq!(root.delete(&at(&second)).await.status, 204);
+    assert_eq!(root.sees(&at(&first)).await["warnings"], json!([]));
 }

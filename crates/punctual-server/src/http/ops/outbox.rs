@@ -146,12 +146,7 @@ pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replaye
         told.would_replay = Some(again.len());
         told.ids = messages(again.iter().map(|one| one.message));
         told.more_items = Some(again.len().saturating_sub(TOLD_MAX));
-        let mut items = Vec::new();
-        for one in again.into_iter().take(TOLD_MAX) {
-            let messages = outlook::of(&app, &one).await?;
-            items.push(item(one, messages));
-        }
-        told.items = Some(items);
+        told.items = Some(foretell(&app, again).await?);
     } else {
         let moved = put_back(&app, &again).await?;
         told.replayed = Some(moved.len());
@@ -248,6 +243,16 @@ fn tell(failed: &[Failed], ids: Option<&[MessageId]>) -> Replayed {
 
 fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
     ids.collect::<BTreeSet<_>>().into_iter().map(|id| id.to_string()).collect()
+}
+
+/// What goes to whom again, and what people would be told.
+async fn foretell(app: &App, again: Vec<Failed>) -> Answer<Vec<Again>> {
+    let (mut items, mut seen) = (Vec::new(), outlook::Seen::new());
+    for one in again.into_iter().take(TOLD_MAX) {
+        let messages = outlook::of(app, &one, &mut seen).await?;
+        items.push(item(one, messages));
+    }
+    Ok(items)
 }
 
 fn item(one: Failed, messages: Option<Outlook>) -> Again {

@@ -36,7 +36,7 @@ impl Refused<'_> {
     /// What this channel is given in its place.
     #[must_use]
     pub fn instead(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> Planned {
-        // By another channel's wish it may have been refused in the words of this one: those have its key.
+        // One that was moved to where it was refused may have had this channel's own words, and so their key.
         let own = fitting(set, channel, channel, self.entity, to).filter(|own| own.id != self.template.id);
         let of_whom = self.entity.map_or_else(|| stand_in(self.event), |entity| entity.id.clone());
         let naming = Naming { entity: &of_whom, kind: self.kind, each: self.each, again: None };

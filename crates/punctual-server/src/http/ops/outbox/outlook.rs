@@ -2,9 +2,11 @@
 
 use crate::app::App;
 use crate::http::error::Answer;
-use punctual::engine;
+use punctual::store::notices::foresee::Foreseen;
 use punctual::store::outbox::failed::Failed;
+use punctual::{Tenant, engine};
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// Messages of one event that are told one by one.
 const TOLD_MAX: usize = 100;
@@ -34,11 +36,14 @@ pub struct Message {
     reason: Option<&'static str>,
 }
 
+/// Keys that messages before would have taken by then.
+pub(super) type Seen = HashSet<(Tenant, String)>;
+
 /// What would become of an event that is for people; nothing is known of what is for others.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn of(app: &App, failed: &Failed) -> Answer<Option<Outlook>> {
+pub(super) async fn of(app: &App, failed: &Failed, seen: &mut Seen) -> Answer<Option<Outlook>> {
     if !failed.is_for_people() {
         return Ok(None);
     }
@@ -49,18 +54,21 @@ pub(super) async fn of(app: &App, failed: &Failed) -> Answer<Option<Outlook>> {
         }
         engine::Outlook::Messages(messages) => messages,
     };
-    let stopped = messages.iter().filter(|one| one.stopped.is_some()).count();
-    let items = messages.iter().take(TOLD_MAX).map(|one| Message {
-        channel: one.channel.clone(),
-        idempotency_key: one.key.clone(),
-        stopped: one.stopped.is_some(),
-        reason: one.stopped,
-    });
+    let messages: Vec<Message> = messages.into_iter().map(|one| message(failed.tenant, one, seen)).collect();
+    let stopped = messages.iter().filter(|one| one.stopped).count();
     Ok(Some(Outlook {
         sent_again: messages.len() - stopped,
         stopped,
         reason: None,
-        items: items.collect(),
         more_items: messages.len().saturating_sub(TOLD_MAX),
+        items: messages.into_iter().take(TOLD_MAX).collect(),
     }))
+}
+
+fn message(tenant: Tenant, one: Foreseen, seen: &mut Seen) -> Message {
+    let reason = one.stopped.or_else(|| {
+        let first = seen.insert((tenant, one.key.clone()));
+        (!first).then_some("An event before it in this replay has the same key")
+    });
+    Message { channel: one.channel, idempotency_key: one.key, stopped: reason.is_some(), reason }
 }
