@@ -308,7 +308,7 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Defini
 
 async fn delete(tx: &mut Tx, tenant: Tenant, id: TemplateId, used: bool) -> Result<Deleted> {
     let now = tx.now().await?;
-    let before = routes::tells_people(tx, tenant).await?;
+    let before = routes::tells(tx, tenant).await?;
     let sql = if used { SWITCH_OFF } else { DELETE };
     if tx.execute(sql, params![tenant.id(), id.0, now]).await? == 0 {
         return Ok(Deleted::Unknown);
