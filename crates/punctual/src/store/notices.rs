@@ -12,6 +12,7 @@ pub mod foresee;
 pub mod known;
 pub mod look;
 pub(super) mod outcome;
+mod own_queue;
 pub mod prune;
 pub mod replan;
 pub mod replay;
@@ -21,18 +22,17 @@ use super::Store;
 use super::columns::Column;
 use super::dialect::Dialect;
 use super::queues;
-use super::sequences;
 use super::settle::{self, Outcome, Settlement, Word};
 use super::tx::Tx;
 use super::value::{Row, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{DeliveryId, LaneId, MessageId, NoticeId, Token};
+use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::claim::{DELIVERIES_FROM, work_of};
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The lane of a topic's events for the people they are about.
@@ -132,51 +132,21 @@ async fn file(tx: &mut Tx, filing: &Filing) -> Result<bool> {
     }
     let done = filing.filed.iter().zip(said).filter(|(_, said)| *said == Outcome::Done);
     let (mut notices, mut taken) = (Vec::with_capacity(filing.filed.len()), Vec::new());
+    let mut passed = Vec::new();
     for ((event, filed), _) in done {
         match filed {
             Filed::Notice(notice) => notices.push((event, notice)),
             Filed::Taken => taken.push(event),
-            Filed::Passed | Filed::Failed(_) => {}
+            Filed::Passed => passed.push(event),
+            Filed::Failed(_) => {}
         }
     }
     write(tx, &notices).await?;
     taken.extend(notices.iter().map(|(event, _)| *event));
-    take_from_own_queue(tx, &taken).await?;
+    own_queue::take(tx, &taken).await?;
+    own_queue::leave(tx, &passed).await?;
     Ok(true)
 }
-
-/// What was taken does not wait in its topic's own queue as well, unless somebody has declared it.
-async fn take_from_own_queue(tx: &mut Tx, taken: &[&Message]) -> Result<()> {
-    let mut topics: BTreeMap<(Tenant, &str), Vec<&Message>> = BTreeMap::new();
-    for event in taken {
-        topics.entry((event.tenant, &event.topic)).or_default().push(event);
-    }
-    for ((tenant, topic), events) in topics {
-        let Some(own) = tx.first(UNDECLARED, params![tenant.id(), topic]).await? else { continue };
-        let own = LaneId(own.int(0)?);
-        let columns = [
-            Column::Ints(events.iter().map(|event| event.due_at.as_micros()).collect()),
-            Column::Ints(events.iter().map(|event| event.id.0).collect()),
-        ];
-        let gone = tx.in_columns((UNCLAIMED_AT_ONCE, UNCLAIMED), params![own.0], &columns).await?;
-        let gone = gone.iter().map(|row| row.int(0)).collect::<Result<HashSet<_>>>()?;
-        let keyed = events.iter().filter(|event| gone.contains(&event.id.0));
-        let heads: Vec<_> = keyed.filter_map(|event| Some((own, event.key.as_deref()?, event.id))).collect();
-        sequences::leave(tx, &heads).await?;
-    }
-    Ok(())
-}
-
-/// The least of an index is found at once; whether there is any row might be sought in the whole table.
-const UNDECLARED: &str = "select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 \
-    and l.subscription = '' and l.declared = 0 \
-    and (select min(w.due_at) from punctual.work w where w.lane_id = l.id) is not null \
-    and not exists (select 1 from punctual.handled_topic h where h.topic = l.topic)";
-const UNCLAIMED_AT_ONCE: &str = "delete from punctual.work w \
-    using unnest($2::bigint[], $3::bigint[]) x (due_at, message_id) \
-    where w.lane_id = $1 and w.due_at = x.due_at and w.message_id = x.message_id returning w.message_id";
-const UNCLAIMED: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
-    returning message_id";
 
 /// Writes notices with their deliveries; answers what was to be written, and what is new of it.
 async fn write<'a>(

@@ -149,7 +149,7 @@ const ADD_FLOWS: &str = concat!(
     " on conflict do nothing"
 );
 const TELLS: &str = concat!("select ", tells!("$1"));
-const TAKE_TENANT: &str = "select id from punctual.tenant where id = $1 for update";
+const TAKE_TENANT: &str = "select id from punctual.tenant where id = $1 for no key update";
 const REMOVE_ROUTES: &str = concat!(
     "delete from punctual.route where tenant_id = $1 and topic = $2 and lane_id not in ( \
         select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
