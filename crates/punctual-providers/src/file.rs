@@ -24,11 +24,12 @@ use std::collections::BTreeSet;
 /// Kinds of channels, as keys begin with them.
 pub const KINDS: [&str; 7] = ["whatsapp", "sms", "email", "push", "inapp", "webhook", "chat"];
 /// What the configuration of a channel calls its own.
-pub const RESERVED: [&str; 8] = [
+pub const RESERVED: [&str; 9] = [
     "provider",
     "rate_per_second",
     "in_flight",
     "unknown",
+    "unknown_retries",
     "fallback",
     "max_attempts",
     "waits",

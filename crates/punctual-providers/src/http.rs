@@ -13,7 +13,7 @@
 //! | ... 408, 425, 429, 5xx | transient |
 //! | ... other 4xx | permanent |
 //! | ... another status | unknown |
-//! | no answer in time, or the connection broke | unknown: it may have gone out |
+//! | no answer in time, or the connection broke | no answer: it may have gone out |
 //! | 2xx, but its body broke off | unknown: the body may have said no |
 //!
 //! Not promised: that the provider knows the idempotency key. Where it has a header for one, it gets it.

@@ -130,7 +130,7 @@ impl Inner {
                 Err(NotSent::Transient { error: clean(error), retry_after: None })
             }
             Err(Failed::Permanent(error)) => Err(NotSent::Permanent { error: clean(error) }),
-            Err(Failed::Unknown(error)) => Err(NotSent::Unknown { error: clean(error) }),
+            Err(Failed::Unknown(error)) => Err(NotSent::NoAnswer { error: clean(error) }),
         }
     }
 

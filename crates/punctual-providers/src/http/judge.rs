@@ -52,7 +52,7 @@ pub(super) fn unanswered(error: &reqwest::Error, timeout: Duration) -> NotSent {
     } else {
         format!("the connection broke before the answer; it may have been sent: {}", reason(error))
     };
-    NotSent::Unknown { error }
+    NotSent::NoAnswer { error }
 }
 
 /// The innermost cause, which says most; addresses are left out, since they may hold secrets.

@@ -47,6 +47,6 @@ async fn ntf_13_a_slack_webhook_is_asked_as_documented() {
     assert_eq!((class(&rollup).0, retry_after(&rollup)), ("transient", Some(Duration::from_secs(30))));
     let cut = send(&channel, letter("#ops")).await;
     let (kind, error) = class(&cut);
-    assert_eq!(kind, "unknown");
+    assert_eq!(kind, "no answer");
     assert!(!error.contains("s3cr3t"), "the address is a secret: {error}");
 }

@@ -63,6 +63,7 @@ pub(crate) fn class(sent: &Sent) -> (&'static str, &str) {
         Ok(_) => ("accepted", ""),
         Err(NotSent::Transient { error, .. }) => ("transient", error),
         Err(NotSent::Permanent { error }) => ("permanent", error),
+        Err(NotSent::NoAnswer { error }) => ("no answer", error),
         Err(NotSent::Unknown { error }) => ("unknown", error),
     }
 }

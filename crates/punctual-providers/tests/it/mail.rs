@@ -75,7 +75,7 @@ async fn ntf_12_sendgrid_errors_are_classed() {
         (reply(413, error("too large")), "permanent", "too large"),
         (reply(429, error("too many requests")), "transient", "too many requests"),
         (reply(500, error("oops")), "transient", "oops"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("sendgrid", &SENDGRID, || letter(ADA), table).await;
     let stub = Stub::start([reply(429, error("too many requests")).with("retry-after", "60")]).await;
@@ -134,7 +134,7 @@ async fn ntf_12_azure_errors_are_classed() {
         (reply(409, error("Conflict", "in progress")), "unknown", "in progress"),
         (reply(429, error("TooManyRequests", "try again after 30 seconds")), "transient", "try again"),
         (reply(500, error("InternalServerError", "oops")), "transient", "oops"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("azure-email", &AZURE, || letter(ADA), table).await;
 }

@@ -68,7 +68,7 @@ async fn ntf_12_twilio_errors_are_classed() {
         (twilio_error(14107, "Message rate limit exceeded", 400), "transient", "rate limit"),
         (twilio_error(20500, "Internal Server Error", 500), "transient", "answered 500"),
         (twilio_error(20503, "Service Unavailable", 503), "transient", "answered 503"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("twilio-sms", &TWILIO, || letter(INDIAN), table).await;
 }
@@ -128,7 +128,7 @@ async fn ntf_12_infobip_errors_are_classed() {
         (reply(401, error("UNAUTHORIZED", "Invalid login details")), "permanent", "Invalid login details"),
         (reply(429, error("TOO_MANY_REQUESTS", "Too many requests")), "transient", "Too many requests"),
         (reply(500, error("GENERAL_ERROR", "Something went wrong.")), "transient", "Something went wrong"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("infobip-sms", &INFOBIP, || letter(INDIAN), table).await;
 }
@@ -171,7 +171,7 @@ async fn ntf_12_msg91_errors_are_classed() {
         (reply(429, error("Too many requests", "429")), "transient", "Too many requests"),
         (reply(200, error("Something went wrong, please try again", "001")), "transient", "try again"),
         (reply(502, json!({})), "transient", "answered 502"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("msg91", &MSG91, || templated(INDIAN, json!({"key": "6087cbd0"})), table).await;
     let stub = Stub::start([]).await;

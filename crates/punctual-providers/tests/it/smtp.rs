@@ -207,13 +207,13 @@ async fn ntf_14_answers_at_each_stage_are_classed() {
 /// NTF-12, NTF-14: a cut before the text is a failure, one after it a doubt; the next mail goes well.
 #[tokio::test]
 #[ignore = "needs aiosmtpd: run ./test"]
-async fn ntf_14_cut_connections_are_transient_before_the_text_and_unknown_after() {
+async fn ntf_14_cut_connections_are_transient_before_the_text_and_no_answer_after() {
     let table = [
         ("MAIL", "cut", "transient"),
         ("RCPT", "cut", "transient"),
         ("DATA", "cut", "transient"),
-        ("DATA", "cut-in-text", "unknown"),
-        ("END", "cut", "unknown"),
+        ("DATA", "cut-in-text", "no answer"),
+        ("END", "cut", "no answer"),
     ];
     let steps: Vec<Value> = table.iter().map(|(at, what, _)| json!({"at": at, "do": what})).collect();
     let relay = Relay::start(json!({"steps": steps})).await;
@@ -232,7 +232,7 @@ async fn ntf_14_every_send_ends_in_time() {
     let steps = json!([{"at": "RCPT", "do": "silence"}, {"at": "END", "do": "silence"}]);
     let relay = Relay::start(json!({"steps": steps})).await;
     let channel = relay.channel(&[("starttls", "off"), ("timeout", "1s")]);
-    for want in ["transient", "unknown"] {
+    for want in ["transient", "no answer"] {
         let started = Instant::now();
         let sent = send(&channel, letter(ADA)).await;
         assert_eq!(class(&sent).0, want, "{sent:?}");

@@ -76,7 +76,7 @@ async fn ntf_12_meta_errors_are_classed() {
         (meta_error(429, 80007, "Rate limit issues"), "transient", "Rate limit issues"),
         (meta_error(500, 131000, "Something went wrong"), "transient", "Something went wrong"),
         (meta_error(503, 2, "API Service"), "transient", "API Service"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("meta-whatsapp", &META, || templated(INDIAN, booking()), table).await;
 }
@@ -101,7 +101,7 @@ async fn ntf_13_360dialog_is_asked_as_documented() {
         (meta_error(400, 132001, "Template name does not exist"), "permanent", "Template name"),
         (meta_error(429, 130429, "Rate limit hit"), "transient", "Rate limit hit"),
         (reply(503, json!({})), "transient", "answered 503"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("360dialog", &DIALOG, || templated(INDIAN, booking()), table).await;
 }
@@ -141,7 +141,7 @@ async fn ntf_12_interakt_errors_are_classed() {
         (reply(401, json!({"message": "Unauthorized"})), "permanent", "Unauthorized"),
         (reply(429, no("Rate limit exceeded for this resource")), "transient", "Rate limit exceeded"),
         (reply(502, json!({})), "transient", "answered 502"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("interakt", &INTERAKT, || templated(INDIAN, booking()), table).await;
 }
@@ -170,7 +170,7 @@ async fn ntf_13_infobip_whatsapp_is_asked_as_documented() {
         (reply(400, error), "permanent", "Invalid template"),
         (reply(429, json!({})), "transient", "answered 429"),
         (reply(500, json!({})), "transient", "answered 500"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("infobip-whatsapp", &INFOBIP, || templated(INDIAN, booking()), table).await;
 }
@@ -205,7 +205,7 @@ async fn ntf_13_twilio_whatsapp_is_asked_as_documented() {
         (error(21211, 400), "permanent", "21211"),
         (error(63018, 429), "transient", "63018"),
         (error(20503, 503), "transient", "20503"),
-        (Answer::Cut, "unknown", "it may have been sent"),
+        (Answer::Cut, "no answer", "it may have been sent"),
     ];
     classes("twilio-whatsapp", &TWILIO, || letter(INDIAN), table).await;
 }

@@ -116,9 +116,10 @@ async fn ntf_25_no_duplicate_sends_on_double_confirm(base: Base) {
     keys.sort_unstable();
     assert_eq!(keys, [format!("12345:{KIND}:SMS:{sms}"), format!("12345:{KIND}:WhatsApp:{whatsapp}")]);
     let schedules = hotel.schedules("12345").await;
-    let how: Vec<_> = schedules.iter().rev().map(|one| (&one["status"], &one["reasonCode"])).collect();
-    let before = (&json!("Cancelled"), &json!("AlreadySent"));
-    assert_eq!(how, [(&json!("Sent"), &json!(null)), before, before]);
+    let stopped = |reason: &'static str| (json!("Cancelled"), json!(reason));
+    let how = schedules.iter().rev().map(|one| (one["status"].clone(), one["reasonCode"].clone()));
+    let want = [(json!("Sent"), json!(null)), stopped("AlreadyPending"), stopped("AlreadySent")];
+    assert_eq!(how.collect::<Vec<_>>(), want);
 }
 
 /// NTF-25, NTF-24: Retries and final failure. Five tries, each later than the one before, then `Failed`

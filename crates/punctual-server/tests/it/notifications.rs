@@ -25,6 +25,8 @@ on_each! {
     ntf_21_a_resend_is_a_request_of_its_own,
     ntf_21_a_resend_that_makes_no_sense_is_told_why,
     ntf_21_a_resend_goes_out_like_any_other,
+    ntf_21_a_resend_is_of_the_latest_event_that_has_a_template,
+    ntf_21_an_event_from_before_its_template_is_sent,
     ntf_22_failed_schedules_are_replayed,
     ntf_22_what_had_no_template_is_planned_by_todays,
     ntf_23_notifications_are_found_by_their_tenant_only,
@@ -344,6 +346,57 @@ async fn ntf_21_a_resend_goes_out_like_any_other(base: Base) {
     let bodies: Vec<&Value> = letters.iter().map(|letter| &letter["body"]).collect();
     assert_eq!(bodies, ["Booking B-7 is confirmed.", "Booking B-7 is confirmed."]);
     assert_eq!(items(&root, &format!("{SCHEDULES}?status=Sent")).await.len(), 2);
+}
+
+/// Something happens to a booking, and people are told.
+async fn happens(world: &World, root: &Client, kind: &str, id: &str) {
+    let event = json!({"topic": "bookings", "kind": kind, "entity": {"type": "booking", "id": id},
+        "payload": {"bookingId": id, "phone": NUMBER}});
+    root.does("/api/events", event, 202).await;
+    world.advance("1s").await;
+}
+
+/// Makes a template; answers its id.
+async fn template_of(root: &Client, kind: &str, channel: &str) -> String {
+    let template =
+        json!({"eventType": kind, "channel": channel, "language": "en", "body": format!("{kind}!")});
+    root.does("/api/message-templates", template, 201).await["id"].as_str().unwrap().to_owned()
+}
+
+/// NTF-21: of the kind that the template is for, else of the latest that has one on the channel.
+async fn ntf_21_a_resend_is_of_the_latest_event_that_has_a_template(base: Base) {
+    let (world, root, confirmed) = shop(base).await;
+    let reminder = template_of(&root, "booking.reminder", "WhatsApp").await;
+    happens(&world, &root, "booking.confirmed", "B-7").await;
+    happens(&world, &root, "booking.reminder", "B-7").await;
+    let key = |asked: &Value| asked["deliveries"][0]["idempotencyKey"].as_str().unwrap().to_owned();
+    for (body, channel, template) in [
+        (json!({"channel": "SMS", "templateId": confirmed}), "SMS", &confirmed),
+        (json!({"channel": "SMS"}), "SMS", &confirmed),
+        (json!({"channel": "WhatsApp"}), "WhatsApp", &reminder),
+        (json!({"channel": "WhatsApp", "templateId": reminder}), "WhatsApp", &reminder),
+        (json!({"channel": "SMS", "eventType": "booking.confirmed"}), "SMS", &confirmed),
+    ] {
+        let asked = root.does(RESEND, body.clone(), 202).await;
+        assert!(key(&asked).starts_with(&format!("manual:B-7:{channel}:{template}:")), "{body}: {asked}");
+    }
+    let unfit = json!({"channel": "WhatsApp", "templateId": confirmed});
+    assert_eq!(root.post(RESEND, unfit).await.problem(422), ["templateId"]);
+    assert_eq!(root.post(RESEND, json!({"channel": "Email"})).await.problem(422), ["channel"]);
+}
+
+/// NTF-21: nobody was told of it then, since there were no words for it.
+async fn ntf_21_an_event_from_before_its_template_is_sent(base: Base) {
+    let (world, root, _) = shop(base).await;
+    happens(&world, &root, "booking.moved", "B-7").await;
+    assert_eq!(items(&root, SCHEDULES).await.len(), 0, "it was passed over");
+    root.post(RESEND, json!({"channel": "SMS"})).await.problem(404);
+    template_of(&root, "booking.moved", "SMS").await;
+    root.post("/api/bookings/B-8/resend-notification", json!({"channel": "SMS"})).await.problem(404);
+    root.does(RESEND, json!({"channel": "SMS"}), 202).await;
+    world.advance("1s").await;
+    let letters = items(&root, "/dev/messages").await;
+    assert_eq!(letters.iter().map(|letter| &letter["body"]).collect::<Vec<_>>(), ["booking.moved!"]);
 }
 
 /// NTF-22: with a dry run that says what the keys stop.

@@ -5,6 +5,7 @@ use crate::world::{Base, World};
 use serde_json::{Value, json};
 
 on_each! {
+    ntf_8_whoever_saves_a_second_template_for_the_same_is_warned,
     ntf_7_a_template_over_http,
     ntf_7_a_template_that_was_used_is_only_deactivated,
     ntf_7_templates_are_listed_by_filter,
@@ -370,4 +371,23 @@ async fn ntf_10_hostile_templates_are_refused_at_the_door(base: Base) {
     assert_eq!(seen["body"], "<i> \nBcc: x {{v}}");
     assert_eq!(seen["html"], "<b>&lt;i&gt; \nBcc: x {{v}}</b>");
     assert_eq!(seen["providerTemplate"]["params"], json!(["<i>  Bcc: x {{v}}"]));
+}
+
+/// NTF-8: the older one is never taken, so whoever saves one of the two is told of the other.
+async fn ntf_8_whoever_saves_a_second_template_for_the_same_is_warned(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let template = json!({"eventType": "room.ready", "channel": "SMS", "language": "en", "body": "Ready."});
+    let first = root.does(PATH, template.clone(), 201).await;
+    assert_eq!(first["warnings"], json!([]));
+    let second = root.does(PATH, template, 201).await;
+    let warned = |shown: &Value, other: &Value| {
+        let said = shown["warnings"][0]["message"].as_str().unwrap_or_default().to_owned();
+        said.starts_with(&format!("template {} is for the same", other["id"].as_str().unwrap()))
+    };
+    assert!(warned(&second, &first), "{second}");
+    let path = |of: &Value| format!("{PATH}/{}", of["id"].as_str().unwrap());
+    assert!(warned(&root.sees(&path(&first)).await, &second));
+    assert_eq!(root.delete(&path(&second)).await.status, 204);
+    assert_eq!(root.sees(&path(&first)).await["warnings"], json!([]));
 }

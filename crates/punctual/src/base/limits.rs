@@ -147,6 +147,10 @@ pub const CONDITION_SEARCH_BYTES_MAX: usize = 100_000;
 pub const CONDITION_PROBLEMS_MAX: usize = 100;
 /// Tries of one send (an invitation, a reminder) before it is given up, unless its channel says otherwise.
 pub const SEND_TRIES_DEFAULT: u32 = 5;
+/// The newest messages that are looked at for an event that nobody was told of when it came.
+pub const UNTOLD_MESSAGES_MAX: usize = 100_000;
+/// How often a send is made again whose answer nobody understood, unless its channel says otherwise.
+pub const UNKNOWN_RETRIES_DEFAULT: u32 = 1;
 /// The wait after the first failed try of a send; it doubles …
 pub const SEND_WAIT_MIN: Duration = Duration::from_secs(60);
 /// … up to this: a provider is seldom away for longer without somebody looking.

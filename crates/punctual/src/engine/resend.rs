@@ -1,7 +1,8 @@
 //! A notice once more, because a person asks for it.
 //!
-//! The entity's latest event that people were told of is planned again, by the templates and the state of
-//! today, under keys of the request's own: so it is sent although it was before. What was written then stays
+//! The entity's latest event for which there is a template on the channel today is planned again, by the
+//! templates and the state of today, under keys of the request's own: so it is sent although it was before.
+//! Who names a template or a kind of events means the latest event of that kind. What was written then stays
 //! as it is. Nothing is sent here: the deliveries wait for the sender like all others, and it asks for
 //! consent like always.
 
@@ -14,11 +15,16 @@ use crate::rules::entity::Snapshot;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{Plan, Planned};
 use crate::rules::template::choose::is_named;
-use crate::rules::template::{MessageTemplate, TemplateSet};
+use crate::rules::template::{Definition, MessageTemplate, TemplateSet};
 use crate::run::notify;
 use crate::store::notices::look::notice::Noticed;
 use crate::store::notices::{Asked, NewNotice};
+use crate::store::templates::TemplateFilter;
+use std::collections::BTreeSet;
 use std::fmt;
+
+/// Templates that are read at a time.
+const PAGE: usize = 500;
 
 /// What is to be sent again, and who asks.
 #[derive(Clone, Debug)]
@@ -86,9 +92,16 @@ impl Engine {
     /// # Errors
     /// When the database does not answer.
     pub async fn resend(&self, tenant: Tenant, resend: Resend) -> Result<Resent> {
-        let (entity, kind) = (resend.entity.clone(), resend.event_type.clone());
-        let (event, about) = match self.store().latest_noticed(tenant, entity, kind).await? {
-            Noticed::Never => return Ok(Resent::Refused(NotResent::NoEvent)),
+        let Some(kinds) = self.resent_kinds(tenant, &resend).await? else {
+            return Ok(Resent::Refused(NotResent::NoTemplate));
+        };
+        let latest = |kinds| self.store().latest_noticed(tenant, resend.entity.clone(), kinds);
+        let (event, about) = match latest(Some(kinds)).await? {
+            Noticed::Never => {
+                // Of other kinds there may be some, for which nothing fits.
+                let unfit = resend.event_type.is_none() && !matches!(latest(None).await?, Noticed::Never);
+                return Ok(Resent::Refused(if unfit { NotResent::NoTemplate } else { NotResent::NoEvent }));
+            }
             Noticed::Dropped => return Ok(Resent::Refused(NotResent::EventDropped)),
             Noticed::Event(event, about) => (*event, about),
         };
@@ -104,6 +117,32 @@ impl Engine {
         Ok(Resent::Asked { request_id, deliveries })
     }
 
+    /// The kinds of events that are meant; `None` if a template is named that there is not.
+    async fn resent_kinds(&self, tenant: Tenant, resend: &Resend) -> Result<Option<Vec<String>>> {
+        if let Some(kind) = &resend.event_type {
+            return Ok(Some(vec![kind.clone()]));
+        }
+        if let Some(id) = resend.template {
+            let template = self.store().template(tenant, id).await?;
+            return Ok(template.map(|template| vec![template.definition.event_type]));
+        }
+        let (mut kinds, mut after) = (BTreeSet::new(), TemplateId(0));
+        loop {
+            let filter = TemplateFilter { active: Some(true), ..TemplateFilter::default() };
+            let page = self.store().templates(tenant, filter, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            let fitting = page.into_iter().map(|template| template.definition);
+            kinds.extend(fitting.filter(|of| self.serves(of, &resend.channel)).map(|of| of.event_type));
+        }
+        Ok(Some(kinds.into_iter().collect()))
+    }
+
+    /// Whether a template is for the channel that somebody names.
+    fn serves(&self, of: &Definition, channel: &str) -> bool {
+        is_named(&of.channel, channel) || is_named(&self.channels().reach(&of.channel), channel)
+    }
+
     async fn plan_again(
         &self,
         event: &Message,
@@ -112,11 +151,13 @@ impl Engine {
         request_id: &str,
     ) -> Result<std::result::Result<Vec<Planned>, NotResent>> {
         let set = self.templates().of(self.store(), event.tenant, &event.kind).await?;
-        let fits = |template: &MessageTemplate| resend.fits(template, &|named| self.channels().reach(named));
+        let is_meant = |id: TemplateId| resend.template.is_none_or(|meant| meant == id);
+        let fits = |template: &MessageTemplate| {
+            is_meant(template.id) && self.serves(&template.definition, &resend.channel)
+        };
         let set = TemplateSet {
             templates: set.templates.iter().filter(|template| fits(template)).cloned().collect(),
-            default_locale: set.default_locale.clone(),
-            zone: set.zone.clone(),
+            ..TemplateSet::clone(&set)
         };
         Ok(match self.plan_event(event, Some(about), &set, Some(request_id)).await? {
             Plan::Deliveries(mut planned) => {
@@ -142,13 +183,5 @@ impl Engine {
             snapshot = found.remove(about).unwrap_or_default();
         }
         notify::plan(&self.inner.post, event, &snapshot, set, again).await
-    }
-}
-
-impl Resend {
-    fn fits(&self, template: &MessageTemplate, reach: &dyn Fn(&str) -> String) -> bool {
-        let named = &template.definition.channel;
-        let by_channel = is_named(named, &self.channel) || is_named(&reach(named), &self.channel);
-        by_channel && self.template.is_none_or(|id| id == template.id)
     }
 }

@@ -17,6 +17,9 @@ pub struct ChannelPolicy {
     pub in_flight: Option<usize>,
     /// What becomes of a send whose outcome nobody knows.
     pub unknown: OnUnknown,
+    /// How often a send is made again whose answer nobody understood, before it is held all the same; once if
+    /// `None`.
+    pub unknown_retries: Option<u32>,
     /// The channel that takes what this one refuses for good.
     pub fallback: Option<String>,
     /// How often a send is tried and how long it waits in between; if `None` 5 times, 1, 2, 4 and 8 minutes
@@ -25,6 +28,15 @@ pub struct ChannelPolicy {
     /// Failures in a row after which nothing but probes is sent, 0 for never; if `None` 20, and never for the
     /// sandbox.
     pub breaker_failures: Option<u32>,
+}
+
+impl ChannelPolicy {
+    /// Whether a send whose answer nobody understood is made again, after so many of the kind before it.
+    #[must_use]
+    pub fn resends_unknown(&self, before: u32) -> bool {
+        let retries = self.unknown_retries.unwrap_or(limits::UNKNOWN_RETRIES_DEFAULT);
+        self.unknown == OnUnknown::Resend && before < retries
+    }
 }
 
 /// What becomes of a send whose outcome nobody knows.
@@ -62,6 +74,24 @@ mod tests {
         let mut problems = Problems::default();
         check_key(key, "channel", &mut problems);
         problems.to_string()
+    }
+
+    /// NTF-12: an unknown outcome is tried again once, or as often as the channel says, or not at all.
+    #[test]
+    fn ntf_12_an_unknown_outcome_is_tried_again_once() {
+        let policy =
+            |unknown, unknown_retries| ChannelPolicy { unknown, unknown_retries, ..ChannelPolicy::default() };
+        let table = [
+            (policy(OnUnknown::Resend, None), 1),
+            (policy(OnUnknown::Resend, Some(0)), 0),
+            (policy(OnUnknown::Resend, Some(3)), 3),
+            (policy(OnUnknown::Hold, None), 0),
+            (policy(OnUnknown::Hold, Some(3)), 0),
+        ];
+        for (policy, want) in table {
+            let again = (0..9).take_while(|before| policy.resends_unknown(*before)).count();
+            assert_eq!(again, want, "{policy:?}");
+        }
     }
 
     /// TRG-17: a channel is known by its kind and its name.

@@ -24,6 +24,7 @@ use super::template::set::Filled;
 use super::template::{MessageTemplate, Values};
 use super::zone::Zone;
 use crate::base::error::Problems;
+use crate::base::limits;
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -166,13 +167,15 @@ impl EventKind {
         }
     }
 
-    /// What an event is about: what it says itself, else what its payload says.
+    /// What an event is about: what it says itself, else what its payload says; an id that is too long for
+    /// one is none.
     #[must_use]
     pub fn entity_of(&self, own: Option<&Entity>, payload: &Value) -> Option<Entity> {
         if let Some(own) = own {
             return Some(own.clone());
         }
         let id = self.entity_id.as_ref()?.find(payload).and_then(text_of)?;
+        let id = Some(id).filter(|id| id.chars().count() <= limits::NAME_CHARS_MAX)?;
         Some(Entity { kind: self.entity_type.clone()?, id })
     }
 
@@ -249,7 +252,7 @@ impl EventKind {
             .given_if("recipient.timeZone", who.zone.as_deref())
             .given_if("entity.id", of.entity.map(|entity| entity.id.as_str()))
             .given_if("entity.type", of.entity.map(|entity| entity.kind.as_str()));
-        if let Some(element) = who.element {
+        if let Some(element) = who.element.as_deref() {
             values = values.under("recipient", element);
         }
         values = values.under("", of.payload).under("payload", of.payload);

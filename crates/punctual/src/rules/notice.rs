@@ -7,7 +7,9 @@
 //! Not decided here: whether the recipient wants it (`rules/consent.rs`), and whether it is still wanted
 //! when it is sent (`EventKind::is_pointless`, asked once more then).
 
+pub mod instead;
 pub mod key;
+pub mod people;
 
 use super::entity::Snapshot;
 use super::event_kind::{EventKind, Recipient};
@@ -17,7 +19,7 @@ use super::template::{MessageTemplate, TemplateSet, Wanted};
 use crate::base::error::Problems;
 use crate::base::id::{MessageId, TemplateId};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Statuses that are kept as numbers, in their order, and shown as words.
 macro_rules! statuses {
@@ -195,7 +197,7 @@ pub fn plan(
         return Plan::PassOver;
     }
     if set.templates.is_empty() {
-        let wanted = kind.is_some_and(EventKind::tells_somebody) || again.is_some();
+        let wanted = set.known || kind.is_some_and(EventKind::tells_somebody) || again.is_some();
         return if wanted { Plan::NoTemplate } else { Plan::PassOver };
     }
     if !event.payload.is_object() {
@@ -218,13 +220,15 @@ pub fn plan(
     let of_whom = entity.as_ref().map_or_else(|| stand_in(event.id), |entity| entity.id.clone());
     let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
     let channels = channels(&set.templates, reach);
-    let mut planned = Vec::new();
+    let (mut planned, mut known) = (Vec::new(), HashSet::new());
     for (part, recipient) in of.recipients(event.payload, snapshot).enumerate() {
         for (key, named) in &channels {
             let Some(template) = fitting(set, key, named, entity.as_ref(), &recipient) else { continue };
             let one = naming.planned(template, key, &recipient, part);
-            // Two channels may share a template; it is sent once.
-            if !planned.iter().any(|known: &Planned| known.key == one.key) {
+            // Two channels may share a template, and two recipients an address: it is sent once. Of those
+            // without an address each is shown.
+            let alike = one.address.is_none().then_some(part);
+            if known.insert((one.key.clone(), alike)) {
                 planned.push(one);
             }
         }
@@ -285,17 +289,21 @@ struct Naming<'a> {
 impl Naming<'_> {
     fn planned(&self, of: &MessageTemplate, channel: &str, to: &Recipient<'_>, part: usize) -> Planned {
         let address = address(channel, to);
-        let (named, template) = (&of.definition.channel, of.id);
+        let key = self.key(&of.definition.channel, of.id, address.as_deref());
+        let (channel, template) = (channel.to_owned(), of.id);
+        Planned { key, channel, address, part, template, version: of.version, whom: Whom::of(to) }
+    }
+
+    fn key(&self, named: &str, template: TemplateId, address: Option<&str>) -> String {
         let mut key = match self.again {
             None => format!("{}:{}:{named}:{template}", self.entity, self.kind),
             Some(request) => format!("manual:{}:{named}:{template}:{request}", self.entity),
         };
-        if let (true, Some(address)) = (self.each, &address) {
+        if let (true, Some(address)) = (self.each, address) {
             key.push(':');
             key.push_str(address);
         }
-        let channel = channel.to_owned();
-        Planned { key, channel, address, part, template, version: of.version, whom: Whom::of(to) }
+        key
     }
 }
 

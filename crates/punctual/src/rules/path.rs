@@ -130,10 +130,12 @@ fn open_brackets(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A plain value as text: a string without white space around it, or a number; not an empty one.
+/// A plain value as text: a string without white space around it, or a number; not an empty one. Zero
+/// characters are left out: PostgreSQL keeps none.
 #[must_use]
 pub fn text_of(value: &Value) -> Option<String> {
     match value {
+        Value::String(text) if text.contains('\0') => text_of(&Value::String(text.replace('\0', ""))),
         Value::String(text) => Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned),
         Value::Number(number) => Some(super::number::canonical(number).to_string()),
         _ => None,

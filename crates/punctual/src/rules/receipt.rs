@@ -9,6 +9,7 @@
 
 use super::consent::Reason;
 use super::digest;
+use super::masked::masked;
 use super::notice::DeliveryStatus;
 use crate::base::limits::{RECEIPT_KEPT, RECEIPT_LOOK_MIN};
 use std::time::Duration;
@@ -89,6 +90,26 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// The same without zero characters, which PostgreSQL does not take, and without the address in what
+    /// went wrong: mail servers like to repeat it, and the log shows that text to more people.
+    #[must_use]
+    pub fn fit_to_keep(self) -> Self {
+        let clean = |text: String| if text.contains('\0') { text.replace('\0', "") } else { text };
+        let address = self.address.map(clean);
+        let mut error = self.error.map(clean);
+        if let (Some(address), Some(error)) = (address.as_deref().filter(|a| !a.is_empty()), &mut error) {
+            *error = error.replace(address, &masked(address));
+        }
+        Self {
+            message_id: self.message_id.map(clean),
+            address,
+            status: self.status,
+            said: clean(self.said),
+            error,
+            event_id: self.event_id.map(clean),
+        }
+    }
+
     /// The same for the same news, however often it comes. News about an address alone that has no id of
     /// its own has no key: a second STOP is not the first one again, and to suppress twice is as good as
     /// once.

@@ -60,6 +60,16 @@ pub struct Accepted {
     pub answer: Option<String>,
 }
 
+impl Accepted {
+    /// The same without zero characters, which PostgreSQL does not take: one strange answer must not keep
+    /// what became of its neighbours from being written.
+    #[must_use]
+    pub(super) fn fit_to_keep(self) -> Self {
+        let clean = |text: String| if text.contains('\0') { text.replace('\0', "") } else { text };
+        Self { message_id: self.message_id.map(clean), answer: self.answer.map(clean) }
+    }
+}
+
 /// A provider did not take it, or did not say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotSent {
@@ -75,7 +85,12 @@ pub enum NotSent {
         /// What went wrong.
         error: String,
     },
-    /// There was no answer: it may have gone out.
+    /// There was no answer, or none in time: it may have gone out.
+    NoAnswer {
+        /// What is known.
+        error: String,
+    },
+    /// What was answered says neither that it went out nor that it did not.
     Unknown {
         /// What is known.
         error: String,

@@ -3,6 +3,9 @@
 //! Before a letter is made, in this order: is its event still there, is what it is about still worth a
 //! message, does the recipient want it (and by this channel, and now). Whoever says no is written down with
 //! the reason; what is only held back comes again without counting as a try.
+//!
+//! Whom a delivery is for is found again by its address, not by the place that they had in a list when it
+//! was planned (`rules/notice/people.rs`); whoever is gone from there is written to by what is kept of them.
 
 use super::channel::{Accepted, Letter, NotSent};
 use super::definitions::Definitions;
@@ -10,7 +13,7 @@ use super::posting::{Answer, Mail, Prepared};
 use super::send::Post;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{DeliveryId, MessageId, Token};
+use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::{ChannelPolicy, OnUnknown};
@@ -20,14 +23,18 @@ use crate::rules::entity::Snapshot;
 use crate::rules::entry::failure::{self, Failure, Verdict as Next};
 use crate::rules::event_kind::{EventKind, Occasion, Recipient};
 use crate::rules::message::{Entity, Message};
+use crate::rules::notice::instead::Refused;
+use crate::rules::notice::people::People;
 use crate::rules::notice::{self, Planned, Whom};
 use crate::rules::template::MessageTemplate;
+use crate::rules::template::choose::is_named;
 use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::consent::Consent;
+use crate::store::entries::send::Outgoing;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
 use crate::store::notices::{NO_RECIPIENT, QUIET_HOURS};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The deliveries of one claim, with all that is known about them.
@@ -36,6 +43,7 @@ pub struct Delivering {
     definitions: Definitions,
     payloads: HashMap<MessageId, Arc<Value>>,
     entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
+    people: HashMap<DeliveryId, Recipient<'static>>,
     consent: Consent,
     secret: Option<Secret>,
 }
@@ -45,7 +53,6 @@ pub struct Delivering {
 pub struct Out {
     due: Due,
     version: u32,
-    instead: Option<Planned>,
 }
 
 impl Delivering {
@@ -72,6 +79,7 @@ impl Delivering {
             known.payloads.entry(event.id).or_insert_with(|| Arc::new(payload_of(event)));
         }
         known.read_entities(post, deliveries).await?;
+        known.find_people(post, deliveries).await?;
         Ok(known)
     }
 
@@ -83,15 +91,7 @@ impl Delivering {
         let with_other: Vec<&Delivery> =
             deliveries.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
         let known = Self::about(post, &with_other).await?;
-        let planned = with_other.into_iter().filter_map(|of| {
-            let event = of.event.as_ref()?;
-            let set = known.definitions.set(event)?;
-            let template = set.templates.iter().find(|t| t.id == of.template)?;
-            let kind = known.definitions.kind(event).unwrap_or_else(|| EventKind::undefined());
-            let payload = known.payloads.get(&event.id)?;
-            let recipient = kind.recipients(payload, known.snapshot(of)).nth(of.part).unwrap_or_default();
-            Some((of.id, instead_of(post, of, event, template, &recipient)?))
-        });
+        let planned = with_other.into_iter().filter_map(|of| Some((of.id, known.instead_of(post, of)?)));
         Ok(planned.collect())
     }
 
@@ -126,6 +126,56 @@ impl Delivering {
         Ok(())
     }
 
+    /// Whom deliveries are for. What they keep of somebody is read only if nobody has the address any more.
+    async fn find_people(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+        let strangers = self.meet(deliveries, &HashMap::new());
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        let kept = post.store.kept_recipients(strangers.iter().map(|of| of.id).collect()).await?;
+        for of in self.meet(&strangers, &kept) {
+            let whom = kept.get(&of.id).cloned().unwrap_or_default();
+            self.people.insert(of.id, whom.with(&of.channel, &of.address));
+        }
+        Ok(())
+    }
+
+    /// Finds the recipients of these, each event's once; answers the deliveries of whom nobody fits.
+    fn meet<'d>(
+        &mut self,
+        deliveries: &[&'d Delivery],
+        kept: &HashMap<DeliveryId, Whom>,
+    ) -> Vec<&'d Delivery> {
+        let mut by_notice: BTreeMap<NoticeId, Vec<&'d Delivery>> = BTreeMap::new();
+        for of in deliveries {
+            by_notice.entry(of.notice).or_default().push(*of);
+        }
+        let (mut met, mut strangers) = (Vec::with_capacity(deliveries.len()), Vec::new());
+        for of_one in by_notice.values() {
+            let Some(people) = of_one.first().and_then(|of| self.people_of(of)) else { continue };
+            for of in of_one {
+                let known_as = || people.known_as(kept.get(&of.id)?);
+                match people.at(of.part, &of.address).or_else(known_as) {
+                    Some(who) => met.push((of.id, who.owned())),
+                    None => strangers.push(*of),
+                }
+            }
+        }
+        self.people.extend(met);
+        strangers
+    }
+
+    /// The recipients of a delivery's event, as things stand.
+    fn people_of(&self, of: &Delivery) -> Option<People<'_>> {
+        let event = of.event.as_ref()?;
+        let payload = self.payloads.get(&event.id)?;
+        Some(People::of(self.kind_of(event), payload, self.snapshot(of)))
+    }
+
+    fn kind_of(&self, event: &Message) -> &EventKind {
+        self.definitions.kind(event).unwrap_or_else(|| EventKind::undefined())
+    }
+
     fn snapshot(&self, of: &Delivery) -> &Snapshot {
         let known = of.entity.as_ref().and_then(|entity| self.entity(of.tenant, entity));
         known.unwrap_or(&Snapshot::Unknown)
@@ -141,20 +191,20 @@ impl Delivering {
         let Some(event) = &of.event else { return Err(gone("its event is gone").into()) };
         if due.lost && post.policy(&of.channel).unknown == OnUnknown::Hold {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
-            return Err(Ending::Uncertain { error }.into());
+            return Err(Ending::Uncertain { outcome: None, error }.into());
         }
         let set = self.definitions.set(event);
         let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
         let payload = self.payloads.get(&event.id).cloned().unwrap_or_default();
-        let kind = self.definitions.kind(event).unwrap_or_else(|| EventKind::undefined());
-        let snapshot = self.snapshot(of);
+        let (kind, snapshot) = (self.kind_of(event), self.snapshot(of));
         if let Some(reason) = kind.is_pointless(snapshot, &payload) {
             let (reason, said) = (reason.code().to_owned(), reason.to_string());
             return Err(Ending::Skipped { reason, said }.into());
         }
-        let recipient = kind.recipients(&payload, snapshot).nth(of.part).unwrap_or_default();
-        self.ask(post, of, event, template, &recipient, now)?;
+        let nobody = Recipient::default();
+        let recipient = self.people.get(&of.id).unwrap_or(&nobody);
+        self.ask(post, of, event, template, recipient, now)?;
         let related: Vec<(&str, Value)> = kind
             .related_ids(&payload, snapshot)
             .into_iter()
@@ -168,13 +218,15 @@ impl Delivering {
             payload: &payload,
             entity: of.entity.as_ref(),
             snapshot,
-            recipient: &recipient,
+            recipient,
             related: &related,
             given: &given,
         };
         let filled = kind.word(template, &occasion, &set.zone);
         let warnings =
             filled.warnings.iter().map(|said| format!("{}: {}", said.path, said.message)).collect();
+        // What is one provider's own means nothing to another.
+        let provider = filled.provider.filter(|_| is_worded_for(post, template, &of.channel));
         let letter = Letter {
             tenant: of.tenant,
             channel: of.channel.clone(),
@@ -187,13 +239,30 @@ impl Delivering {
             body: filled.body,
             html: filled.html,
             unsubscribe_url,
-            provider_template: filled.provider.map(|own| Arc::new(own.to_json())),
+            provider_template: provider.map(|own| Arc::new(own.to_json())),
             payload: Arc::clone(&payload),
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
-        let instead = instead_of(post, of, event, template, &recipient);
-        Ok(Ready { letter, version: template.version, instead, warnings })
+        Ok(Ready { letter, version: template.version, warnings })
+    }
+
+    /// What another channel is given if this one refuses for good.
+    fn instead_of(&self, post: &Post, of: &Delivery) -> Option<Planned> {
+        let channel = post.policy(&of.channel).fallback.as_deref()?;
+        let event = of.event.as_ref()?;
+        let set = self.definitions.set(event)?;
+        let refused = Refused {
+            key: &of.key,
+            by_hand: of.by_hand,
+            event: event.id,
+            kind: &event.kind,
+            each: self.kind_of(event).recipients.each.is_some(),
+            entity: of.entity.as_ref(),
+            template: set.templates.iter().find(|t| t.id == of.template)?,
+            part: of.part,
+        };
+        Some(refused.instead(channel, set, self.people.get(&of.id)?))
     }
 
     /// The link that ends letters of this kind to this address.
@@ -248,7 +317,6 @@ impl Delivering {
 struct Ready {
     letter: Letter,
     version: u32,
-    instead: Option<Planned>,
     warnings: Vec<String>,
 }
 
@@ -261,30 +329,10 @@ pub(super) fn payload_of(event: &Message) -> Value {
     serde_json::from_str(&event.payload).unwrap_or_default()
 }
 
-/// What another channel is given if this one refuses for good.
-fn instead_of(
-    post: &Post,
-    of: &Delivery,
-    event: &Message,
-    template: &MessageTemplate,
-    recipient: &Recipient<'_>,
-) -> Option<Planned> {
-    let channel = post.policy(&of.channel).fallback.clone()?;
-    let entity = of.entity.as_ref().map_or_else(|| format!("event-{}", event.id), |e| e.id.clone());
-    let key = match of.by_hand {
-        false => format!("{entity}:{}:{channel}:{}", event.kind, template.id),
-        true => format!("{}:{channel}", of.key),
-    };
-    let address = notice::address(&channel, recipient);
-    Some(Planned {
-        key,
-        channel,
-        address,
-        part: of.part,
-        template: template.id,
-        version: template.version,
-        whom: Whom::of(recipient),
-    })
+/// Whether a template is meant for this channel, and not only lends it its words.
+fn is_worded_for(post: &Post, template: &MessageTemplate, channel: &str) -> bool {
+    let named = &template.definition.channel;
+    is_named(channel, named) || post.channels.reach(named) == channel
 }
 
 impl Mail for Delivering {
@@ -305,15 +353,13 @@ impl Mail for Delivering {
             let ending = gone(&no_channel(&due.delivery.channel));
             return Prepared::Failed(Ended { due, ending });
         };
-        let Ready { letter, version, instead, warnings } = ready;
+        let Ready { letter, version, warnings } = ready;
         due.warnings = warnings;
-        Prepared::Letter(Arc::clone(channel), Arc::new(letter), Out { due, version, instead })
+        Prepared::Letter(Arc::clone(channel), Arc::new(letter), Out { due, version })
     }
 
     fn put_back(&mut self, due: Due, now: Timestamp) -> Ended {
-        // It keeps its place among those that wait.
-        let at = due.delivery.due_at.unwrap_or(now);
-        Ended { due, ending: Ending::Later(at) }
+        not_begun(due, now)
     }
 
     fn take_back(&mut self, out: Out, now: Timestamp) -> Ended {
@@ -322,7 +368,7 @@ impl Mail for Delivering {
 
     fn heard(&mut self, post: &Post, out: Out, answer: Answer) -> Ended {
         let policy = post.policy(&out.due.delivery.channel);
-        let hold = policy.unknown == OnUnknown::Hold;
+        let held = policy.unknown == OnUnknown::Hold;
         let (due, probe, now) = (&out.due, answer.probe, answer.now);
         let patience = policy.patience.clone().unwrap_or_else(failure::patience);
         let next = |failure| match probe {
@@ -339,6 +385,20 @@ impl Mail for Delivering {
             Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now), counted: !probe },
             Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
         };
+        let silent = Failure::Transient { retry_after: None };
+        // What may have gone out counts, probe or not.
+        let unsure = |error| match failure::after_failure(
+            silent,
+            due.item.attempt(),
+            &patience,
+            now,
+            random::seed(),
+        ) {
+            Next::RetryAt(at) if policy.resends_unknown(due.unknown) => {
+                Ending::Again { outcome: "unknown", error, wait: at.since(now), counted: true }
+            }
+            _ => Ending::Uncertain { outcome: Some("unknown"), error },
+        };
         let ending = match answer.sent {
             Ok(Accepted { message_id, answer }) => {
                 Ending::Sent { provider_id: message_id, answer, version: out.version }
@@ -346,12 +406,12 @@ impl Mail for Delivering {
             Err(NotSent::Transient { error, retry_after }) => {
                 again("transient", Failure::Transient { retry_after }, error)
             }
-            Err(NotSent::Unknown { error }) if hold => Ending::Uncertain { error },
-            Err(NotSent::Unknown { error }) => {
-                again("timeout", Failure::Transient { retry_after: None }, error)
-            }
+            Err(NotSent::NoAnswer { error }) if held => Ending::Uncertain { outcome: Some("timeout"), error },
+            Err(NotSent::NoAnswer { error }) => again("timeout", silent, error),
+            Err(NotSent::Unknown { error }) => unsure(error),
             Err(NotSent::Permanent { error }) => {
-                Ending::Failed { outcome: Some("permanent"), error, instead: out.instead }
+                let instead = self.instead_of(post, &out.due.delivery);
+                Ending::Failed { outcome: Some("permanent"), error, instead }
             }
         };
         Ended { due: out.due, ending }
@@ -362,11 +422,24 @@ impl Mail for Delivering {
     }
 }
 
+/// It keeps its place among those that wait.
+fn not_begun(due: Due, now: Timestamp) -> Ended {
+    let at = due.delivery.due_at.unwrap_or(now);
+    Ended { due, ending: Ending::Later(at) }
+}
+
 fn no_channel(key: &str) -> String {
     format!("there is no channel `{key}` in this process; configure it and replay")
 }
 
 impl Post {
+    /// Puts claimed deliveries back of which none was begun.
+    pub(super) async fn put_back(&self, outgoing: Outgoing<Due>) -> Result<()> {
+        let (Some(token), Some(now)) = (outgoing.token, outgoing.now) else { return Ok(()) };
+        let ended: Vec<Ended> = outgoing.due.into_iter().map(|due| not_begun(due, now)).collect();
+        self.store.end_deliveries(token, ended.into()).await.map(drop)
+    }
+
     /// How a channel is used.
     pub(super) fn policy(&self, channel: &str) -> &ChannelPolicy {
         self.policies.get(channel).unwrap_or(&self.usual)

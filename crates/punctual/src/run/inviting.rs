@@ -94,7 +94,7 @@ fn tried(sent: Sent) -> Tried {
         Err(NotSent::Permanent { error }) => {
             Tried::NotSent { outcome: Outcome::Failed, failure: Failure::Permanent, error }
         }
-        Err(NotSent::Unknown { error }) => {
+        Err(NotSent::NoAnswer { error } | NotSent::Unknown { error }) => {
             Tried::NotSent { outcome: Outcome::Unknown, failure: transient(None), error }
         }
     }

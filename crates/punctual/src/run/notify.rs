@@ -7,10 +7,11 @@
 use super::definitions::Definitions;
 use super::delivering::payload_of;
 use super::send::Post;
-use crate::base::error::Result;
-use crate::base::id::Token;
+use crate::base::error::{Error, Result};
+use crate::base::id::{MessageId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
+use crate::rules::attempt::Retry;
 use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
@@ -19,6 +20,7 @@ use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
 use crate::store::notices::{Filed, NewNotice};
+use crate::store::settle::{Settlement, Word};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -61,10 +63,10 @@ impl Telling {
     pub(super) async fn run(mut self) -> Result<()> {
         let post = Arc::clone(&self.post);
         for (token, events) in std::mem::take(&mut self.claims) {
-            let filed: Arc<[(Message, Filed)]> = plan_all(&post, events).await?.into();
-            let count = filed.len();
-            if !post.store.file_notices(token, filed, random::seed()).await? {
-                tracing::warn!(target: "punctual", events = count, "a claim of events was lost");
+            let ids = events.iter().map(|event| event.id).collect();
+            match plan_all(&post, events).await {
+                Ok(filed) => file_all(&post, token, filed).await?,
+                Err(error) => put_off(&post, token, ids, &error).await?,
             }
         }
         Ok(())
@@ -85,6 +87,46 @@ impl Drop for Telling {
         self.post.postings.fetch_sub(1, Ordering::Relaxed);
         self.post.room.notify_waiters();
     }
+}
+
+/// Lets events that cannot be planned now come again by their queue's waits, and fail when those are over.
+async fn put_off(post: &Post, token: Token, ids: Vec<MessageId>, error: &Error) -> Result<()> {
+    tracing::warn!(target: "punctual", %error, events = ids.len(), "events could not be planned");
+    let word = Word::Abandon { error: error.to_string(), retry: Retry::Policy };
+    let words = ids.into_iter().map(|id| (id, word.clone())).collect();
+    post.store.settle(vec![Settlement { token, words }], None, random::seed()).await?;
+    Ok(())
+}
+
+/// Files what was planned. If the database refuses it for good, each event is filed alone: what it will not
+/// take of one must not hold up the others, and that one is failed with the reason.
+async fn file_all(post: &Post, token: Token, filed: Vec<(Message, Filed)>) -> Result<()> {
+    let all: Arc<[(Message, Filed)]> = filed.into();
+    let held = match post.store.file_notices(token.clone(), Arc::clone(&all), random::seed()).await {
+        Err(error) if !error.is_transient() => file_each(post, &token, &all).await?,
+        other => other?,
+    };
+    if !held {
+        tracing::warn!(target: "punctual", events = all.len(), "a claim of events was lost");
+    }
+    Ok(())
+}
+
+async fn file_each(post: &Post, token: &Token, all: &[(Message, Filed)]) -> Result<bool> {
+    for one in all {
+        let alone: Arc<[(Message, Filed)]> = vec![one.clone()].into();
+        let held = match post.store.file_notices(token.clone(), alone, random::seed()).await {
+            Err(error) if !error.is_transient() => {
+                let failed = vec![(one.0.clone(), Filed::Failed(error.to_string()))];
+                post.store.file_notices(token.clone(), failed.into(), random::seed()).await?
+            }
+            other => other?,
+        };
+        if !held {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Filed)>> {

@@ -9,7 +9,7 @@
 //!
 //! What letters are about is their [`Mail`]'s: invitations (`inviting.rs`) or notices (`delivering.rs`).
 
-use super::channel::{Channel, Letter, NotSent, Sending, Sent};
+use super::channel::{Accepted, Channel, Letter, NotSent, Sending, Sent};
 use super::gate::{Ending, MaySend, Pass};
 use super::send::Post;
 use super::stop::{Phase, Stop};
@@ -243,7 +243,7 @@ impl<M: Mail> Posting<M> {
         }
         let sending = async move {
             let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
-            sent.await.unwrap_or_else(|_| Err(NotSent::Unknown { error: no_answer() }))
+            sent.await.unwrap_or_else(|_| Err(NotSent::NoAnswer { error: no_answer() }))
         };
         let id = self.out.spawn(sending).id();
         self.letters.insert(id, out);
@@ -267,6 +267,7 @@ impl<M: Mail> Posting<M> {
             Err(_) => self.posted.failed += 1,
         }
         let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
+        let sent = sent.map(Accepted::fit_to_keep);
         let answer = Answer { sent, probe: pass.is_probe(), now: self.now() };
         pass.settle(answer.now, if answered { Ending::Answered } else { Ending::Failed });
         let ended = self.mail.heard(&self.post, out, answer);

@@ -10,6 +10,7 @@ use super::pulse::Ticks;
 use super::send::Post;
 use crate::base::error::Result;
 use crate::base::limits::RECEIPT_LOOK_MIN;
+use crate::rules::receipt::Receipt;
 use crate::store::receipts::{Hearing, Learned, News};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ use std::time::Duration;
 ///
 /// # Errors
 /// When the database does not answer; nothing was heard then, and the provider tells it again.
-pub async fn hear(post: &Post, news: News) -> Result<Learned> {
+pub async fn hear(post: &Post, mut news: News) -> Result<Learned> {
+    news.receipts = news.receipts.into_iter().map(Receipt::fit_to_keep).collect();
     let learned = take_in(post, Hearing { news, ..Hearing::default() }).await?;
     if learned.waiting > 0 {
         post.wake.receipts();

@@ -270,7 +270,7 @@ impl Room {
                 if delivered {
                     self.keep(letter, Outcome::Timeout);
                 }
-                Err(NotSent::Unknown { error: "the sandbox was told not to answer".to_owned() })
+                Err(NotSent::NoAnswer { error: "the sandbox was told not to answer".to_owned() })
             }
         };
         (latency, sent)

@@ -33,6 +33,8 @@ use tokio::sync::Notify;
 
 /// Claims that are out at once.
 const POSTINGS_MAX: usize = 3;
+/// How long letters wait for a process that has their channel before they fail for want of it.
+const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Wake-ups make it look at most this often.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
@@ -200,8 +202,12 @@ impl Sender {
         let telling = self.takes(&view.lanes, Purpose::Tell);
         let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen };
         self.tell(telling, &mut look).await?;
-        self.begin_invitations(&view, &mut look).await?;
-        self.begin_deliveries(&view, &mut look).await?;
+        match self.begin(&view, &mut look).await {
+            Err(error) if look.bags.is_empty() => return Err(error),
+            // What was claimed is posted all the same.
+            Err(error) => tracing::warn!(target: "punctual", %error, "a look for letters broke off"),
+            Ok(()) => {}
+        }
         Ok(look)
     }
 
@@ -218,6 +224,11 @@ impl Sender {
 
     fn wish(&self, takes: Vec<Take>) -> Wish {
         Wish { owner: self.post.owner.clone(), lease: self.post.lease, takes }
+    }
+
+    async fn begin(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
+        self.begin_invitations(view, look).await?;
+        self.begin_deliveries(view, look).await
     }
 
     async fn begin_invitations(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
@@ -241,7 +252,14 @@ impl Sender {
         let asked = monotonic();
         let outgoing = self.post.store.begin_deliveries(self.wish(takes)).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
-        let mail = Delivering::of(&self.post, &outgoing.due).await?;
+        let mail = match Delivering::of(&self.post, &outgoing.due).await {
+            Ok(mail) => mail,
+            Err(error) => {
+                // Nothing was sent: whoever finds them later must not take them for sent.
+                self.post.put_back(outgoing).await?;
+                return Err(error);
+            }
+        };
         let posting = Posting::new(&self.post, mail, outgoing, asked);
         look.bags.extend(posting.map(Box::new).map(Bag::Deliveries));
         Ok(())
@@ -253,6 +271,11 @@ impl Sender {
         let mut takes = self.takes(&view.lanes, purpose);
         for take in &mut takes {
             let Some(lane) = view.lanes.iter().find(|lane| lane.lane == take.lane) else { continue };
+            if let Some(until) = self.is_for_others_until(lane).filter(|until| *until > view.now) {
+                take.quota = 0;
+                self.held_back(until, view.now);
+                continue;
+            }
             let gate = self.post.gates.of(&lane.channel);
             take.quota = take.quota.min(gate.room(view.now));
             if take.quota == 0
@@ -263,6 +286,13 @@ impl Sender {
         }
         takes.retain(|take| take.quota > 0);
         takes
+    }
+
+    /// Until when a lane is left to others that have its channel, such as one that is being rolled out. What
+    /// nobody takes for so long is taken here, and fails for want of a channel.
+    fn is_for_others_until(&self, lane: &EntryLane) -> Option<Timestamp> {
+        let missing = self.post.channels.get(&lane.channel).is_none();
+        missing.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
     }
 
     fn held_back(&mut self, at: Timestamp, now: Timestamp) {

@@ -52,7 +52,7 @@ impl Templates {
 
 /// What was kept was checked; what cannot be read all the same is left out, and told.
 fn compile(active: Active) -> TemplateSet {
-    let Active { templates, default_locale, time_zone, .. } = active;
+    let Active { templates, known, default_locale, time_zone, .. } = active;
     let zone = Zone::find(&time_zone).unwrap_or_else(|_| Zone::utc());
     let templates = templates.into_iter().filter_map(|template| {
         let Template { id, version, definition, .. } = template;
@@ -64,5 +64,5 @@ fn compile(active: Active) -> TemplateSet {
             }
         }
     });
-    TemplateSet { templates: templates.collect(), default_locale, zone }
+    TemplateSet { templates: templates.collect(), known, default_locale, zone }
 }

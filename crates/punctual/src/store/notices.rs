@@ -2,13 +2,14 @@
 //!
 //! [`Store::file_notices`] settles claimed events and, in the same transaction, writes for each of them one
 //! notice with its deliveries and their work. A delivery whose key is there already is not written: its
-//! message was sent, or is about to be. [`deliver`] sends; [`look`] shows.
+//! message was sent, or is another one's matter ([`known`]). [`deliver`] sends; [`look`] shows.
 //!
 //! Events of a kind that nobody is told of are passed over. What was told to people is taken out of its
 //! topic's own queue if nobody has declared that: it is not unconsumed.
 
 pub mod deliver;
 pub mod foresee;
+pub mod known;
 pub mod look;
 pub(super) mod outcome;
 pub mod prune;
@@ -42,8 +43,6 @@ pub(super) const DELIVER_LANE: &str = "/deliver";
 pub const NO_RECIPIENT: &str = "NoRecipient";
 /// Why something is not sent yet: it is quiet where its recipient is.
 pub const QUIET_HOURS: &str = "QuietHours";
-/// Why nothing was sent: it had been before.
-pub const ALREADY_SENT: &str = "AlreadySent";
 
 /// What became of an event.
 #[derive(Clone, Debug)]
@@ -194,7 +193,7 @@ async fn write<'a>(
         }
     }
     let made = insert_deliveries(tx, &rows, now).await?;
-    end_empty(tx, &rows, &made, now).await?;
+    known::end_empty(tx, &rows, &made, now).await?;
     Ok((rows, made))
 }
 
@@ -278,13 +277,17 @@ struct NewDelivery<'a> {
 
 /// Deliveries that were written, with their keys, by notice.
 #[derive(Default)]
-struct Made(HashMap<NoticeId, Vec<(String, DeliveryId)>>);
+struct Made(HashMap<NoticeId, HashMap<String, DeliveryId>>);
 
 impl Made {
     /// What became of one that was to be written; `None` if its key was known.
     fn of(&self, row: &NewDelivery<'_>) -> Option<DeliveryId> {
-        let mut made = self.0.get(&row.notice)?.iter();
-        made.find(|(key, _)| *key == row.planned.key).map(|(_, id)| *id)
+        self.0.get(&row.notice)?.get(&row.planned.key).copied()
+    }
+
+    /// The same for one of several that may have the same key: what was written is the first one's.
+    fn take(&mut self, row: &NewDelivery<'_>) -> Option<DeliveryId> {
+        self.0.get_mut(&row.notice)?.remove(&row.planned.key)
     }
 }
 
@@ -324,7 +327,7 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
             work.push(work_of(id));
             lanes.push(row.int(2)?);
         }
-        new.0.entry(NoticeId(row.int(4)?)).or_default().push((row.text(1)?, id));
+        new.0.entry(NoticeId(row.int(4)?)).or_default().insert(row.text(1)?, id);
     }
     if tx.dialect() == Dialect::Sqlite {
         let work = [Column::Ints(work), Column::Ints(lanes)];
@@ -363,36 +366,3 @@ const DELIVERY: &str = concat!(
 const WORK_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at) \
     select id, lane, $1::bigint from unnest($2::bigint[], $3::int[]) x (id, lane)";
 const WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($2, $3, $1)";
-
-/// A notice of which fewer deliveries were written than planned is told so; one without any has ended.
-async fn end_empty(tx: &mut Tx, rows: &[NewDelivery<'_>], made: &Made, now: Timestamp) -> Result<()> {
-    let mut counts: BTreeMap<NoticeId, (i64, bool)> = BTreeMap::new();
-    let mut short: BTreeMap<NoticeId, bool> = BTreeMap::new();
-    for row in rows {
-        let (open, known) = counts.entry(row.notice).or_default();
-        match (row.status(), made.of(row).is_some()) {
-            (DeliveryStatus::Pending, true) => *open += 1,
-            (_, true) => {}
-            (_, false) => {
-                *known = true;
-                short.insert(row.notice, true);
-            }
-        }
-        if row.status() == DeliveryStatus::Skipped {
-            short.insert(row.notice, true);
-        }
-    }
-    for notice in short.keys() {
-        let (open, known) = counts.get(notice).copied().unwrap_or_default();
-        let (reason, said) =
-            if known { (ALREADY_SENT, "It was sent before") } else { (NO_RECIPIENT, "No recipient") };
-        tx.execute(SHORT, params![notice.0, open, reason, said, now]).await?;
-    }
-    Ok(())
-}
-
-const SHORT: &str = "update punctual.notice set open = $2, \
-        status = case when $2 = 0 then 3 else status end, reason = case when $2 = 0 then $3 else reason end, \
-        error = case when $2 = 0 then $4 else error end, \
-        ended_at = case when $2 = 0 then $5 else ended_at end \
-    where id = $1";

@@ -22,7 +22,7 @@ use super::consent::suppressions;
 use super::consent::{NewSuppression, SuppressionFilter};
 use super::inbox;
 use super::notices::deliver::Delivery;
-use super::notices::outcome::{Change, GivenUp, recount, replace};
+use super::notices::outcome::{Change, GivenUp, Instead, recount, replace};
 use super::tx::Tx;
 use super::value::params;
 use crate::base::clock::Timestamp;
@@ -34,7 +34,7 @@ use crate::rules::consent::{Reason, Scope, channel_kind};
 use crate::rules::notice::{DeliveryStatus, Planned};
 use crate::rules::receipt::{Receipt, ReceiptStatus, after};
 use find::Found;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// What a provider told in one callback.
 #[derive(Clone, Debug, Default)]
@@ -245,13 +245,14 @@ impl Session<'_> {
             .iter()
             .map(|(of, planned)| GivenUp { id: of.id, notice: of.notice, tenant: of.tenant, planned })
             .collect();
-        let replaced: HashSet<DeliveryId> = replace(tx, &given_up, &mut HashMap::new(), self.now).await?;
-        self.learned.sends = !replaced.is_empty();
-        for (of, _) in self.given_up.iter().filter(|(of, _)| replaced.contains(&of.id)) {
-            // Another channel has taken its place: it has not failed, and there is one more to wait for.
+        let replaced = replace(tx, &given_up, &mut HashMap::new(), self.now).await?;
+        for (of, _) in &self.given_up {
+            // Where another channel has taken its place, it has not failed; there may be one more to wait for.
+            let Some(instead) = replaced.get(&of.id) else { continue };
             let change = self.changes.entry(of.notice).or_default();
             change.failed -= 1;
-            change.open += 1;
+            change.open += i64::from(*instead == Instead::New);
+            self.learned.sends |= *instead == Instead::New;
         }
         recount(tx, &self.changes, self.now).await
     }

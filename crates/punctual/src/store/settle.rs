@@ -262,22 +262,27 @@ impl Held {
     }
 }
 
-/// Takes these items out of what a claim still holds; answers whether it held them all.
+/// Takes these items out of what a claim still holds: all of them, or none. That they are settled already
+/// is what somebody hears who asks again because the first answer was lost on its way.
 pub(super) async fn finish_items(
     tx: &mut Tx,
     token: &Token,
     items: &[&Item],
     now: Timestamp,
-) -> Result<bool> {
-    let Some(mut held) = take_claim(tx, token).await? else { return Ok(false) };
+) -> Result<Outcome> {
+    let Some(mut held) = take_claim(tx, token).await? else { return Ok(Outcome::LostClaim) };
     let ids: HashSet<MessageId> = items.iter().map(|item| item.message()).collect();
-    let before = held.open.len();
-    held.open.retain(|item| !ids.contains(&item.message()));
-    if held.finished || before - held.open.len() != ids.len() {
-        return Ok(false);
+    let of_these = |held: &[Item]| held.iter().filter(|item| ids.contains(&item.message())).count();
+    let (open, all) = (of_these(&held.open), of_these(&held.items));
+    if open == 0 && all == ids.len() {
+        return Ok(Outcome::AlreadyFinished);
     }
+    if held.finished || open != ids.len() {
+        return Ok(Outcome::LostClaim);
+    }
+    held.open.retain(|item| !ids.contains(&item.message()));
     write_back(tx, token, &held.open, now).await?;
-    Ok(true)
+    Ok(Outcome::Done)
 }
 
 /// A message may be there for several lanes: of one lane it is there once.

@@ -57,6 +57,8 @@ pub struct Active {
     pub stamp: i64,
     /// The templates in use, by id.
     pub templates: Vec<Template>,
+    /// Whether there are templates for such events, or were, in use or not.
+    pub known: bool,
     /// The tenant's language.
     pub default_locale: String,
     /// The tenant's time zone.
@@ -208,6 +210,8 @@ const LIST: &str = concat!(
      order by t.id limit $3"
 );
 const ACTIVE: &str = concat!(columns!(), "and t.event_type = $2 and t.active = 1 order by t.id");
+const KNOWN: &str =
+    "select 1 from punctual.message_template where tenant_id = $1 and event_type = $2 limit 1";
 const VERSION: &str = "select v.definition from punctual.message_template_version v \
     join punctual.message_template t on t.id = v.template_id \
     where t.tenant_id = $1 and t.id = $2 and v.number = $3";
@@ -333,7 +337,8 @@ async fn active(tx: &mut Tx, tenant: Tenant, event_type: &str) -> Result<Active>
     let stamp = stamp(tx, tenant).await?;
     let rows = tx.query(ACTIVE, params![tenant.id(), event_type]).await?;
     let templates = rows.iter().map(read_template).collect::<Result<_>>()?;
+    let known = !rows.is_empty() || tx.first(KNOWN, params![tenant.id(), event_type]).await?.is_some();
     let row = tx.first(TENANT, params![tenant.id()]).await?;
     let row = row.ok_or_else(|| Error::NotFound("there is no such tenant".into()))?;
-    Ok(Active { stamp, templates, default_locale: row.text(0)?, time_zone: row.text(1)? })
+    Ok(Active { stamp, templates, known, default_locale: row.text(0)?, time_zone: row.text(1)? })
 }

@@ -61,7 +61,7 @@ const WORLDS: [(&str, [i64; 3]); 4] = [
     ("apart", [SIX_HOURS, 0, -SIX_HOURS]),
 ];
 
-/// Held for writing by who measures: others break things meanwhile, and make the machine busy.
+/// Held for writing by who measures, for reading by who breaks things meanwhile or makes the machine busy.
 pub static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// Held by who plays many rounds: two of them would starve each other's processes on a small machine.

@@ -21,6 +21,7 @@ macro_rules! live {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         #[ignore = "slow"]
         async fn $slow() {
+            let _others = crate::chaos::MACHINE.read().await;
             super::$slow(&crate::engine::Live::on($backend).await).await;
         })*
     };

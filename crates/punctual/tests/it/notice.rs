@@ -22,6 +22,7 @@ cases![
     ntf_3_what_is_pointless_is_cancelled,
     ntf_3_without_a_recipient_it_is_cancelled,
     ntf_3_without_a_template_it_fails,
+    ntf_3_without_its_template_of_before_it_fails,
     ntf_2_unknown_kinds_are_passed_over,
     ntf_2_missing_data_fails_the_event,
     ntf_4_a_send_that_nobody_answered_is_resolved_by_rule,
@@ -127,7 +128,7 @@ async fn ntf_25_no_duplicate_sends_on_double_confirm(t: &Bench) {
     assert_eq!(tick(&engine).await.sent, 0);
     assert_eq!(inbox(&engine), ["memory:whatsapp +919876543210: Confirmed 12345"]);
     assert_eq!(log(t).await, [format!("12345:{KIND}:WhatsApp:{id} 1 -")]);
-    assert_eq!(notices(t).await, ["1 -", "3 AlreadySent", "3 AlreadySent"]);
+    assert_eq!(notices(t).await, ["1 -", "3 AlreadyPending", "3 AlreadySent"]);
     assert_eq!(t.count("select count(*) from punctual.work").await, 0);
 }
 
@@ -258,6 +259,30 @@ async fn ntf_3_without_a_template_it_fails(t: &Bench) {
     tick(&engine).await;
     assert_eq!(notices(t).await, ["2 -"]);
     assert_eq!(texts(t, "select error from punctual.notice").await, ["Template not found"]);
+}
+
+/// NTF-3: so does a kind that only its templates make known, when they are deleted or not in use when an event
+/// of it is due.
+async fn ntf_3_without_its_template_of_before_it_fails(t: &Bench) {
+    let engine = engine(t).await;
+    let payload = json!({"phone": "+919876543210"});
+    let gone = template(&engine, TENANT, "SMS", "x").await;
+    confirm_in(&engine, TENANT, &payload).await;
+    engine.store().delete_template(TENANT, gone).await.unwrap();
+    tick(&engine).await;
+    assert_eq!(notices(t).await, ["2 -"]);
+    let id = template(&engine, TENANT, "SMS", "x").await;
+    let kept = engine.store().template(TENANT, id).await.unwrap().unwrap().definition;
+    let off = Definition { active: Some(false), ..kept.clone() };
+    engine.store().change_template(TENANT, id, off).await.unwrap();
+    confirm_in(&engine, TENANT, &payload).await;
+    tick(&engine).await;
+    assert_eq!(notices(t).await, ["2 -", "2 -"]);
+    assert_eq!(texts(t, "select distinct error from punctual.notice").await, ["Template not found"]);
+    engine.store().change_template(TENANT, id, Definition { active: Some(true), ..kept }).await.unwrap();
+    confirm_in(&engine, TENANT, &payload).await;
+    tick(&engine).await;
+    assert_eq!(notices(t).await[2], "1 -");
 }
 
 /// NTF-2: events of other kinds wait in their topic's own queue, as before.

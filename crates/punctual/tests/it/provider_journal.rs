@@ -2,7 +2,7 @@
 //! that fails, refuses, and takes letters without a word.
 //!
 //! One channel's provider knows its keys, the others' does not; of those one sends again what nobody knows
-//! the outcome of, the other holds it. `PUNCTUAL_SEED` repeats what the provider answers and who is killed
+//! the outcome of, but only once what was answered and not understood, the other holds it. `PUNCTUAL_SEED` repeats what the provider answers and who is killed
 //! when.
 
 mod judge;
@@ -137,15 +137,16 @@ async fn play(backend: Backend, size: Size) {
     let lost = live.count(lost).await;
     println!(
         "{backend:?}: {} events in {taken:.1?}, {kills} workers killed; {} calls, {} effects, {} failed, \
-         {} of them asked for time, {} refused, {} without a word; {ambiguous} tries of unknown \
+         {} of them asked for time, {} refused, {} without a word, {} without sense; {ambiguous} tries of unknown \
          outcome, {lost} of them lost with their worker; {} calls for what was taken before had no effect",
         size.events,
         calls.len(),
-        made(&[Made::Effect, Made::SilentEffect]),
+        made(&[Made::Effect, Made::SilentEffect, Made::MuddledEffect]),
         made(&[Made::Transient, Made::Wait]),
         made(&[Made::Wait]),
         made(&[Made::Refused]),
         made(&[Made::SilentEffect]),
+        made(&[Made::MuddledEffect]),
         made(&[Made::Known]),
     );
     assert!(broken.is_empty(), "{} such as\n{}", broken.len(), broken[..broken.len().min(12)].join("\n"));

@@ -17,6 +17,7 @@ use punctual::{DeliveryId, Engine, Token};
 use serde_json::json;
 
 cases![
+    ntf_19_receipts_go_with_their_deliveries,
     ntf_16_a_receipt_updates_the_log,
     ntf_16_late_and_repeated_receipts_change_nothing,
     ntf_16_what_nobody_knows_is_only_counted,
@@ -101,6 +102,15 @@ async fn ntf_16_a_receipt_updates_the_log(t: &Bench) {
     let heard: Vec<&str> = logged.receipts.iter().map(|one| one.status.as_str()).collect();
     assert_eq!((heard, logged.tries.len(), logged.error), (vec!["delivered", "read"], 1, None));
     assert_eq!(notices(t).await, ["1 -"]);
+}
+
+/// NTF-19: what providers told of a message goes when the message does.
+async fn ntf_19_receipts_go_with_their_deliveries(t: &Bench) {
+    let (engine, id) = sent(t).await;
+    hear(&engine, vec![of(&id, Delivered)]).await;
+    assert_eq!(told(t).await, ["delivered"]);
+    engine.travel(time("2027-06-20T05:13:00Z"), true).await.unwrap();
+    assert_eq!(told(t).await, [""; 0]);
 }
 
 /// NTF-16: out of order, twice, and after the end.

@@ -68,7 +68,7 @@ async fn prd_17_sends_go_wrong_as_the_script_says() {
     assert_eq!(answers[0], Err(busy));
     assert!(matches!(&answers[1], Err(NotSent::Transient { retry_after: None, .. })), "{answers:?}");
     assert!(matches!(&answers[2], Err(NotSent::Permanent { .. })), "{answers:?}");
-    assert!(answers[3..5].iter().all(|one| matches!(one, Err(NotSent::Unknown { .. }))), "{answers:?}");
+    assert!(answers[3..5].iter().all(|one| matches!(one, Err(NotSent::NoAnswer { .. }))), "{answers:?}");
     assert!(answers[5..].iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(keys(&sandbox), ["k3", "k5", "k6"]);
     let all = sandbox.letters(&Wanted::default(), 9);

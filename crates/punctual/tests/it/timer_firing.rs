@@ -233,6 +233,7 @@ macro_rules! slow_cases {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             #[ignore = "slow"]
             async fn $name() {
+                let _others = crate::chaos::MACHINE.read().await;
                 super::$case(punctual::testing::Backend::Sqlite).await;
             })*
         }
@@ -241,6 +242,7 @@ macro_rules! slow_cases {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             #[ignore = "slow"]
             async fn $name() {
+                let _others = crate::chaos::MACHINE.read().await;
                 super::$case(punctual::testing::Backend::Postgres).await;
             })*
         }

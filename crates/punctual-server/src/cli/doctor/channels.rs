@@ -45,6 +45,9 @@ fn line(real: &RealChannel, policy: &ChannelPolicy) -> String {
     if policy.unknown == OnUnknown::Hold {
         said.push_str("; holds what may have been sent");
     }
+    if let Some(retries) = policy.unknown_retries.filter(|_| policy.unknown == OnUnknown::Resend) {
+        said.push_str(&format!("; an unknown outcome is tried again {retries} times"));
+    }
     if let Some(patience) = &policy.patience {
         said.push_str(&format!("; at most {} tries", patience.max_attempts));
         if let Backoff::Steps(waits) = &patience.backoff {

@@ -1,5 +1,5 @@
 //! What every channel may say, whatever its provider: `rate_per_second`, `in_flight`, `unknown`,
-//! `fallback`, `max_attempts`, `waits`, `breaker_failures`.
+//! `unknown_retries`, `fallback`, `max_attempts`, `waits`, `breaker_failures`.
 
 use super::Written;
 use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
@@ -29,6 +29,7 @@ pub(super) fn read(key: &str, table: &toml::Table, all: &Written) -> Result<Chan
         rate_per_second: table.get("rate_per_second").map(rate).transpose()?,
         in_flight: table.get("in_flight").map(in_flight).transpose()?,
         unknown: table.get("unknown").map(unknown).transpose()?.unwrap_or_default(),
+        unknown_retries: table.get("unknown_retries").map(unknown_retries).transpose()?,
         fallback: table.get("fallback").map(|value| fallback(value, key, all)).transpose()?,
         patience: patience(table.get("max_attempts"), table.get("waits"))?,
         breaker_failures: table.get("breaker_failures").map(breaker_failures).transpose()?,
@@ -93,6 +94,13 @@ fn read_waits(value: &Value) -> Result<Vec<Duration>, String> {
         if wait.is_zero() { Err("`waits`: a wait must be longer than nothing".to_owned()) } else { Ok(wait) }
     };
     list.iter().map(wait).collect()
+}
+
+fn unknown_retries(value: &Value) -> Result<u32, String> {
+    let retries = value.as_integer().and_then(|n| u32::try_from(n).ok());
+    retries.filter(|retries| *retries <= ATTEMPTS_MAX).ok_or_else(|| {
+        format!("`unknown_retries` must be a whole number from 0 to {ATTEMPTS_MAX}, not {value}")
+    })
 }
 
 fn unknown(value: &Value) -> Result<OnUnknown, String> {

@@ -30,7 +30,7 @@ fn ntf_13_the_contracts_example_is_read() {
     // PATH stands in for secrets: it is set wherever tests run.
     let example = "[channels.\"sms:twilio\"]\nprovider = \"twilio-sms\"\nfrom = \"+15550100\"\n\
         account_sid = \"AC1\"\nauth_token  = { env = \"PATH\" }\nrate_per_second = 50\nunknown = \"hold\"\n\
-        fallback = \"sms:msg91\"\nin_flight = 8\nmax_attempts = 6\nbreaker_failures = 3\n\
+        fallback = \"sms:msg91\"\nin_flight = 8\nmax_attempts = 6\nbreaker_failures = 3\nunknown_retries = 2\n\
         [channels.\"sms:msg91\"]\nprovider = \"msg91\"\nauth_key = \"k3y-k3y\"\n\
         [channels.\"email:smtp\"]\nprovider = \"smtp\"\nurl = \"smtps://relay.example:465\"\n\
         sender = \"noreply@eventhub.example\"";
@@ -41,6 +41,7 @@ fn ntf_13_the_contracts_example_is_read() {
         rate_per_second: Some(50),
         in_flight: Some(8),
         unknown: OnUnknown::Hold,
+        unknown_retries: Some(2),
         fallback: Some("sms:msg91".into()),
         patience: Some(Patience { max_attempts: 6, ..punctual::rules::entry::failure::patience() }),
         breaker_failures: Some(3),
@@ -134,6 +135,7 @@ fn ntf_13_a_channel_that_cannot_be_used_is_refused_in_a_sentence() {
             "`breaker_failures` must be a whole number from 0",
         ),
         ("sms:a", format!("{twilio}max_attempts = 0"), "`max_attempts` must be a whole number from 1"),
+        ("sms:a", format!("{twilio}unknown_retries = -1"), "`unknown_retries` must be a whole number from 0"),
         (
             "sms:a",
             format!("{twilio}unknown = \"maybe\""),

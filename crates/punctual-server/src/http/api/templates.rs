@@ -14,6 +14,7 @@ use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use punctual::rules::template::review::doubt_twins;
 use punctual::rules::template::{Definition, MessageTemplate};
 use punctual::run::event_kinds::KindSet;
 use punctual::store::templates::{Deleted, Template, TemplateFilter};
@@ -74,7 +75,7 @@ pub async fn create(
 ) -> Answer<(StatusCode, Json<Shown>)> {
     let definition = read(&input)?;
     let made = app.engine.store().create_template(caller.tenant, definition).await?;
-    Ok((StatusCode::CREATED, Json(shown(made, &*kinds(&app, &caller).await?))))
+    Ok((StatusCode::CREATED, Json(saved(&app, &caller, made).await?)))
 }
 
 /// `GET /api/message-templates/{id}`
@@ -83,7 +84,7 @@ pub async fn create(
 /// 404 when there is none.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
     let template = find(&app, &caller, id).await?;
-    Ok(Json(shown(template, &*kinds(&app, &caller).await?)))
+    Ok(Json(saved(&app, &caller, template).await?))
 }
 
 /// `PUT /api/message-templates/{id}`: a new version, unless it is the same as before.
@@ -95,7 +96,7 @@ pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input
     find(&app, &caller, id).await?;
     let definition = read(&input)?;
     let changed = app.engine.store().change_template(caller.tenant, TemplateId(id.0), definition).await?;
-    Ok(Json(shown(changed, &*kinds(&app, &caller).await?)))
+    Ok(Json(saved(&app, &caller, changed).await?))
 }
 
 /// `DELETE /api/message-templates/{id}`: it is used no more. One that the communication log refers to is only
@@ -150,6 +151,20 @@ fn read(input: &Input) -> Answer<Definition> {
 
 async fn kinds(app: &App, caller: &Caller) -> Answer<Arc<KindSet>> {
     Ok(app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?)
+}
+
+/// One template as it is shown, with a warning for every other that is for just the same.
+async fn saved(app: &App, caller: &Caller, template: Template) -> Answer<Shown> {
+    let mut twins = Problems::default();
+    if template.active {
+        let (id, of) = (template.id, &template.definition);
+        let active = app.engine.store().active_templates(caller.tenant, &of.event_type).await?;
+        let others = active.templates.iter().map(|other| (other.id, &other.definition));
+        doubt_twins((id, of), others, &mut twins);
+    }
+    let mut shown = shown(template, &*kinds(app, caller).await?);
+    shown.warnings.extend(twins.0);
+    Ok(shown)
 }
 
 fn shown(template: Template, kinds: &KindSet) -> Shown {

@@ -3,6 +3,7 @@
 //! | written | is |
 //! |---|---|
 //! | `+964 770 000 0001`, `00964-770-000-0001`, `9647700000001` | `+9647700000001` |
+//! | `+44 (0)20 7946 0958` | `+442079460958` |
 //! | `0770 000 0001`, a number within its country | `07700000001`, the same only as itself |
 //! | `Ana.Lee@Example.ORG` | `ana.lee@example.org` |
 //! | anything else: a device, a user, a URL | itself, without spaces around it |
@@ -14,6 +15,7 @@
 
 use crate::base::error::Problems;
 use crate::base::limits;
+use std::borrow::Cow;
 
 /// What people put between the digits of a phone number.
 const BETWEEN_DIGITS: &str = " -./()\u{a0}\u{2010}\u{2011}\u{2013}";
@@ -37,7 +39,10 @@ pub fn normal(address: &str) -> String {
 }
 
 fn digits(address: &str) -> Option<String> {
-    let (plus, rest) = address.strip_prefix('+').map_or((false, address), |rest| (true, rest));
+    // A zero that is only dialled at home stands in brackets where it is not.
+    let abroad = address.starts_with('+') || address.starts_with("00");
+    let address = if abroad { Cow::Owned(address.replace("(0)", "")) } else { Cow::Borrowed(address) };
+    let (plus, rest) = address.strip_prefix('+').map_or((false, &*address), |rest| (true, rest));
     let mut digits = String::with_capacity(address.len());
     for c in rest.chars() {
         if c.is_ascii_digit() {

@@ -5,6 +5,7 @@ use crate::base::limits;
 use crate::rules::locale;
 use crate::rules::path::{Path, text_of};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Where what is known of recipients stands. Of several paths the first that leads to something counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub struct Recipient<'a> {
     /// Their time zone, as it was given.
     pub zone: Option<String>,
     /// The element of the list that they are.
-    pub element: Option<&'a Value>,
+    pub element: Option<Cow<'a, Value>>,
 }
 
 /// The fields of a mapping, as they are written.
@@ -115,12 +116,27 @@ impl Mapping {
             locale: text(&self.locale).and_then(mended),
             reference: text(&self.reference),
             zone: text(&self.zone),
-            element,
+            element: element.map(Cow::Borrowed),
         }
     }
 }
 
 impl Recipient<'_> {
+    /// The same, to be kept.
+    #[must_use]
+    pub fn owned(&self) -> Recipient<'static> {
+        let element = self.element.as_deref().map(|element| Cow::Owned(element.clone()));
+        Recipient {
+            phone: self.phone.clone(),
+            email: self.email.clone(),
+            name: self.name.clone(),
+            locale: self.locale.clone(),
+            reference: self.reference.clone(),
+            zone: self.zone.clone(),
+            element,
+        }
+    }
+
     fn is_somebody(&self) -> bool {
         self.phone.is_some() || self.email.is_some() || self.reference.is_some()
     }

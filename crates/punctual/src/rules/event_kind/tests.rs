@@ -142,7 +142,7 @@ fn prd_18_a_bad_document_is_told_everything() {
 }
 
 fn limits_bytes() -> usize {
-    crate::base::limits::EVENT_KIND_BYTES_MAX
+    limits::EVENT_KIND_BYTES_MAX
 }
 
 /// PRD-18: what an event is about.
@@ -185,7 +185,7 @@ fn prd_18_recipients_are_found_by_their_paths() {
     let all = told(&each, &list, &state);
     assert_eq!(all, ["- a@b.c Party ar - -", "5 - Ada ar - -", "- 6 Party ar - -"]);
     let first = each.recipients(&list, &state).nth(1).unwrap();
-    assert_eq!(first.element, Some(&list["guests"][1]));
+    assert_eq!(first.element.as_deref(), Some(&list["guests"][1]));
     assert_eq!(
         told(&each, &json!({"guests": {"tel": "5"}}), &unknown),
         ["5 - - - - -"],

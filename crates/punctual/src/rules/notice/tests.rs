@@ -75,6 +75,7 @@ fn ntf_5_keys_are_exactly_as_specified() {
 #[test]
 fn ntf_2_unknown_kinds_are_passed_over_and_missing_data_is_told() {
     let (none, one) = (set(vec![]), set(vec![template(7, "SMS", "en")]));
+    let gone = TemplateSet { known: true, ..TemplateSet::default() };
     let (defined, payload) = (kind(|_| {}), json!({"bookingId": 1, "guest": {"phone": "+1"}}));
     let silent = kind(|k| k["recipients"] = json!({}));
     let elsewhere = kind(|k| k["topic"] = json!("other"));
@@ -84,6 +85,8 @@ fn ntf_2_unknown_kinds_are_passed_over_and_missing_data_is_told() {
     let table = [
         (planned(None, &none, &payload, None), "PassOver"),
         (planned(Some(&silent), &none, &payload, None), "PassOver"),
+        (planned(None, &gone, &payload, None), "NoTemplate"),
+        (planned(Some(&elsewhere), &gone, &payload, None), "PassOver"),
         (planned(Some(&elsewhere), &one, &payload, None), "PassOver"),
         (planned(Some(&defined), &none, &payload, None), "NoTemplate"),
         (planned(Some(&defined), &one, &json!([1]), None), "Missing(\"its payload is not an object"),

@@ -79,3 +79,20 @@ fn ntf_16_looks_for_a_message_end() {
     assert!((8..=14).contains(&looks), "{looks} looks");
     assert!(age >= RECEIPT_KEPT && age <= RECEIPT_KEPT * 2, "{age:?}");
 }
+
+/// NTF-16: what a mail server says about an address does not show it, and no text is refused by a database.
+#[test]
+fn ntf_16_what_is_kept_of_a_receipt() {
+    let receipt = Receipt {
+        message_id: Some("m\0-1".into()),
+        address: Some("ada@example.org".into()),
+        status: ReceiptStatus::Bounced,
+        said: "bounce\0".into(),
+        error: Some("550 5.1.1 <ada@example.org>: no such user".into()),
+        event_id: None,
+    };
+    let kept = receipt.fit_to_keep();
+    assert_eq!((kept.message_id.as_deref(), kept.said.as_str()), (Some("m-1"), "bounce"));
+    let error = kept.error.unwrap();
+    assert!(!error.contains("ada@example.org") && error.starts_with("550 5.1.1 <"), "{error}");
+}

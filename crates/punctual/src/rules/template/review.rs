@@ -8,8 +8,10 @@ use super::segments::Segments;
 use super::set::Filled;
 use super::values::same_name;
 use crate::base::error::Problems;
+use crate::base::id::TemplateId;
 use crate::rules::document::quote;
 use crate::rules::invitation;
+use crate::rules::locale;
 use crate::rules::nearest::nearest;
 
 /// Says what is probably not meant so, by the names that are known and, if there is one, by what the
@@ -35,6 +37,34 @@ pub fn review(of: &Definition, texts: &Compiled, known: &Known, sample: Option<&
         _ => {}
     }
     warnings
+}
+
+/// Warns of every other template in use that is for just the same: only the newest of them is ever taken.
+pub fn doubt_twins<'o>(
+    (id, of): (TemplateId, &Definition),
+    others: impl Iterator<Item = (TemplateId, &'o Definition)>,
+    warnings: &mut Problems,
+) {
+    for (other, _) in others.filter(|(other, twin)| *other != id && are_twins(of, twin)) {
+        let (used, unused) = (id.max(other), id.min(other));
+        let said = format!(
+            "template {other} is for the same events, channel, language and scope: {used} is used, \
+             and {unused} never is"
+        );
+        warnings.push("channel", said);
+    }
+}
+
+fn are_twins(a: &Definition, b: &Definition) -> bool {
+    let channel = |of: &Definition| match of.channel.contains(':') {
+        true => of.channel.clone(),
+        false => kind_of(&of.channel).to_ascii_lowercase(),
+    };
+    a.event_type == b.event_type
+        && a.scope == b.scope
+        && a.attempt == b.attempt
+        && channel(a) == channel(b)
+        && locale::same(&a.language, &b.language)
 }
 
 fn doubt_keys(texts: &Compiled, known: &Known, warnings: &mut Problems) {
@@ -63,6 +93,46 @@ fn doubt_sms(of: &Definition, texts: &Compiled, sample: Option<&Filled>, warning
     for (path, there) in [("subject", of.subject.is_some()), ("html", of.html.is_some())] {
         if there {
             warnings.push(path, "is not sent by SMS");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn definition(edit: impl FnOnce(&mut Value)) -> Definition {
+        let mut json = json!({"eventType": "a.b", "channel": "SMS", "language": "en", "body": "x"});
+        edit(&mut json);
+        let mut problems = Problems::default();
+        Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"))
+    }
+
+    /// NTF-8: of two templates for just the same only the newest is taken, and whoever saves one is told.
+    #[test]
+    fn ntf_8_two_templates_for_the_same_are_told() {
+        let one = definition(|_| {});
+        let scope = |json: &mut Value| {
+            json["scopeType"] = json!("booking");
+            json["scopeId"] = json!("7");
+        };
+        let table = [
+            (definition(|json| json["body"] = json!("y")), true),
+            (definition(|json| json["channel"] = json!("sms")), true),
+            (definition(|json| json["channel"] = json!("sms:twilio")), false),
+            (definition(|json| json["language"] = json!("ar")), false),
+            (definition(|json| json["eventType"] = json!("a.c")), false),
+            (definition(|json| json["attempt"] = json!(2)), false),
+            (definition(scope), false),
+        ];
+        for (other, want) in table {
+            let mut warnings = Problems::default();
+            let both = [(TemplateId(3), &one), (TemplateId(8), &other)];
+            doubt_twins(both[0], both.into_iter(), &mut warnings);
+            let said = "channel: template 8 is for the same events, channel, language and scope: \
+                8 is used, and 3 never is";
+            assert_eq!(warnings.to_string(), if want { said } else { "" }, "{other:?}");
         }
     }
 }

@@ -77,6 +77,8 @@ impl MessageTemplate {
 pub struct TemplateSet {
     /// The templates in use.
     pub templates: Vec<MessageTemplate>,
+    /// Whether there are templates for such events, or were, in use or not.
+    pub known: bool,
     /// The tenant's language.
     pub default_locale: String,
     /// The tenant's zone, in which moments are shown.
@@ -85,6 +87,6 @@ pub struct TemplateSet {
 
 impl Default for TemplateSet {
     fn default() -> Self {
-        Self { templates: Vec::new(), default_locale: "en".into(), zone: Zone::utc() }
+        Self { templates: Vec::new(), known: false, default_locale: "en".into(), zone: Zone::utc() }
     }
 }

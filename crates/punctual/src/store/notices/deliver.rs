@@ -22,7 +22,7 @@ use crate::base::id::{DeliveryId, NoticeId, TemplateId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::claim::Item;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::Planned;
+use crate::rules::notice::{Planned, Whom};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +70,8 @@ pub struct Due {
     pub delivery: Delivery,
     /// Whether the try before this one was lost, so that it may have gone out.
     pub lost: bool,
+    /// How many tries before this one had an unknown outcome, since it was last put back.
+    pub unknown: u32,
     /// What its words lacked, when they were made.
     pub warnings: Vec<String>,
 }
@@ -116,6 +118,8 @@ pub enum Ending {
     },
     /// Nobody knows, and it is not sent again.
     Uncertain {
+        /// The word for this try; none if there was none.
+        outcome: Option<&'static str>,
         /// What is known.
         error: String,
     },
@@ -175,7 +179,28 @@ impl Store {
         reach(Point::SettledBeforeAnswer);
         settled
     }
+
+    /// Whom deliveries were for, as far as they keep it.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn kept_recipients(&self, ids: Vec<DeliveryId>) -> Result<HashMap<DeliveryId, Whom>> {
+        self.read(ids, |tx, ids| Box::pin(kept_recipients(tx, ids))).await
+    }
 }
+
+async fn kept_recipients(tx: &mut Tx, ids: &[DeliveryId]) -> Result<HashMap<DeliveryId, Whom>> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let rows = tx.query(KEPT_RECIPIENTS, &[Value::Ints(&ids)]).await?;
+    let kept = rows.iter().map(|row| {
+        let whom = Whom { name: row.maybe_text(1)?, reference: row.maybe_text(2)? };
+        Ok((DeliveryId(row.int(0)?), whom))
+    });
+    kept.collect()
+}
+
+const KEPT_RECIPIENTS: &str =
+    "select id, recipient, recipient_ref from punctual.notice_delivery where id = any($1::bigint[])";
 
 async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing<Due>> {
     let (now, taken) = claims::take(tx, &wish.takes).await?;
@@ -205,7 +230,7 @@ async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
     }
     let due = taken.into_iter().filter_map(|t| {
         let delivery = found.remove(&t.item.delivery()?.0)?;
-        Some(Due { item: t.item, delivery, lost: false, warnings: Vec::new() })
+        Some(Due { item: t.item, delivery, lost: false, unknown: 0, warnings: Vec::new() })
     });
     Ok(due.collect())
 }
@@ -240,18 +265,45 @@ fn read(row: &Row) -> Result<Delivery> {
     })
 }
 
-/// Tries before these that nobody wrote down.
+/// What is written about a try that nobody wrote down.
+const LOST: &str = "whoever sent it did not say what came of it; it may have gone out";
+
+/// Tries before these that nobody wrote down. They are written down now; a claim that was put back unused
+/// may have done so before.
 async fn note_lost(tx: &mut Tx, due: &mut [Due], now: Timestamp) -> Result<()> {
-    let said = "whoever sent it did not say what came of it; it may have gone out";
     for one in due.iter_mut().filter(|one| one.item.attempt() > 1) {
-        let row = params![one.delivery.id.0, i64::from(one.number()) - 1, now, said];
-        one.lost = tx.execute(NOTE_LOST, row).await? > 0;
+        let (id, before) = (one.delivery.id.0, i64::from(one.number()) - 1);
+        one.lost = tx.execute(NOTE_LOST, params![id, before, now, LOST]).await? > 0
+            || tx.first(WAS_LOST, params![id, before, LOST]).await?.is_some();
+    }
+    count_unknown(tx, due).await
+}
+
+/// Only of those that were tried before: a first try costs no statement.
+async fn count_unknown(tx: &mut Tx, due: &mut [Due]) -> Result<()> {
+    let again = due.iter().filter(|one| one.item.attempt() > 1);
+    let ids: Vec<i64> = again.map(|one| one.delivery.id.0).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let mut counts = HashMap::with_capacity(ids.len());
+    for row in tx.query(UNKNOWN, &[Value::Ints(&ids)]).await? {
+        counts.insert(row.int(0)?, row.count(1)?);
+    }
+    for one in due.iter_mut() {
+        one.unknown = counts.remove(&one.delivery.id.0).unwrap_or_default();
     }
     Ok(())
 }
 
+const UNKNOWN: &str = "select d.id, count(*) from punctual.notice_delivery d \
+    join punctual.notice_attempt a on a.delivery_id = d.id and a.tried > d.tried_before \
+    where d.id = any($1::bigint[]) and a.outcome = 'unknown' group by d.id";
+
 const NOTE_LOST: &str = "insert into punctual.notice_attempt (delivery_id, tried, at, outcome, error) \
     values ($1, $2, $3, 'unknown', $4) on conflict do nothing";
+const WAS_LOST: &str = "select 1 from punctual.notice_attempt \
+    where delivery_id = $1 and tried = $2 and outcome = 'unknown' and error = $3";
 
 /// The events of deliveries, each read once.
 async fn read_events(tx: &mut Tx, of: Vec<&mut Delivery>) -> Result<()> {

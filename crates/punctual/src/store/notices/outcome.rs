@@ -16,13 +16,15 @@ use crate::base::tenant::Tenant;
 use crate::rules::attempt::kept_error;
 use crate::rules::claim::{Item, work_of};
 use crate::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended]) -> Result<Settled> {
     let now = tx.now().await?;
     let items: Vec<&Item> = ended.iter().map(|one| &one.due.item).collect();
-    if !settle::finish_items(tx, token, &items, now).await? {
-        return Ok(Settled::LostClaim);
+    match settle::finish_items(tx, token, &items, now).await? {
+        settle::Outcome::Done => {}
+        settle::Outcome::AlreadyFinished => return Ok(Settled::Done),
+        _ => return Ok(Settled::LostClaim),
     }
     write(tx, ended, now).await?;
     reach(Point::SettledBeforeCommit);
@@ -62,8 +64,8 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
         .filter_map(|one| {
             let (outcome, error) = match &one.ending {
                 Ending::Again { outcome, error, .. } => (*outcome, Some(kept_error(error))),
-                Ending::Failed { outcome: Some(outcome), error, .. } => (*outcome, Some(kept_error(error))),
-                Ending::Uncertain { error } if !one.due.lost => ("unknown", Some(kept_error(error))),
+                Ending::Failed { outcome: Some(outcome), error, .. }
+                | Ending::Uncertain { outcome: Some(outcome), error } => (*outcome, Some(kept_error(error))),
                 Ending::HeldBack { said, .. } => ("transient", Some(said.clone())),
                 _ => return None,
             };
@@ -115,7 +117,7 @@ const fn status_of(ending: &Ending) -> DeliveryStatus {
 
 fn error_of(ending: &Ending) -> Option<String> {
     match ending {
-        Ending::Again { error, .. } | Ending::Failed { error, .. } | Ending::Uncertain { error } => {
+        Ending::Again { error, .. } | Ending::Failed { error, .. } | Ending::Uncertain { error, .. } => {
             Some(kept_error(error))
         }
         Ending::Skipped { said, .. } | Ending::HeldBack { said, .. } => Some(said.clone()),
@@ -216,7 +218,7 @@ async fn send_instead(
     ended: &[&Ended],
     lanes: &mut Lanes,
     now: Timestamp,
-) -> Result<HashSet<DeliveryId>> {
+) -> Result<HashMap<DeliveryId, Instead>> {
     let given_up: Vec<GivenUp<'_>> = ended
         .iter()
         .filter_map(|one| match &one.ending {
@@ -238,30 +240,54 @@ pub(in crate::store) struct GivenUp<'a> {
     pub planned: &'a Planned,
 }
 
+/// What takes the place of a delivery that was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Instead {
+    /// One that was written for it: there is as much to wait for.
+    New,
+    /// One that its notice has anyway: there is one less.
+    Known,
+}
+
 pub(in crate::store) async fn replace(
     tx: &mut Tx,
     given_up: &[GivenUp<'_>],
     lanes: &mut Lanes,
     now: Timestamp,
-) -> Result<HashSet<DeliveryId>> {
+) -> Result<HashMap<DeliveryId, Instead>> {
     let mut rows = Vec::with_capacity(given_up.len());
     for of in given_up {
         let lane = deliver_lane(tx, of.tenant, &of.planned.channel, lanes).await?;
         rows.push(NewDelivery { notice: of.notice, tenant: of.tenant, lane, planned: of.planned });
     }
-    let mut replaced = HashSet::new();
+    let mut replaced = HashMap::new();
     if rows.is_empty() {
         return Ok(replaced);
     }
-    let made = insert_deliveries(tx, &rows, now).await?;
+    let mut made = insert_deliveries(tx, &rows, now).await?;
     for (row, given_up) in rows.iter().zip(given_up) {
-        let Some(id) = made.of(row).filter(|_| row.status() == DeliveryStatus::Pending) else { continue };
-        tx.execute(REPLACED, params![given_up.id.0, id.0]).await?;
-        replaced.insert(given_up.id);
+        let (id, instead) = match made.take(row) {
+            Some(id) if row.status() == DeliveryStatus::Pending => (id.0, Instead::New),
+            Some(_) => continue,
+            None => match anyway(tx, row).await? {
+                Some(id) => (id, Instead::Known),
+                None => continue,
+            },
+        };
+        tx.execute(REPLACED, params![given_up.id.0, id]).await?;
+        replaced.insert(given_up.id, instead);
     }
     Ok(replaced)
 }
 
+/// What the notice has under that key, on its way or sent.
+async fn anyway(tx: &mut Tx, row: &NewDelivery<'_>) -> Result<Option<i64>> {
+    let of = params![row.planned.key.as_str(), row.tenant.id(), row.notice.0];
+    tx.first(HAS_ANYWAY, of).await?.map(|found| found.int(0)).transpose()
+}
+
+const HAS_ANYWAY: &str = "select id from punctual.notice_delivery where idempotency_key = $1 \
+    and tenant_id = $2 and keeps_key = 1 and notice_id = $3 and status in (0, 1, 2)";
 const REPLACED: &str = "update punctual.notice_delivery set replaced_by = $2 where id = $1";
 
 /// What notices have lost and won; one with nothing left to wait for has ended.
@@ -274,7 +300,12 @@ pub(in crate::store) struct Change {
     pub error: Option<String>,
 }
 
-async fn count(tx: &mut Tx, ended: &[&Ended], replaced: &HashSet<DeliveryId>, now: Timestamp) -> Result<()> {
+async fn count(
+    tx: &mut Tx,
+    ended: &[&Ended],
+    replaced: &HashMap<DeliveryId, Instead>,
+    now: Timestamp,
+) -> Result<()> {
     let mut changes: BTreeMap<NoticeId, Change> = BTreeMap::new();
     for one in ended {
         let status = status_of(&one.ending);
@@ -282,12 +313,11 @@ async fn count(tx: &mut Tx, ended: &[&Ended], replaced: &HashSet<DeliveryId>, no
             continue;
         }
         let change = changes.entry(one.due.delivery.notice).or_default();
-        if replaced.contains(&one.due.delivery.id) {
-            // Another channel has taken its place: it has not failed, and there is as much to wait for.
-            continue;
-        }
-        change.open -= 1;
+        // Where another channel has taken its place, it has not failed.
+        let instead = replaced.get(&one.due.delivery.id);
+        change.open -= i64::from(instead != Some(&Instead::New));
         match &one.ending {
+            _ if instead.is_some() => {}
             Ending::Sent { .. } => change.sent += 1,
             Ending::Skipped { reason, said } => {
                 change.reason = Some(reason.clone());
@@ -363,7 +393,7 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
     for item in items {
         let Some(id) = item.delivery() else { continue };
         let Some(delivery) = super::deliver::pending(tx, id).await? else { continue };
-        let due = Due { item: item.clone(), delivery, lost: false, warnings: Vec::new() };
+        let due = Due { item: item.clone(), delivery, lost: false, unknown: 0, warnings: Vec::new() };
         let error = "its send was lost too often".to_owned();
         ended.push(Ended { due, ending: Ending::Failed { outcome: Some("unknown"), error, instead: None } });
     }

@@ -1,4 +1,4 @@
-//! Notices leave by age, when they have ended: with their tries, and with all that is personal in their
+//! Notices leave by age, when they have ended: with their tries and receipts, and with all that is personal in their
 //! deliveries. Of a delivery its key stays behind for longer, so that an event which comes again after a
 //! year is still known; then that goes, too.
 //!
@@ -66,7 +66,9 @@ const OLD: &str = "select n.id, case when n.created_at < $2 and n.status <> 0 th
     from punctual.notice n where n.id > $1 order by n.id limit $3";
 /// What was skipped lets the next one of its key through anyway. One that somebody has put back to work
 /// in this moment keeps what it needs.
-const DROPS: [&str; 4] = [
+const DROPS: [&str; 5] = [
+    "delete from punctual.receipt where delivery_id in (select d.id from punctual.notice_delivery d \
+        where d.notice_id = any($1::bigint[]))",
     "delete from punctual.notice_attempt where delivery_id in (select d.id from punctual.notice_delivery d \
         where d.notice_id = any($1::bigint[]))",
     "delete from punctual.notice_delivery where notice_id = any($1::bigint[]) and status = 4",

@@ -1,5 +1,6 @@
-//! What a new connection is told and asked: how long it may be silent, and whether it can become the role of
-//! tenants' verbs (`store/wall.rs`). Both in one round trip.
+//! What a new connection is told and asked: how long it may be silent, that it need not compile statements
+//! (ours are short, and a page of the outbox took forty times as long with it), and whether it can become the
+//! role of tenants' verbs (`store/wall.rs`). All in one round trip.
 
 use super::{CONNECT_PATIENCE, SILENCE_MAX};
 use crate::base::rehearsal::hastened;
@@ -10,7 +11,7 @@ use tokio_postgres::SimpleQueryMessage;
 /// Limits the silence of a new connection, and looks whether it can change to the role of tenants' verbs.
 pub(super) async fn prepare(client: &ClientWrapper, wall: &AtomicBool) -> Result<(), HookError> {
     let limit = hastened(SILENCE_MAX).as_millis();
-    let words = format!("set idle_in_transaction_session_timeout = {limit}; {IS_READY}");
+    let words = format!("set idle_in_transaction_session_timeout = {limit}; set jit = off; {IS_READY}");
     let said = client.simple_query(&words);
     match tokio::time::timeout(hastened(CONNECT_PATIENCE), said).await {
         Ok(Ok(answers)) => wall.store(says_yes(&answers), Ordering::Relaxed),

@@ -34,8 +34,7 @@ pub const BEHIND: &str = "select count(*) from punctual.job where next_due < ";
 const SECOND: i64 = 1_000_000;
 /// A database that is away is asked again after this long.
 const AGAIN: Duration = Duration::from_millis(50);
-/// A server that was killed on a busy machine reads its log for longer than ten seconds.
-const TRIES: u32 = 1_200;
+const TRIES: u32 = 200;
 
 /// Makes the jobs, which are not planned yet.
 pub async fn put(store: &Store) {

@@ -160,7 +160,7 @@ struct Office {
 
 const CLAIMS: &[&str] = &[
     "create table chaos_letters (items text)",
-    "create function chaos_letters_note() returns trigger language plpgsql as $f$ begin \
+    "create function chaos_letters_note() returns trigger language plpgsql security definer as $f$ begin \
      insert into chaos_letters values (new.items); return null; end $f$",
     "create trigger chaos_letters_new after insert on punctual.claim for each row \
      execute function chaos_letters_note()",

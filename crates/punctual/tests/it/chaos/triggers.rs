@@ -27,7 +27,7 @@ const POSTGRES: &[&str] = &[
      $f$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $f$",
     "create table chaos_log (seq bigint generated always as identity, at bigint, token text, \
      fresh integer, was text, became text, items text, open text)",
-    "create function chaos_note() returns trigger language plpgsql as $f$ begin \
+    "create function chaos_note() returns trigger language plpgsql security definer as $f$ begin \
      insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
         chaos_now(), new.token, \
         (tg_op = 'INSERT')::int, case when tg_op = 'UPDATE' then old.ending end, new.ending, \
@@ -39,14 +39,14 @@ const POSTGRES: &[&str] = &[
      execute function chaos_note()",
     "create table chaos_job (seq bigint generated always as identity, at bigint, job bigint, \
      was bigint, became bigint)",
-    "create function chaos_job_note() returns trigger language plpgsql as $f$ begin \
+    "create function chaos_job_note() returns trigger language plpgsql security definer as $f$ begin \
      insert into chaos_job (at, job, was, became) values (chaos_now(), new.id, old.next_due, new.next_due); \
      return null; end $f$",
     "create trigger chaos_planned after update on punctual.job for each row \
      when (old.next_due is distinct from new.next_due) execute function chaos_job_note()",
     "create table chaos_lease (seq bigint generated always as identity, at bigint, name text, \
      token bigint, was bigint, held_until bigint)",
-    "create function chaos_lease_note() returns trigger language plpgsql as $f$ begin \
+    "create function chaos_lease_note() returns trigger language plpgsql security definer as $f$ begin \
      insert into chaos_lease (at, name, token, was, held_until) values (chaos_now(), new.name, new.token, \
         old.token, case when old.released_at is null then old.lease_until end); \
      return null; end $f$",
@@ -54,7 +54,7 @@ const POSTGRES: &[&str] = &[
      when (old.token is distinct from new.token) execute function chaos_lease_note()",
     "create table chaos_effect (seq bigint generated always as identity, name text, token bigint, \
      effect text)",
-    "create function chaos_effect_note() returns trigger language plpgsql as $f$ begin \
+    "create function chaos_effect_note() returns trigger language plpgsql security definer as $f$ begin \
      insert into chaos_effect (name, token, effect) values (new.name, new.token, new.effect); \
      return null; end $f$",
     "create trigger chaos_fenced after update on chaos_fence for each row \

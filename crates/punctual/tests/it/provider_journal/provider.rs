@@ -13,10 +13,12 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Of a hundred calls so many fail for now, for good, and are taken without an answer.
+/// Of a hundred calls so many fail for now, for good, and are taken without an answer, or with one that says
+/// nothing.
 const TRANSIENT: u64 = 20;
 const PERMANENT: u64 = 5;
 const SILENT: u64 = 2;
+const MUDDLED: u64 = 3;
 /// How long a caller is to wait who is told to.
 pub const RETRY_AFTER: Duration = Duration::from_millis(400);
 /// How long a caller waits for an answer.
@@ -29,6 +31,8 @@ pub enum Made {
     Effect,
     /// It was taken, and nobody was told: an effect.
     SilentEffect,
+    /// It was taken, and nobody can tell from the answer: an effect.
+    MuddledEffect,
     /// It had been taken before, by a provider that knows its keys.
     Known,
     /// It was not, for now.
@@ -50,7 +54,7 @@ pub struct Call {
 
 impl Call {
     pub fn is_effect(&self) -> bool {
-        matches!(self.made, Made::Effect | Made::SilentEffect)
+        matches!(self.made, Made::Effect | Made::SilentEffect | Made::MuddledEffect)
     }
 }
 
@@ -106,6 +110,7 @@ impl Provider {
         }
         let word = match made {
             Made::Effect | Made::Known => format!("ok {n}\n"),
+            Made::MuddledEffect => "hm\n".into(),
             Made::Transient => "busy\n".into(),
             Made::Wait => "wait\n".into(),
             Made::Refused | Made::SilentEffect => "no\n".into(),
@@ -126,6 +131,7 @@ impl Provider {
             0..TRANSIENT => Made::Transient,
             n if n < TRANSIENT + PERMANENT => Made::Refused,
             n if n < TRANSIENT + PERMANENT + SILENT => Made::SilentEffect,
+            n if n < TRANSIENT + PERMANENT + SILENT + MUDDLED => Made::MuddledEffect,
             _ => Made::Effect,
         };
         let n = book.calls.len();
@@ -138,7 +144,7 @@ impl Provider {
 
 /// A worker's side: one call.
 pub async fn call(socket: PathBuf, line: String) -> Result<Accepted, NotSent> {
-    let unknown = |error: &str| NotSent::Unknown { error: error.into() };
+    let silence = |error: &str| NotSent::NoAnswer { error: error.into() };
     let asked = async {
         let mut stream = UnixStream::connect(socket).await?;
         stream.write_all(line.as_bytes()).await?;
@@ -148,8 +154,8 @@ pub async fn call(socket: PathBuf, line: String) -> Result<Accepted, NotSent> {
     };
     let answer = match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return Err(unknown(&error.to_string())),
-        Err(_) => return Err(unknown("no answer in time")),
+        Ok(Err(error)) => return Err(silence(&error.to_string())),
+        Err(_) => return Err(silence("no answer in time")),
     };
     let transient = |retry_after| NotSent::Transient { error: "busy".into(), retry_after };
     match answer.trim().split_once(' ') {
@@ -157,6 +163,7 @@ pub async fn call(socket: PathBuf, line: String) -> Result<Accepted, NotSent> {
         _ if answer == "busy\n" => Err(transient(None)),
         _ if answer == "wait\n" => Err(transient(Some(RETRY_AFTER))),
         _ if answer == "no\n" => Err(NotSent::Permanent { error: "no such number".into() }),
-        _ => Err(unknown("half an answer")),
+        _ if answer.is_empty() => Err(silence("the connection broke")),
+        _ => Err(NotSent::Unknown { error: format!("what is `{answer}`?") }),
     }
 }

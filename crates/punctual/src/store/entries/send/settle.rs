@@ -24,8 +24,10 @@ use std::sync::Arc;
 pub(super) async fn end(tx: &mut Tx, ending: &Ending) -> Result<Settled> {
     let now = tx.now().await?;
     let items: Vec<&Item> = ending.ended.iter().map(|e| &e.due.item).collect();
-    if !settle::finish_items(tx, &ending.token, &items, now).await? {
-        return Ok(Settled::LostClaim);
+    match settle::finish_items(tx, &ending.token, &items, now).await? {
+        settle::Outcome::Done => {}
+        settle::Outcome::AlreadyFinished => return Ok(Settled::Done),
+        _ => return Ok(Settled::LostClaim),
     }
     log(tx, &ending.ended, now).await?;
     let lanes = lanes_of_failures(tx, &ending.ended).await?;

@@ -9,6 +9,7 @@ use super::{Logged, in_flight, logged, status, wanted, with_tries};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{MessageId, NoticeId};
+use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{NoticeStatus, own_key};
@@ -118,7 +119,9 @@ impl Store {
             .await
     }
 
-    /// The latest event that a notice about this entity was made of; of one kind, if that is given.
+    /// The latest event that a notice about this entity was made of; of these kinds, if some are given. Where
+    /// none was made of such an event, the latest of these kinds that says itself that it is about the entity,
+    /// if it is among the newest [`limits::UNTOLD_MESSAGES_MAX`] messages.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -126,11 +129,11 @@ impl Store {
         &self,
         tenant: Tenant,
         entity: Entity,
-        kind: Option<String>,
+        kinds: Option<Vec<String>>,
     ) -> Result<Noticed> {
         self.of(tenant)
-            .read((tenant, entity, kind), |tx, (tenant, entity, kind)| {
-                Box::pin(latest(tx, *tenant, entity, kind.as_deref()))
+            .read((tenant, entity, kinds), |tx, (tenant, entity, kinds)| {
+                Box::pin(latest(tx, *tenant, entity, kinds.as_deref()))
             })
             .await
     }
@@ -147,9 +150,23 @@ pub enum Noticed {
     Event(Box<Message>, Entity),
 }
 
-async fn latest(tx: &mut Tx, tenant: Tenant, entity: &Entity, kind: Option<&str>) -> Result<Noticed> {
-    let row = params![tenant.id(), entity.kind.as_str(), entity.id.as_str(), kind];
-    let Some(found) = tx.first(LATEST, row).await? else { return Ok(Noticed::Never) };
+async fn latest(tx: &mut Tx, tenant: Tenant, entity: &Entity, kinds: Option<&[String]>) -> Result<Noticed> {
+    let named: Vec<Option<&str>> = kinds.into_iter().flatten().map(|kind| Some(kind.as_str())).collect();
+    let of =
+        [tenant.id().into(), entity.kind.as_str().into(), entity.id.as_str().into(), Value::Texts(&named)];
+    let told = match kinds {
+        Some(_) => tx.first(LATEST_OF, &of).await?,
+        None => tx.first(LATEST, &of[..3]).await?,
+    };
+    let found = match told {
+        None if !named.is_empty() => {
+            let [tenant, kind, id, kinds] = of;
+            let newest = i64::try_from(limits::UNTOLD_MESSAGES_MAX).unwrap_or(i64::MAX);
+            tx.first(LATEST_UNTOLD, &[tenant, kind, id, kinds, newest.into()]).await?
+        }
+        told => told,
+    };
+    let Some(found) = found else { return Ok(Noticed::Never) };
     let about = Entity { kind: found.text(1)?, id: entity.id.clone() };
     let event = tx.first(MESSAGE_BY_ID, params![tenant.id(), found.int(0)?]).await?;
     Ok(match event {
@@ -158,9 +175,23 @@ async fn latest(tx: &mut Tx, tenant: Tenant, entity: &Entity, kind: Option<&str>
     })
 }
 
-const LATEST: &str = "select n.message_id, n.entity_type from punctual.notice n \
-    where n.tenant_id = $1 and lower(n.entity_type) = lower($2) and n.entity_id = $3 \
-        and ($4::text is null or n.kind = $4) order by n.message_id desc limit 1";
+macro_rules! latest {
+    ($condition:literal) => {
+        concat!(
+            "select n.message_id, n.entity_type from punctual.notice n \
+             where n.tenant_id = $1 and lower(n.entity_type) = lower($2) and n.entity_id = $3",
+            $condition,
+            " order by n.message_id desc limit 1"
+        )
+    };
+}
+const LATEST: &str = latest!("");
+const LATEST_OF: &str = latest!(" and n.kind = any($4::text[])");
+/// Messages have no index by entity, which would cost every one of them; so only the newest are looked at.
+const LATEST_UNTOLD: &str = "select m.id, m.entity_type from punctual.message m \
+    where m.id > (select coalesce(max(id), 0) from punctual.message) - $5 \
+        and m.tenant_id = $1 and lower(m.entity_type) = lower($2) and m.entity_id = $3 \
+        and m.kind = any($4::text[]) order by m.id desc limit 1";
 
 async fn notices(
     tx: &mut Tx,
@@ -227,11 +258,14 @@ const NOTICES_BY_ENTITY: &str = notice_page!("n.entity_id = $5");
 const NOTICES_BY_KEY: &str = notice_page!("n.id = any($9::bigint[])");
 const ONE_NOTICE: &str = noticed!("n.tenant_id = $1 and n.id = $2");
 
+/// Colons of a key that are tried as the end of an entity's id.
+const COLONS_TRIED: usize = 32;
+
 /// The notices that a key names. Where an entity's id ends in a notice's own key is not known, since ids may
-/// have colons, so each place is tried.
+/// have colons, so each place is tried, up to a number that no id of anybody has.
 async fn of_key(tx: &mut Tx, tenant: Tenant, key: &str) -> Result<Vec<i64>> {
     let rest = key.strip_prefix("manual:").unwrap_or(key);
-    let ends = |text: &str| text.match_indices(':').map(|(at, _)| at).collect::<Vec<_>>();
+    let ends = |text: &str| text.match_indices(':').map(|(at, _)| at).take(COLONS_TRIED).collect::<Vec<_>>();
     let mut entities: Vec<Option<&str>> = ends(key).into_iter().map(|at| Some(&key[..at])).collect();
     entities.extend(ends(rest).into_iter().map(|at| Some(&rest[..at])));
     let row = [

@@ -1,0 +1,143 @@
+//! What goes wrong between an event and its letters: claims that are lost, used for nothing or settled twice,
+//! events that a database will not take, channels that a process does not have.
+
+use crate::bench::{Bench, LEASE, TENANT, seconds};
+use crate::notice::{confirm, confirm_in, define, engine, log, notices, script, template, texts, tick};
+use crate::notice_log::{begin, end, file, planned, sent, sms};
+use punctual::base::id::Token;
+use punctual::store::notices::deliver::{Due, Ended, Ending, Settled};
+use punctual::testing::Backend;
+use serde_json::json;
+use std::time::Duration;
+
+cases![
+    ntf_4_a_lost_try_stays_lost_when_its_claim_is_put_back,
+    ntf_4_a_settlement_that_is_repeated_loses_no_claim,
+    ntf_4_letters_of_which_too_little_is_known_go_back,
+    ntf_2_what_is_refused_of_one_event_holds_up_no_other,
+    ntf_2_a_name_with_a_zero_character_is_told,
+    ntf_17_letters_wait_for_a_process_that_has_their_channel,
+];
+
+/// NTF-4: whoever finds a try that nobody wrote down may put it back unused, as in a stop. The next one must
+/// know as well that it may have gone out.
+async fn ntf_4_a_lost_try_stays_lost_when_its_claim_is_put_back(t: &Bench) {
+    file(t, TENANT, "b1", vec![sms("b1")]).await;
+    begin(t).await;
+    t.advance(LEASE + seconds(1)).await;
+    t.reap().await;
+    t.advance(seconds(3_600)).await;
+    let (token, due) = begin(t).await;
+    assert!(due[0].lost, "the first try was never heard of");
+    let now = t.now().await;
+    end(t, token, due, vec![Ending::Later(now)]).await;
+    let (_, due) = begin(t).await;
+    assert!(due[0].lost, "it still may have gone out");
+}
+
+async fn settle(t: &Bench, token: &Token, due: &[Due]) -> Settled {
+    let ended: Vec<Ended> = due.iter().map(|due| Ended { due: due.clone(), ending: sent("p") }).collect();
+    t.store().end_deliveries(token.clone(), ended.into()).await.unwrap()
+}
+
+/// NTF-4: the answer to a settlement may be lost on its way. Asked again, it was done; it neither counts
+/// twice nor is the rest of the claim given up.
+async fn ntf_4_a_settlement_that_is_repeated_loses_no_claim(t: &Bench) {
+    file(t, TENANT, "b1", vec![sms("b1"), planned("b1", "Email", "email:smtp", "a@example.org")]).await;
+    let (token, due) = begin(t).await;
+    for (part, said) in [(&due[..1], "a part"), (&due[..1], "the same part"), (&due[1..], "the rest")] {
+        assert_eq!(settle(t, &token, part).await, Settled::Done, "{said}");
+    }
+    assert_eq!(settle(t, &token, &due[1..]).await, Settled::Done, "the rest once more");
+    assert_eq!(settle(t, &token, &due).await, Settled::Done, "all of it");
+    assert_eq!(t.count("select sent from punctual.notice").await, 2);
+    assert_eq!(t.count("select count(*) from punctual.notice_attempt").await, 2);
+    file(t, TENANT, "b2", vec![sms("b2")]).await;
+    let (token, due) = begin(t).await;
+    t.advance(LEASE + seconds(1)).await;
+    t.reap().await;
+    assert_eq!(settle(t, &token, &due).await, Settled::LostClaim, "whoever is too late hears so");
+}
+
+/// NTF-4: a claim whose kind of events cannot be read goes back, and its letters are not taken for sent.
+async fn ntf_4_letters_of_which_too_little_is_known_go_back(t: &Bench) {
+    let first = engine(t).await;
+    define(&first, TENANT, |_| {}).await;
+    template(&first, TENANT, "SMS", "x").await;
+    script(&first, "memory:sms", json!(["transient"]));
+    confirm(&first, "1").await;
+    assert_eq!(tick(&first).await.failed, 1);
+    t.advance(seconds(3_600)).await;
+    t.texts("update punctual.event_kind set document = '{' || document").await;
+    // Nothing is kept in memory by this one.
+    let second = engine(t).await;
+    assert!(second.tick(100).await.is_err(), "they cannot be worded");
+    t.texts("update punctual.event_kind set document = substr(document, 2)").await;
+    assert_eq!(tick(&second).await.sent, 1);
+    let tries = texts(t, "select outcome from punctual.notice_attempt order by tried").await;
+    assert_eq!(tries, ["transient", "sent"], "nobody took it for sent meanwhile");
+}
+
+/// A database that refuses notices about one booking.
+async fn refuse(t: &Bench, entity: &str) {
+    let sql = match t.backend {
+        Backend::Sqlite => vec![format!(
+            "create trigger refused before insert on punctual_notice when new.entity_id = '{entity}' \
+             begin select raise(abort, 'no such notice'); end"
+        )],
+        Backend::Postgres => vec![
+            "create function punctual.refuse() returns trigger language plpgsql as \
+             $$ begin raise exception 'no such notice'; end $$"
+                .to_owned(),
+            format!(
+                "create trigger refused before insert on punctual.notice for each row \
+                 when (new.entity_id = '{entity}') execute function punctual.refuse()"
+            ),
+        ],
+    };
+    t.place.sql(&sql).await.unwrap();
+}
+
+/// NTF-2: what a database will not take of one event fails that event, with the reason, and the others are
+/// told.
+async fn ntf_2_what_is_refused_of_one_event_holds_up_no_other(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "SMS", "x").await;
+    refuse(t, "2").await;
+    for id in ["1", "2", "3"] {
+        confirm(&engine, id).await;
+    }
+    assert_eq!(tick(&engine).await.sent, 2, "those that can be told");
+    let dead = texts(t, "select error from punctual.dead_letter").await;
+    assert_eq!(dead.len(), 1, "the other is a dead letter: {dead:?}");
+    t.assert_sound().await;
+}
+
+/// NTF-2: JSON can say what a database cannot keep.
+async fn ntf_2_a_name_with_a_zero_character_is_told(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "SMS", "x").await;
+    let mut booking = crate::notice::booking("1\u{0}");
+    booking["guest"]["name"] = json!("Ada\u{0}");
+    confirm_in(&engine, TENANT, &booking).await;
+    assert_eq!(tick(&engine).await.sent, 1);
+    assert_eq!(texts(t, "select recipient from punctual.notice_delivery").await, ["Ada"]);
+}
+
+/// NTF-17: while a new channel is rolled out, processes that do not have it leave its letters to those that
+/// do. What nobody takes for ten minutes fails, and says why.
+async fn ntf_17_letters_wait_for_a_process_that_has_their_channel(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "sms:new", "x").await;
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    assert_eq!(notices(t).await, ["0 -"], "somebody else may have the channel");
+    t.advance(Duration::from_secs(11 * 60)).await;
+    tick(&engine).await;
+    assert_eq!(notices(t).await, ["2 -"]);
+    let lines = log(t).await;
+    assert!(lines[0].contains("there is no channel `sms:new`"), "{lines:?}");
+}
