@@ -1,13 +1,14 @@
 //! Explain: what an event would come to, and why. Writes nothing.
 
 use super::Engine;
-use super::ingest::Ingest;
+use super::ingest::{Ingest, Ingested, Outcome};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::{Candidate, of_flow};
 use crate::rules::condition::Explanation;
+use crate::rules::consent::{Asked, Verdict};
 use crate::rules::invitation::{self, Invitation};
 use crate::rules::public_id::PublicId;
 use crate::rules::template::TemplateSet;
@@ -38,7 +39,7 @@ pub struct ExplainedTrigger {
     /// The trigger.
     pub trigger_id: String,
     /// `Created`, `Skipped`, `NoMatch`, as an ingest would answer.
-    pub outcome: super::Outcome,
+    pub outcome: Outcome,
     /// The same in words.
     pub because: String,
     /// What the filter saw; nothing if it has none.
@@ -155,6 +156,29 @@ impl Engine {
 }
 
 impl Engine {
+    /// Who of a dry run would not be sent anything by this channel, and why.
+    pub(super) async fn foretell_refusals(
+        &self,
+        tenant: Tenant,
+        channel: &str,
+        addresses: &[Option<&str>],
+        report: &mut [Ingested],
+    ) -> Result<()> {
+        let known = addresses.iter().flatten().map(|address| (tenant, (*address).to_owned()));
+        let consent = self.store().consent(known.collect()).await?;
+        let (kind, now) = (invitation::EVENT_TYPE, self.store().now().await?);
+        let asked = Asked { channel, kind, now, redirected: false, zone: None };
+        for (address, item) in addresses.iter().zip(report) {
+            let verdict = address.map(|address| consent.verdict(tenant, address, &asked));
+            let (Some(Verdict::Suppressed(why)), Outcome::Created) = (verdict, item.outcome) else {
+                continue;
+            };
+            (item.outcome, item.error) = (Outcome::Skipped, Some(why.to_string()));
+            item.instances.iter_mut().for_each(|one| one.outcome = Outcome::Skipped);
+        }
+        Ok(())
+    }
+
     /// The sends of a timetable, each with the words it would have today.
     fn explain_sends(
         &self,
@@ -178,6 +202,7 @@ impl Engine {
                 attempt,
                 public_id: &public_id,
                 survey_url: &url,
+                unsubscribe_url: None,
                 address: candidate.address,
                 locale: Some(edition.survey.locale_for(candidate.locale)),
                 customer_ref: candidate.customer_ref,
@@ -209,12 +234,8 @@ struct Sight<'a> {
     set: &'a TemplateSet,
 }
 
-fn verdict(
-    enabled: bool,
-    filter: Option<&Explanation>,
-    duplicate_of: Option<PublicId>,
-) -> (super::Outcome, String) {
-    use super::Outcome::{Created, NoMatch, Skipped};
+fn verdict(enabled: bool, filter: Option<&Explanation>, duplicate_of: Option<PublicId>) -> (Outcome, String) {
+    use Outcome::{Created, NoMatch, Skipped};
     match (enabled, filter, duplicate_of) {
         (false, _, _) => (NoMatch, "the trigger is not enabled".into()),
         (_, Some(filter), _) if !filter.holds => (NoMatch, filter.to_string()),

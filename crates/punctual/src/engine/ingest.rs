@@ -153,7 +153,11 @@ impl Engine {
             let mut batch = Batch::matched(&read, &offered, Which::Chosen(place));
             if chosen.dry_run {
                 let made = self.foretold(tenant, &batch).await?;
-                return Ok(batch.report(&read, &made, &offered));
+                let mut report = batch.report(&read, &made, &offered);
+                let to: Vec<_> = read.iter().map(|one| one.as_ref().ok().map(|one| one.address)).collect();
+                let channel = &offered.at(place).2.channel;
+                self.foretell_refusals(tenant, channel, &to, &mut report).await?;
+                return Ok(report);
             }
             let by = format!("user:{}", chosen.by);
             let Some(made) = self.admit(tenant, &offered, &by, &mut batch).await? else { continue };

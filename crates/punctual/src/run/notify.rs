@@ -14,10 +14,11 @@ use crate::base::tenant::Tenant;
 use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::{self, Event, NoticeStatus, Plan};
+use crate::rules::notice::{self, Event, NoticeStatus, Plan, Ways};
 use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
+use crate::store::consent::Consent;
 use crate::store::notices::{Filed, NewNotice};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -96,13 +97,20 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Fil
         .map(|(event, payload)| notice::entity_of(&shown(event, payload), definitions.kind(event)))
         .collect();
     let known = snapshots(post, &events, &about).await?;
+    let state = |event: &Message, entity: Option<&Entity>| {
+        entity.and_then(|entity| known.get(&event.tenant)?.get(entity)).unwrap_or(&Snapshot::Unknown)
+    };
+    let all = events.iter().zip(&payloads).zip(&about);
+    let readers = all.filter_map(|((event, payload), entity)| {
+        let read = Read { kind: definitions.kind(event), set: definitions.set(event)?, payload };
+        Some(readers(event.tenant, &read, state(event, entity.as_ref())))
+    });
+    let consent = consent(post, readers.flatten().collect()).await?;
     let mut filed = Vec::with_capacity(events.len());
     for ((event, payload), entity) in events.into_iter().zip(&payloads).zip(about) {
         let Some(set) = definitions.set(&event) else { continue };
-        let state = entity.as_ref().and_then(|entity| known.get(&event.tenant)?.get(entity));
-        let kind = definitions.kind(&event);
-        let plan =
-            decide(post, &shown(&event, payload), kind, state.unwrap_or(&Snapshot::Unknown), set, None);
+        let read = Read { kind: definitions.kind(&event), set, payload };
+        let plan = decide(post, &event, &read, state(&event, entity.as_ref()), &consent, None);
         filed.push((event, file(plan, entity)));
     }
     Ok(filed)
@@ -138,19 +146,46 @@ pub async fn plan(
     again: Option<&str>,
 ) -> Result<Plan> {
     let kinds = post.event_kinds.of(&post.store, event.tenant).await?;
-    let kind = kinds.get(&event.kind).map(Arc::as_ref);
-    Ok(decide(post, &shown(event, &payload_of(event)), kind, snapshot, set, again))
+    let payload = payload_of(event);
+    let read = Read { kind: kinds.get(&event.kind).map(Arc::as_ref), set, payload: &payload };
+    let consent = consent(post, readers(event.tenant, &read, snapshot)).await?;
+    Ok(decide(post, event, &read, snapshot, &consent, again))
+}
+
+/// What an event is planned by.
+struct Read<'a> {
+    kind: Option<&'a EventKind>,
+    set: &'a TemplateSet,
+    payload: &'a Value,
+}
+
+/// Those whose language makes a difference to what they are told.
+fn readers(tenant: Tenant, read: &Read<'_>, snapshot: &Snapshot) -> Vec<(Tenant, String)> {
+    if !read.set.is_multilingual() {
+        return Vec::new();
+    }
+    let kind = read.kind.unwrap_or_else(|| EventKind::undefined());
+    let all = kind.recipients(read.payload, snapshot);
+    let addresses = all.flat_map(|one| [one.phone, one.email, one.reference]).flatten();
+    addresses.map(|address| (tenant, address)).collect()
+}
+
+/// What is known of readers; for nobody, nothing is asked.
+async fn consent(post: &Post, readers: Vec<(Tenant, String)>) -> Result<Consent> {
+    if readers.is_empty() { Ok(Consent::default()) } else { post.store.consent(readers).await }
 }
 
 fn decide(
     post: &Post,
-    event: &Event<'_>,
-    kind: Option<&EventKind>,
+    event: &Message,
+    read: &Read<'_>,
     snapshot: &Snapshot,
-    set: &TemplateSet,
+    consent: &Consent,
     again: Option<&str>,
 ) -> Plan {
-    notice::plan(event, kind, set, snapshot, &|named: &str| post.channels.reach(named), again)
+    let wants = |address: &str| consent.locale(event.tenant, address).map(str::to_owned);
+    let ways = Ways { reach: &|named: &str| post.channels.reach(named), wants: &wants };
+    notice::plan(&shown(event, read.payload), read.kind, read.set, snapshot, &ways, again)
 }
 
 fn shown<'a>(event: &'a Message, payload: &'a Value) -> Event<'a> {

@@ -50,6 +50,12 @@ impl Consent {
         }
     }
 
+    /// The locale that the owner of an address wants, if they said so.
+    #[must_use]
+    pub fn locale(&self, tenant: Tenant, address: &str) -> Option<&str> {
+        self.standing(tenant, address)?.preferences.locale.as_deref()
+    }
+
     /// What is known of an address, if anything is.
     #[must_use]
     pub fn standing(&self, tenant: Tenant, address: &str) -> Option<&Standing> {

@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 15] = [
+const MIGRATIONS: [Migration; 16] = [
     Migration {
         version: 1,
         name: "start",
@@ -108,6 +108,12 @@ const MIGRATIONS: [Migration; 15] = [
         name: "row-level security",
         postgres: include_str!("../../migrations/postgres/0015_row_level_security.sql"),
         sqlite: include_str!("../../migrations/sqlite/0015_row_level_security.sql"),
+    },
+    Migration {
+        version: 16,
+        name: "refused sends",
+        postgres: include_str!("../../migrations/postgres/0016_refused_sends.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0016_refused_sends.sql"),
     },
 ];
 

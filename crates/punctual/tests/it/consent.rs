@@ -57,7 +57,7 @@ async fn tenant(t: &Bench, slug: &str) -> Tenant {
 }
 
 fn ask(channel: &'static str, kind: &'static str, now: Timestamp) -> Asked<'static> {
-    Asked { channel, kind, now, redirected: false }
+    Asked { channel, kind, now, redirected: false, zone: None }
 }
 
 async fn verdict(t: &Bench, tenant: Tenant, address: &str, asked: Asked<'_>) -> Verdict {

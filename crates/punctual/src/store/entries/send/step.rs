@@ -54,21 +54,31 @@ impl<'a> Step<'a> {
             };
             Self { ended, version: entry.version, standing, work }
         };
-        let again = |at: Timestamp, attempts: u32| Self {
-            ended,
-            version: entry.version,
-            standing: *stands,
-            work: Next::Send { at, attempts, unstarted: item.unstarted() },
+        let once_more = |standing: Standing, at: Timestamp, attempts: u32, unstarted: u32| {
+            let work = Next::Send { at, attempts, unstarted };
+            Self { ended, version: entry.version, standing, work }
         };
+        let (claims, lost) = (item.attempt(), item.unstarted());
         match &ended.tried {
             Tried::Sent { .. } => stands.sent(&ended.schedule, now).ok().map(made),
             Tried::NotBegun if !stands.status.is_active() => None,
-            Tried::NotBegun => Some(again(stands.next_send_at.unwrap_or(now), item.attempt() - 1)),
-            Tried::NotSent { failure, .. } => {
-                let tries = item.attempt().saturating_sub(item.unstarted());
-                match failure::after_failure(*failure, tries, patience, now, seed) {
+            Tried::NotBegun => Some(once_more(*stands, stands.next_send_at.unwrap_or(now), claims - 1, lost)),
+            Tried::Later(at) => {
+                let shifted = stands.shifted(*at).ok().filter(|stands| stands.next_send_at.is_some());
+                shifted.map(|standing| once_more(standing, *at, claims - 1, lost))
+            }
+            Tried::Refused { .. } => stands.refused().ok().map(made),
+            Tried::NotSent { failure, again, .. } => {
+                let tries = claims.saturating_sub(lost);
+                let verdict = match again.probe {
+                    true => failure::after_probe(*failure, (tries, claims), patience, now, seed),
+                    false => failure::after_failure(*failure, tries, patience, now, seed),
+                };
+                match verdict {
                     Verdict::RetryAt(_) if !stands.status.is_active() => None,
-                    Verdict::RetryAt(at) => Some(again(at, item.attempt())),
+                    Verdict::RetryAt(at) => {
+                        Some(once_more(*stands, at, claims, lost + u32::from(again.probe)))
+                    }
                     Verdict::GiveUp => stands.gave_up(&ended.schedule, now).ok().map(made),
                     Verdict::Halt => stands.halted().ok().map(made),
                 }
@@ -191,7 +201,7 @@ fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
 macro_rules! steps_at_once {
     ($version:literal) => {
         concat!(
-    "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
+            "with u as (update punctual.entry e set status = x.status, next_send_at = x.next_send_at, \
             last_sent_at = x.last_sent_at, remaining = x.remaining, version = e.version + 1 \
         from (select unnest($1::bigint[]) id, unnest($2::int[]) version, unnest($3::int[]) status, \
             unnest($4::bigint[]) next_send_at, unnest($5::bigint[]) last_sent_at, \
