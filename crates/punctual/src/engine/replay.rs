@@ -36,7 +36,8 @@ impl Engine {
         Ok(all)
     }
 
-    /// Puts those of a tenant's survey instances that failed back to work; answers which. A dry run only looks.
+    /// Puts those of a tenant's survey instances that failed back to work; answers which. A dry run only
+    /// looks.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for too many ids.

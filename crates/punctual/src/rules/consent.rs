@@ -197,8 +197,9 @@ impl Standing {
     }
 }
 
-/// When the quiet hours end that hold now. The recipient's go before the tenant's. Their zone is the one they
-/// want, else the one their event names, else the tenant's; only a zone that their own hours name goes before.
+/// When the quiet hours end that hold now. The recipient's go before the tenant's. Their zone is the one
+/// they want, else the one their event names, else the tenant's; only a zone that their own hours name goes
+/// before.
 fn quiet_until(asked: &Asked<'_>, standing: &Standing, house: &House) -> Option<Timestamp> {
     let (own, settings) = (&standing.preferences, &house.settings);
     let theirs = [own.time_zone.as_deref(), asked.zone];

@@ -1,7 +1,7 @@
 //! Automation schedules: what is to be done for an event, how far it is, and once more what failed.
 //!
-//! Notices are shown here, and beside them survey instances, which have routes of their own as well. A notice is
-//! known by its number, an instance by its public id.
+//! Notices are shown here, and beside them survey instances, which have routes of their own as well. A notice
+//! is known by its number, an instance by its public id.
 
 mod listed;
 mod named;
