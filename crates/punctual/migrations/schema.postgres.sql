@@ -109,6 +109,7 @@ create table punctual.delivery_outcome (
     status text not null,
     provider_id text,
     error text,
+    reason text,
     CHECK ((status = ANY (ARRAY['delivered'::text, 'failed'::text, 'unknown'::text, 'no-channel'::text]))),
     PRIMARY KEY (entry_id, attempt, part, tried)
 );
@@ -848,7 +849,7 @@ begin
     if pg_has_role(to_regrole('punctual_tenant'), 'member') and not exists (
         select 1 from pg_catalog.pg_class c
         where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r'
-            and c.relname not in ('secret', 'migration')
+            and c.relname not in ('secret', 'migration', 'early_receipt')
             and not has_table_privilege(to_regrole('punctual_tenant'), c.oid, 'select')) then
         return;
     end if;
@@ -866,7 +867,7 @@ begin
     end if;
     grant usage on schema punctual to punctual_tenant;
     grant select, insert, update, delete on all tables in schema punctual to punctual_tenant;
-    revoke all on punctual.secret, punctual.migration from punctual_tenant;
+    revoke all on punctual.secret, punctual.migration, punctual.early_receipt from punctual_tenant;
 exception when insufficient_privilege then
     raise notice 'the role punctual_tenant could not be made ready: row-level security is not in force';
 end

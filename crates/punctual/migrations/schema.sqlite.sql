@@ -117,7 +117,7 @@ CREATE TABLE punctual_delivery_outcome (
     at          integer not null,
     status      text   not null check (status in ('delivered', 'failed', 'unknown', 'no-channel')),
     provider_id text,
-    error       text,
+    error       text, reason text,
     primary key (entry_id, attempt, part, tried)
 );
 

@@ -17,6 +17,7 @@
 
 pub mod batch;
 pub mod channel;
+pub mod consent;
 mod definitions;
 pub mod delivering;
 pub mod dispatch;

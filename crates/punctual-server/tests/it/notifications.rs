@@ -21,6 +21,7 @@ on_each! {
     ntf_20_wrong_filters_are_told,
     ntf_20_schedules_over_http,
     ntf_20_survey_instances_are_listed_with_schedules,
+    ntf_20_a_survey_instance_is_a_schedule_like_any_other,
     ntf_20_a_schedule_tells_what_happened,
     ntf_21_a_resend_is_a_request_of_its_own,
     ntf_21_a_resend_that_makes_no_sense_is_told_why,
@@ -512,4 +513,63 @@ async fn ntf_20_survey_instances_are_listed_with_schedules(base: Base) {
     root.get(&format!("{SCHEDULES}?cursor=37")).await.problem(422);
     let other = world.tenant("other").await;
     assert_eq!(items(&other, &format!("{SCHEDULES}?key={id}")).await, Vec::<Value>::new());
+}
+
+/// NTF-18, NTF-20, NTF-22: an invitation that was refused is found by its key and its id, says why, and is
+/// sent once more when a person asks for it.
+async fn ntf_20_a_survey_instance_is_a_schedule_like_any_other(base: Base) {
+    let (world, root, _) = shop(base).await;
+    let survey = json!({"name": "csi", "definition": crate::surveys::csi_gr()});
+    root.does("/api/surveys", survey, 201).await;
+    root.does("/api/surveys/1/publish", json!({}), 200).await;
+    root.does("/api/suppressions", json!({"address": "+964 770 000 0001", "reason": "stop"}), 201).await;
+    root.does("/api/triggers/ingest", crate::surveys::event("1"), 200).await;
+    root.does("/api/scheduler/tick", json!({}), 200).await;
+    let refused = items(&root, SCHEDULES).await.remove(0);
+    let (id, key) = (refused["id"].as_str().unwrap(), refused["key"].as_str().unwrap());
+    assert_eq!((&refused["status"], &refused["reasonCode"]), (&json!("Failed"), &json!("stop")));
+    assert_eq!(refused["lastError"], "the recipient is not sent this: stop");
+    assert_eq!((&refused["attemptCount"], &refused["history"][0]["outcome"]), (&json!(1), &json!("failed")));
+    for named in [id, key] {
+        let found = items(&root, &format!("{SCHEDULES}?key={named}")).await;
+        assert_eq!(found, std::slice::from_ref(&refused), "{named}");
+    }
+    let unknown = format!("{SCHEDULES}?key={}", key.replace(|_| true, "0"));
+    assert_eq!(items(&root, &unknown).await, Vec::<Value>::new());
+    let path = format!("{SCHEDULES}/{id}");
+    assert_eq!(root.sees(&path).await, refused);
+    let told = root.sees(&format!("{path}/trace")).await;
+    let lines: Vec<&str> =
+        told["lines"].as_array().unwrap().iter().map(|l| l["what"].as_str().unwrap()).collect();
+    assert_eq!(
+        lines,
+        [
+            "`event:service-visit-closed` met trigger `csi-gr-trigger` of survey 1 in version 1",
+            "send 1 by memory:default was not made: the recipient is not sent this: stop",
+            "nothing got through, and nothing more is sent",
+        ]
+    );
+    let shown = root.sees(&format!("/api/survey-instances/{id}")).await;
+    assert_eq!((&shown["status"], &shown["deliveryLog"][0]["reason"]), (&json!("Failed"), &json!("stop")));
+
+    root.send("DELETE", "/api/suppressions?address=%2B9647700000001", "").await;
+    root.does("/dev/clock", json!({"advance": "2d"}), 200).await;
+    assert_eq!(root.sees(&path).await["status"], "Failed", "lifting alone sends nothing");
+    let replay = format!("{SCHEDULES}/replay");
+    let other = world.tenant("other").await;
+    assert_eq!(other.does(&replay, json!({"ids": [id]}), 200).await["replayed"], 0);
+    for path in [path.clone(), format!("{path}/trace"), format!("{SCHEDULES}/nothing")] {
+        other.get(&path).await.problem(404);
+    }
+    let dry = root.does(&replay, json!({"ids": [id], "dryRun": true}), 200).await;
+    assert_eq!(dry, json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0}));
+    assert_eq!(root.does(&replay, json!({"ids": [id, 37]}), 200).await["ids"], json!([id]));
+    root.does("/api/scheduler/tick", json!({}), 200).await;
+    let sent = root.sees(&path).await;
+    assert_eq!(
+        (&sent["status"], &sent["reasonCode"], &sent["lastError"]),
+        (&json!("Sent"), &json!(null), &json!(null))
+    );
+    assert_eq!((&sent["attemptCount"], &sent["history"][1]["outcome"]), (&json!(2), &json!("sent")));
+    root.post(&replay, json!({"ids": ["nothing"]})).await.problem(422);
 }

@@ -307,6 +307,10 @@ async fn trg_27_a_survey_is_sent_by_hand(base: Base) {
     has(&sent, json!({"created": 2, "skipped": 1, "failed": 1}));
     let again = root.does(&path, json!({"csv": csv, "dryRun": true}), 200).await;
     has(&again, json!({"created": 0, "skipped": 3, "failed": 1}));
+    root.does("/api/suppressions", json!({"address": "+964 7", "reason": "manual"}), 201).await;
+    let refused = json!({"recipients": ["+964 7"], "payload": {"wip": "7"}, "dryRun": true});
+    let refused = root.does(&path, refused, 200).await["items"][0].clone();
+    has(&refused, json!({"outcome": "Skipped", "error": "the recipient is not sent this: manual"}));
     let typed = json!({"recipients": ["+964 9"], "payload": {"wip": "9", "dealerId": "1"}});
     let typed = root.does(&path, typed, 200).await;
     let id = typed["items"][0]["instances"][0]["publicId"].as_str().unwrap().to_owned();

@@ -13,6 +13,7 @@ use crate::rules::public_id::PublicId;
 use crate::rules::template::TemplateSet;
 use crate::rules::zone::Zone;
 use crate::rules::{dedup, digest};
+use crate::run::ingest::Outcome;
 use crate::run::shelf::{Offered, Place};
 use crate::store::entries::owner::key_of;
 use serde::Serialize;
@@ -38,7 +39,7 @@ pub struct ExplainedTrigger {
     /// The trigger.
     pub trigger_id: String,
     /// `Created`, `Skipped`, `NoMatch`, as an ingest would answer.
-    pub outcome: super::Outcome,
+    pub outcome: Outcome,
     /// The same in words.
     pub because: String,
     /// What the filter saw; nothing if it has none.
@@ -178,6 +179,7 @@ impl Engine {
                 attempt,
                 public_id: &public_id,
                 survey_url: &url,
+                unsubscribe_url: None,
                 address: candidate.address,
                 locale: Some(edition.survey.locale_for(candidate.locale)),
                 customer_ref: candidate.customer_ref,
@@ -209,12 +211,8 @@ struct Sight<'a> {
     set: &'a TemplateSet,
 }
 
-fn verdict(
-    enabled: bool,
-    filter: Option<&Explanation>,
-    duplicate_of: Option<PublicId>,
-) -> (super::Outcome, String) {
-    use super::Outcome::{Created, NoMatch, Skipped};
+fn verdict(enabled: bool, filter: Option<&Explanation>, duplicate_of: Option<PublicId>) -> (Outcome, String) {
+    use Outcome::{Created, NoMatch, Skipped};
     match (enabled, filter, duplicate_of) {
         (false, _, _) => (NoMatch, "the trigger is not enabled".into()),
         (_, Some(filter), _) if !filter.holds => (NoMatch, filter.to_string()),

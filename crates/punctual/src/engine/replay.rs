@@ -8,6 +8,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{Event, Plan, entity_of};
+use crate::rules::public_id::PublicId;
 use crate::store::notices::foresee::Foreseen;
 use crate::store::notices::replan::Unplanned;
 use crate::store::notices::replay::{Replayed, WhichNotices};
@@ -50,6 +51,26 @@ impl Engine {
         all.ids.sort_unstable();
         self.tell().await;
         Ok(all)
+    }
+
+    /// Puts those of a tenant's survey instances that failed back to work; answers which. A dry run only
+    /// looks.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] for too many ids.
+    pub async fn replay_entries(
+        &self,
+        tenant: Tenant,
+        ids: Vec<PublicId>,
+        dry_run: bool,
+    ) -> Result<Vec<PublicId>> {
+        if ids.is_empty() {
+            return Ok(ids);
+        }
+        let replayed = self.store().replay_entries(tenant, ids, dry_run).await?;
+        self.inner.shop.wake.entries();
+        self.tell().await;
+        Ok(replayed)
     }
 
     async fn plan_anew(

@@ -113,6 +113,8 @@ pub struct Asked<'a> {
     pub now: Timestamp,
     /// Whether an override led to this channel already.
     pub redirected: bool,
+    /// The recipient's zone, as the event names it; one that nobody knows does not count.
+    pub zone: Option<&'a str>,
 }
 
 /// Why something is not sent.
@@ -132,6 +134,12 @@ impl Why {
             Self::Suppressed(reason) => reason.word(),
             Self::OptedOut => "opted-out",
         }
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the recipient is not sent this: {}", self.word())
     }
 }
 
@@ -189,19 +197,22 @@ impl Standing {
     }
 }
 
-/// When the quiet hours end that hold now. The recipient's go before the tenant's, and so does their zone;
-/// only a zone that their own hours name goes before it.
+/// When the quiet hours end that hold now. The recipient's go before the tenant's. Their zone is the one
+/// they want, else the one their event names, else the tenant's; only a zone that their own hours name goes
+/// before.
 fn quiet_until(asked: &Asked<'_>, standing: &Standing, house: &House) -> Option<Timestamp> {
     let (own, settings) = (&standing.preferences, &house.settings);
-    let (hours, zone) = match (&own.quiet, &settings.quiet) {
+    let theirs = [own.time_zone.as_deref(), asked.zone];
+    let (hours, zones) = match (&own.quiet, &settings.quiet) {
         (Some(Quiet::Never), _) | (None, None) => return None,
-        (Some(Quiet::Hours(hours)), _) => (hours, hours.time_zone.as_ref().or(own.time_zone.as_ref())),
-        (None, Some(hours)) => (hours, own.time_zone.as_ref().or(hours.time_zone.as_ref())),
+        (Some(Quiet::Hours(hours)), _) => (hours, [hours.time_zone.as_deref(), theirs[0], theirs[1]]),
+        (None, Some(hours)) => (hours, [theirs[0], theirs[1], hours.time_zone.as_deref()]),
     };
     if settings.quiet_exempt.iter().any(|kind| kind == asked.kind) {
         return None;
     }
-    // A zone that this version does not know any more: UTC is wrong by hours, but never drops.
-    let zone = Zone::find(zone.unwrap_or(&house.time_zone)).unwrap_or_else(|_| Zone::utc());
+    let named = zones.into_iter().flatten().chain([house.time_zone.as_str()]);
+    // Zones that this version does not know: UTC is wrong by hours, but never drops.
+    let zone = named.filter_map(|name| Zone::find(name).ok()).next().unwrap_or_else(Zone::utc);
     hours.end_after(asked.now, &zone)
 }

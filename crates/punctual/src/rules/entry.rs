@@ -126,8 +126,11 @@ impl Status {
             (Deed::Expired, Pending | Sent | Opened) => Expired,
             (Deed::Cancelled | Deed::Deleted, Pending | Sent | Opened | Failed | Cancelled) => Cancelled,
             (Deed::Deleted, Completed | Expired) => self,
+            (Deed::Replayed, Failed) => Pending,
             (Deed::Sending | Deed::Sent | Deed::NotSent | Deed::GaveUp | Deed::Expired, _)
-            | (Deed::Submitted | Deed::Cancelled, _) => return Err(Refusal { status: self, deed }),
+            | (Deed::Submitted | Deed::Cancelled | Deed::Replayed, _) => {
+                return Err(Refusal { status: self, deed });
+            }
         };
         Ok(next)
     }
@@ -161,11 +164,13 @@ pub enum Deed {
     /// Somebody deleted it. That it is deleted is a mark beside the status; the status makes sure
     /// that nothing is sent.
     Deleted,
+    /// Somebody has what failed sent once more.
+    Replayed,
 }
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Sending,
         Self::Sent,
         Self::NotSent,
@@ -175,6 +180,7 @@ impl Deed {
         Self::Expired,
         Self::Cancelled,
         Self::Deleted,
+        Self::Replayed,
     ];
 }
 
@@ -213,6 +219,7 @@ impl Refusal {
             (Deed::Submitted, _) => "was withdrawn and takes no answers any more",
             (Deed::Cancelled, Status::Completed) => "was answered, so it cannot be cancelled",
             (Deed::Cancelled, _) => "has expired, so there is nothing left to cancel",
+            (Deed::Replayed, _) => "has not failed, so there is nothing to send again",
             (Deed::Expired, _) => return format!("is {} and does not expire any more", self.status),
             _ => return format!("is {}, so nothing is sent any more", self.status),
         };

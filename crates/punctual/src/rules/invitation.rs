@@ -7,7 +7,7 @@
 use super::locale::{self, Texts};
 use super::template::choose::choose;
 use super::template::set::Filled;
-use super::template::{MessageTemplate, Target, Template, TemplateSet, Values, Wanted};
+use super::template::{MessageTemplate, ProviderTemplate, Target, Template, TemplateSet, Values, Wanted};
 use crate::base::error::Problem;
 use crate::base::id::{FlowId, TemplateId};
 use serde_json::Value;
@@ -21,8 +21,9 @@ pub const SCOPE: &str = "survey";
 pub const LINK: &str = "surveyUrl";
 
 /// The keys that always have a meaning; a payload's own come beside them, bare and behind `candidate.`.
-pub const KEYS: [&str; 7] = [
+pub const KEYS: [&str; 8] = [
     LINK,
+    "unsubscribeUrl",
     "surveyTitle",
     "publicId",
     "attempt",
@@ -48,6 +49,8 @@ pub struct Invitation<'a> {
     pub public_id: &'a str,
     /// The link to the survey.
     pub survey_url: &'a str,
+    /// The link that ends such letters.
+    pub unsubscribe_url: Option<&'a str>,
     /// The reader's address.
     pub address: &'a str,
     /// The reader's locale.
@@ -71,6 +74,8 @@ pub struct Wording {
     pub body: String,
     /// The text with markup.
     pub html: Option<String>,
+    /// The provider's own template, which it sends in their place.
+    pub provider: Option<ProviderTemplate<String>>,
     /// What had no value, by the text that names it.
     pub warnings: Vec<String>,
 }
@@ -102,6 +107,7 @@ fn by_template(set: &TemplateSet, template: &MessageTemplate, invitation: &Invit
         subject: filled.subject,
         body: filled.body,
         html: filled.html,
+        provider: filled.provider,
         warnings: filled.warnings.into_iter().map(told).collect(),
     }
 }
@@ -125,6 +131,7 @@ pub fn preview(
         attempt: template.definition.attempt.unwrap_or(1),
         public_id: "0123456789abcdefghjkmn",
         survey_url: "https://survey.example/s/0123456789abcdefghjkmn",
+        unsubscribe_url: Some("https://survey.example/u/0123456789abcdefghjkmn"),
         address: "+15550100",
         locale,
         customer_ref: Some("customer-1"),
@@ -139,6 +146,7 @@ fn values<'a>(set: &'a TemplateSet, of: &Invitation<'a>, tag: &str) -> Values<'a
     Values::default()
         .zone(&set.zone)
         .given(LINK, of.survey_url)
+        .given_if("unsubscribeUrl", of.unsubscribe_url)
         .given("surveyTitle", title(of, tag))
         .given("publicId", of.public_id)
         .given("attempt", of.attempt.to_string())
@@ -206,6 +214,7 @@ fn by_ourselves(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
         subject: Some(render(subject, Target::Line)),
         body: render(body, Target::Text),
         html: None,
+        provider: None,
         warnings: Vec::new(),
     }
 }

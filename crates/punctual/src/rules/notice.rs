@@ -182,15 +182,29 @@ fn stand_in(event: MessageId) -> String {
     format!("event-{event}")
 }
 
-/// What an event comes to. `reach` finds the channel's key for what a template names; `again` makes the keys
-/// of a request to send it once more.
+/// What is known of channels and of those who read.
+#[derive(Clone, Copy)]
+pub struct Ways<'a> {
+    /// The key of the channel for what a template names.
+    pub reach: &'a dyn Fn(&str) -> String,
+    /// The locale that the owner of an address wants, whatever the event says.
+    pub wants: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl std::fmt::Debug for Ways<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ways")
+    }
+}
+
+/// What an event comes to. `again` makes the keys of a request to send it once more.
 #[must_use]
 pub fn plan(
     event: &Event<'_>,
     kind: Option<&EventKind>,
     set: &TemplateSet,
     snapshot: &Snapshot,
-    reach: &dyn Fn(&str) -> String,
+    ways: &Ways<'_>,
     again: Option<&str>,
 ) -> Plan {
     if kind.is_some_and(|kind| !kind.comes_by(event.topic)) {
@@ -219,11 +233,13 @@ pub fn plan(
     }
     let of_whom = entity.as_ref().map_or_else(|| stand_in(event.id), |entity| entity.id.clone());
     let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
-    let channels = channels(&set.templates, reach);
+    let channels = channels(&set.templates, ways.reach);
     let (mut planned, mut known) = (Vec::new(), HashSet::new());
     for (part, recipient) in of.recipients(event.payload, snapshot).enumerate() {
         for (key, named) in &channels {
-            let Some(template) = fitting(set, key, named, entity.as_ref(), &recipient) else { continue };
+            let wanted = address(key, &recipient).and_then(|address| (ways.wants)(&address));
+            let locale = wanted.as_deref().or(recipient.locale.as_deref());
+            let Some(template) = fitting(set, key, named, entity.as_ref(), locale) else { continue };
             let one = naming.planned(template, key, &recipient, part);
             // Two channels may share a template, and two recipients an address: it is sent once. Of those
             // without an address each is shown.
@@ -237,7 +253,7 @@ pub fn plan(
         let nobody = Recipient::default();
         let all = channels.iter();
         planned.extend(all.filter_map(|(key, named)| {
-            let template = fitting(set, key, named, entity.as_ref(), &nobody)?;
+            let template = fitting(set, key, named, entity.as_ref(), None)?;
             Some(naming.planned(template, key, &nobody, 0))
         }));
     }
@@ -265,13 +281,13 @@ fn fitting<'t>(
     key: &str,
     named: &str,
     entity: Option<&Entity>,
-    recipient: &Recipient<'_>,
+    locale: Option<&str>,
 ) -> Option<&'t MessageTemplate> {
     let defaults = [set.default_locale.as_str()];
     let wanted = Wanted {
         scope: entity.map(|entity| (entity.kind.as_str(), entity.id.as_str())),
         channel: key,
-        locale: recipient.locale.as_deref(),
+        locale,
         defaults: &defaults,
         attempt: 1,
     };

@@ -8,6 +8,7 @@
 //! was planned (`rules/notice/people.rs`); whoever is gone from there is written to by what is kept of them.
 
 use super::channel::{Accepted, Letter, NotSent};
+use super::consent::{Recipients, To};
 use super::definitions::Definitions;
 use super::posting::{Answer, Mail, Prepared};
 use super::send::Post;
@@ -17,8 +18,7 @@ use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::{ChannelPolicy, OnUnknown};
-use crate::rules::consent::address::normal;
-use crate::rules::consent::{Asked, Verdict, channel_kind};
+use crate::rules::consent::{Asked, Verdict};
 use crate::rules::entity::Snapshot;
 use crate::rules::entry::failure::{self, Failure, Verdict as Next};
 use crate::rules::event_kind::{EventKind, Occasion, Recipient};
@@ -28,8 +28,6 @@ use crate::rules::notice::people::People;
 use crate::rules::notice::{self, Planned, Whom};
 use crate::rules::template::MessageTemplate;
 use crate::rules::template::choose::is_named;
-use crate::rules::unsubscribe::{Link, Secret};
-use crate::store::consent::Consent;
 use crate::store::entries::send::Outgoing;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
 use crate::store::notices::{NO_RECIPIENT, QUIET_HOURS};
@@ -44,8 +42,7 @@ pub struct Delivering {
     payloads: HashMap<MessageId, Arc<Value>>,
     entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
     people: HashMap<DeliveryId, Recipient<'static>>,
-    consent: Consent,
-    secret: Option<Secret>,
+    recipients: Recipients,
 }
 
 /// A delivery whose letter is out.
@@ -64,10 +61,7 @@ impl Delivering {
         let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
         let mut known = Self::about(post, &deliveries).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
-        known.consent = post.store.consent(recipients.collect()).await?;
-        if post.unsubscribe_url.is_some() {
-            known.secret = Some(post.store.link_secret().await?);
-        }
+        known.recipients = Recipients::of(post, recipients.collect()).await?;
         Ok(known)
     }
 
@@ -202,23 +196,26 @@ impl Delivering {
             let (reason, said) = (reason.code().to_owned(), reason.to_string());
             return Err(Ending::Skipped { reason, said }.into());
         }
-        let nobody = Recipient::default();
-        let recipient = self.people.get(&of.id).unwrap_or(&nobody);
-        self.ask(post, of, event, template, recipient, now)?;
+        let mut recipient = self.people.get(&of.id).cloned().unwrap_or_default();
+        if let Some(locale) = self.recipients.locale(of.tenant, &of.address) {
+            recipient.locale = Some(locale.to_owned());
+        }
+        self.ask(post, of, event, template, &recipient, now)?;
         let related: Vec<(&str, Value)> = kind
             .related_ids(&payload, snapshot)
             .into_iter()
             .filter_map(|(name, entity)| Some((name, self.entity(of.tenant, &entity)?.state()?.clone())))
             .collect();
         let locale = template.locale_for(recipient.locale.as_deref());
-        let unsubscribe_url = self.unsubscribe_url(post, of, &event.kind, locale);
+        let to = To { tenant: of.tenant, address: &of.address, channel: &of.channel, kind: &event.kind };
+        let unsubscribe_url = self.recipients.unsubscribe_url(post, &to, locale);
         let given: Vec<(&str, &str)> =
             unsubscribe_url.iter().map(|url| ("unsubscribeUrl", url.as_str())).collect();
         let occasion = Occasion {
             payload: &payload,
             entity: of.entity.as_ref(),
             snapshot,
-            recipient,
+            recipient: &recipient,
             related: &related,
             given: &given,
         };
@@ -265,19 +262,6 @@ impl Delivering {
         Some(refused.instead(channel, set, self.people.get(&of.id)?))
     }
 
-    /// The link that ends letters of this kind to this address.
-    fn unsubscribe_url(&self, post: &Post, of: &Delivery, kind: &str, locale: &str) -> Option<String> {
-        let (url, secret) = (post.unsubscribe_url.as_ref()?, self.secret.as_ref()?);
-        let token = secret.seal(&Link {
-            tenant: of.tenant,
-            address: normal(&of.address),
-            channel: channel_kind(&of.channel),
-            kind: Some(kind.to_owned()),
-            locale: Some(locale.to_owned()),
-        });
-        Some(url.replace("{token}", &token))
-    }
-
     /// Whether the recipient wants it, so and now.
     fn ask(
         &self,
@@ -289,12 +273,12 @@ impl Delivering {
         now: Timestamp,
     ) -> std::result::Result<(), Box<Ending>> {
         let redirected = of.channel != post.channels.reach(&template.definition.channel);
-        let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected };
-        let ending = match self.consent.verdict(of.tenant, &of.address, &asked) {
+        let zone = recipient.zone.as_deref();
+        let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected, zone };
+        let ending = match self.recipients.verdict(of.tenant, &of.address, &asked) {
             Verdict::Send => return Ok(()),
             Verdict::Suppressed(why) => {
-                let said = format!("the recipient is not sent this: {}", why.word());
-                Ending::Skipped { reason: why.word().to_owned(), said }
+                Ending::Skipped { reason: why.word().to_owned(), said: why.to_string() }
             }
             Verdict::ShiftTo(until) => {
                 let said = format!("{QUIET_HOURS}: it is quiet where the recipient is until {until}");

@@ -17,6 +17,8 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::Candidate;
+use crate::rules::consent::{Asked, Verdict};
+use crate::rules::invitation;
 use crate::rules::notice::Way;
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Trigger;
@@ -178,15 +180,39 @@ pub async fn send_chosen(
         let offered = post.shelf.current(&post.store, tenant).await?;
         let Some(place) = offered.find(chosen.flow, &chosen.trigger_id) else { return Ok(None) };
         let mut batch = Batch::matched(items, &offered, Which::Chosen(place));
-        let made = if chosen.dry_run {
-            Some(foretold(post, tenant, &batch).await?)
-        } else {
-            admit(post, tenant, &offered, &format!("user:{}", chosen.by), &mut batch).await?
-        };
-        let Some(made) = made else { continue };
+        if chosen.dry_run {
+            let made = foretold(post, tenant, &batch).await?;
+            let mut report = batch.report(items.len(), &made, &offered);
+            foretell_refusals(post, tenant, &offered.at(place).2.channel, items, &mut report).await?;
+            return Ok(Some(report));
+        }
+        let by = format!("user:{}", chosen.by);
+        let Some(made) = admit(post, tenant, &offered, &by, &mut batch).await? else { continue };
         return Ok(Some(batch.report(items.len(), &made, &offered)));
     }
     Err(changing())
+}
+
+/// Who of a dry run would not be sent anything by this channel, and why.
+async fn foretell_refusals(
+    post: &Post,
+    tenant: Tenant,
+    channel: &str,
+    items: &[Item<'_>],
+    report: &mut [Ingested],
+) -> Result<()> {
+    let address = |item: &Item<'_>| item.candidate.as_ref().ok().map(|one| one.address.to_owned());
+    let known = items.iter().filter_map(address).map(|address| (tenant, address));
+    let consent = post.store.consent(known.collect()).await?;
+    let (kind, now) = (invitation::EVENT_TYPE, post.store.now().await?);
+    let asked = Asked { channel, kind, now, redirected: false, zone: None };
+    for (item, one) in items.iter().zip(report) {
+        let verdict = address(item).map(|address| consent.verdict(tenant, &address, &asked));
+        let (Some(Verdict::Suppressed(why)), Outcome::Created) = (verdict, one.outcome) else { continue };
+        (one.outcome, one.error) = (Outcome::Skipped, Some(why.to_string()));
+        one.instances.iter_mut().for_each(|instance| instance.outcome = Outcome::Skipped);
+    }
+    Ok(())
 }
 
 fn changing() -> Error {

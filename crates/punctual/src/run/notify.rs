@@ -29,10 +29,11 @@ use crate::rules::attempt::Retry;
 use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::{self, Event, NoticeStatus, Plan};
+use crate::rules::notice::{self, Event, NoticeStatus, Plan, Ways};
 use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
+use crate::store::consent::Consent;
 use crate::store::notices::{Filed, NewNotice};
 use crate::store::settle::{Settlement, Word};
 use serde_json::Value;
@@ -162,11 +163,12 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Fil
         })
         .collect();
     let surveyed = surveys::meet(post, &heard).await?;
-    let plan = |of: &Heard<'_>| {
-        let set = definitions.set(of.event)?;
-        Some(decide(post, &shown(of.event, of.payload), of.kind, of.snapshot, set, None))
-    };
-    let plans: Vec<Option<Plan>> = heard.iter().map(plan).collect();
+    let reads: Vec<Option<(Heard<'_>, Read<'_>)>> =
+        heard.iter().map(|of| Some((*of, read(&definitions, of)?))).collect();
+    let readers = reads.iter().flatten().map(|(of, read)| readers(of.event.tenant, read, of.snapshot));
+    let consent = consent(post, readers.flatten().collect()).await?;
+    let plan = |(of, read): &(Heard<'_>, Read<'_>)| decide(post, of.event, read, of.snapshot, &consent, None);
+    let plans: Vec<Option<Plan>> = reads.iter().map(|one| one.as_ref().map(plan)).collect();
     let planned = events.into_iter().zip(plans).zip(about).zip(surveyed);
     let filed = planned.filter_map(|(((event, plan), entity), surveyed)| {
         let filed = file(&event, plan?, entity, surveyed);
@@ -205,19 +207,50 @@ pub async fn plan(
     again: Option<&str>,
 ) -> Result<Plan> {
     let kinds = post.event_kinds.of(&post.store, event.tenant).await?;
-    let kind = kinds.get(&event.kind).map(Arc::as_ref);
-    Ok(decide(post, &shown(event, &payload_of(event)), kind, snapshot, set, again))
+    let payload = payload_of(event);
+    let read = Read { kind: kinds.get(&event.kind).map(Arc::as_ref), set, payload: &payload };
+    let consent = consent(post, readers(event.tenant, &read, snapshot)).await?;
+    Ok(decide(post, event, &read, snapshot, &consent, again))
+}
+
+/// What an event is planned by.
+struct Read<'a> {
+    kind: Option<&'a EventKind>,
+    set: &'a TemplateSet,
+    payload: &'a Value,
+}
+
+fn read<'a>(definitions: &'a Definitions, of: &Heard<'a>) -> Option<Read<'a>> {
+    Some(Read { kind: of.kind, set: definitions.set(of.event)?, payload: of.payload })
+}
+
+/// Those whose language makes a difference to what they are told.
+fn readers(tenant: Tenant, read: &Read<'_>, snapshot: &Snapshot) -> Vec<(Tenant, String)> {
+    if !read.set.is_multilingual() {
+        return Vec::new();
+    }
+    let kind = read.kind.unwrap_or_else(|| EventKind::undefined());
+    let all = kind.recipients(read.payload, snapshot);
+    let addresses = all.flat_map(|one| [one.phone, one.email, one.reference]).flatten();
+    addresses.map(|address| (tenant, address)).collect()
+}
+
+/// What is known of readers; for nobody, nothing is asked.
+async fn consent(post: &Post, readers: Vec<(Tenant, String)>) -> Result<Consent> {
+    if readers.is_empty() { Ok(Consent::default()) } else { post.store.consent(readers).await }
 }
 
 fn decide(
     post: &Post,
-    event: &Event<'_>,
-    kind: Option<&EventKind>,
+    event: &Message,
+    read: &Read<'_>,
     snapshot: &Snapshot,
-    set: &TemplateSet,
+    consent: &Consent,
     again: Option<&str>,
 ) -> Plan {
-    notice::plan(event, kind, set, snapshot, &|named: &str| post.channels.reach(named), again)
+    let wants = |address: &str| consent.locale(event.tenant, address).map(str::to_owned);
+    let ways = Ways { reach: &|named: &str| post.channels.reach(named), wants: &wants };
+    notice::plan(&shown(event, read.payload), read.kind, read.set, snapshot, &ways, again)
 }
 
 fn shown<'a>(event: &'a Message, payload: &'a Value) -> Event<'a> {

@@ -244,7 +244,8 @@ impl Sender {
         let asked = monotonic();
         let outgoing = self.post.store.begin_sends(self.wish(takes)).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
-        let posting = Posting::new(&self.post, Inviting::default(), outgoing, asked);
+        let mail = Inviting::of(&self.post, &outgoing.due).await;
+        let posting = Posting::new(&self.post, mail, outgoing, asked);
         look.bags.extend(posting.map(Box::new).map(Bag::Invitations));
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! What is known of recipients before they are sent anything: one read for a whole batch.
 //!
-//! A sender asks where it writes the intent to send, in the same transaction, by `read`: one statement
-//! for all addresses of a batch, of any number of tenants. For tenants that never had a suppression, a
+//! A sender asks once for each claim, before its first letter: one statement for all addresses of a batch, of
+//! any number of tenants. For tenants that never had a suppression, a
 //! preference or a setting there is nothing to ask: `has_consent!` is an expression for a statement that
 //! is made anyway.
 //!
-//! A suppression that commits after that read is not seen by it. It holds from the next intent on.
+//! A suppression that commits after that read is not seen by it. It holds from the next claim on.
 
 mod links;
 mod preferences;
@@ -48,6 +48,12 @@ impl Consent {
             Some(standing) => decide(asked, standing, house),
             None => decide(asked, &Standing::default(), house),
         }
+    }
+
+    /// The locale that the owner of an address wants, if they said so.
+    #[must_use]
+    pub fn locale(&self, tenant: Tenant, address: &str) -> Option<&str> {
+        self.standing(tenant, address)?.preferences.locale.as_deref()
     }
 
     /// What is known of an address, if anything is.

@@ -10,6 +10,7 @@
 //! | [`send`] | due sends are claimed with their intents, and settled with their outcomes |
 //! | [`expire`] | what was quiet for too long ends |
 //! | [`deed`] | what people do to one: open, answer, cancel, delete |
+//! | [`replay`] | what failed is sent once more |
 //! | [`tell`] | what others are told of it, on one topic |
 //! | [`prune`] | what ended long ago goes, its key stays |
 //! | [`look`], [`look_due`] | lists, logs and counts; which lanes have due work |
@@ -22,6 +23,7 @@ pub mod look;
 pub mod look_due;
 pub mod owner;
 pub mod prune;
+pub mod replay;
 pub mod send;
 pub mod tell;
 

@@ -18,7 +18,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 16] = [
+const MIGRATIONS: [Migration; 17] = [
     Migration {
         version: 1,
         name: "start",
@@ -114,6 +114,12 @@ const MIGRATIONS: [Migration; 16] = [
         name: "events that surveys hear",
         postgres: include_str!("../../migrations/postgres/0016_flow_hears.sql"),
         sqlite: include_str!("../../migrations/sqlite/0016_flow_hears.sql"),
+    },
+    Migration {
+        version: 17,
+        name: "refused sends",
+        postgres: include_str!("../../migrations/postgres/0017_refused_sends.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0017_refused_sends.sql"),
     },
 ];
 

@@ -21,6 +21,8 @@ cases![
     ntf_18_every_process_has_the_same_secret,
     ntf_18_a_failing_statement_changes_nothing,
     ntf_18_many_at_once_suppress_once,
+    ntf_8_a_preferred_language_chooses_the_template,
+    ntf_18_quiet_hours_go_by_the_zone_of_the_event,
 ];
 
 const PHONE: &str = "+964 770 000 0001";
@@ -57,7 +59,7 @@ async fn tenant(t: &Bench, slug: &str) -> Tenant {
 }
 
 fn ask(channel: &'static str, kind: &'static str, now: Timestamp) -> Asked<'static> {
-    Asked { channel, kind, now, redirected: false }
+    Asked { channel, kind, now, redirected: false, zone: None }
 }
 
 async fn verdict(t: &Bench, tenant: Tenant, address: &str, asked: Asked<'_>) -> Verdict {
@@ -273,4 +275,46 @@ async fn ntf_18_many_at_once_suppress_once(t: &Bench) {
         made += usize::from(done.await.unwrap().unwrap().1);
     }
     assert_eq!((made, listed(t, SuppressionFilter::default()).await.len()), (1, 1));
+}
+
+/// NTF-8, NTF-18: the template is the one in the language that the owner of the address wants.
+async fn ntf_8_a_preferred_language_chooses_the_template(t: &Bench) {
+    let engine = crate::notice::engine(t).await;
+    crate::notice::define(&engine, TENANT, |_| {}).await;
+    for (language, body) in [("en", "Confirmed {{bookingId}}"), ("ar", "مؤكد {{bookingId}}")] {
+        let json =
+            json!({"eventType": crate::notice::KIND, "channel": "SMS", "language": language, "body": body});
+        engine.store().create_template(TENANT, crate::invitation::read_template(&json)).await.unwrap();
+    }
+    crate::notice::confirm(&engine, "1").await;
+    crate::notice::tick(&engine).await;
+    crate::notice::prefer(&engine, "+91 98765 43210", &json!({"locale": "ar-IQ"})).await;
+    crate::notice::confirm(&engine, "2").await;
+    crate::notice::tick(&engine).await;
+    let got = crate::notice::inbox(&engine);
+    assert_eq!(got, ["memory:sms +919876543210: Confirmed 1", "memory:sms +919876543210: مؤكد 2"]);
+}
+
+/// NTF-18: quiet hours are those of where the event says that the recipient lives, if they do not say it.
+async fn ntf_18_quiet_hours_go_by_the_zone_of_the_event(t: &Bench) {
+    let engine = crate::notice::engine(t).await;
+    let zone = |kind: &mut Value| kind["recipients"]["timeZone"] = json!("guest.zone");
+    crate::notice::define(&engine, TENANT, zone).await;
+    crate::notice::template(&engine, TENANT, "SMS", "{{bookingId}}").await;
+    let night = settings(json!({"quietHours": {"from": "21:00", "to": "08:00"}}));
+    engine.store().put_tenant_settings(TENANT, night, "test").await.unwrap();
+    // It is 05:13 in the tenant's UTC, 01:13 in New York and 10:43 in India.
+    let zones = [("1", None), ("2", Some("America/New_York")), ("3", Some("Asia/Kolkata"))];
+    for (id, zone) in zones {
+        let mut booking = crate::notice::booking(id);
+        booking["guest"]["zone"] = json!(zone);
+        crate::notice::confirm_in(&engine, TENANT, &booking).await;
+    }
+    let mut sent = Vec::new();
+    for moment in ["05:13:00", "07:59:59", "08:00:00", "11:59:59", "12:00:00"] {
+        engine.travel(crate::invitation::time(&format!("2026-05-14T{moment}Z")), true).await.unwrap();
+        crate::notice::tick(&engine).await;
+        sent.push(crate::notice::inbox(&engine).len());
+    }
+    assert_eq!(sent, [1, 1, 2, 2, 3]);
 }

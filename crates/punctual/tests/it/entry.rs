@@ -30,6 +30,7 @@ const MOVES: &str = "
   Expired   Expired   Expired   Expired   -         -         -         -
   Cancelled Cancelled Cancelled Cancelled -         -         Cancelled Cancelled
   Deleted   Cancelled Cancelled Cancelled Completed Expired   Cancelled Cancelled
+  Replayed  -         -         -         -         -         -         Pending
 ";
 
 /// TRG-13, TRG-16: only the legal moves, for every status and every deed.

@@ -2,7 +2,7 @@
 //! 2026-05-14T05:13:00Z.
 
 use crate::bench::{Bench, TENANT, seconds};
-use punctual::engine::{Ingest, Ingested, Outcome, Submitted, Ticked};
+use punctual::engine::{Builder, Ingest, Ingested, Outcome, Submitted, Ticked};
 use punctual::rules::entry::Status;
 use punctual::rules::public_id::PublicId;
 use punctual::store::entries::Entry;
@@ -34,7 +34,7 @@ cases![
     trg_2_opening_can_end_the_reminders_and_nothing_else,
 ];
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub fn time(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
@@ -77,7 +77,7 @@ impl Mailbox {
         self.letters.lock().unwrap().clone()
     }
 
-    fn fail_with(&self, script: Vec<Option<NotSent>>) {
+    pub fn fail_with(&self, script: Vec<Option<NotSent>>) {
         *self.script.lock().unwrap() = script.into();
     }
 
@@ -92,21 +92,23 @@ impl Mailbox {
 
 /// An engine on the bench's database, and the mailbox of its channel.
 pub async fn engine(t: &Bench) -> (Engine, Mailbox) {
+    engine_with(t, |builder| builder).await
+}
+
+/// The same, as it is changed by `edit`.
+pub async fn engine_with(t: &Bench, edit: impl FnOnce(Builder) -> Builder) -> (Engine, Mailbox) {
     let mailbox = Mailbox::default();
     let taker = mailbox.clone();
     let channel = move |letter: Arc<Letter>| {
         let taker = taker.clone();
         async move { taker.take(letter) }
     };
-    let engine = Engine::builder(t.place.url())
+    let builder = Engine::builder(t.place.url())
         .on_store(t.another().await)
         .clock(ClockMode::Manual)
         .channel("memory:default", channel)
-        .survey_url("https://survey.example/s/{publicId}")
-        .open()
-        .await
-        .unwrap();
-    (engine, mailbox)
+        .survey_url("https://survey.example/s/{publicId}");
+    (edit(builder).open().await.unwrap(), mailbox)
 }
 
 pub async fn publish(engine: &Engine, definition: Value) -> FlowId {
@@ -142,11 +144,11 @@ pub async fn entry(engine: &Engine, id: PublicId) -> Entry {
     engine.store().entry(TENANT, id).await.unwrap().expect("the entry is there")
 }
 
-async fn status(engine: &Engine, id: PublicId) -> Status {
+pub async fn status(engine: &Engine, id: PublicId) -> Status {
     entry(engine, id).await.standing.status
 }
 
-async fn tick(engine: &Engine) -> Ticked {
+pub async fn tick(engine: &Engine) -> Ticked {
     engine.tick(100).await.unwrap()
 }
 
@@ -156,11 +158,11 @@ async fn log(engine: &Engine, id: PublicId) -> Vec<String> {
     lines.iter().map(|line| format!("{} {}", line.attempt, line.status.word())).collect()
 }
 
-fn answers(rate: i64) -> Map<String, Value> {
+pub fn answers(rate: i64) -> Map<String, Value> {
     [("rate".to_owned(), json!(rate))].into_iter().collect()
 }
 
-fn transient() -> Option<NotSent> {
+pub fn transient() -> Option<NotSent> {
     Some(NotSent::Transient { error: "503".into(), retry_after: None })
 }
 
@@ -484,7 +486,7 @@ async fn trg_18_texts_come_from_templates_by_locale_and_attempt(t: &Bench) {
     assert_eq!(letters[1].locale, "ar");
 }
 
-fn read_template(value: &Value) -> punctual::rules::template::Definition {
+pub fn read_template(value: &Value) -> punctual::rules::template::Definition {
     let mut problems = punctual::Problems::default();
     let read = punctual::rules::template::Definition::read(value, &mut problems);
     read.unwrap_or_else(|| panic!("{problems}"))

@@ -70,6 +70,7 @@ mod inbox;
 mod inbox_crowd;
 mod interleave;
 mod invitation;
+mod invitation_consent;
 mod invitation_crowd;
 mod invitation_model;
 mod invitation_told;

@@ -425,7 +425,7 @@ async fn ntf_18_one_click_ends_letters_of_a_kind(t: &Bench) {
     assert_eq!(notices(t).await, ["1 -", "3 unsubscribe"]);
 }
 
-async fn prefer(engine: &Engine, address: &str, document: &Value) {
+pub async fn prefer(engine: &Engine, address: &str, document: &Value) {
     let mut problems = Problems::default();
     let preferences = punctual::rules::consent::Preferences::read(document, &mut problems);
     let preferences = preferences.filter(|_| problems.0.is_empty()).unwrap_or_else(|| panic!("{problems}"));

@@ -12,6 +12,7 @@ use std::time::Duration;
 cases![
     ntf_17_an_hour_without_a_provider,
     ntf_17_an_outage_uses_up_nobodys_tries,
+    ntf_17_an_outage_uses_up_no_tries_of_invitations,
     ntf_17_a_provider_that_never_comes_back_is_given_up_in_the_end,
 ];
 
@@ -174,6 +175,28 @@ async fn ntf_17_an_outage_uses_up_nobodys_tries(t: &Bench) {
     let logged = t.count("select count(*) from punctual.notice_attempt where outcome = 'transient'").await;
     assert_eq!(logged, i64::try_from(providers.of(DOWN, false).len()).unwrap(), "every probe is in the log");
     assert_eq!(t.count("select count(*) from punctual.notice where status <> 1").await, 0);
+}
+
+/// NTF-17, TRG-15: the same for invitations of surveys.
+async fn ntf_17_an_outage_uses_up_no_tries_of_invitations(t: &Bench) {
+    let start = t.now().await;
+    let providers = Providers::new(start.plus(HOUR));
+    let engine = engine(t, &providers).await;
+    let definition = crate::invitation::survey(|d| {
+        d["triggers"][0]["channel"] = DOWN.into();
+        d["triggers"][0]["schedule"]["reminders"] = serde_json::json!([]);
+    });
+    crate::invitation::publish(&engine, definition).await;
+    for n in 0..8 {
+        crate::invitation::invite(&engine, &n.to_string()).await;
+    }
+    engine.travel(start.plus(HOUR), true).await.unwrap();
+    assert_probed_not_hammered(&providers.of(DOWN, false), 20);
+    assert_eq!(t.count("select count(*) from punctual.entry where status = 6").await, 0, "given up");
+    engine.travel(start.plus(2 * HOUR), true).await.unwrap();
+    assert_eq!(providers.of(DOWN, true).len(), 8, "each went out when the provider was back");
+    let logged = t.count("select count(*) from punctual.delivery_outcome where status = 'failed'").await;
+    assert_eq!(logged, i64::try_from(providers.of(DOWN, false).len()).unwrap(), "every probe is in the log");
 }
 
 /// NTF-24: nothing waits for ever: what was tried five times as often as it may be is given up, probes or

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use std::fmt::Display;
 
 /// What a replay or purge is about.
-pub(in crate::http) struct Choice<'a> {
+pub(in crate::http) struct Choice<'a, I = i64> {
     /// Only these.
-    pub ids: Option<Vec<i64>>,
+    pub ids: Option<Vec<I>>,
     /// All that fit.
     pub filter: Option<&'a Map<String, Value>>,
     /// Only say what would be done.
@@ -18,6 +18,20 @@ pub(in crate::http) struct Choice<'a> {
 impl<'a> Choice<'a> {
     /// Reads `{ids?|filter, dryRun?}`; each id is that of `noun`.
     pub fn read(body: &'a Map<String, Value>, noun: &str, problems: &mut Problems) -> Self {
+        let number =
+            |value: &Value| value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+        Self::read_as(body, noun, number, problems)
+    }
+}
+
+impl<'a, I> Choice<'a, I> {
+    /// The same, with ids that are read by `one`.
+    pub fn read_as(
+        body: &'a Map<String, Value>,
+        noun: &str,
+        one: impl Fn(&Value) -> Option<I>,
+        problems: &mut Problems,
+    ) -> Self {
         let mut read = Fields::new(body, "", problems);
         read.only(&["ids", "filter", "dryRun"]);
         let dry_run = read.flag("dryRun").unwrap_or(false);
@@ -25,14 +39,19 @@ impl<'a> Choice<'a> {
         if read.value("ids").is_some() == read.value("filter").is_some() {
             read.wrong("ids", "say which: either `ids`, or a `filter` ({} for all)");
         }
-        Self { ids: ids.map(|ids| read_ids(ids, noun, problems)), filter, dry_run }
+        Self { ids: ids.map(|ids| read_ids(ids, noun, one, problems)), filter, dry_run }
     }
 }
 
-fn read_ids(ids: &[Value], noun: &str, problems: &mut Problems) -> Vec<i64> {
+fn read_ids<I>(
+    ids: &[Value],
+    noun: &str,
+    one: impl Fn(&Value) -> Option<I>,
+    problems: &mut Problems,
+) -> Vec<I> {
     let mut read = Vec::with_capacity(ids.len());
     for (n, value) in ids.iter().enumerate() {
-        match value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok())) {
+        match one(value) {
             Some(id) => read.push(id),
             None => problems.push(format!("ids[{n}]"), format!("is not the id of {noun}")),
         }

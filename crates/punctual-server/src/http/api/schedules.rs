@@ -1,13 +1,14 @@
 //! Automation schedules: what is to be done for an event, how far it is, and once more what failed.
 //!
-//! Notices are shown here, and in the list beside them survey instances, which have routes of their own.
+//! Notices are shown here, and beside them survey instances, which have routes of their own as well. A notice
+//! is known by its number, an instance by its public id.
 
 mod listed;
+mod named;
 mod trace;
 
 pub use trace::trace;
 
-use super::Id;
 use super::choice::{Choice, told};
 use super::communication_logs::{BOOKING, channel_of, read_entity, words_of};
 use crate::app::App;
@@ -18,14 +19,14 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use listed::Instances;
+use named::{Found, ScheduleId};
 use punctual::rules::entry::Status;
 use punctual::rules::notice::NoticeStatus;
-use punctual::rules::public_id::PublicId;
 use punctual::store::notices::foresee::Foreseen;
 use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::{Notice, NoticeFilter};
 use punctual::store::notices::replay::WhichNotices;
-use punctual::{NoticeId, Problems, Timestamp};
+use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -92,31 +93,33 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    Ok(Json(shown(&caller, find(&app, &caller, id).await?)))
-}
-
-async fn find(app: &App, caller: &Caller, id: Id) -> Answer<Notice> {
-    let found = app.engine.store().notice(caller.tenant, NoticeId(id.0)).await?;
-    found.ok_or_else(|| id.not_found("automation schedule"))
+pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Shown>> {
+    Ok(Json(match named::find(&app, &caller, id).await? {
+        Found::Notice(notice) => shown(&caller, *notice),
+        Found::Entry(entry, log) => listed::shown_entry(&entry, &log),
+    }))
 }
 
 /// `POST /api/automation-schedules/replay {ids?|filter, dryRun?}`: what failed is sent again, what was sent
-/// is not.
+/// is not. A filter is about notices; survey instances are named.
 ///
 /// # Errors
 /// 422 unless it says which.
 pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read(&body, "an automation schedule", &mut problems);
+    let choice = Choice::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
     let mut which =
         choice.filter.map_or_else(WhichNotices::default, |given| read_which(given, &mut problems));
     problems.into_result()?;
-    which.ids = choice.ids.map(|ids| ids.into_iter().map(NoticeId).collect());
+    let (notices, entries) = named::split(choice.ids.as_deref().unwrap_or_default());
+    which.ids = choice.ids.is_some().then_some(notices);
     let done = app.engine.replay_notices(caller.tenant, which, choice.dry_run).await?;
-    let mut said = told(&done.ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
-    said["sentAgain"] = done.again.into();
+    let instances = app.engine.replay_entries(caller.tenant, entries, choice.dry_run).await?;
+    let ids = done.ids.iter().map(ToString::to_string);
+    let ids: Vec<String> = ids.chain(instances.iter().map(ToString::to_string)).collect();
+    let mut said = told(&ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
+    said["sentAgain"] = (done.again + instances.len() as u64).into();
     said["stoppedByKey"] = done.stopped.into();
     if choice.dry_run {
         let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
@@ -193,11 +196,10 @@ fn read_filter(page: &Page) -> Answer<Wanted> {
 fn read_instances(page: &Page, on_hold: bool) -> Option<Instances> {
     let about = ["bookingId", "entityType", "entityId"].iter().any(|name| page.filter(name).is_some());
     let status = page.filter("status").map(Status::parse);
-    let id = page.filter("key").map(PublicId::parse);
-    if on_hold || about || status == Some(None) || id == Some(None) {
+    if on_hold || about || status == Some(None) {
         return None;
     }
-    Some(Instances { status: status.flatten(), id: id.flatten() })
+    Some(Instances { status: status.flatten(), key: page.filter("key").map(str::to_owned) })
 }
 
 /// The word for how a notice stands.

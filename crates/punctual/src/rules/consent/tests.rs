@@ -31,7 +31,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn ask(channel: &'static str, kind: &'static str, now: &str) -> Asked<'static> {
-    Asked { channel, kind, now: at(now), redirected: false }
+    Asked { channel, kind, now: at(now), redirected: false, zone: None }
 }
 
 fn suppressed(all: &[(&str, &str, Reason)]) -> Standing {
@@ -61,7 +61,7 @@ fn ntf_18_a_suppressed_address_is_never_sent_to() {
         (&[("email", "", Unsubscribe), ("", "", Stop)], "memory:mail", "a", Some(Stop)),
     ];
     for (standing, channel, kind, reason) in table {
-        let asked = Asked { channel, kind, now: at(NOON), redirected: false };
+        let asked = Asked { channel, kind, now: at(NOON), redirected: false, zone: None };
         let want = reason.map_or(Verdict::Send, |reason| Verdict::Suppressed(Why::Suppressed(reason)));
         assert_eq!(decide(&asked, &suppressed(standing), &house(json!({}))), want, "{standing:?} {channel}");
     }
@@ -145,6 +145,33 @@ fn ntf_18_quiet_hours_shift_in_the_recipients_zone() {
             want,
             "{tenant} {recipient} {now}"
         );
+    }
+}
+
+/// NTF-18: the zone that they want, else the one that their event names, else the tenant's.
+#[test]
+fn ntf_18_the_events_zone_stands_between_the_recipients_and_the_tenants() {
+    let night = json!({"quietHours": {"from": "21:00", "to": "08:00"}});
+    let berlin = json!({"quietHours": {"from": "21:00", "to": "08:00", "timeZone": "Europe/Berlin"}});
+    let tokyo = json!({"timeZone": "Asia/Tokyo"});
+    let (in_baghdad, in_berlin) = ("2026-05-15T05:00:00Z", "2026-05-15T06:00:00Z");
+    let (in_tokyo, in_delhi) = ("2026-05-14T23:00:00Z", "2026-05-15T02:30:00Z");
+    let table = [
+        // Tenant, recipient, the event's zone, and when it may be sent: all are asleep at 20:00 UTC.
+        (&night, json!({}), None, in_baghdad),
+        (&night, json!({}), Some("Asia/Kolkata"), in_delhi),
+        (&berlin, json!({}), Some("Asia/Kolkata"), in_delhi),
+        (&night, tokyo.clone(), Some("Asia/Kolkata"), in_tokyo),
+        (&night, berlin.clone(), Some("Asia/Kolkata"), in_berlin),
+        (&night, night.clone(), Some("Asia/Kolkata"), in_delhi),
+        (&night, json!({}), Some("Mars/Base"), in_baghdad),
+        (&berlin, json!({}), Some(""), in_berlin),
+    ];
+    for (tenant, recipient, zone, until) in table {
+        let own = Standing { preferences: preferences(recipient.clone()), ..Standing::default() };
+        let asked = Asked { zone, ..ask("sms:x", "a", "2026-05-14T20:00:00Z") };
+        let verdict = decide(&asked, &own, &house(tenant.clone()));
+        assert_eq!(verdict, Verdict::ShiftTo(at(until)), "{tenant} {recipient} {zone:?}");
     }
 }
 

@@ -60,13 +60,16 @@ pub struct DeliveryLine {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The word for why it was not even tried, such as `stop` or `opted-out`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl DeliveryLine {
     /// The channel took it, and gave it this id, if it gives any.
     #[must_use]
     pub const fn delivered(attempt: u32, sent_at: Timestamp, message_id: Option<String>) -> Self {
-        Self { attempt, sent_at, status: Outcome::Delivered, message_id, error: None }
+        Self { attempt, sent_at, status: Outcome::Delivered, message_id, error: None, reason: None }
     }
 
     /// The channel did not take it.
@@ -90,7 +93,7 @@ impl DeliveryLine {
     }
 
     fn wrong(attempt: u32, sent_at: Timestamp, status: Outcome, error: &str) -> Self {
-        Self { attempt, sent_at, status, message_id: None, error: Some(kept_error(error)) }
+        Self { attempt, sent_at, status, message_id: None, error: Some(kept_error(error)), reason: None }
     }
 }
 

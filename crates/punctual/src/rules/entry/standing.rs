@@ -74,6 +74,33 @@ impl Standing {
         Ok(Self { status: self.status.after(Deed::NotSent)?, next_send_at: None, ..*self })
     }
 
+    /// The due send is not to be made, because the recipient may not or does not want to be written to. Nor
+    /// is any later one: should they change their mind, what is overdue by then does not come all at once.
+    /// Whoever has the link may still answer; if nobody has, the entry has failed.
+    ///
+    /// # Errors
+    /// When the entry has ended meanwhile.
+    pub fn refused(&self) -> Result<Self, Refusal> {
+        Ok(Self { status: self.status.after(Deed::GaveUp)?, next_send_at: None, ..*self })
+    }
+
+    /// The due send waits until `at`, and uses up nothing. If nothing is to be sent any more, nothing is.
+    ///
+    /// # Errors
+    /// When the entry has ended meanwhile.
+    pub fn shifted(&self, at: Timestamp) -> Result<Self, Refusal> {
+        let status = self.status.after(Deed::NotSent)?;
+        Ok(Self { status, next_send_at: self.next_send_at.map(|_| at), ..*self })
+    }
+
+    /// Somebody has the send that was given up last made once more, at `now`.
+    ///
+    /// # Errors
+    /// When it has not failed.
+    pub fn replayed(&self, now: Timestamp) -> Result<Self, Refusal> {
+        Ok(Self { status: self.status.after(Deed::Replayed)?, next_send_at: Some(now), ..*self })
+    }
+
     /// A deed that is not a send. What is not active any more has no next send.
     ///
     /// # Errors
@@ -175,6 +202,27 @@ mod tests {
         let invited = made.sent(&schedule, MADE).unwrap().gave_up(&schedule, MADE.plus(DAY)).unwrap();
         assert_eq!((invited.status, invited.next_send_at), (Status::Sent, None));
         assert!(invited.is_quiet(MADE.plus(GRACE + DAY), GRACE));
+    }
+
+    /// NTF-18: who does not want to be written to is not, now or later, and quiet hours cost nothing.
+    #[test]
+    fn ntf_18_a_refusal_ends_the_sends_and_a_shift_only_moves_one() {
+        let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY; 2] };
+        let made = Standing::new(&schedule, None, MADE);
+        let refused = made.refused().unwrap();
+        assert_eq!((refused.status, refused.next_send_at), (Status::Failed, None), "nobody has the link");
+        assert_eq!(refused.after(Deed::Submitted).unwrap().status, Status::Completed);
+        let invited = made.sent(&schedule, MADE).unwrap();
+        let stopped = invited.refused().unwrap();
+        assert_eq!((stopped.status, stopped.next_send_at), (Status::Sent, None), "no reminder any more");
+        assert!(stopped.expires_at(GRACE).is_some());
+        let later = MADE.plus(DAY * 3);
+        assert_eq!(invited.shifted(later).unwrap(), Standing { next_send_at: Some(later), ..invited });
+        assert_eq!(stopped.shifted(later).unwrap(), stopped, "what was halted stays so");
+        for ended in [Deed::Submitted, Deed::Cancelled] {
+            let ended = invited.after(ended).unwrap();
+            assert!(ended.refused().is_err() && ended.shifted(later).is_err());
+        }
     }
 
     /// TRG-15: an unknown channel halts the entry, and it expires by when it was made.

@@ -22,6 +22,7 @@ fn invitation<'a>(title: &'a Texts, payload: &'a Value) -> Invitation<'a> {
         attempt: 1,
         public_id: "abc",
         survey_url: "https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd",
+        unsubscribe_url: None,
         address: "+964 770 000 0001",
         locale: Some("ar"),
         customer_ref: None,

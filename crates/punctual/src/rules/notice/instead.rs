@@ -37,7 +37,8 @@ impl Refused<'_> {
     #[must_use]
     pub fn instead(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> Planned {
         // One that was moved to where it was refused may have had this channel's own words, and so their key.
-        let own = fitting(set, channel, channel, self.entity, to).filter(|own| own.id != self.template.id);
+        let own = fitting(set, channel, channel, self.entity, to.locale.as_deref())
+            .filter(|own| own.id != self.template.id);
         let of_whom = self.entity.map_or_else(|| stand_in(self.event), |entity| entity.id.clone());
         let naming = Naming { entity: &of_whom, kind: self.kind, each: self.each, again: None };
         let template = match own {

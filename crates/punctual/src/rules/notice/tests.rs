@@ -23,13 +23,23 @@ fn kind(edit: impl FnOnce(&mut Value)) -> EventKind {
 }
 
 fn planned(kind: Option<&EventKind>, set: &TemplateSet, payload: &Value, again: Option<&str>) -> Plan {
+    planned_for(kind, set, payload, again, &|_| None)
+}
+
+fn planned_for(
+    kind: Option<&EventKind>,
+    set: &TemplateSet,
+    payload: &Value,
+    again: Option<&str>,
+    wants: &dyn Fn(&str) -> Option<String>,
+) -> Plan {
     let event =
         Event { id: MessageId(9), topic: "booking.events", kind: "booking.confirmed", payload, entity: None };
     let reach = |named: &str| match named.contains(':') {
         true => named.to_owned(),
         false => format!("memory:{}", named.to_lowercase()),
     };
-    plan(&event, kind, set, &Snapshot::Unknown, &reach, again)
+    plan(&event, kind, set, &Snapshot::Unknown, &Ways { reach: &reach, wants }, again)
 }
 
 fn keys(plan: &Plan) -> Vec<String> {
@@ -112,4 +122,33 @@ fn ntf_8_each_channel_has_its_nearest_template() {
     let payload = json!({"bookingId": 1, "guest": {"phone": "+1", "locale": "ar-IQ"}});
     let plan = planned(Some(&kind(|_| {})), &set, &payload, None);
     assert_eq!(keys(&plan), ["1:booking.confirmed:SMS:2 -> Some(\"+1\")"]);
+}
+
+/// NTF-8, NTF-18: what the owner of an address wants goes before what the event says, for that address only.
+#[test]
+fn ntf_8_a_preferred_language_wins() {
+    let texts = [(1, "SMS", "en"), (2, "SMS", "ar"), (3, "Email", "en"), (4, "Email", "ar")];
+    let set = set(texts.map(|(id, channel, language)| template(id, channel, language)).into());
+    let phone = "+919876543210";
+    let by = |event: Option<&str>, wanted: Option<&str>| {
+        let payload = json!({"bookingId": 1, "guest": {"phone": phone, "email": "a@b.example",
+            "locale": event}});
+        let wants = |address: &str| wanted.filter(|_| address == phone).map(str::to_owned);
+        let plan = planned_for(Some(&kind(|_| {})), &set, &payload, None, &wants);
+        let Plan::Deliveries(all) = plan else { panic!("{plan:?}") };
+        all.iter().map(|one| (one.channel.clone(), one.template.0)).collect::<BTreeMap<_, _>>()
+    };
+    // What the event says, what the owner of the phone wants, and the templates of mail and SMS.
+    let table = [
+        (None, None, 3, 1),
+        (Some("ar"), None, 4, 2),
+        (Some("ar"), Some("en"), 4, 1),
+        (Some("en"), Some("ar-IQ"), 3, 2),
+        (None, Some("ar"), 3, 2),
+        (Some("ar"), Some("fr"), 4, 1),
+    ];
+    for (event, wanted, mail, sms) in table {
+        let want = BTreeMap::from([("memory:email".into(), mail), ("memory:sms".into(), sms)]);
+        assert_eq!(by(event, wanted), want, "the event says {event:?}, they want {wanted:?}");
+    }
 }

@@ -85,6 +85,15 @@ pub struct TemplateSet {
     pub zone: Zone,
 }
 
+impl TemplateSet {
+    /// Whether its templates are in several languages, so that the reader's makes a difference.
+    #[must_use]
+    pub fn is_multilingual(&self) -> bool {
+        let mut pairs = self.templates.windows(2);
+        pairs.any(|pair| pair[0].definition.language != pair[1].definition.language)
+    }
+}
+
 impl Default for TemplateSet {
     fn default() -> Self {
         Self { templates: Vec::new(), known: false, default_locale: "en".into(), zone: Zone::utc() }

@@ -93,6 +93,11 @@ async fn find(tx: &mut Tx, id: PublicId, sql: &'static str) -> Result<Option<Ent
     row.map(|mut row| read_entry(&mut row)).transpose()
 }
 
+/// An entry by its name outside, under its lock; `None` if nobody has this id, or it was deleted.
+pub(super) async fn lock_by_public_id(tx: &mut Tx, id: PublicId) -> Result<Option<Entry>> {
+    find(tx, id, BY_PUBLIC_ID_LOCKED).await
+}
+
 macro_rules! by_public_id {
     () => {
         concat!(

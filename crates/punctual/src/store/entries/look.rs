@@ -5,6 +5,7 @@ use super::super::Store;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
 use super::deed::BY_PUBLIC_ID;
+use super::owner::key_of_hash;
 use super::{Entry, entry_columns, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::rules::entry::Status;
 use crate::rules::entry::log::{DeliveryLine, Outcome};
 use crate::rules::public_id::PublicId;
 use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
 
 /// Which entries are wanted; what is `None` does not count.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +109,19 @@ impl Store {
         Ok(found.map(|(entry, _)| entry).filter(|entry| entry.tenant == tenant))
     }
 
+    /// One entry of a tenant, by its dedup key in hexadecimal.
+    pub async fn entry_of_hash(&self, tenant: Tenant, hash: &str) -> Result<Option<Entry>> {
+        let Some(key) = key_of_hash(hash) else { return Ok(None) };
+        let found = self.of(tenant).read((tenant, key), |tx, (tenant, key)| {
+            Box::pin(async move {
+                let row = tx.first(BY_KEY, params![tenant.id(), key.0, key.1]).await?;
+                row.map(|mut row| read_entry(&mut row)).transpose()
+            })
+        });
+        // The key is half of the hash.
+        Ok(found.await?.filter(|entry| entry.unique_hash.eq_ignore_ascii_case(hash)))
+    }
+
     /// Entries of a tenant with ids below `before`, the newest first.
     pub async fn entries(
         &self,
@@ -131,6 +146,20 @@ impl Store {
                     rows.iter().map(read_line).collect()
                 })
             })
+            .await
+    }
+
+    /// What was tried for each of some entries, in order.
+    pub async fn delivery_logs(
+        &self,
+        tenant: Tenant,
+        entries: Vec<EntryId>,
+    ) -> Result<HashMap<EntryId, Vec<DeliveryLine>>> {
+        if entries.is_empty() {
+            return Ok(HashMap::new());
+        }
+        self.of(tenant)
+            .read((tenant, entries), |tx, (tenant, entries)| Box::pin(logs(tx, *tenant, entries)))
             .await
     }
 
@@ -246,12 +275,36 @@ fn read_line(row: &Row) -> Result<DeliveryLine> {
             .ok_or_else(|| Error::Database(format!("`{status}` is no outcome").into()))?,
         message_id: row.maybe_text(3)?,
         error: row.maybe_text(4)?,
+        reason: row.maybe_text(5)?,
     })
 }
 
-const LOG: &str = "select attempt, at, status, provider_id, error from punctual.delivery_outcome \
+const LOG: &str = "select attempt, at, status, provider_id, error, reason from punctual.delivery_outcome \
     where entry_id = (select e.id from punctual.entry e where e.id = $1 and e.tenant_id = $2) \
     order by attempt, part, tried";
+
+async fn logs(
+    tx: &mut Tx,
+    tenant: Tenant,
+    entries: &[EntryId],
+) -> Result<HashMap<EntryId, Vec<DeliveryLine>>> {
+    let ids: Vec<i64> = entries.iter().map(|id| id.0).collect();
+    let mut logs: HashMap<EntryId, Vec<DeliveryLine>> = HashMap::new();
+    for row in tx.query(LOGS, &[Value::Ints(&ids), tenant.id().into()]).await? {
+        logs.entry(EntryId(row.int(6)?)).or_default().push(read_line(&row)?);
+    }
+    Ok(logs)
+}
+
+const LOGS: &str = "select o.attempt, o.at, o.status, o.provider_id, o.error, o.reason, o.entry_id \
+    from punctual.entry e join punctual.delivery_outcome o on o.entry_id = e.id \
+    where e.id = any($1::bigint[]) and e.tenant_id = $2 order by o.entry_id, o.attempt, o.part, o.tried";
+const BY_KEY: &str = concat!(
+    "select ",
+    entry_columns!(),
+    " from punctual.entry e where e.tenant_id = $1 and e.key_high = $2 and e.key_low = $3 \
+      and e.deleted_at is null"
+);
 const TOLD: &str = "select message_id, told from punctual.response \
     where entry_id = $1 and tenant_id = $2";
 

@@ -23,6 +23,19 @@ pub fn key_of(digest: &[u8; 32]) -> Key {
     (half(0), half(8))
 }
 
+/// The key of a digest that is written in hexadecimal; `None` of another text.
+#[must_use]
+pub fn key_of_hash(hash: &str) -> Option<Key> {
+    let mut digest = [0; 32];
+    if hash.len() != 2 * digest.len() {
+        return None;
+    }
+    for (n, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hash.get(2 * n..2 * n + 2)?, 16).ok()?;
+    }
+    Some(key_of(&digest))
+}
+
 impl Store {
     /// Which of these keys are taken, and by which entry.
     pub async fn known_keys(&self, tenant: Tenant, keys: Vec<Key>) -> Result<HashMap<Key, PublicId>> {

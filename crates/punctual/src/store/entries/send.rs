@@ -26,11 +26,12 @@ use super::{Entry, lock, read_entry, there};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, Token};
+use crate::rules::attempt::Patience;
 use crate::rules::claim::Item;
 use crate::rules::entry::failure::Failure;
 use crate::rules::entry::log::Outcome;
 use crate::rules::entry::schedule::Schedule;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A send that is due, and whose intent is written.
@@ -40,6 +41,8 @@ pub struct Due {
     pub item: Item,
     /// Its entry, as it stood when the intent was written.
     pub entry: Entry,
+    /// Whether the try before this one was lost: it may have gone out.
+    pub lost: bool,
 }
 
 impl Due {
@@ -85,9 +88,29 @@ pub enum Tried {
         failure: Failure,
         /// What went wrong.
         error: String,
+        /// How it is tried again, if it is.
+        again: Again,
     },
+    /// The recipient may not or does not want to be written to: nothing more is sent.
+    Refused {
+        /// The word for why.
+        reason: &'static str,
+        /// The sentence for it.
+        error: String,
+    },
+    /// It is not to be made before this moment.
+    Later(Timestamp),
     /// It was never begun.
     NotBegun,
+}
+
+/// How a send is tried again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Again {
+    /// How patient its channel is; if `None` as all are. What its lane says goes before.
+    pub patience: Option<Patience>,
+    /// Whether the channel was known to be down: then the try tells of the channel, and does not count.
+    pub probe: bool,
 }
 
 /// One send with what became of it.
@@ -149,7 +172,10 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing> {
     }
     let dropped;
     (outgoing.due, dropped) = last_look(tx, taken, now).await?;
-    note_lost_tries(tx, outgoing.due.iter().chain(&dropped), now).await?;
+    let lost = note_lost_tries(tx, outgoing.due.iter().chain(&dropped), now).await?;
+    for due in &mut outgoing.due {
+        due.lost = lost.contains(&due.entry.id.0);
+    }
     if outgoing.due.is_empty() {
         return Ok(outgoing);
     }
@@ -174,9 +200,9 @@ async fn last_look(tx: &mut Tx, taken: Vec<Taken>, now: Timestamp) -> Result<(Ve
         let Some(id) = t.item.entry() else { continue };
         match entries.remove(&id.0) {
             Some(entry) if whatever || (entry.standing.is_due(now) && !entry.deleted) => {
-                due.push(Due { item: t.item, entry });
+                due.push(Due { item: t.item, entry, lost: false });
             }
-            Some(entry) => dropped.push(Due { item: t.item, entry }),
+            Some(entry) => dropped.push(Due { item: t.item, entry, lost: false }),
             None if busy.contains(&id.0) => back.push(t),
             None => {}
         }
@@ -209,8 +235,12 @@ const UNLOCKED: &str =
     concat!("select ", super::entry_columns!(), " from punctual.entry e where e.id = any($1::bigint[])");
 
 /// A try before this one that nobody wrote down was lost in a crash: it may have gone out. That is
-/// so whether or not there is another one.
-async fn note_lost_tries(tx: &mut Tx, seen: impl Iterator<Item = &Due>, now: Timestamp) -> Result<()> {
+/// so whether or not there is another one. Answers the entries of those that were lost.
+async fn note_lost_tries(
+    tx: &mut Tx,
+    seen: impl Iterator<Item = &Due>,
+    now: Timestamp,
+) -> Result<HashSet<i64>> {
     let again: Vec<&Due> = seen.filter(|d| d.tried() > 1).collect();
     let said = "whoever sent it did not say what came of it; it may have gone out";
     let rows: Vec<Vec<Value<'_>>> = again
@@ -225,14 +255,15 @@ async fn note_lost_tries(tx: &mut Tx, seen: impl Iterator<Item = &Due>, now: Tim
             ]
         })
         .collect();
-    tx.each(NOTE_LOST, &rows).await?;
-    Ok(())
+    let noted = tx.each(NOTE_LOST, &rows).await?;
+    noted.iter().flatten().map(|row| row.int(0)).collect()
 }
 
 /// Only a try whose intent was written can be lost.
 const NOTE_LOST: &str = "insert into punctual.delivery_outcome (entry_id, attempt, tried, at, status, error) \
     select $1, $2, $3, $4, 'unknown', $5 where exists (select 1 from punctual.delivery d \
-        where d.entry_id = $1 and d.attempt = $2 and d.part = 0) on conflict do nothing";
+        where d.entry_id = $1 and d.attempt = $2 and d.part = 0) on conflict do nothing \
+    returning entry_id";
 
 /// The claim row and the intents: the last word of the transaction.
 async fn write_intents(tx: &mut Tx, wish: &Wish, due: &[Due], now: Timestamp) -> Result<Token> {

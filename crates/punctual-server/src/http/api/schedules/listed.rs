@@ -1,16 +1,17 @@
 //! The list of schedules: notices and survey instances in one order, the newest first.
 //!
 //! Each of the two is read by its own ids and keeps its own order; a cursor names the last of both. A
-//! survey instance is known by its public id, and what was tried for it stands at
-//! `/api/survey-instances/{publicId}`.
+//! survey instance is known by its public id; its key is the hash that its event is known by.
 
-use super::{Counts, Shown, Wanted, shown};
+use super::{Counts, Shown, Step, Wanted, shown};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
 use crate::http::page::{List, Page};
 use punctual::rules::entry::Status;
+use punctual::rules::entry::log::{DeliveryLine, Outcome};
 use punctual::rules::public_id::PublicId;
+use punctual::rules::template::choose::word_of;
 use punctual::store::entries::Entry;
 use punctual::store::entries::look::EntryFilter;
 use punctual::{EntryId, Error, NoticeId, Timestamp};
@@ -57,10 +58,16 @@ pub(super) async fn page_of(app: &App, caller: &Caller, page: &Page, wanted: Wan
             shown: shown(caller, one),
         }));
     }
-    let mut entries: VecDeque<Listed> = entries(app, caller, wanted.instances, place, page.limit + 1)
-        .await?
-        .into_iter()
-        .map(listed)
+    let found = entries(app, caller, wanted.instances, place, page.limit + 1).await?;
+    let logs = store.delivery_logs(caller.tenant, found.iter().map(|one| one.id).collect()).await?;
+    let log = |entry: &Entry| logs.get(&entry.id).map(Vec::as_slice).unwrap_or_default();
+    let mut entries: VecDeque<Listed> = found
+        .iter()
+        .map(|one| Listed {
+            made: one.standing.triggered_at,
+            id: one.id.0,
+            shown: shown_entry(one, log(one)),
+        })
         .collect();
     let mut items = Vec::new();
     while items.len() < page.limit {
@@ -87,8 +94,8 @@ pub(super) async fn page_of(app: &App, caller: &Caller, page: &Page, wanted: Wan
 pub(super) struct Instances {
     /// That stand so.
     pub(super) status: Option<Status>,
-    /// Only this one.
-    pub(super) id: Option<PublicId>,
+    /// Only the one of this public id, or of this dedup key.
+    pub(super) key: Option<String>,
 }
 
 async fn entries(
@@ -100,8 +107,12 @@ async fn entries(
 ) -> Answer<Vec<Entry>> {
     let Some(wanted) = wanted else { return Ok(Vec::new()) };
     let store = app.engine.store();
-    if let Some(id) = wanted.id {
-        let one = store.entry(caller.tenant, id).await?.filter(|one| one.id.0 < place.entry);
+    if let Some(key) = wanted.key {
+        let one = match PublicId::parse(&key) {
+            Some(id) => store.entry(caller.tenant, id).await?,
+            None => store.entry_of_hash(caller.tenant, &key).await?,
+        };
+        let one = one.filter(|one| one.id.0 < place.entry);
         let fits = |one: &Entry| wanted.status.is_none_or(|status| status == one.standing.status);
         return Ok(one.into_iter().filter(|one| fits(one)).collect());
     }
@@ -109,12 +120,14 @@ async fn entries(
     Ok(store.entries(caller.tenant, filter, EntryId(place.entry), limit).await?)
 }
 
-fn listed(entry: Entry) -> Listed {
-    let sent = entry.attempt() - 1;
-    let standing = entry.standing;
+/// A survey instance with what was tried for it. Why it stands as it does is what its last try came to.
+pub(super) fn shown_entry(entry: &Entry, log: &[DeliveryLine]) -> Shown {
+    let standing = &entry.standing;
     let first = standing.next_send_at.or(standing.last_sent_at).unwrap_or(standing.triggered_at);
     let by_hand = entry.triggered_by.starts_with(BY_HAND);
-    let shown = Shown {
+    let sent = log.iter().filter(|line| line.status == Outcome::Delivered).count();
+    let last = log.last();
+    Shown {
         id: entry.public_id.to_string(),
         key: entry.unique_hash.clone(),
         kind: "survey",
@@ -123,19 +136,42 @@ fn listed(entry: Entry) -> Listed {
         scheduled_on: first,
         scheduled_local_date: None,
         time_zone: None,
-        attempt_count: usize::try_from(sent).unwrap_or_default(),
+        attempt_count: log.len(),
         next_retry_on: standing.next_send_at,
         on_hold: false,
-        reason_code: None,
-        last_error: None,
-        input_hash: Some(entry.unique_hash),
+        reason_code: last.and_then(reason),
+        last_error: last.and_then(|line| line.error.clone()),
+        input_hash: Some(entry.unique_hash.clone()),
         version: Some(entry.number),
         dispatch_result: Counts {
             open: u32::from(standing.next_send_at.is_some()),
-            sent,
+            sent: u32::try_from(sent).unwrap_or(u32::MAX),
             failed: u32::from(standing.status == Status::Failed),
         },
-        history: Vec::new(),
-    };
-    Listed { made: standing.triggered_at, id: entry.id.0, shown }
+        history: log.iter().map(|line| step(entry, line)).collect(),
+    }
+}
+
+fn reason(line: &DeliveryLine) -> Option<String> {
+    let no_channel = || (line.status == Outcome::NoChannel).then(|| line.status.word().to_owned());
+    line.reason.clone().or_else(no_channel)
+}
+
+fn step(entry: &Entry, line: &DeliveryLine) -> Step {
+    Step {
+        at: line.sent_at,
+        delivery_id: format!("{}:{}", entry.public_id, line.attempt),
+        channel: word_of(&entry.channel).to_owned(),
+        outcome: outcome(line.status).to_owned(),
+        error: line.error.clone(),
+        provider_message_id: line.message_id.clone(),
+    }
+}
+
+/// The word for what became of a try, as messages of notices have it.
+pub(super) fn outcome(of: Outcome) -> &'static str {
+    match of {
+        Outcome::Delivered => "sent",
+        other => other.word(),
+    }
 }

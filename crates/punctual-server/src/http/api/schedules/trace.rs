@@ -1,15 +1,19 @@
 //! What happened for a schedule, in words, the oldest first.
 
-use super::{find, last_error};
+use super::last_error;
+use super::listed::outcome;
+use super::named::{self, Found, ScheduleId};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::Id;
 use crate::http::api::communication_logs::words_of;
 use crate::http::error::Answer;
 use axum::Json;
 use axum::extract::State;
 use punctual::Timestamp;
+use punctual::rules::entry::Status;
+use punctual::rules::entry::log::DeliveryLine;
 use punctual::rules::notice::{DeliveryStatus, NoticeStatus};
+use punctual::store::entries::Entry;
 use punctual::store::notices::look::Logged;
 use punctual::store::notices::look::notice::Notice;
 use serde::Serialize;
@@ -34,19 +38,59 @@ pub struct Line {
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn trace(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Trace>> {
-    let notice = find(&app, &caller, id).await?;
-    let mut lines = vec![Line { at: notice.created_at, what: beginning(&notice) }];
+pub async fn trace(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Trace>> {
+    Ok(Json(match named::find(&app, &caller, id).await? {
+        Found::Notice(notice) => of_notice(&caller, &notice),
+        Found::Entry(entry, log) => of_entry(&entry, &log),
+    }))
+}
+
+fn of_notice(caller: &Caller, notice: &Notice) -> Trace {
+    let mut lines = vec![Line { at: notice.created_at, what: beginning(notice) }];
     for one in &notice.deliveries {
-        lines.extend(of_delivery(&caller, one));
+        lines.extend(of_delivery(caller, one));
     }
     if let Some(at) = notice.ended_at {
-        lines.push(Line { at, what: ending(&caller, &notice) });
+        lines.push(Line { at, what: ending(caller, notice) });
     }
     // What happened at one moment stays in the order it was told in.
     lines.sort_by_key(|line| line.at);
-    let status = super::status_of(&notice);
-    Ok(Json(Trace { id: notice.id.to_string(), key: notice.key(), status, lines }))
+    let status = super::status_of(notice);
+    Trace { id: notice.id.to_string(), key: notice.key(), status, lines }
+}
+
+/// What happened for a survey instance. When it expired or was withdrawn is not written in it.
+fn of_entry(entry: &Entry, log: &[DeliveryLine]) -> Trace {
+    let standing = &entry.standing;
+    let what = format!(
+        "`{}` met trigger `{}` of survey {} in version {}",
+        entry.triggered_by, entry.trigger_id, entry.flow, entry.number
+    );
+    let mut lines = vec![Line { at: standing.triggered_at, what }];
+    lines.extend(log.iter().map(|line| Line { at: line.sent_at, what: of_try(entry, line) }));
+    let opened = entry.opened_at.map(|at| Line { at, what: "somebody opened the survey".to_owned() });
+    let answered = entry.completed_at.map(|at| Line { at, what: "it was answered".to_owned() });
+    lines.extend(opened.into_iter().chain(answered));
+    lines.sort_by_key(|line| line.at);
+    if let Some(at) = standing.next_send_at.filter(|_| standing.status.is_active()) {
+        lines.push(Line { at, what: format!("send {} is due", entry.attempt()) });
+    }
+    if standing.status == Status::Failed {
+        let at = lines.last().map_or(standing.triggered_at, |line| line.at);
+        lines.push(Line { at, what: "nothing got through, and nothing more is sent".to_owned() });
+    }
+    let (id, key) = (entry.public_id.to_string(), entry.unique_hash.clone());
+    Trace { id, key, status: standing.status.word(), lines }
+}
+
+fn of_try(entry: &Entry, line: &DeliveryLine) -> String {
+    let error = line.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    let name = format!("send {} by {}", line.attempt, entry.channel);
+    if line.reason.is_some() {
+        return format!("{name} was not made{error}");
+    }
+    let taken = line.message_id.as_ref().map_or_else(String::new, |id| format!(" as {id}"));
+    format!("a try of {name} came to `{}`{taken}{error}", outcome(line.status))
 }
 
 fn beginning(notice: &Notice) -> String {

@@ -5,11 +5,11 @@ use super::super::super::points::{Point, reach};
 use super::super::super::queues;
 use super::super::super::settle;
 use super::super::super::tx::Tx;
-use super::super::super::value::params;
+use super::super::super::value::{Value, params};
 use super::super::tell::{self, Moment, News};
 use super::super::{Entry, entry_columns, read_entry};
 use super::step::{Step, write_steps};
-use super::{Due, Ended, Ending, Settled, Tried};
+use super::{Again, Due, Ended, Ending, Settled, Tried};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
@@ -33,7 +33,7 @@ pub(super) async fn end(tx: &mut Tx, ending: &Ending) -> Result<Settled> {
     let lanes = lanes_of_failures(tx, &ending.ended).await?;
     let mut steps = Vec::with_capacity(ending.ended.len());
     for ended in ending.ended.iter() {
-        let patience = patience(lanes.get(&ended.due.item.lane()));
+        let patience = patience(lanes.get(&ended.due.item.lane()), &ended.tried);
         let seed = ending.seed ^ ended.due.entry.id.0.unsigned_abs();
         if let Some(step) = Step::after(ended, &ended.due.entry, &patience, now, seed) {
             steps.push(step);
@@ -48,9 +48,10 @@ pub(super) async fn end(tx: &mut Tx, ending: &Ending) -> Result<Settled> {
     Ok(Settled::Done)
 }
 
-/// What is tried again by a policy that the channel's lane may change.
-fn patience(lane: Option<&queues::Lane>) -> Patience {
-    let usual = failure::patience();
+/// What is tried again by a policy that the channel, and before it the channel's lane, may change.
+fn patience(lane: Option<&queues::Lane>, tried: &Tried) -> Patience {
+    let own = if let Tried::NotSent { again, .. } = tried { again.patience.clone() } else { None };
+    let usual = own.unwrap_or_else(failure::patience);
     let Some(lane) = lane else { return usual };
     Patience {
         max_attempts: lane.settings.max_attempts.unwrap_or(usual.max_attempts),
@@ -66,7 +67,8 @@ async fn lanes_of_failures(tx: &mut Tx, ended: &[Ended]) -> Result<HashMap<LaneI
 
 /// Writes down what became of each try.
 async fn log(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
-    let begun: Vec<&Ended> = ended.iter().filter(|e| e.tried != Tried::NotBegun).collect();
+    let begun = ended.iter().filter(|e| matches!(e.tried, Tried::Sent { .. } | Tried::NotSent { .. }));
+    let begun: Vec<&Ended> = begun.collect();
     let errors: Vec<Option<String>> = begun.iter().map(|e| error_of(&e.tried)).collect();
     let columns = [
         Column::Ints(begun.iter().map(|e| e.due.entry.id.0).collect()),
@@ -77,8 +79,33 @@ async fn log(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
         Column::Texts(errors.iter().map(Option::as_deref).collect()),
     ];
     tx.in_columns((OUTCOMES_AT_ONCE, OUTCOME), params![now], &columns).await?;
+    log_refused(tx, ended, now).await
+}
+
+/// Writes down why some were not even tried.
+async fn log_refused(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
+    let refused = ended.iter().filter_map(|e| match &e.tried {
+        Tried::Refused { reason, error } => Some(vec![
+            e.due.entry.id.0.into(),
+            i64::from(e.due.entry.attempt()).into(),
+            i64::from(e.due.tried()).into(),
+            now.into(),
+            Outcome::Failed.word().into(),
+            error.as_str().into(),
+            (*reason).into(),
+        ]),
+        _ => None,
+    });
+    let rows: Vec<Vec<Value<'_>>> = refused.collect();
+    if !rows.is_empty() {
+        tx.each(REFUSED, &rows).await?;
+    }
     Ok(())
 }
+
+const REFUSED: &str = "insert into punctual.delivery_outcome \
+        (entry_id, attempt, tried, at, status, error, reason) \
+    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";
 
 fn error_of(tried: &Tried) -> Option<String> {
     if let Tried::NotSent { error, .. } = tried { Some(kept_error(error)) } else { None }
@@ -87,7 +114,7 @@ fn error_of(tried: &Tried) -> Option<String> {
 const fn word_of(tried: &Tried) -> &'static str {
     match tried {
         Tried::NotSent { outcome, .. } => outcome.word(),
-        Tried::Sent { .. } | Tried::NotBegun => Outcome::Delivered.word(),
+        _ => Outcome::Delivered.word(),
     }
 }
 
@@ -117,7 +144,7 @@ async fn write_again(
     let ended = step.ended;
     let Some(mut row) = tx.first(WAIT_FOR, params![ended.due.entry.id.0]).await? else { return Ok(()) };
     let entry = read_entry(&mut row)?;
-    let patience = patience(lanes.get(&ended.due.item.lane()));
+    let patience = patience(lanes.get(&ended.due.item.lane()), &ended.tried);
     let seed = seed ^ entry.id.0.unsigned_abs();
     let Some(step) = Step::after(ended, &entry, &patience, now, seed) else { return Ok(()) };
     write_steps(tx, &[step]).await?;
@@ -145,9 +172,10 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
         let Some(mut row) = tx.first(WAIT_FOR, params![id.0]).await? else { continue };
         let entry = read_entry(&mut row)?;
         let schedule = Arc::new(schedule_of(tx, &entry).await?);
-        let due = Due { item: item.clone(), entry };
+        let due = Due { item: item.clone(), entry, lost: true };
         let error = "its send was lost too often".to_owned();
-        let tried = Tried::NotSent { outcome: Outcome::Unknown, failure: Failure::Permanent, error };
+        let (outcome, failure) = (Outcome::Unknown, Failure::Permanent);
+        let tried = Tried::NotSent { outcome, failure, error, again: Again::default() };
         let ended = Ended { due, schedule, tried };
         log(tx, std::slice::from_ref(&ended), now).await?;
         if let Some(step) = Step::after(&ended, &ended.due.entry, &failure::patience(), now, 0) {

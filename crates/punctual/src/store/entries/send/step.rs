@@ -54,21 +54,31 @@ impl<'a> Step<'a> {
             };
             Self { ended, version: entry.version, standing, work }
         };
-        let again = |at: Timestamp, attempts: u32| Self {
-            ended,
-            version: entry.version,
-            standing: *stands,
-            work: Next::Send { at, attempts, unstarted: item.unstarted() },
+        let once_more = |standing: Standing, at: Timestamp, attempts: u32, unstarted: u32| {
+            let work = Next::Send { at, attempts, unstarted };
+            Self { ended, version: entry.version, standing, work }
         };
+        let (claims, lost) = (item.attempt(), item.unstarted());
         match &ended.tried {
             Tried::Sent { .. } => stands.sent(&ended.schedule, now).ok().map(made),
             Tried::NotBegun if !stands.status.is_active() => None,
-            Tried::NotBegun => Some(again(stands.next_send_at.unwrap_or(now), item.attempt() - 1)),
-            Tried::NotSent { failure, .. } => {
-                let tries = item.attempt().saturating_sub(item.unstarted());
-                match failure::after_failure(*failure, tries, patience, now, seed) {
+            Tried::NotBegun => Some(once_more(*stands, stands.next_send_at.unwrap_or(now), claims - 1, lost)),
+            Tried::Later(at) => {
+                let shifted = stands.shifted(*at).ok().filter(|stands| stands.next_send_at.is_some());
+                shifted.map(|standing| once_more(standing, *at, claims - 1, lost))
+            }
+            Tried::Refused { .. } => stands.refused().ok().map(made),
+            Tried::NotSent { failure, again, .. } => {
+                let tries = claims.saturating_sub(lost);
+                let verdict = match again.probe {
+                    true => failure::after_probe(*failure, (tries, claims), patience, now, seed),
+                    false => failure::after_failure(*failure, tries, patience, now, seed),
+                };
+                match verdict {
                     Verdict::RetryAt(_) if !stands.status.is_active() => None,
-                    Verdict::RetryAt(at) => Some(again(at, item.attempt())),
+                    Verdict::RetryAt(at) => {
+                        Some(once_more(*stands, at, claims, lost + u32::from(again.probe)))
+                    }
                     Verdict::GiveUp => stands.gave_up(&ended.schedule, now).ok().map(made),
                     Verdict::Halt => stands.halted().ok().map(made),
                 }

@@ -1,0 +1,74 @@
+//! What is known of the recipients of one claim: whether, how and when they want their letters, in which
+//! language, and the links that end them. Read once for all of them, not once for each.
+
+use super::send::Post;
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+use crate::rules::consent::address::normal;
+use crate::rules::consent::{Asked, Verdict, channel_kind};
+use crate::rules::unsubscribe::{Link, Secret};
+use crate::store::consent::Consent;
+
+/// The recipients of one claim.
+#[derive(Debug, Default)]
+pub struct Recipients {
+    consent: Consent,
+    secret: Option<Secret>,
+}
+
+/// One letter to one of them.
+#[derive(Clone, Copy, Debug)]
+pub struct To<'a> {
+    /// Whose letter it is.
+    pub tenant: Tenant,
+    /// The address, however it is written.
+    pub address: &'a str,
+    /// The key of the channel.
+    pub channel: &'a str,
+    /// The kind of the event.
+    pub kind: &'a str,
+}
+
+impl Recipients {
+    /// Reads what is known of these.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn of(post: &Post, recipients: Vec<(Tenant, String)>) -> Result<Self> {
+        if recipients.is_empty() {
+            return Ok(Self::default());
+        }
+        let consent = post.store.consent(recipients).await?;
+        let secret = match &post.unsubscribe_url {
+            Some(_) => Some(post.store.link_secret().await?),
+            None => None,
+        };
+        Ok(Self { consent, secret })
+    }
+
+    /// Whether, how and when an address may be sent something.
+    #[must_use]
+    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &Asked<'_>) -> Verdict {
+        self.consent.verdict(tenant, address, asked)
+    }
+
+    /// The locale that the owner of an address wants, if they said so.
+    #[must_use]
+    pub fn locale(&self, tenant: Tenant, address: &str) -> Option<&str> {
+        self.consent.locale(tenant, address)
+    }
+
+    /// The link that ends letters of this kind to this address.
+    #[must_use]
+    pub fn unsubscribe_url(&self, post: &Post, to: &To<'_>, locale: &str) -> Option<String> {
+        let (url, secret) = (post.unsubscribe_url.as_ref()?, self.secret.as_ref()?);
+        let token = secret.seal(&Link {
+            tenant: to.tenant,
+            address: normal(to.address),
+            channel: channel_kind(to.channel),
+            kind: Some(to.kind.to_owned()),
+            locale: Some(locale.to_owned()),
+        });
+        Some(url.replace("{token}", &token))
+    }
+}

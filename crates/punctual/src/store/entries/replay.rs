@@ -1,0 +1,72 @@
+//! Failed entries again: the send that was given up last is made once more, under the key it had, and the
+//! reminders that were left after it follow.
+//!
+//! Its tries count from 0 again, and the history stays: what was tried before is taken along as claims that
+//! do not count, so that every try has a number of its own in the log. Who may not be written to is asked
+//! when it is sent, as always.
+
+use super::super::Store;
+use super::super::sequences::WORK_AGAIN;
+use super::super::tx::Tx;
+use super::super::value::{Value, params};
+use super::deed::lock_by_public_id;
+use crate::base::error::{Error, Result};
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::rules::public_id::PublicId;
+
+impl Store {
+    /// Puts those of a tenant's entries that failed back to work; answers which. A dry run writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for too many ids.
+    pub async fn replay_entries(
+        &self,
+        tenant: Tenant,
+        mut ids: Vec<PublicId>,
+        dry_run: bool,
+    ) -> Result<Vec<PublicId>> {
+        if ids.len() > limits::BATCH_ITEMS_MAX {
+            let said = format!("{} ids, at most {} are allowed", ids.len(), limits::BATCH_ITEMS_MAX);
+            return Err(Error::invalid("ids", said));
+        }
+        // In one order, so that two replays never wait for each other in a circle.
+        ids.sort_unstable_by_key(|id| id.halves());
+        ids.dedup();
+        self.of(tenant)
+            .write((tenant, ids, dry_run), |tx, (tenant, ids, dry)| Box::pin(replay(tx, *tenant, ids, *dry)))
+            .await
+    }
+}
+
+async fn replay(tx: &mut Tx, tenant: Tenant, ids: &[PublicId], dry_run: bool) -> Result<Vec<PublicId>> {
+    let now = tx.now().await?;
+    let mut replayed = Vec::new();
+    for id in ids {
+        let found = lock_by_public_id(tx, *id).await?;
+        let Some(entry) = found.filter(|entry| entry.tenant == tenant) else { continue };
+        let Ok(standing) = entry.standing.replayed(now) else { continue };
+        replayed.push(*id);
+        if dry_run {
+            continue;
+        }
+        tx.execute(REPLAY, params![entry.id.0, standing.status.code(), now]).await?;
+        let row = tx.first(TRIED, params![entry.id.0, i64::from(entry.attempt())]).await?;
+        let tried = row.map_or(Ok(0), |row| row.int(0))?;
+        let work = [
+            entry.work_id().into(),
+            entry.lane.0.into(),
+            now.into(),
+            tried.into(),
+            tried.into(),
+            Value::Null,
+        ];
+        tx.execute(WORK_AGAIN, &work).await?;
+    }
+    Ok(replayed)
+}
+
+const REPLAY: &str = "update punctual.entry set status = $2, next_send_at = $3, version = version + 1 \
+    where id = $1";
+const TRIED: &str = "select coalesce(max(tried), 0) from punctual.delivery_outcome \
+    where entry_id = $1 and attempt = $2";

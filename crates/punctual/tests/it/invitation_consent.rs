@@ -1,0 +1,338 @@
+//! Invitations ask for consent, and keep to what their channels say, as notices do. The clock stands at
+//! 2026-05-14T05:13:00Z.
+
+use crate::bench::{Bench, TENANT, seconds};
+use crate::invitation::{
+    DAY, answers, engine, engine_with, entry, invite, publish, read_template, status, survey, tick, time,
+    transient, visit,
+};
+use crate::notice::prefer;
+use punctual::engine::{Chosen, Outcome, Submitted};
+use punctual::rules::attempt::Patience;
+use punctual::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::rules::consent::{Reason, Scope, Settings};
+use punctual::rules::entry::Status;
+use punctual::rules::entry::failure;
+use punctual::rules::public_id::PublicId;
+use punctual::rules::share::Take;
+use punctual::run::sandbox::Wanted;
+use punctual::store::claims::Wish;
+use punctual::store::consent::{NewSuppression, SuppressionFilter};
+use punctual::{Engine, NotSent, Problems};
+use serde_json::json;
+
+cases![
+    ntf_18_who_was_suppressed_gets_no_survey,
+    ntf_18_a_stop_ends_the_reminders_and_its_lift_brings_none_back,
+    ntf_18_quiet_hours_shift_an_invitation,
+    ntf_18_another_channel_takes_the_invitation_if_it_can,
+    ntf_18_one_click_ends_invitations,
+    ntf_18_a_dry_run_tells_who_is_not_sent_it,
+    ntf_8_a_preferred_language_words_the_invitation,
+    ntf_10_a_providers_own_template_invites,
+    ntf_24_a_channels_tries_hold_for_invitations,
+    ntf_4_an_invitation_that_may_have_gone_out_is_held,
+    ntf_4_a_lost_invitation_is_held,
+    ntf_22_a_failed_invitation_is_sent_once_more,
+];
+
+/// The address of every visit.
+const ADDRESS: &str = "+964 770 000 0001";
+
+async fn suppress(engine: &Engine, address: &str, reason: Reason) {
+    let wish = NewSuppression { address: address.into(), scope: Scope::default(), reason, by: "test".into() };
+    engine.store().suppress(TENANT, wish).await.unwrap();
+}
+
+async fn lift(engine: &Engine) {
+    let all = SuppressionFilter { address: Some(ADDRESS.into()), ..SuppressionFilter::default() };
+    let lifted = engine.store().lift_suppressions(TENANT, all, "test").await.unwrap();
+    assert_eq!(lifted.lifted.len(), 1);
+}
+
+/// The log of an entry as `attempt status reason`.
+async fn log(engine: &Engine, id: PublicId) -> Vec<String> {
+    let lines = engine.store().delivery_log(TENANT, entry(engine, id).await.id).await.unwrap();
+    let reason =
+        |reason: &Option<String>| reason.as_ref().map_or_else(String::new, |word| format!(" {word}"));
+    lines
+        .iter()
+        .map(|line| format!("{} {}{}", line.attempt, line.status.word(), reason(&line.reason)))
+        .collect()
+}
+
+async fn error(engine: &Engine, id: PublicId) -> String {
+    let lines = engine.store().delivery_log(TENANT, entry(engine, id).await.id).await.unwrap();
+    lines.last().unwrap().error.clone().unwrap()
+}
+
+fn policy(edit: impl FnOnce(&mut ChannelPolicy)) -> ChannelPolicy {
+    let mut policy = ChannelPolicy::default();
+    edit(&mut policy);
+    policy
+}
+
+fn timeout() -> Option<NotSent> {
+    Some(NotSent::Unknown { error: "no answer in 10 s".into() })
+}
+
+/// NTF-18: suppressed or opted out: nothing is sent, the instance says why, and lifting sends nothing stale.
+async fn ntf_18_who_was_suppressed_gets_no_survey(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    suppress(&engine, ADDRESS, Reason::HardBounce).await;
+    let id = invite(&engine, "1").await;
+    assert_eq!((tick(&engine).await.sent, mailbox.letters().len()), (0, 0));
+    assert_eq!(
+        (status(&engine, id).await, log(&engine, id).await),
+        (Status::Failed, vec!["1 failed hard-bounce".into()])
+    );
+    assert_eq!(error(&engine, id).await, "the recipient is not sent this: hard-bounce");
+    assert_eq!(t.count("select count(*) from punctual.work").await, 0);
+    lift(&engine).await;
+    engine.travel(t.now().await.plus(5 * DAY), true).await.unwrap();
+    assert_eq!(mailbox.letters().len(), 0, "nothing stale follows");
+
+    prefer(&engine, ADDRESS, &json!({"optOuts": [{"kind": "survey.invitation"}]})).await;
+    let id = invite(&engine, "2").await;
+    tick(&engine).await;
+    assert_eq!((mailbox.letters().len(), log(&engine, id).await), (0, vec!["1 failed opted-out".into()]));
+    prefer(&engine, ADDRESS, &json!({"optOuts": [{"kind": "booking.confirmed"}]})).await;
+    invite(&engine, "3").await;
+    assert_eq!(tick(&engine).await.sent, 1, "another kind is another matter");
+}
+
+/// NTF-18: who has the link and says STOP gets no reminder, may answer, and expires if they do not.
+async fn ntf_18_a_stop_ends_the_reminders_and_its_lift_brings_none_back(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!(["1d", "1d"]))).await;
+    let (answering, forgetting) = (invite(&engine, "1").await, invite(&engine, "2").await);
+    assert_eq!(tick(&engine).await.sent, 2);
+    suppress(&engine, ADDRESS, Reason::Stop).await;
+    engine.travel(t.now().await.plus(DAY), true).await.unwrap();
+    for id in [answering, forgetting] {
+        assert_eq!(log(&engine, id).await, ["1 delivered", "2 failed stop"]);
+        let standing = entry(&engine, id).await.standing;
+        assert_eq!((standing.status, standing.next_send_at), (Status::Sent, None));
+    }
+    lift(&engine).await;
+    engine.travel(t.now().await.plus(3 * DAY), true).await.unwrap();
+    assert_eq!(mailbox.letters().len(), 2, "only the invitations");
+    assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
+    assert_eq!(status(&engine, forgetting).await, Status::Expired);
+}
+
+/// NTF-18: at night it waits until the morning where the recipient lives; that is no try, and no reminder.
+async fn ntf_18_quiet_hours_shift_an_invitation(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let quiet = json!({"timeZone": "America/New_York", "quietHours": {"from": "21:00", "to": "08:00"}});
+    prefer(&engine, ADDRESS, &quiet).await;
+    let id = invite(&engine, "1").await;
+    assert_eq!(tick(&engine).await.sent, 0, "it is 01:13 in New York");
+    let (morning, waits) = (time("2026-05-14T12:00:00Z"), entry(&engine, id).await);
+    assert_eq!((waits.standing.next_send_at, waits.standing.remaining), (Some(morning), 1));
+    assert_eq!((waits.standing.status, log(&engine, id).await), (Status::Pending, vec![]));
+    assert_eq!(t.ints("select attempts, unstarted from punctual.work").await, [[Some(0), Some(0)]]);
+    mailbox.fail_with(vec![transient()]);
+    engine.travel(time("2026-05-14T11:59:59Z"), true).await.unwrap();
+    assert_eq!(mailbox.letters().len(), 0);
+    engine.travel(time("2026-05-14T12:10:00Z"), true).await.unwrap();
+    assert_eq!(log(&engine, id).await, ["1 failed", "1 delivered"]);
+    let sent = entry(&engine, id).await.standing;
+    assert_eq!((sent.status, sent.remaining), (Status::Sent, 0), "the reminder is still to come");
+    engine.travel(time("2026-05-16T12:10:00Z"), true).await.unwrap();
+    assert_eq!(log(&engine, id).await, ["1 failed", "1 delivered", "2 delivered"]);
+
+    let waiting = invite(&engine, "2").await;
+    let settings = Settings::read(
+        &json!({"quietHours": {"from": "00:00", "to": "23:00", "timeZone": "UTC"}}),
+        &mut Problems::default(),
+    );
+    prefer(&engine, ADDRESS, &json!({})).await;
+    engine.store().put_tenant_settings(TENANT, settings.unwrap(), "test").await.unwrap();
+    assert_eq!(tick(&engine).await.sent, 0);
+    let at = entry(&engine, waiting).await.standing.next_send_at;
+    assert_eq!(at, Some(time("2026-05-16T23:00:00Z")), "the tenant's hours hold as well");
+    assert!(engine.store().cancel_entry(TENANT, waiting).await.is_ok());
+    assert_eq!(
+        t.count("select count(*) from punctual.work where message_id < 0").await,
+        1,
+        "only an expiry is left"
+    );
+}
+
+/// NTF-18: an override holds where the other channel takes the address; else nobody can be reached.
+async fn ntf_18_another_channel_takes_the_invitation_if_it_can(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    prefer(&engine, ADDRESS, &json!({"channelOverride": {"memory:default": "memory:sms"}})).await;
+    let id = invite(&engine, "1").await;
+    assert_eq!((tick(&engine).await.sent, mailbox.letters().len()), (1, 0));
+    let got = engine.sandbox().unwrap().letters(&Wanted::default(), 10);
+    assert_eq!((got[0].letter.channel.as_str(), got[0].letter.to.as_str()), ("memory:sms", ADDRESS));
+    assert_eq!(status(&engine, id).await, Status::Sent);
+    prefer(&engine, ADDRESS, &json!({"channelOverride": {"memory:default": "memory:email"}})).await;
+    let id = invite(&engine, "2").await;
+    tick(&engine).await;
+    assert_eq!(
+        (status(&engine, id).await, log(&engine, id).await),
+        (Status::Failed, vec!["1 failed NoRecipient".into()])
+    );
+    assert!(error(&engine, id).await.contains("`memory:email`"));
+}
+
+/// NTF-18: an invitation has the link that ends invitations, and whoever follows it gets no more.
+async fn ntf_18_one_click_ends_invitations(t: &Bench) {
+    let (engine, _) = engine_with(t, |b| b.unsubscribe_url("https://example.org/u/{token}")).await;
+    publish(&engine, survey(|d| d["triggers"][0]["channel"] = json!("memory:mail"))).await;
+    let template = json!({"eventType": "survey.invitation", "channel": "Email", "language": "ar",
+        "subject": "x", "body": "{{surveyUrl}} {{unsubscribeUrl}}"});
+    engine.store().create_template(TENANT, read_template(&template)).await.unwrap();
+    let invite = async |wip: &str| {
+        let mut visit = visit(wip, "GR");
+        visit["recipient"]["address"] = json!("Guest@example.com");
+        let made = crate::invitation::ingest(&engine, vec![visit]).await;
+        tick(&engine).await;
+        made[0].instances[0].public_id
+    };
+    invite("1").await;
+    let got = engine.sandbox().unwrap().letters(&Wanted::default(), 10);
+    let url = got[0].letter.unsubscribe_url.clone().expect("a link");
+    assert!(got[0].letter.body.ends_with(&url), "{}", got[0].letter.body);
+    let token = url.strip_prefix("https://example.org/u/").unwrap();
+    let link = engine.store().link_secret().await.unwrap().open(token).expect("it opens");
+    assert_eq!((link.address.as_str(), link.channel.as_str()), ("guest@example.com", "email"));
+    assert_eq!((link.kind.as_deref(), link.locale.as_deref()), (Some("survey.invitation"), Some("ar")));
+    engine.store().follow_link(link).await.unwrap();
+    let refused = invite("2").await;
+    assert_eq!(log(&engine, refused).await, ["1 failed unsubscribe"]);
+    assert_eq!(engine.sandbox().unwrap().count(&Wanted::default()), 1);
+}
+
+/// NTF-18, TRG-27: a send by hand obeys, and its dry run says so.
+async fn ntf_18_a_dry_run_tells_who_is_not_sent_it(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    let flow = publish(&engine, survey(|_| {})).await;
+    suppress(&engine, "+964 1", Reason::Manual).await;
+    let item = |address: &str| json!({"recipient": {"address": address}, "payload": {"wip": address}});
+    let send = async |dry_run| {
+        let chosen = Chosen { flow, trigger_id: "csi-gr-trigger".into(), by: "test".into(), dry_run };
+        let items = vec![item("+964 1"), item("+964 2"), json!({})];
+        engine.send_by_hand(TENANT, &chosen, items).await.unwrap()
+    };
+    let dry = send(true).await;
+    let outcomes: Vec<Outcome> = dry.iter().map(|one| one.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Skipped, Outcome::Created, Outcome::Failed]);
+    assert_eq!(dry[0].error.as_deref(), Some("the recipient is not sent this: manual"));
+    let made = send(false).await;
+    assert_eq!(tick(&engine).await.sent, 1);
+    assert_eq!(mailbox.letters()[0].to, "+964 2");
+    assert_eq!(log(&engine, made[0].instances[0].public_id).await, ["1 failed manual"]);
+}
+
+/// NTF-8, NTF-18: the language that somebody wants goes before the one that the event names.
+async fn ntf_8_a_preferred_language_words_the_invitation(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    invite(&engine, "1").await;
+    tick(&engine).await;
+    prefer(&engine, ADDRESS, &json!({"locale": "en"})).await;
+    invite(&engine, "2").await;
+    tick(&engine).await;
+    let locales: Vec<String> = mailbox.letters().iter().map(|letter| letter.locale.clone()).collect();
+    assert_eq!(locales, ["ar", "en"]);
+}
+
+/// NTF-10: the provider's own template goes to the channel, with its parameters filled in.
+async fn ntf_10_a_providers_own_template_invites(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    publish(&engine, survey(|d| d["triggers"][0]["channel"] = json!("memory:whatsapp"))).await;
+    let template = json!({"eventType": "survey.invitation", "channel": "WhatsApp", "language": "ar",
+        "body": "a survey", "providerTemplate": {"key": "csi_invite", "language": "ar",
+            "params": ["{{CustomerName}}", "{{surveyUrl}}"]}});
+    engine.store().create_template(TENANT, read_template(&template)).await.unwrap();
+    let id = invite(&engine, "1").await;
+    assert_eq!(tick(&engine).await.sent, 1);
+    let letter = engine.sandbox().unwrap().letters(&Wanted::default(), 1).remove(0).letter.clone();
+    let own = letter.provider_template.expect("the provider's own template");
+    let url = format!("https://survey.example/s/{id}");
+    assert_eq!(
+        *own,
+        json!({"key": "csi_invite", "params": ["Kadhem Owaid", url], "language": "ar", "entityId": null})
+    );
+}
+
+/// NTF-24: a channel's own number of tries holds for its invitations; later reminders still go.
+async fn ntf_24_a_channels_tries_hold_for_invitations(t: &Bench) {
+    let twice = Patience { max_attempts: 2, ..failure::patience() };
+    let twice = policy(|policy| policy.patience = Some(twice));
+    let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", twice)).await;
+    publish(&engine, survey(|_| {})).await;
+    mailbox.fail_with(vec![transient(), transient()]);
+    let id = invite(&engine, "1").await;
+    engine.travel(t.now().await.plus(DAY / 2), true).await.unwrap();
+    assert_eq!(log(&engine, id).await, ["1 failed", "1 failed"]);
+    engine.travel(t.now().await.plus(DAY), true).await.unwrap();
+    assert_eq!(log(&engine, id).await, ["1 failed", "1 failed", "2 delivered"]);
+}
+
+fn holding() -> ChannelPolicy {
+    policy(|policy| policy.unknown = OnUnknown::Hold)
+}
+
+/// NTF-4: `unknown = "hold"`: what may have gone out is not sent twice; the reminder is another letter.
+async fn ntf_4_an_invitation_that_may_have_gone_out_is_held(t: &Bench) {
+    let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", holding())).await;
+    publish(&engine, survey(|_| {})).await;
+    mailbox.fail_with(vec![timeout()]);
+    let id = invite(&engine, "1").await;
+    engine.travel(t.now().await.plus(DAY / 2), true).await.unwrap();
+    assert_eq!((mailbox.letters().len(), log(&engine, id).await), (1, vec!["1 unknown".into()]));
+    assert_eq!(error(&engine, id).await, "no answer in 10 s; its channel does not send twice");
+    engine.travel(t.now().await.plus(DAY), true).await.unwrap();
+    assert_eq!(log(&engine, id).await, ["1 unknown", "2 delivered"]);
+}
+
+/// NTF-4: so is one whose process was lost.
+async fn ntf_4_a_lost_invitation_is_held(t: &Bench) {
+    let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", holding())).await;
+    publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
+    let id = invite(&engine, "1").await;
+    let due = engine.store().due_entries().await.unwrap();
+    let takes = due.lanes.iter().map(|l| Take { lane: l.lane, since: l.first_due, quota: 10 });
+    let wish = Wish { owner: "lost".into(), lease: seconds(30), takes: takes.collect() };
+    assert_eq!(engine.store().begin_sends(wish).await.unwrap().due.len(), 1);
+    engine.travel(t.now().await.plus(DAY), true).await.unwrap();
+    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, Status::Failed));
+    assert_eq!(log(&engine, id).await, ["1 unknown", "1 unknown"]);
+    assert!(error(&engine, id).await.ends_with("its channel does not send twice"));
+}
+
+/// NTF-22: what failed is sent once more under its key, with tries of its own; what did not is left alone.
+async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
+    let (engine, mailbox) = engine(t).await;
+    publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
+    let fine = invite(&engine, "1").await;
+    tick(&engine).await;
+    let failing = invite(&engine, "2").await;
+    mailbox.fail_with(vec![Some(NotSent::Permanent { error: "no such number".into() })]);
+    tick(&engine).await;
+    assert_eq!((status(&engine, failing).await, status(&engine, fine).await), (Status::Failed, Status::Sent));
+    let replay = async |dry_run| engine.replay_entries(TENANT, vec![failing, fine], dry_run).await.unwrap();
+    assert_eq!(replay(true).await, [failing]);
+    assert_eq!(status(&engine, failing).await, Status::Failed, "a dry run writes nothing");
+    mailbox.fail_with(vec![transient(), transient(), transient(), transient()]);
+    assert_eq!(replay(false).await, [failing]);
+    assert_eq!(replay(false).await, [], "it waits already");
+    engine.travel(t.now().await.plus(DAY), true).await.unwrap();
+    let tries = ["1 failed", "1 failed", "1 failed", "1 failed", "1 failed", "1 delivered"];
+    assert_eq!(
+        (log(&engine, failing).await, status(&engine, failing).await),
+        (tries.map(String::from).to_vec(), Status::Sent)
+    );
+    let keys: Vec<String> = mailbox.letters().iter().map(|l| l.idempotency_key.clone()).collect();
+    let of_failing = keys.iter().filter(|key| key.starts_with(&failing.to_string()));
+    assert_eq!(of_failing.collect::<std::collections::BTreeSet<_>>().len(), 1, "one key: {keys:?}");
+}
