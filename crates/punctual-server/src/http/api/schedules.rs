@@ -96,7 +96,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Shown>> {
     Ok(Json(match named::find(&app, &caller, id).await? {
         Found::Notice(notice) => shown(&caller, *notice),
-        Found::Entry(entry, log) => listed::shown_entry(&entry, &log),
+        Found::Entry(entry, log) => listed::shown_entry(&caller, &entry, &log),
     }))
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn page_of(app: &App, caller: &Caller, page: &Page, wanted: Wan
         .map(|one| Listed {
             made: one.standing.triggered_at,
             id: one.id.0,
-            shown: shown_entry(one, log(one)),
+            shown: shown_entry(caller, one, log(one)),
         })
         .collect();
     let mut items = Vec::new();
@@ -121,7 +121,7 @@ async fn entries(
 }
 
 /// A survey instance with what was tried for it. Why it stands as it does is what its last try came to.
-pub(super) fn shown_entry(entry: &Entry, log: &[DeliveryLine]) -> Shown {
+pub(super) fn shown_entry(caller: &Caller, entry: &Entry, log: &[DeliveryLine]) -> Shown {
     let standing = &entry.standing;
     let first = standing.next_send_at.or(standing.last_sent_at).unwrap_or(standing.triggered_at);
     let by_hand = entry.triggered_by.starts_with(BY_HAND);
@@ -140,7 +140,7 @@ pub(super) fn shown_entry(entry: &Entry, log: &[DeliveryLine]) -> Shown {
         next_retry_on: standing.next_send_at,
         on_hold: false,
         reason_code: last.and_then(reason),
-        last_error: last.and_then(|line| line.error.clone()),
+        last_error: last.and_then(|line| error_for(caller, entry, line)),
         input_hash: Some(entry.unique_hash.clone()),
         version: Some(entry.number),
         dispatch_result: Counts {
@@ -148,8 +148,13 @@ pub(super) fn shown_entry(entry: &Entry, log: &[DeliveryLine]) -> Shown {
             sent: u32::try_from(sent).unwrap_or(u32::MAX),
             failed: u32::from(standing.status == Status::Failed),
         },
-        history: log.iter().map(|line| step(entry, line)).collect(),
+        history: log.iter().map(|line| step(caller, entry, line)).collect(),
     }
+}
+
+/// What went wrong, as a caller may see it.
+pub(super) fn error_for(caller: &Caller, entry: &Entry, line: &DeliveryLine) -> Option<String> {
+    line.error.as_ref().map(|error| caller.words(error, &entry.address))
 }
 
 fn reason(line: &DeliveryLine) -> Option<String> {
@@ -157,13 +162,13 @@ fn reason(line: &DeliveryLine) -> Option<String> {
     line.reason.clone().or_else(no_channel)
 }
 
-fn step(entry: &Entry, line: &DeliveryLine) -> Step {
+fn step(caller: &Caller, entry: &Entry, line: &DeliveryLine) -> Step {
     Step {
         at: line.sent_at,
         delivery_id: format!("{}:{}", entry.public_id, line.attempt),
         channel: word_of(&entry.channel).to_owned(),
         outcome: outcome(line.status).to_owned(),
-        error: line.error.clone(),
+        error: error_for(caller, entry, line),
         provider_message_id: line.message_id.clone(),
     }
 }

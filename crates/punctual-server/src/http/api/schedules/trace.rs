@@ -1,7 +1,7 @@
 //! What happened for a schedule, in words, the oldest first.
 
 use super::last_error;
-use super::listed::outcome;
+use super::listed::{error_for, outcome};
 use super::named::{self, Found, ScheduleId};
 use crate::app::App;
 use crate::auth::Caller;
@@ -41,7 +41,7 @@ pub struct Line {
 pub async fn trace(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Trace>> {
     Ok(Json(match named::find(&app, &caller, id).await? {
         Found::Notice(notice) => of_notice(&caller, &notice),
-        Found::Entry(entry, log) => of_entry(&entry, &log),
+        Found::Entry(entry, log) => of_entry(&caller, &entry, &log),
     }))
 }
 
@@ -60,14 +60,14 @@ fn of_notice(caller: &Caller, notice: &Notice) -> Trace {
 }
 
 /// What happened for a survey instance. When it expired or was withdrawn is not written in it.
-fn of_entry(entry: &Entry, log: &[DeliveryLine]) -> Trace {
+fn of_entry(caller: &Caller, entry: &Entry, log: &[DeliveryLine]) -> Trace {
     let standing = &entry.standing;
     let what = format!(
         "`{}` met trigger `{}` of survey {} in version {}",
         entry.triggered_by, entry.trigger_id, entry.flow, entry.number
     );
     let mut lines = vec![Line { at: standing.triggered_at, what }];
-    lines.extend(log.iter().map(|line| Line { at: line.sent_at, what: of_try(entry, line) }));
+    lines.extend(log.iter().map(|line| Line { at: line.sent_at, what: of_try(caller, entry, line) }));
     let opened = entry.opened_at.map(|at| Line { at, what: "somebody opened the survey".to_owned() });
     let answered = entry.completed_at.map(|at| Line { at, what: "it was answered".to_owned() });
     lines.extend(opened.into_iter().chain(answered));
@@ -83,8 +83,8 @@ fn of_entry(entry: &Entry, log: &[DeliveryLine]) -> Trace {
     Trace { id, key, status: standing.status.word(), lines }
 }
 
-fn of_try(entry: &Entry, line: &DeliveryLine) -> String {
-    let error = line.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+fn of_try(caller: &Caller, entry: &Entry, line: &DeliveryLine) -> String {
+    let error = error_for(caller, entry, line).map_or_else(String::new, |error| format!(": {error}"));
     let name = format!("send {} by {}", line.attempt, entry.channel);
     if line.reason.is_some() {
         return format!("{name} was not made{error}");
