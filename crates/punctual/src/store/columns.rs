@@ -2,8 +2,9 @@
 //!
 //! On Postgres the columns travel as arrays behind the shared parameters, and the statement unnests
 //! them: `select unnest($1), unnest($2)` goes through its arrays side by side, where `from unnest($1, $2)`
-//! would first write each of them into a store of its own. On SQLite the statement is prepared once and run for each row, with the row's cells
-//! behind the shared parameters. The two texts stand side by side where they are used.
+//! would first write each of them into a store of its own. On SQLite the statement is prepared once and run
+//! for each row, with the row's cells behind the shared parameters. The two texts stand side by side where
+//! they are used.
 
 use super::dialect::Dialect;
 use super::tx::Tx;

@@ -58,7 +58,8 @@ pub(super) async fn leave(tx: &mut Tx, passed: &[&Message]) -> Result<()> {
 
 /// The own lane of a topic that only the flows have a route to.
 const UNROUTED: &str = "select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 \
-    and l.subscription = '' and not exists (select 1 from punctual.route r join punctual.lane o on o.id = r.lane_id \
+    and l.subscription = '' and not exists (select 1 from punctual.route r \
+        join punctual.lane o on o.id = r.lane_id \
         where r.tenant_id = l.tenant_id and r.topic = l.topic and o.subscription <> '/flows')";
 /// One that was written before the topic was told is there already.
 const LEFT_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \

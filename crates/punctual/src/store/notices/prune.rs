@@ -1,6 +1,6 @@
-//! Notices leave by age, when they have ended: with their tries and receipts, and with all that is personal in their
-//! deliveries. Of a delivery its key stays behind for longer, so that an event which comes again after a
-//! year is still known; then that goes, too.
+//! Notices leave by age, when they have ended: with their tries and receipts, and with all that is personal
+//! in their deliveries. Of a delivery its key stays behind for longer, so that an event which comes again
+//! after a year is still known; then that goes, too.
 //!
 //! Not promised: anything about an event that comes again after its key has gone. It is sent.
 
