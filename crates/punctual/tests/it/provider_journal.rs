@@ -138,7 +138,8 @@ async fn play(backend: Backend, size: Size) {
     println!(
         "{backend:?}: {} events in {taken:.1?}, {kills} workers killed; {} calls, {} effects, {} failed, \
          {} of them asked for time, {} refused, {} without a word, {} without sense; \
-         {ambiguous} tries of unknown outcome, {lost} of them lost with their worker; {} calls for what was taken before had no effect",
+         {ambiguous} tries of unknown outcome, {lost} of them lost with their worker; \
+         {} calls for what was taken before had no effect",
         size.events,
         calls.len(),
         made(&[Made::Effect, Made::SilentEffect, Made::MuddledEffect]),
