@@ -328,6 +328,7 @@ impl Mail for Delivering {
         let ready = match self.weigh(post, &due, now) {
             Ok(ready) => ready,
             Err(ending) => {
+                let ending = if due.unsure { doubted(*ending).into() } else { ending };
                 let failed = matches!(*ending, Ending::Failed { .. } | Ending::Uncertain { .. });
                 let ended = Ended { due, ending: *ending };
                 return if failed { Prepared::Failed(ended) } else { Prepared::Quiet(ended) };
@@ -367,6 +368,9 @@ impl Mail for Delivering {
         };
         let again = |outcome, failure, error| match next(failure) {
             Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now), counted: !probe },
+            Next::GiveUp | Next::Halt if due.unsure || outcome == "timeout" => {
+                Ending::Uncertain { outcome: Some(outcome), error }
+            }
             Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
         };
         let silent = Failure::Transient { retry_after: None };
@@ -403,6 +407,17 @@ impl Mail for Delivering {
 
     async fn settle(&self, post: &Post, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {
         post.store.end_deliveries(token, ended).await
+    }
+}
+
+/// What is not sent any more after a try that may have gone out: nobody must take it for never sent.
+fn doubted(ending: Ending) -> Ending {
+    match ending {
+        Ending::Skipped { said, .. } | Ending::Failed { outcome: None, error: said, .. } => {
+            let error = format!("a try before may have gone out; it is not sent again: {said}");
+            Ending::Uncertain { outcome: None, error }
+        }
+        other => other,
     }
 }
 

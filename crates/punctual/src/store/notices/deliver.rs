@@ -72,6 +72,8 @@ pub struct Due {
     pub lost: bool,
     /// How many tries before this one had an unknown outcome, since it was last put back.
     pub unknown: u32,
+    /// Whether one of them may have gone out: it had an unknown outcome, or no answer.
+    pub unsure: bool,
     /// What its words lacked, when they were made.
     pub warnings: Vec<String>,
 }
@@ -230,7 +232,7 @@ async fn look(tx: &mut Tx, taken: Vec<Taken>) -> Result<Vec<Due>> {
     }
     let due = taken.into_iter().filter_map(|t| {
         let delivery = found.remove(&t.item.delivery()?.0)?;
-        Some(Due { item: t.item, delivery, lost: false, unknown: 0, warnings: Vec::new() })
+        Some(Due { item: t.item, delivery, lost: false, unknown: 0, unsure: false, warnings: Vec::new() })
     });
     Ok(due.collect())
 }
@@ -291,14 +293,16 @@ async fn count_unknown(tx: &mut Tx, due: &mut [Due]) -> Result<()> {
         counts.insert(row.int(0)?, row.count(1)?);
     }
     for one in due.iter_mut() {
-        one.unknown = counts.remove(&one.delivery.id.0).unwrap_or_default();
+        let count = counts.remove(&one.delivery.id.0);
+        (one.unknown, one.unsure) = (count.unwrap_or_default(), count.is_some());
     }
     Ok(())
 }
 
-const UNKNOWN: &str = "select d.id, count(*) from punctual.notice_delivery d \
+const UNKNOWN: &str = "select d.id, sum(case when a.outcome = 'unknown' then 1 else 0 end) \
+    from punctual.notice_delivery d \
     join punctual.notice_attempt a on a.delivery_id = d.id and a.tried > d.tried_before \
-    where d.id = any($1::bigint[]) and a.outcome = 'unknown' group by d.id";
+    where d.id = any($1::bigint[]) and a.outcome in ('unknown', 'timeout') group by d.id";
 
 const NOTE_LOST: &str = "insert into punctual.notice_attempt (delivery_id, tried, at, outcome, error) \
     values ($1, $2, $3, 'unknown', $4) on conflict do nothing";

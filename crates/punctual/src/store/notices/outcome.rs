@@ -393,9 +393,16 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
     for item in items {
         let Some(id) = item.delivery() else { continue };
         let Some(delivery) = super::deliver::pending(tx, id).await? else { continue };
-        let due = Due { item: item.clone(), delivery, lost: false, unknown: 0, warnings: Vec::new() };
-        let error = "its send was lost too often".to_owned();
-        ended.push(Ended { due, ending: Ending::Failed { outcome: Some("unknown"), error, instead: None } });
+        let due = Due {
+            item: item.clone(),
+            delivery,
+            lost: false,
+            unknown: 0,
+            unsure: false,
+            warnings: Vec::new(),
+        };
+        let error = "its send was lost too often; it may have gone out".to_owned();
+        ended.push(Ended { due, ending: Ending::Uncertain { outcome: Some("unknown"), error } });
     }
     if ended.is_empty() { Ok(()) } else { write(tx, &ended, now).await }
 }
