@@ -3,7 +3,9 @@
 
 use crate::bench::{Bench, TENANT};
 use crate::invitation::time;
-use crate::notice::{confirm, define, engine_with, notices, script, template, texts, tick};
+use crate::notice::{
+    KIND, confirm, define, engine_with, inbox, notices, prefer, script, template, texts, tick,
+};
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::store::notices::replay::WhichNotices;
 use punctual::{ClockMode, Engine, Letter, NotSent};
@@ -11,7 +13,11 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-cases![ntf_4_an_event_says_how_the_same_message_stands, ntf_12_an_unknown_outcome_is_tried_again_once];
+cases![
+    ntf_4_an_event_says_how_the_same_message_stands,
+    ntf_4_what_may_have_gone_out_is_not_called_unsent,
+    ntf_12_an_unknown_outcome_is_tried_again_once,
+];
 
 /// NTF-4: an event whose message another one has tells the truth of that one: it is on its way, it failed, or
 /// nobody knows. Nothing is lost in silence.
@@ -49,6 +55,33 @@ async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
     confirm(&engine, "2").await;
     tick(&engine).await;
     assert!(said().await.starts_with("AlreadyUncertain: Nobody knows whether"), "{}", said().await);
+}
+
+/// NTF-4: a message that nobody answered for may have gone out. If it is then not wanted any more, or its
+/// tries are over, it is uncertain: its key stays taken, and no replay of failures sends it again.
+async fn ntf_4_what_may_have_gone_out_is_not_called_unsent(t: &Bench) {
+    let engine = engine_with(t, &[]).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "SMS", "x").await;
+    script(&engine, "memory:sms", json!(["timeout"]));
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    prefer(&engine, "+919876543210", &json!({"optOuts": [{"kind": KIND}]})).await;
+    engine.travel(time("2026-05-14T06:00:00Z"), true).await.unwrap();
+    assert_eq!(t.count("select status from punctual.notice_delivery").await, 5, "it is uncertain");
+    prefer(&engine, "+919876543210", &json!({})).await;
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    assert_eq!(inbox(&engine).len(), 1, "the key is taken");
+    script(&engine, "memory:sms", json!(["timeout", "transient", "transient", "transient", "transient"]));
+    confirm(&engine, "2").await;
+    engine.travel(time("2026-05-14T09:00:00Z"), true).await.unwrap();
+    let statuses = t.ints("select status from punctual.notice_delivery order by id").await;
+    assert_eq!(
+        statuses.last().unwrap()[0],
+        Some(5),
+        "no try was refused for good, and one may have gone out"
+    );
 }
 
 /// NTF-12, NTF-4: an answer that nobody understands is asked for once more, or as often as the channel says;
