@@ -12,7 +12,9 @@ mod seed;
 use crate::client::{Client, Reply};
 use crate::world::{Base, World};
 use cases::Case;
+use punctual::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::store::keys::Role;
+use punctual::store::receipts::News;
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{ClockMode, Engine};
 use punctual_server::app::Settings;
@@ -43,10 +45,29 @@ async fn scene(base: Base) -> Scene {
     let place = TemporaryStore::new(backend).await.unwrap();
     let engine = Engine::builder(place.url()).pool_size(4).clock(ClockMode::Manual).open().await.unwrap();
     engine.start();
-    let world = World::serve(engine, Settings::default()).await;
+    let world = World::serve(engine.clone(), Settings::default()).await;
     let theirs = world.tenant(THEIRS).await;
     let known = seed::everything(&world, &theirs).await;
+    report(&engine, &place, base).await;
     Scene { world, place, known }
+}
+
+/// A provider tells what became of the tenant's message.
+async fn report(engine: &Engine, place: &TemporaryStore, base: Base) {
+    let table =
+        if matches!(base, Base::Sqlite) { "punctual_notice_delivery" } else { "punctual.notice_delivery" };
+    let ids = place.sql(&[format!("select provider_id from {table}")]).await.unwrap();
+    let receipt = Receipt {
+        message_id: ids[0][0][0].clone(),
+        address: None,
+        status: ReceiptStatus::Delivered,
+        said: MARK.to_owned(),
+        error: None,
+        event_id: None,
+    };
+    let (provider, channels) = ("twilio-sms".to_owned(), vec!["memory:sms".to_owned()]);
+    let learned = engine.hear_receipts(News { provider, channels, receipts: vec![receipt] }).await.unwrap();
+    assert_eq!(learned.new, [ReceiptStatus::Delivered]);
 }
 
 /// NTF-23

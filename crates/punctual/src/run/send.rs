@@ -294,11 +294,12 @@ impl Sender {
         takes
     }
 
-    /// Until when a lane is left to others that have its channel, such as one that is being rolled out. What
-    /// nobody takes for so long is taken here, and fails for want of a channel.
+    /// Until when a lane of deliveries is left to others that have its channel, such as one that is being
+    /// rolled out. What nobody takes for so long is taken here, and fails for want of a channel. (An entry
+    /// halts instead, and is expired in its time.)
     fn is_for_others_until(&self, lane: &EntryLane) -> Option<Timestamp> {
         let missing = self.post.channels.get(&lane.channel).is_none();
-        missing.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
+        (missing && lane.purpose == Purpose::Deliver).then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
     }
 
     fn held_back(&mut self, at: Timestamp, now: Timestamp) {
