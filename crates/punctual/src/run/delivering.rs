@@ -368,9 +368,6 @@ impl Mail for Delivering {
         };
         let again = |outcome, failure, error| match next(failure) {
             Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now), counted: !probe },
-            Next::GiveUp | Next::Halt if due.unsure || outcome == "timeout" => {
-                Ending::Uncertain { outcome: Some(outcome), error }
-            }
             Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
         };
         let silent = Failure::Transient { retry_after: None };
