@@ -47,8 +47,6 @@ pub struct Lane {
     /// Whether a dead head holds its key up.
     blocks: bool,
     max_attempts: u32,
-    /// Whether it is for the flows. They take copies of events, which is looked at elsewhere.
-    flows: bool,
 }
 
 /// The tables as they were after a transaction.
@@ -82,7 +80,6 @@ impl Tables {
         let mut all = waiting(connection)?;
         all.extend(dead(connection)?);
         all.extend(tables.claims(connection)?);
-        all.retain(|(_, item)| !tables.lanes.get(&item.lane).is_some_and(|lane| lane.flows));
         for (row, item) in all {
             let words = item.place.to_string();
             if let Some(other) = tables.items.insert(row, item) {
@@ -126,8 +123,7 @@ impl Tables {
     fn assert_followers_have_heads(&self, connection: &Connection) -> rusqlite::Result<Verdict> {
         let mut statement = connection.prepare_cached(
             "select f.message_id, s.head from punctual_follower f \
-                left join punctual_sequence s on s.lane_id = f.lane_id and s.key = f.key \
-             where f.lane_id not in (select id from punctual_lane where subscription = '/flows')",
+                left join punctual_sequence s on s.lane_id = f.lane_id and s.key = f.key",
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -374,12 +370,11 @@ fn fresh_messages(connection: &Connection, after: i64) -> rusqlite::Result<Fresh
 }
 
 fn lanes(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Lane>> {
-    let mut statement = connection.prepare_cached(
-        "select id, paused, dead_head = 'block', max_attempts, subscription = '/flows' from punctual_lane",
-    )?;
+    let mut statement = connection
+        .prepare_cached("select id, paused, dead_head = 'block', max_attempts from punctual_lane")?;
     let rows = statement.query_map([], |row| {
         let max_attempts = row.get::<_, Option<u32>>(3)?.unwrap_or(limits::ATTEMPTS_DEFAULT);
-        Ok((row.get(0)?, Lane { paused: row.get(1)?, blocks: row.get(2)?, max_attempts, flows: row.get(4)? }))
+        Ok((row.get(0)?, Lane { paused: row.get(1)?, blocks: row.get(2)?, max_attempts }))
     })?;
     rows.collect()
 }

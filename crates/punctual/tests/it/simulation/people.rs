@@ -84,6 +84,7 @@ impl Scene {
         if self.world.state().plan.people == 0 {
             return Ok(());
         }
+        self.keep_flows_out();
         for tenant in &self.tenants {
             let settings = settings(&mut self.world.state().dice);
             self.operator.set_queue(*tenant, TOLD, settings).await?;
@@ -92,6 +93,18 @@ impl Scene {
         }
         self.set_patience();
         Ok(())
+    }
+
+    /// Messages of these worlds have one consumer each, which is what the checker and the model of timers
+    /// know. What surveys make of events of topics is looked at in `told_flows.rs`.
+    fn keep_flows_out(&self) {
+        let kept = self.world.database.directly(|connection| {
+            connection.execute_batch(
+                "create trigger no_flows before insert on punctual_lane when new.subscription = '/flows' \
+                 begin select raise(ignore); end",
+            )
+        });
+        kept.expect("lanes to keep out");
     }
 
     /// Channels of these worlds are asked again soon.
