@@ -247,7 +247,7 @@ impl Session<'_> {
             .collect();
         let replaced = replace(tx, &given_up, &mut HashMap::new(), self.now).await?;
         for (of, _) in &self.given_up {
-            // Where another channel has taken its place, it has not failed; there may be one more to wait for.
+            // Where another channel has taken its place, it has not failed; that one may be to wait for.
             let Some(instead) = replaced.get(&of.id) else { continue };
             let change = self.changes.entry(of.notice).or_default();
             change.failed -= 1;

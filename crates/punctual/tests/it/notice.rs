@@ -261,7 +261,7 @@ async fn ntf_3_without_a_template_it_fails(t: &Bench) {
     assert_eq!(texts(t, "select error from punctual.notice").await, ["Template not found"]);
 }
 
-/// NTF-3: so does a kind that only its templates make known, when they are deleted or not in use when an event
+/// NTF-3: so does a kind that only its templates make known, if they are deleted or not in use when an event
 /// of it is due.
 async fn ntf_3_without_its_template_of_before_it_fails(t: &Bench) {
     let engine = engine(t).await;

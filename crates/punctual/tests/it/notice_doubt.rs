@@ -1,5 +1,5 @@
-//! Messages of which nobody knows whether they went out, and events that bring nothing new. The clock stands at
-//! 2026-05-14T05:13:00Z.
+//! Messages of which nobody knows whether they went out, and events that bring nothing new. The clock stands
+//! at 2026-05-14T05:13:00Z.
 
 use crate::bench::{Bench, TENANT};
 use crate::invitation::time;
@@ -51,9 +51,9 @@ async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
     assert!(said().await.starts_with("AlreadyUncertain: Nobody knows whether"), "{}", said().await);
 }
 
-/// NTF-12, NTF-4: an answer that nobody understands is asked for once more, or as often as the channel says;
-/// then nobody knows, and nothing goes out by itself. A person may have it sent again. One that comes too late
-/// is tried like any other failure.
+/// NTF-12, NTF-4: what is answered and not understood is sent once more, or as often as the channel says;
+/// then nobody knows, and nothing goes out by itself. A person may have it sent again. Without any answer
+/// it is tried like any other failure.
 async fn ntf_12_an_unknown_outcome_is_tried_again_once(t: &Bench) {
     let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
     let often = ChannelPolicy { unknown_retries: Some(3), ..ChannelPolicy::default() };

@@ -2,8 +2,8 @@
 //! that fails, refuses, and takes letters without a word.
 //!
 //! One channel's provider knows its keys, the others' does not; of those one sends again what nobody knows
-//! the outcome of, but only once what was answered and not understood, the other holds it. `PUNCTUAL_SEED` repeats what the provider answers and who is killed
-//! when.
+//! the outcome of, but only once what was answered and not understood, the other holds it.
+//! `PUNCTUAL_SEED` repeats what the provider answers and who is killed when.
 
 mod judge;
 mod provider;
@@ -137,8 +137,9 @@ async fn play(backend: Backend, size: Size) {
     let lost = live.count(lost).await;
     println!(
         "{backend:?}: {} events in {taken:.1?}, {kills} workers killed; {} calls, {} effects, {} failed, \
-         {} of them asked for time, {} refused, {} without a word, {} without sense; {ambiguous} tries of unknown \
-         outcome, {lost} of them lost with their worker; {} calls for what was taken before had no effect",
+         {} of them asked for time, {} refused, {} without a word, {} without sense; {ambiguous} tries of \
+         unknown outcome, {lost} of them lost with their worker; {} calls for what was taken before had no \
+         effect",
         size.events,
         calls.len(),
         made(&[Made::Effect, Made::SilentEffect, Made::MuddledEffect]),

@@ -120,8 +120,8 @@ impl Store {
     }
 
     /// The latest event that a notice about this entity was made of; of these kinds, if some are given. Where
-    /// none was made of such an event, the latest of these kinds that says itself that it is about the entity,
-    /// if it is among the newest [`limits::UNTOLD_MESSAGES_MAX`] messages.
+    /// none was made of such an event, the latest of these kinds that says itself that it is about the
+    /// entity, if it is among the newest [`limits::UNTOLD_MESSAGES_MAX`] messages.
     ///
     /// # Errors
     /// When the database does not answer.
