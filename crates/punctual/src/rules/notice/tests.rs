@@ -1,3 +1,4 @@
+use super::instead::Refused;
 use super::*;
 use crate::rules::template::Definition;
 use serde_json::json;
@@ -112,4 +113,37 @@ fn ntf_8_each_channel_has_its_nearest_template() {
     let payload = json!({"bookingId": 1, "guest": {"phone": "+1", "locale": "ar-IQ"}});
     let plan = planned(Some(&kind(|_| {})), &set, &payload, None);
     assert_eq!(keys(&plan), ["1:booking.confirmed:SMS:2 -> Some(\"+1\")"]);
+}
+
+/// NTF-17, NTF-5: another channel has its own words if there are some, and a key for each recipient.
+#[test]
+fn ntf_17_another_channel_has_its_own_words_and_key() {
+    let whatsapp = template(7, "WhatsApp", "en");
+    let (none, own) = (set(vec![whatsapp.clone()]), set(vec![whatsapp.clone(), template(8, "SMS", "en")]));
+    let refused = Refused {
+        key: "k",
+        by_hand: false,
+        event: MessageId(9),
+        kind: "booking.confirmed",
+        each: false,
+        entity: None,
+        template: &whatsapp,
+        part: 4,
+    };
+    let (each, by_hand) = (Refused { each: true, ..refused }, Refused { by_hand: true, ..refused });
+    let table = [
+        (refused, &none, "event-9:booking.confirmed:memory:sms:7"),
+        (each, &none, "event-9:booking.confirmed:memory:sms:7:+1"),
+        (by_hand, &none, "k:memory:sms"),
+        (refused, &own, "event-9:booking.confirmed:SMS:8"),
+        (each, &own, "event-9:booking.confirmed:SMS:8:+1"),
+        (by_hand, &own, "k:memory:sms"),
+    ];
+    let to = Recipient { phone: Some("+1".into()), ..Recipient::default() };
+    for (refused, set, key) in table {
+        let planned = refused.instead("memory:sms", set, &to);
+        assert_eq!((planned.key.as_str(), planned.address.as_deref()), (key, Some("+1")));
+        let template = set.templates.last().unwrap().id;
+        assert_eq!((planned.template, planned.part), (template, 4), "{key}");
+    }
 }
