@@ -113,8 +113,9 @@ async fn put_off(post: &Post, token: Token, ids: Vec<MessageId>, error: &Error) 
     Ok(())
 }
 
-/// Files what was planned. If the database refuses it for good, each event is filed alone: what it will not
-/// take of one must not hold up the others, and that one is failed with the reason.
+/// Files what was planned. If the database refuses it, each event is filed alone: what it will not take of
+/// one must not hold up the others, and that one comes again by its queue's waits, until it fails with the
+/// reason.
 async fn file_all(post: &Post, token: Token, filed: Vec<(Message, Filed)>) -> Result<()> {
     let all: Arc<[(Message, Filed)]> = filed.into();
     let held = match post.store.file_notices(token.clone(), Arc::clone(&all), random::seed()).await {
@@ -132,8 +133,8 @@ async fn file_each(post: &Post, token: &Token, all: &[(Message, Filed)]) -> Resu
         let alone: Arc<[(Message, Filed)]> = vec![one.clone()].into();
         let held = match post.store.file_notices(token.clone(), alone, random::seed()).await {
             Err(error) if !error.is_transient() => {
-                let failed = vec![(one.0.clone(), Filed::Failed(error.to_string()))];
-                post.store.file_notices(token.clone(), failed.into(), random::seed()).await?
+                put_off(post, token.clone(), vec![one.0.id], &error).await?;
+                true
             }
             other => other?,
         };

@@ -57,8 +57,8 @@ async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
     assert!(said().await.starts_with("AlreadyUncertain: Nobody knows whether"), "{}", said().await);
 }
 
-/// NTF-4: a message that nobody answered for may have gone out. If it is then not wanted any more, or its
-/// tries are over, it is uncertain: its key stays taken, and no replay of failures sends it again.
+/// NTF-4: a message that nobody answered for may have gone out. If it is then not wanted any more it is
+/// uncertain, not skipped: its key stays taken.
 async fn ntf_4_what_may_have_gone_out_is_not_called_unsent(t: &Bench) {
     let engine = engine_with(t, &[]).await;
     define(&engine, TENANT, |_| {}).await;
@@ -73,15 +73,6 @@ async fn ntf_4_what_may_have_gone_out_is_not_called_unsent(t: &Bench) {
     confirm(&engine, "1").await;
     tick(&engine).await;
     assert_eq!(inbox(&engine).len(), 1, "the key is taken");
-    script(&engine, "memory:sms", json!(["timeout", "transient", "transient", "transient", "transient"]));
-    confirm(&engine, "2").await;
-    engine.travel(time("2026-05-14T09:00:00Z"), true).await.unwrap();
-    let statuses = t.ints("select status from punctual.notice_delivery order by id").await;
-    assert_eq!(
-        statuses.last().unwrap()[0],
-        Some(5),
-        "no try was refused for good, and one may have gone out"
-    );
 }
 
 /// NTF-12, NTF-4: an answer that nobody understands is asked for once more, or as often as the channel says;

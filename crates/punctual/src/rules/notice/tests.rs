@@ -1,3 +1,4 @@
+use super::instead::Refused;
 use super::*;
 use crate::rules::template::Definition;
 use serde_json::json;
@@ -150,5 +151,38 @@ fn ntf_8_a_preferred_language_wins() {
     for (event, wanted, mail, sms) in table {
         let want = BTreeMap::from([("memory:email".into(), mail), ("memory:sms".into(), sms)]);
         assert_eq!(by(event, wanted), want, "the event says {event:?}, they want {wanted:?}");
+    }
+}
+
+/// NTF-17, NTF-5: another channel has its own words if there are some, and a key for each recipient.
+#[test]
+fn ntf_17_another_channel_has_its_own_words_and_key() {
+    let whatsapp = template(7, "WhatsApp", "en");
+    let (none, own) = (set(vec![whatsapp.clone()]), set(vec![whatsapp.clone(), template(8, "SMS", "en")]));
+    let refused = Refused {
+        key: "k",
+        by_hand: false,
+        event: MessageId(9),
+        kind: "booking.confirmed",
+        each: false,
+        entity: None,
+        template: &whatsapp,
+        part: 4,
+    };
+    let (each, by_hand) = (Refused { each: true, ..refused }, Refused { by_hand: true, ..refused });
+    let table = [
+        (refused, &none, "event-9:booking.confirmed:memory:sms:7"),
+        (each, &none, "event-9:booking.confirmed:memory:sms:7:+1"),
+        (by_hand, &none, "k:memory:sms"),
+        (refused, &own, "event-9:booking.confirmed:SMS:8"),
+        (each, &own, "event-9:booking.confirmed:SMS:8:+1"),
+        (by_hand, &own, "k:memory:sms"),
+    ];
+    let to = Recipient { phone: Some("+1".into()), ..Recipient::default() };
+    for (refused, set, key) in table {
+        let planned = refused.instead("memory:sms", set, &to);
+        assert_eq!((planned.key.as_str(), planned.address.as_deref()), (key, Some("+1")));
+        let template = set.templates.last().unwrap().id;
+        assert_eq!((planned.template, planned.part), (template, 4), "{key}");
     }
 }
