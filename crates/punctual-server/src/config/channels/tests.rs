@@ -30,7 +30,8 @@ fn ntf_13_the_contracts_example_is_read() {
     // PATH stands in for secrets: it is set wherever tests run.
     let example = "[channels.\"sms:twilio\"]\nprovider = \"twilio-sms\"\nfrom = \"+15550100\"\n\
         account_sid = \"AC1\"\nauth_token  = { env = \"PATH\" }\nrate_per_second = 50\nunknown = \"hold\"\n\
-        fallback = \"sms:msg91\"\nin_flight = 8\nmax_attempts = 6\nbreaker_failures = 3\nunknown_retries = 2\n\
+        fallback = \"sms:msg91\"\nin_flight = 8\nmax_attempts = 6\n\
+        breaker_failures = 3\nunknown_retries = 2\n\
         [channels.\"sms:msg91\"]\nprovider = \"msg91\"\nauth_key = \"k3y-k3y\"\n\
         [channels.\"email:smtp\"]\nprovider = \"smtp\"\nurl = \"smtps://relay.example:465\"\n\
         sender = \"noreply@eventhub.example\"";
