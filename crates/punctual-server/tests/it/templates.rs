@@ -164,11 +164,11 @@ async fn ntf_10_parameters_of_a_providers_template_are_reviewed(base: Base) {
     let kind =
         json!({"recipients": {"phone": "guestPhone"}, "sample": {"guestName": "Ada", "guestPhone": "1"}});
     assert_eq!(root.put("/api/event-kinds/b", kind).await.status, 200);
-    for (params, path) in [
-        (json!(["{{guestName}}", "{{guestNam}}"]), "providerTemplate.params[1]"),
-        (json!({"name": "{{guestNam}}"}), "providerTemplate.params.name"),
+    for (language, params, path) in [
+        ("en", json!(["{{guestName}}", "{{guestNam}}"]), "providerTemplate.params[1]"),
+        ("ar", json!({"name": "{{guestNam}}"}), "providerTemplate.params.name"),
     ] {
-        let template = json!({"eventType": "b", "channel": "WhatsApp", "language": "en", "body": "x",
+        let template = json!({"eventType": "b", "channel": "WhatsApp", "language": language, "body": "x",
             "providerTemplate": {"key": "k", "params": params}});
         let made = make(&root, template).await;
         let warnings = made["warnings"].as_array().unwrap();
