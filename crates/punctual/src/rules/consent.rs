@@ -13,7 +13,7 @@
 //! [`Asked::redirected`] set. Addresses are compared in one form ([`address::normal`]).
 //!
 //! Not promised: that a provider has not taken it already. The answer is as old as the transaction that
-//! read the standing, so it belongs into the one that writes the intent to send.
+//! read the standing, so it is asked for each claim anew.
 
 pub mod address;
 mod document;
