@@ -562,7 +562,9 @@ async fn ntf_20_a_survey_instance_is_a_schedule_like_any_other(base: Base) {
         other.get(&path).await.problem(404);
     }
     let dry = root.does(&replay, json!({"ids": [id], "dryRun": true}), 200).await;
-    assert_eq!(dry, json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0}));
+    let want = json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0, "items": [],
+        "moreItems": 0});
+    assert_eq!(dry, want);
     assert_eq!(root.does(&replay, json!({"ids": [id, 37]}), 200).await["ids"], json!([id]));
     root.does("/api/scheduler/tick", json!({}), 200).await;
     let sent = root.sees(&path).await;

@@ -423,7 +423,8 @@ async fn ntf_2_an_event_of_a_topic_begins_a_survey_over_http(base: Base) {
     );
     assert_eq!(shown["deliveryLog"][0]["status"], "delivered", "{shown}");
     let outbox = root.sees("/ops/outbox?status=Unconsumed").await;
-    assert_eq!(outbox["items"], json!([]), "surveys took it");
+    let waits = outbox["items"].as_array().unwrap().iter().filter(|one| one["topic"] == "garage.events");
+    assert_eq!(waits.count(), 0, "surveys took it: {outbox}");
 }
 
 /// TRG-3: every problem by its path, on save; what is only doubtful is a warning.
