@@ -1,8 +1,8 @@
 //! What is known of recipients before they are sent anything: one read for a whole batch.
 //!
 //! A sender asks once for each claim, before its first letter: one statement for all addresses of a batch, of
-//! any number of tenants. For tenants that never had a suppression, a preference or a setting there is nothing
-//! to ask: `has_consent!` is an expression for a statement that is made anyway.
+//! any number of tenants. For tenants that never had a suppression, a preference or a setting there is
+//! nothing to ask: `has_consent!` is an expression for a statement that is made anyway.
 //!
 //! A suppression that commits after that read is not seen by it. It holds from the next claim on.
 
