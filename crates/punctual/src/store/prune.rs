@@ -129,6 +129,8 @@ const OLD_ENOUGH: &str = concat!(
         and not exists (select 1 from punctual.claim c \
             where c.finished_at is null and c.first_id <= m.id and c.last_id >= m.id) \
         and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
+        and not exists (select 1 from punctual.notice n \
+            where n.message_id = m.id and n.request_id is null and n.status = 0) \
         and not ",
     something_waits!(),
     " then 1 else 0 end \

@@ -16,6 +16,7 @@ cases![
     ntf_4_letters_of_which_too_little_is_known_go_back,
     ntf_2_what_is_refused_of_one_event_holds_up_no_other,
     ntf_2_a_name_with_a_zero_character_is_told,
+    ntf_19_an_event_stays_while_its_letters_wait,
     ntf_17_letters_wait_for_a_process_that_has_their_channel,
 ];
 
@@ -76,6 +77,22 @@ async fn ntf_4_letters_of_which_too_little_is_known_go_back(t: &Bench) {
     assert_eq!(tick(&second).await.sent, 1);
     let tries = texts(t, "select outcome from punctual.notice_attempt order by tried").await;
     assert_eq!(tries, ["transient", "sent"], "nobody took it for sent meanwhile");
+}
+
+/// NTF-19: retention leaves an event alone whose letters are still to be worded by it.
+async fn ntf_19_an_event_stays_while_its_letters_wait(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "SMS", "x").await;
+    script(&engine, "memory:sms", json!(["transient"]));
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    t.advance(seconds(3_600)).await;
+    let pruned = async || t.store().prune_messages(0, seconds(60)).await.unwrap().messages;
+    assert_eq!(pruned().await, 0, "its second try is to come");
+    assert_eq!(tick(&engine).await.sent, 1);
+    // What a send tells of itself may go as well.
+    assert!(pruned().await >= 1, "now it is history");
 }
 
 /// A database that refuses notices about one booking.

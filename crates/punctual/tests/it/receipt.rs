@@ -241,6 +241,13 @@ async fn ntf_16_a_stop_is_for_those_who_wrote(t: &Bench) {
     let nobody = Receipt { address: Some("+4930123456".into()), ..reply(Stopped, "SMb") };
     assert_eq!(hear(&engine, vec![nobody]).await.unknown, 1);
     assert_eq!(suppressed(t).await.len(), 1);
+    payload["guest"]["phone"] = json!("+1 (202) 555-0143");
+    payload["bookingId"] = json!("10");
+    confirm_in(&engine, other, &payload).await;
+    assert_eq!(tick(&engine).await.sent, 1);
+    let american = Receipt { address: Some("12025550143".into()), ..reply(Stopped, "SMc") };
+    assert_eq!(hear(&engine, vec![american]).await.unknown, 0, "however it was written");
+    assert_eq!(suppressed(t).await[1], format!("{other} +12025550143 sms stop receipt of twilio-sms"));
 }
 
 /// NTF-16, NTF-23: who can sign for one channel says nothing about another's messages.

@@ -9,7 +9,7 @@ use crate::rules::notice::DeliveryStatus;
 use crate::store::notices::deliver::{self, Delivery};
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A delivery that a provider tells of, locked.
 #[derive(Clone, Debug)]
@@ -76,7 +76,8 @@ pub(super) async fn deliveries(tx: &mut Tx, channels: &[String], ids: &[String])
 }
 
 /// The tenants that have written to an address by one of these channels; or, if none has, the only one that
-/// uses them.
+/// uses them. Where several do, the address may have been written otherwise: then the last letters are gone
+/// through.
 pub(super) async fn writers(tx: &mut Tx, channels: &[String], address: &str) -> Result<Vec<Tenant>> {
     let forms = forms(address);
     let (channels, forms) = (texts(channels), texts(&forms));
@@ -86,10 +87,32 @@ pub(super) async fn writers(tx: &mut Tx, channels: &[String], address: &str) -> 
     }
     let users = tx.query(USERS, &[Value::Texts(&channels)]).await?;
     match users.as_slice() {
+        [] => Ok(Vec::new()),
         [only] => Ok(vec![Tenant::from_row(only.int(0)?)]),
-        _ => Ok(Vec::new()),
+        _ => recent_writers(tx, &channels, &normal(address)).await,
     }
 }
+
+/// Letters that are gone through: who answers with a STOP does so soon.
+const LETTERS_LOOKED_AT: i64 = 20_000;
+
+/// The tenants one of whose last letters went to an address of this normal form.
+async fn recent_writers(tx: &mut Tx, channels: &[Option<&str>], wanted: &str) -> Result<Vec<Tenant>> {
+    let mut found = BTreeSet::new();
+    for row in tx.query(RECENT, &[Value::Texts(channels), LETTERS_LOOKED_AT.into()]).await? {
+        if normal(&row.text(1)?) == wanted {
+            found.insert(Tenant::from_row(row.int(0)?));
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+const RECENT: &str = "select d.tenant_id, d.address from punctual.notice_delivery d \
+        where d.id > (select coalesce(max(x.id), 0) - $2 from punctual.notice_delivery x) \
+            and d.channel = any($1::text[]) \
+    union select e.tenant_id, e.address from punctual.entry e \
+        where e.id > (select coalesce(max(x.id), 0) - $2 from punctual.entry x) \
+            and e.channel = any($1::text[])";
 
 const WRITERS: &str = "select d.tenant_id from punctual.notice_delivery d \
         where d.address = any($1::text[]) and d.channel = any($2::text[]) \

@@ -486,15 +486,14 @@ fn judge(world: &World, calls: &[Call]) -> Option<String> {
         "select d.idempotency_key, cast(a.at as text) from punctual_notice_attempt a \
             join punctual_notice_delivery d on d.id = a.delivery_id where a.outcome = 'transient'",
     );
-    // Whatever a channel does with an unknown outcome, in the end it says so.
-    let last = "(select a.outcome from punctual_notice_attempt a where a.delivery_id = d.id \
-        order by a.tried desc limit 1)";
+    // Whatever a channel does with an unknown outcome, in the end it says so. One that is not wanted any more
+    // after that may have failed in between.
     let uncertain = world.texts(&format!(
-        "select d.idempotency_key, {last} from punctual_notice_delivery d \
-         where d.status = 5 and {last} not in ('timeout', 'unknown')"
+        "select d.idempotency_key from punctual_notice_delivery d \
+         where d.status = 5 and {tries} and a.outcome in ('timeout', 'unknown')) = 0"
     ));
     if let Some(row) = uncertain.first() {
-        return Some(format!("{row:?} is uncertain, and its last try was not"));
+        return Some(format!("{row:?} is uncertain, and none of its tries was"));
     }
     let mut known = std::collections::BTreeSet::new();
     let mut broken = world.texts(&sql).into_iter().filter_map(|row| {
