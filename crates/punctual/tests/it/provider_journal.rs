@@ -40,7 +40,7 @@ const TRIES: u32 = 60;
 const WAIT: Duration = Duration::from_millis(20);
 const WAIT_MAX: Duration = Duration::from_millis(200);
 /// Everything has ended by then.
-const CALM_MAX: Duration = Duration::from_secs(150);
+const CALM_MAX: Duration = Duration::from_secs(400);
 
 /// How big a round is.
 struct Size {
