@@ -5,8 +5,9 @@
 //! once more for each delivery. A plan that cannot be filed because the claim was lost is forgotten: whoever
 //! has the events then plans anew, and an event has one notice.
 //!
-//! Surveys come first (`notify/surveys.rs`): what an event begins or stops is committed before the event is settled,
-//! so a crash in between loses nothing, and by the dedup keys of entries the second time makes nothing twice.
+//! Surveys come first (`notify/surveys.rs`): what an event begins or stops is committed before the event is
+//! settled, so a crash in between loses nothing, and by the dedup keys of entries the second time makes
+//! nothing twice.
 //! What is told of such an event:
 //!
 //! - Its kind has no template: surveys took it, whether a filter held or not. It fails, with the reason, if a
