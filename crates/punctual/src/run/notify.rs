@@ -155,8 +155,8 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Fil
         .map(|(event, payload)| notice::entity_of(&shown(event, payload), definitions.kind(event)))
         .collect();
     let known = snapshots(post, &events, &about).await?;
-    let told = events.iter().zip(&payloads).zip(&about);
-    let heard: Vec<Heard<'_>> = told
+    let read = events.iter().zip(&payloads).zip(&about);
+    let heard: Vec<Heard<'_>> = read
         .map(|((event, payload), entity)| {
             let entity = entity.as_ref();
             let state = entity.and_then(|entity| known.get(&event.tenant)?.get(entity));
@@ -165,12 +165,14 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Fil
         })
         .collect();
     let surveyed = surveys::meet(post, &heard).await?;
-    let reads: Vec<Option<(Heard<'_>, Read<'_>)>> =
-        heard.iter().map(|of| Some((*of, read(&definitions, of)?))).collect();
-    let readers = reads.iter().flatten().map(|(of, read)| readers(of.event.tenant, read, of.snapshot));
+    let set = |of: &Heard<'_>| definitions.set(of.event).map(Arc::as_ref);
+    let sets: Vec<Option<&TemplateSet>> = heard.iter().map(set).collect();
+    let told = || heard.iter().zip(&sets);
+    let readers = told().filter_map(|(of, set)| Some(readers(of, (*set)?)));
     let consent = consent(post, readers.flatten().collect()).await?;
-    let plan = |(of, read): &(Heard<'_>, Read<'_>)| decide(post, of.event, read, of.snapshot, &consent, None);
-    let plans: Vec<Option<Plan>> = reads.iter().map(|one| one.as_ref().map(plan)).collect();
+    let plan =
+        |(of, set): (&Heard<'_>, &Option<&TemplateSet>)| Some(decide(post, of, (*set)?, &consent, None));
+    let plans: Vec<Option<Plan>> = told().map(plan).collect();
     let planned = events.into_iter().zip(plans).zip(about).zip(surveyed);
     let filed = planned.filter_map(|(((event, plan), entity), surveyed)| {
         let filed = file(&event, plan?, entity, surveyed);
@@ -209,32 +211,21 @@ pub async fn plan(
     again: Option<&str>,
 ) -> Result<Plan> {
     let kinds = post.event_kinds.of(&post.store, event.tenant).await?;
-    let payload = payload_of(event);
-    let read = Read { kind: kinds.get(&event.kind).map(Arc::as_ref), set, payload: &payload };
-    let consent = consent(post, readers(event.tenant, &read, snapshot)).await?;
-    Ok(decide(post, event, &read, snapshot, &consent, again))
-}
-
-/// What an event is planned by.
-struct Read<'a> {
-    kind: Option<&'a EventKind>,
-    set: &'a TemplateSet,
-    payload: &'a Value,
-}
-
-fn read<'a>(definitions: &'a Definitions, of: &Heard<'a>) -> Option<Read<'a>> {
-    Some(Read { kind: of.kind, set: definitions.set(of.event)?, payload: of.payload })
+    let (payload, kind) = (payload_of(event), kinds.get(&event.kind).map(Arc::as_ref));
+    let of = Heard { event, payload: &payload, kind, entity: event.entity.as_ref(), snapshot };
+    let consent = consent(post, readers(&of, set)).await?;
+    Ok(decide(post, &of, set, &consent, again))
 }
 
 /// Those whose language makes a difference to what they are told.
-fn readers(tenant: Tenant, read: &Read<'_>, snapshot: &Snapshot) -> Vec<(Tenant, String)> {
-    if !read.set.is_multilingual() {
+fn readers(of: &Heard<'_>, set: &TemplateSet) -> Vec<(Tenant, String)> {
+    if !set.is_multilingual() {
         return Vec::new();
     }
-    let kind = read.kind.unwrap_or_else(|| EventKind::undefined());
-    let all = kind.recipients(read.payload, snapshot);
+    let kind = of.kind.unwrap_or_else(|| EventKind::undefined());
+    let all = kind.recipients(of.payload, of.snapshot);
     let addresses = all.flat_map(|one| [one.phone, one.email, one.reference]).flatten();
-    addresses.map(|address| (tenant, address)).collect()
+    addresses.map(|address| (of.event.tenant, address)).collect()
 }
 
 /// What is known of readers; for nobody, nothing is asked.
@@ -242,17 +233,10 @@ async fn consent(post: &Post, readers: Vec<(Tenant, String)>) -> Result<Consent>
     if readers.is_empty() { Ok(Consent::default()) } else { post.store.consent(readers).await }
 }
 
-fn decide(
-    post: &Post,
-    event: &Message,
-    read: &Read<'_>,
-    snapshot: &Snapshot,
-    consent: &Consent,
-    again: Option<&str>,
-) -> Plan {
-    let wants = |address: &str| consent.locale(event.tenant, address).map(str::to_owned);
+fn decide(post: &Post, of: &Heard<'_>, set: &TemplateSet, consent: &Consent, again: Option<&str>) -> Plan {
+    let wants = |address: &str| consent.locale(of.event.tenant, address).map(str::to_owned);
     let ways = Ways { reach: &|named: &str| post.channels.reach(named), wants: &wants };
-    notice::plan(&shown(event, read.payload), read.kind, read.set, snapshot, &ways, again)
+    notice::plan(&shown(of.event, of.payload), of.kind, set, of.snapshot, &ways, again)
 }
 
 fn shown<'a>(event: &'a Message, payload: &'a Value) -> Event<'a> {

@@ -26,7 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::base::clock::monotonic;
-use host::{Account, buffers_mb, command_as, find_programs, make_folder};
+use host::{Account, buffers_mb, command_as, find_programs, make_folder, memory};
 
 /// How long a server may take until it accepts connections.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -79,10 +79,10 @@ impl Options {
         Self { durability: Durability::Durable, folder: None, settings: Vec::new() }
     }
 
-    /// Settings for tests: small and not durable.
+    /// Settings for tests: small, not durable, and in memory where there is plenty of it.
     #[must_use]
     pub fn fast() -> Self {
-        Self { durability: Durability::Fast, folder: None, settings: Vec::new() }
+        Self { durability: Durability::Fast, folder: memory(), settings: Vec::new() }
     }
 
     /// Every setting given to the server beyond its defaults, except where it listens.

@@ -37,7 +37,7 @@ use injector::Injection;
 use punctual::testing::Backend;
 use std::ops::Range;
 use tally::Tally;
-use tokio::sync::{Mutex, RwLock};
+use tokio::sync::Mutex;
 use world::{Plan, Setup, World};
 
 /// Operations of a round on PostgreSQL, and on SQLite.
@@ -60,9 +60,6 @@ const WORLDS: [(&str, [i64; 3]); 4] = [
     ("behind", [-SIX_HOURS, -SIX_HOURS, -SIX_HOURS]),
     ("apart", [SIX_HOURS, 0, -SIX_HOURS]),
 ];
-
-/// Held for writing by who measures, for reading by who breaks things meanwhile or makes the machine busy.
-pub static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// Held by who plays many rounds: two of them would starve each other's processes on a small machine.
 pub static TURN: Mutex<()> = Mutex::const_new(());
@@ -100,7 +97,6 @@ fn plan(setup: &Setup, n: u64, seed: u64) -> Plan {
 /// something has not happened yet.
 async fn run(setup: Setup, rounds: Range<u64>, most: u64, seed: u64) -> Tally {
     let (name, backend) = (setup.name, setup.backend);
-    let _others = MACHINE.read().await;
     let mut world = World::start(setup).await;
     for n in rounds.start..most {
         if n >= rounds.end && world.so_far().missing(backend).is_empty() {

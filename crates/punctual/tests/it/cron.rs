@@ -183,7 +183,7 @@ fn plt_29_a_date_that_never_comes_is_never() {
         let zone = Zone::find("America/New_York").unwrap();
         assert_eq!(Timetable { cron, zone }.next_after(time("2026-01-01T00:00:00Z")), None);
     }
-    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     let mut problems = Problems::default();
     assert!(Timetable::parse("0 0 30 2 *", "UTC", &mut problems).is_none());
     assert!(problems.to_string().contains("cron: never comes due"), "{problems}");

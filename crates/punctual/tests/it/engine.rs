@@ -21,7 +21,6 @@ macro_rules! live {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         #[ignore = "slow"]
         async fn $slow() {
-            let _others = crate::chaos::MACHINE.read().await;
             super::$slow(&crate::engine::Live::on($backend).await).await;
         })*
     };
@@ -93,13 +92,17 @@ impl Live {
 
     /// Awaits that a count is as it should be.
     pub async fn until_count(&self, sql: &str, wanted: usize) {
+        self.until_within(sql, wanted..=wanted).await;
+    }
+
+    pub async fn until_within(&self, sql: &str, wanted: std::ops::RangeInclusive<usize>) {
         let start = monotonic();
         loop {
             let count = self.count(sql).await;
-            if count == wanted {
+            if wanted.contains(&count) {
                 return;
             }
-            assert!(start.elapsed() < SOON, "{sql} should become {wanted}, but is {count}");
+            assert!(start.elapsed() < SOON, "{sql} should be within {wanted:?}, but is {count}");
             tokio::time::sleep(LOOK).await;
         }
     }

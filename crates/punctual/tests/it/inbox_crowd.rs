@@ -86,7 +86,6 @@ async fn crowd(backend: Backend) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_16_of_ten_thousand_deliveries_each_message_is_processed_once_on_sqlite() {
-    let _others = crate::chaos::MACHINE.read().await;
     crowd(Backend::Sqlite).await;
 }
 
@@ -94,7 +93,6 @@ async fn plt_16_of_ten_thousand_deliveries_each_message_is_processed_once_on_sql
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_16_of_ten_thousand_deliveries_each_message_is_processed_once_on_postgres() {
-    let _others = crate::chaos::MACHINE.read().await;
     crowd(Backend::Postgres).await;
 }
 
@@ -149,7 +147,6 @@ async fn killed(backend: Backend) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_17_a_killed_process_frees_its_message_after_the_lease_on_sqlite() {
-    let _others = crate::chaos::MACHINE.read().await;
     killed(Backend::Sqlite).await;
 }
 
@@ -157,6 +154,5 @@ async fn plt_17_a_killed_process_frees_its_message_after_the_lease_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_17_a_killed_process_frees_its_message_after_the_lease_on_postgres() {
-    let _others = crate::chaos::MACHINE.read().await;
     killed(Backend::Postgres).await;
 }

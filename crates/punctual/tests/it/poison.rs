@@ -204,7 +204,6 @@ async fn poison(backend: Backend) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_4_poison_dies_alone_on_sqlite() {
-    let _others = crate::chaos::MACHINE.read().await;
     poison(Backend::Sqlite).await;
 }
 
@@ -212,6 +211,5 @@ async fn plt_4_poison_dies_alone_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_4_poison_dies_alone_on_postgres() {
-    let _others = crate::chaos::MACHINE.read().await;
     poison(Backend::Postgres).await;
 }

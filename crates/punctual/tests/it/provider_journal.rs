@@ -9,7 +9,7 @@ mod judge;
 mod provider;
 
 use crate::bench::TENANT;
-use crate::chaos::{MACHINE, TURN, dice, seed};
+use crate::chaos::{TURN, dice, seed};
 use crate::engine::Live;
 use crate::notice::{KIND, TOPIC, booking, define, template};
 use crate::poison::{Notes, Worker};
@@ -162,7 +162,6 @@ async fn play(backend: Backend, size: Size) {
 #[ignore = "slow"]
 async fn ntf_4_twenty_thousand_events_against_the_providers_journal() {
     let _turn = TURN.lock().await;
-    let _others = MACHINE.read().await;
     play(Backend::Postgres, Size { events: 20_000, processes: 3, kills: 15 }).await;
 }
 
@@ -171,7 +170,6 @@ async fn ntf_4_twenty_thousand_events_against_the_providers_journal() {
 #[ignore = "slow"]
 async fn ntf_4_the_providers_journal_on_sqlite() {
     let _turn = TURN.lock().await;
-    let _others = MACHINE.read().await;
     play(Backend::Sqlite, Size { events: 2_000, processes: 2, kills: 6 }).await;
 }
 

@@ -144,7 +144,6 @@ fn plt_3_simulated_engines_keep_their_promises() {
 #[test]
 #[ignore = "slow"]
 fn plt_3_simulated_engines_keep_their_promises_for_long() {
-    let _others = crate::chaos::MACHINE.blocking_read();
     let counts = play_many(FULL_SEEDS);
     for (verb, calls) in counts.calls.iter().filter(|(_, calls)| **calls > OFTEN) {
         for kind in Kind::ON_EVERY_VERB {

@@ -233,7 +233,6 @@ macro_rules! slow_cases {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             #[ignore = "slow"]
             async fn $name() {
-                let _others = crate::chaos::MACHINE.read().await;
                 super::$case(punctual::testing::Backend::Sqlite).await;
             })*
         }
@@ -242,7 +241,6 @@ macro_rules! slow_cases {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             #[ignore = "slow"]
             async fn $name() {
-                let _others = crate::chaos::MACHINE.read().await;
                 super::$case(punctual::testing::Backend::Postgres).await;
             })*
         }

@@ -253,7 +253,6 @@ async fn ingest(keeper: &Engine, entries: usize, spread: Duration) -> Vec<Public
 #[ignore = "slow"]
 async fn trg_11_three_processes_that_tick_at_once_send_each_entry_once() {
     let _turn = super::TURN.lock().await;
-    let _others = super::MACHINE.read().await;
     let schedule = json!({"initialDelay": "0s", "reminders": ["30d"]});
     let mut office = Office::open("ticks", None, schedule, DUE).await;
     office.until("three processes", async || office.lines("ready").len() == PROCESSES).await;
@@ -476,7 +475,6 @@ async fn play(bug: Option<Bug>) -> Vec<String> {
 #[ignore = "slow"]
 async fn trg_16_letters_of_processes_that_are_killed() {
     let _turn = super::TURN.lock().await;
-    let _others = super::MACHINE.read().await;
     let broken = play(None).await;
     assert!(broken.is_empty(), "{} such as\n{}", broken.len(), broken[..broken.len().min(12)].join("\n"));
 }
@@ -486,7 +484,6 @@ async fn trg_16_letters_of_processes_that_are_killed() {
 #[ignore = "slow"]
 async fn trg_16_a_send_after_the_end_is_caught() {
     let _turn = super::TURN.lock().await;
-    let _others = super::MACHINE.read().await;
     let broken = play(Some(Bug::SendAfterTheEnd)).await;
     let found = broken.iter().find(|said| said.contains("after its end"));
     println!("found {found:?}, and {} in all", broken.len());

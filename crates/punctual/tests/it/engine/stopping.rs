@@ -65,7 +65,8 @@ async fn plt_26_what_was_not_begun_is_handed_back_untouched(live: &Live) {
     let mut gated = Gated::new(live, 2).await;
     gated.fill(live, 50).await;
     gated.begun.take(2).await;
-    live.until_count(WORK, 0).await;
+    // How many are claimed at once depends on how quick the machine was; some that are not begun are enough.
+    live.until_within(WORK, 0..=40).await;
     let engine = gated.engine.clone();
     let stopping = tokio::spawn(async move { engine.stop(SOON).await });
     live.until_count(WORK, 48).await;
@@ -114,7 +115,7 @@ async fn plt_26_a_stop_without_patience_hands_back_too(live: &Live) {
     let mut gated = Gated::new(live, 2).await;
     gated.fill(live, 50).await;
     gated.begun.take(2).await;
-    live.until_count(WORK, 0).await;
+    live.until_within(WORK, 0..=40).await;
     gated.engine.stop(Duration::ZERO).await;
     let untouched = "select count(*) from punctual.work where attempts = 0 and unstarted = 0";
     assert_eq!(live.count(untouched).await, 48);

@@ -42,7 +42,7 @@ const LEASE: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(600);
 const BOOKINGS: u64 = 6;
 const QUICK_SEEDS: u64 = 30;
-const FULL_SEEDS: u64 = 600;
+const FULL_SEEDS: u64 = 300;
 
 /// One call of a provider.
 #[derive(Debug)]
@@ -605,6 +605,5 @@ fn ntf_4_simulated_notices_keep_their_promises() {
 #[test]
 #[ignore = "slow"]
 fn ntf_4_simulated_notices_keep_their_promises_for_long() {
-    let _others = crate::chaos::MACHINE.blocking_read();
     play_many(FULL_SEEDS);
 }
