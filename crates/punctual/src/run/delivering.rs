@@ -32,6 +32,7 @@ use crate::store::entries::send::Outgoing;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
 use crate::store::notices::{NO_RECIPIENT, QUIET_HOURS};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -175,6 +176,15 @@ impl Delivering {
         known.unwrap_or(&Snapshot::Unknown)
     }
 
+    /// Whom a delivery is for, in the language that they want.
+    fn recipient(&self, of: &Delivery) -> Cow<'_, Recipient<'static>> {
+        let mut recipient = self.people.get(&of.id).map(Cow::Borrowed).unwrap_or_default();
+        if let Some(locale) = self.recipients.locale(of.tenant, &of.address) {
+            recipient.to_mut().locale = Some(locale.to_owned());
+        }
+        recipient
+    }
+
     fn entity(&self, tenant: Tenant, entity: &Entity) -> Option<&Snapshot> {
         self.entities.get(&tenant)?.get(entity)
     }
@@ -196,11 +206,8 @@ impl Delivering {
             let (reason, said) = (reason.code().to_owned(), reason.to_string());
             return Err(Ending::Skipped { reason, said }.into());
         }
-        let mut recipient = self.people.get(&of.id).cloned().unwrap_or_default();
-        if let Some(locale) = self.recipients.locale(of.tenant, &of.address) {
-            recipient.locale = Some(locale.to_owned());
-        }
-        self.ask(post, of, event, template, &recipient, now)?;
+        let recipient = &self.recipient(of);
+        self.ask(post, of, event, template, recipient, now)?;
         let related: Vec<(&str, Value)> = kind
             .related_ids(&payload, snapshot)
             .into_iter()
@@ -215,7 +222,7 @@ impl Delivering {
             payload: &payload,
             entity: of.entity.as_ref(),
             snapshot,
-            recipient: &recipient,
+            recipient,
             related: &related,
             given: &given,
         };

@@ -24,7 +24,7 @@ use super::dialect::Dialect;
 use super::queues;
 use super::settle::{self, Outcome, Settlement, Word};
 use super::tx::Tx;
-use super::value::{Row, params};
+use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
@@ -109,7 +109,8 @@ impl Store {
             .write((event, notice), |tx, (event, notice)| {
                 Box::pin(async move {
                     let one = [(event, notice)];
-                    let (rows, made) = write(tx, &one).await?;
+                    let rows = write(tx, &one).await?;
+                    let made = made_of(tx, &rows).await?;
                     let asked = rows.iter().filter_map(|row| {
                         Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
                     });
@@ -148,14 +149,11 @@ async fn file(tx: &mut Tx, filing: &Filing) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes notices with their deliveries; answers what was to be written, and what is new of it.
-async fn write<'a>(
-    tx: &mut Tx,
-    notices: &[(&'a Message, &'a NewNotice)],
-) -> Result<(Vec<NewDelivery<'a>>, Made)> {
+/// Writes notices with their deliveries; answers what was to be written.
+async fn write<'a>(tx: &mut Tx, notices: &[(&'a Message, &'a NewNotice)]) -> Result<Vec<NewDelivery<'a>>> {
     let mut rows = Vec::new();
     if notices.is_empty() {
-        return Ok((rows, Made::default()));
+        return Ok(rows);
     }
     let now = tx.now().await?;
     let ids = insert(tx, notices, now).await?;
@@ -167,9 +165,12 @@ async fn write<'a>(
             rows.push(NewDelivery { notice: *id, tenant: event.tenant, lane, planned });
         }
     }
-    let made = insert_deliveries(tx, &rows, now).await?;
-    known::end_empty(tx, &rows, &made, now).await?;
-    Ok((rows, made))
+    let written = insert_counted(tx, &rows, now).await?;
+    if written < rows.len() || rows.iter().any(|row| row.status() == DeliveryStatus::Skipped) {
+        let made = made_of(tx, &rows).await?;
+        known::end_empty(tx, &rows, &made, now).await?;
+    }
+    Ok(rows)
 }
 
 /// Notices by their events; one that is there already is not written again.
@@ -255,6 +256,15 @@ struct NewDelivery<'a> {
 struct Made(HashMap<NoticeId, HashMap<String, DeliveryId>>);
 
 impl Made {
+    fn read(rows: &[Row]) -> Result<Self> {
+        let mut made = Self::default();
+        for row in rows {
+            let of = made.0.entry(NoticeId(row.int(4)?)).or_default();
+            of.insert(row.text(1)?, DeliveryId(row.int(0)?));
+        }
+        Ok(made)
+    }
+
     /// What became of one that was to be written; `None` if its key was known.
     fn of(&self, row: &NewDelivery<'_>) -> Option<DeliveryId> {
         self.0.get(&row.notice)?.get(&row.planned.key).copied()
@@ -272,11 +282,11 @@ impl NewDelivery<'_> {
     }
 }
 
-/// Writes deliveries whose keys are new, and the work of those that are to be sent; answers them by key.
-async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Timestamp) -> Result<Made> {
+/// The columns of deliveries, in the order of their statements.
+fn columns<'a>(rows: &'a [NewDelivery<'_>]) -> [Column<'a>; 14] {
     let ints = |pick: &dyn Fn(&NewDelivery<'_>) -> i64| Column::Ints(rows.iter().map(pick).collect());
     let nobody = |row: &NewDelivery<'_>| row.planned.address.is_none().then_some("No recipient");
-    let columns = [
+    [
         ints(&|row| row.tenant.id()),
         ints(&|row| row.notice.0),
         Column::Texts(rows.iter().map(|row| Some(row.planned.key.as_str())).collect()),
@@ -291,24 +301,52 @@ async fn insert_deliveries<'a>(tx: &mut Tx, rows: &[NewDelivery<'a>], now: Times
         ints(&|row| i64::from(row.status() != DeliveryStatus::Skipped)),
         Column::Texts(rows.iter().map(|row| row.planned.whom.name.as_deref()).collect()),
         Column::Texts(rows.iter().map(|row| row.planned.whom.reference.as_deref()).collect()),
-    ];
-    let parameters = params![now, DELIVERIES_FROM];
-    let made = tx.in_columns((DELIVERIES_AT_ONCE, DELIVERY), parameters, &columns).await?;
-    let mut new = Made::default();
+    ]
+}
+
+/// Writes deliveries whose keys are new, and the work of those that are to be sent; answers how many. Mostly
+/// that is all of them, and then nobody needs to know which.
+async fn insert_counted(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> Result<usize> {
+    let answer = insert_rows(tx, DELIVERIES_COUNTED, rows, now).await?;
+    match (tx.dialect(), answer.first()) {
+        (Dialect::Postgres, Some(counted)) => Ok(usize::try_from(counted.int(0)?).unwrap_or_default()),
+        _ => Ok(answer.len()),
+    }
+}
+
+/// The same; answers them by key.
+async fn insert_deliveries(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> Result<Made> {
+    Made::read(&insert_rows(tx, DELIVERIES_AT_ONCE, rows, now).await?)
+}
+
+/// What these notices have now, if nobody else writes to them.
+async fn made_of(tx: &mut Tx, rows: &[NewDelivery<'_>]) -> Result<Made> {
+    let mut notices: Vec<i64> = rows.iter().map(|row| row.notice.0).collect();
+    notices.dedup();
+    Made::read(&tx.query(MADE_OF, &[Value::Ints(&notices)]).await?)
+}
+
+/// Answers what the statement does on Postgres, and each of them on SQLite.
+async fn insert_rows(
+    tx: &mut Tx,
+    at_once: &'static str,
+    rows: &[NewDelivery<'_>],
+    now: Timestamp,
+) -> Result<Vec<Row>> {
+    let made = tx.in_columns((at_once, DELIVERY), params![now, DELIVERIES_FROM], &columns(rows)).await?;
+    if tx.dialect() == Dialect::Postgres {
+        return Ok(made);
+    }
     let (mut work, mut lanes) = (Vec::new(), Vec::new());
     for row in &made {
-        let id = DeliveryId(row.int(0)?);
         if row.int(3)? == DeliveryStatus::Pending.code() {
-            work.push(work_of(id));
+            work.push(work_of(DeliveryId(row.int(0)?)));
             lanes.push(row.int(2)?);
         }
-        new.0.entry(NoticeId(row.int(4)?)).or_default().insert(row.text(1)?, id);
     }
-    if tx.dialect() == Dialect::Sqlite {
-        let work = [Column::Ints(work), Column::Ints(lanes)];
-        tx.in_columns((WORK_AT_ONCE, WORK), params![now], &work).await?;
-    }
-    Ok(new)
+    let work = [Column::Ints(work), Column::Ints(lanes)];
+    tx.in_columns((WORK_AT_ONCE, WORK), params![now], &work).await?;
+    Ok(made)
 }
 
 macro_rules! delivery_columns {
@@ -319,19 +357,29 @@ macro_rules! delivery_columns {
     };
 }
 /// Their work is written in the same statement.
-const DELIVERIES_AT_ONCE: &str = concat!(
-    "with made as (",
-    delivery_columns!(),
-    "select $1::bigint, $1::bigint, unnest($3::int[]), unnest($4::bigint[]), unnest($5::text[]), \
-        unnest($6::int[]), unnest($7::text[]), unnest($8::text[]), unnest($9::int[]), unnest($10::bigint[]), \
-        unnest($11::int[]), unnest($12::int[]), unnest($13::text[]), unnest($14::int[]), \
-        unnest($15::text[]), unnest($16::text[]) \
-     on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
-     returning id, idempotency_key, lane_id, status, notice_id), \
-     waiting as (insert into punctual.work (message_id, lane_id, due_at) \
-        select $2::bigint + id, lane_id, $1::bigint from made where status = 0) \
-     select id, idempotency_key, lane_id, status, notice_id from made"
-);
+macro_rules! deliveries_at_once {
+    ($answer:literal) => {
+        concat!(
+            "with made as (",
+            delivery_columns!(),
+            "select $1::bigint, $1::bigint, unnest($3::int[]), unnest($4::bigint[]), unnest($5::text[]), \
+                unnest($6::int[]), unnest($7::text[]), unnest($8::text[]), unnest($9::int[]), \
+                unnest($10::bigint[]), unnest($11::int[]), unnest($12::int[]), unnest($13::text[]), \
+                unnest($14::int[]), unnest($15::text[]), unnest($16::text[]) \
+             on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
+             returning id, idempotency_key, lane_id, status, notice_id), \
+             waiting as (insert into punctual.work (message_id, lane_id, due_at) \
+                select $2::bigint + id, lane_id, $1::bigint from made where status = 0) \
+             select ",
+            $answer,
+            " from made"
+        )
+    };
+}
+const DELIVERIES_AT_ONCE: &str = deliveries_at_once!("id, idempotency_key, lane_id, status, notice_id");
+const DELIVERIES_COUNTED: &str = deliveries_at_once!("count(*)");
+const MADE_OF: &str = "select id, idempotency_key, lane_id, status, notice_id \
+    from punctual.notice_delivery where notice_id = any($1::bigint[])";
 const DELIVERY: &str = concat!(
     delivery_columns!(),
     "values ($1, $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
