@@ -28,7 +28,6 @@ use crate::rules::notice::people::People;
 use crate::rules::notice::{self, Planned, Whom};
 use crate::rules::template::MessageTemplate;
 use crate::rules::template::choose::is_named;
-use crate::store::entries::send::Outgoing;
 use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
 use crate::store::notices::{NO_RECIPIENT, QUIET_HOURS};
 use serde_json::Value;
@@ -54,18 +53,6 @@ pub struct Out {
 }
 
 impl Delivering {
-    /// Reads what is known of these: once for all of them, not once for each.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn of(post: &Post, due: &[Due]) -> Result<Self> {
-        let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
-        let mut known = Self::about(post, &deliveries).await?;
-        let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
-        known.recipients = Recipients::of(post, recipients.collect()).await?;
-        Ok(known)
-    }
-
     /// What their events and entities say, without their recipients' consent.
     async fn about(post: &Post, deliveries: &[&Delivery]) -> Result<Self> {
         let events = || deliveries.iter().filter_map(|of| of.event.as_deref());
@@ -331,6 +318,14 @@ impl Mail for Delivering {
     type Out = Out;
     type Ended = Ended;
 
+    async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
+        let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
+        *self = Self::about(post, &deliveries).await?;
+        let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
+        self.recipients = Recipients::of(post, recipients.collect()).await?;
+        Ok(())
+    }
+
     async fn prepare(&mut self, post: &Arc<Post>, mut due: Due, now: Timestamp) -> Prepared<Self> {
         let ready = match self.weigh(post, &due, now) {
             Ok(ready) => ready,
@@ -436,13 +431,6 @@ fn no_channel(key: &str) -> String {
 }
 
 impl Post {
-    /// Puts claimed deliveries back of which none was begun.
-    pub(super) async fn put_back(&self, outgoing: Outgoing<Due>) -> Result<()> {
-        let (Some(token), Some(now)) = (outgoing.token, outgoing.now) else { return Ok(()) };
-        let ended: Vec<Ended> = outgoing.due.into_iter().map(|due| not_begun(due, now)).collect();
-        self.store.end_deliveries(token, ended.into()).await.map(drop)
-    }
-
     /// How a channel is used.
     pub(super) fn policy(&self, channel: &str) -> &ChannelPolicy {
         self.policies.get(channel).unwrap_or(&self.usual)

@@ -30,11 +30,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The invitations of one claim.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Inviting {
     templates: HashMap<Tenant, Arc<TemplateSet>>,
-    /// None if the database did not say: then nothing begins.
-    recipients: Option<Recipients>,
+    recipients: Recipients,
 }
 
 /// An invitation whose letter is out.
@@ -46,13 +45,6 @@ pub struct Out {
 }
 
 impl Inviting {
-    /// Reads what is known of the recipients of these.
-    pub async fn of(post: &Post, due: &[Due]) -> Self {
-        let recipients = due.iter().map(|one| (one.entry.tenant, one.entry.address.clone()));
-        let recipients = Recipients::of(post, recipients.collect()).await.ok();
-        Self { templates: HashMap::new(), recipients }
-    }
-
     /// A tenant's templates, the same for all letters of a claim.
     async fn templates_of(&mut self, post: &Post, tenant: Tenant) -> Result<Arc<TemplateSet>> {
         if let Some(known) = self.templates.get(&tenant) {
@@ -69,13 +61,19 @@ impl Mail for Inviting {
     type Out = Out;
     type Ended = Ended;
 
+    async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
+        let recipients = due.iter().map(|one| (one.entry.tenant, one.entry.address.clone()));
+        self.recipients = Recipients::of(post, recipients.collect()).await?;
+        Ok(())
+    }
+
     async fn prepare(&mut self, post: &Arc<Post>, due: Due, now: Timestamp) -> Prepared<Self> {
         let entry = &due.entry;
         let edition = post.shelf.edition(&post.store, entry.flow, entry.number).await;
         let (Ok(edition), Ok(set)) = (edition, self.templates_of(post, entry.tenant).await) else {
             return Prepared::NotBegun(due);
         };
-        let Some(recipients) = &self.recipients else { return Prepared::NotBegun(due) };
+        let recipients = &self.recipients;
         if due.lost && post.policy(&entry.channel).unknown == OnUnknown::Hold {
             return Prepared::Failed(ended(
                 due,

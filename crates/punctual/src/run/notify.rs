@@ -21,7 +21,7 @@ mod surveys;
 use self::surveys::{Heard, Surveyed};
 use super::definitions::Definitions;
 use super::delivering::payload_of;
-use super::send::Post;
+use super::send::{Going, Post};
 use crate::base::error::{Error, Result};
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
@@ -40,10 +40,10 @@ use crate::store::settle::{Settlement, Word};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Events that were claimed, to be planned and filed.
 pub(super) struct Telling {
+    _going: Going,
     post: Arc<Post>,
     claims: BTreeMap<Token, Vec<Message>>,
 }
@@ -62,8 +62,7 @@ pub(super) async fn begin(post: &Arc<Post>, takes: Vec<Take>) -> Result<Option<T
     for claimed in catch.items {
         claims.entry(claimed.token).or_default().push(claimed.message);
     }
-    post.postings.fetch_add(1, Ordering::Relaxed);
-    Ok(Some(Telling { post: Arc::clone(post), claims }))
+    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims }))
 }
 
 impl Telling {
@@ -95,13 +94,6 @@ impl Telling {
             Ok(()) => post.wake.entries(),
             Err(error) => tracing::warn!(target: "punctual", %error, "claimed events could not be told"),
         }
-    }
-}
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        self.post.postings.fetch_sub(1, Ordering::Relaxed);
-        self.post.room.notify_waiters();
     }
 }
 

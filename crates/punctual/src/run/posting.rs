@@ -11,7 +11,7 @@
 
 use super::channel::{Accepted, Channel, Letter, NotSent, Sending, Sent};
 use super::gate::{Ending, MaySend, Pass};
-use super::send::Post;
+use super::send::{Going, Post};
 use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
@@ -21,7 +21,6 @@ use crate::store::entries::send::{Outgoing, Settled};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::{Id, JoinSet};
@@ -38,11 +37,14 @@ const INSIST_PAUSE: Duration = Duration::from_millis(100);
 /// What letters of one claim are about.
 pub trait Mail: Send + Sized + 'static {
     /// What is due.
-    type Due: Send + 'static;
+    type Due: Send + Sync + 'static;
     /// What is kept of it while its letter is out.
     type Out: Send + 'static;
     /// What became of it.
     type Ended: Send + Sync + 'static;
+
+    /// Reads what is known of these, before the first of them is prepared: once for all, not once for each.
+    fn read(&mut self, post: &Post, due: &[Self::Due]) -> impl Future<Output = Result<()>> + Send;
 
     /// Makes a letter of it, or finds that there is none to make.
     fn prepare(
@@ -104,6 +106,7 @@ pub struct Posted {
 
 /// Letters of one claim.
 pub struct Posting<M: Mail> {
+    going: Arc<Going>,
     post: Arc<Post>,
     mail: M,
     token: Token,
@@ -124,8 +127,8 @@ impl<M: Mail> Posting<M> {
     #[must_use]
     pub fn new(post: &Arc<Post>, mail: M, outgoing: Outgoing<M::Due>, asked: Moment) -> Option<Self> {
         let (token, now) = (outgoing.token?, outgoing.now?);
-        post.postings.fetch_add(1, Ordering::Relaxed);
         Some(Self {
+            going: Arc::new(Going::new(post)),
             post: Arc::clone(post),
             mail,
             token,
@@ -148,7 +151,15 @@ impl<M: Mail> Posting<M> {
     }
 
     /// Sends everything, and writes what became of it.
-    pub async fn run(mut self, stop: Stop) -> Posted {
+    ///
+    /// # Errors
+    /// When it cannot be found out what there is to send: all of it goes back.
+    pub async fn run(mut self, stop: Stop) -> Result<Posted> {
+        if let Err(error) = self.mail.read(&self.post, self.waiting.as_slice()).await {
+            // Nothing was sent: whoever finds them later must not take them for sent.
+            self.put_all_back().await;
+            return Err(error);
+        }
         let mut flushed = monotonic();
         while !self.lost {
             self.hand_out(&stop).await;
@@ -161,7 +172,26 @@ impl<M: Mail> Posting<M> {
             }
         }
         self.settle().await;
-        self.posted
+        Ok(self.posted)
+    }
+
+    /// The same beside the loop, which takes no more in its place for a while if it goes wrong.
+    pub async fn run_beside(self, stop: Stop) {
+        let going = self.going.clone();
+        if let Err(error) = self.run(stop).await {
+            tracing::warn!(target: "punctual", %error, "claimed letters could not be read; they were put back");
+            tokio::time::sleep(INSIST_PAUSE).await;
+        }
+        drop(going);
+    }
+
+    async fn put_all_back(&mut self) {
+        let now = self.now();
+        for due in std::mem::take(&mut self.waiting) {
+            let back = self.mail.put_back(due, now);
+            self.ended.push(back);
+        }
+        self.settle().await;
     }
 
     /// Waits until a letter is through, or something else is to be done; `false`: not any longer.
@@ -310,13 +340,6 @@ impl<M: Mail> Posting<M> {
         if self.lost {
             tracing::warn!(target: "punctual", letters = ended.len(), "a claim of letters was lost");
         }
-    }
-}
-
-impl<M: Mail> Drop for Posting<M> {
-    fn drop(&mut self) {
-        self.post.postings.fetch_sub(1, Ordering::Relaxed);
-        self.post.room.notify_waiters();
     }
 }
 

@@ -97,6 +97,26 @@ impl Post {
     }
 }
 
+/// A claim that is going on: the loop takes no more than so many.
+#[derive(Debug)]
+pub struct Going(Arc<Post>);
+
+impl Going {
+    /// One more.
+    #[must_use]
+    pub fn new(post: &Arc<Post>) -> Self {
+        post.postings.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(post))
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.0.postings.fetch_sub(1, Ordering::Relaxed);
+        self.0.room.notify_waiters();
+    }
+}
+
 /// What a round did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
@@ -134,10 +154,17 @@ enum Bag {
 }
 
 impl Bag {
-    async fn run(self, stop: Stop) -> Posted {
+    async fn run(self, stop: Stop) -> Result<Posted> {
         match self {
             Self::Invitations(posting) => posting.run(stop).await,
             Self::Deliveries(posting) => posting.run(stop).await,
+        }
+    }
+
+    async fn run_beside(self, stop: Stop) {
+        match self {
+            Self::Invitations(posting) => posting.run_beside(stop).await,
+            Self::Deliveries(posting) => posting.run_beside(stop).await,
         }
     }
 }
@@ -180,11 +207,18 @@ impl Sender {
             all.expired += look.expired;
             all.seen += look.seen;
             let (_stopper, stop) = stop::channel();
+            let mut trouble = Ok(());
             for posting in look.bags {
-                let Posted { sent, failed } = posting.run(stop.clone()).await;
-                all.sent += sent;
-                all.failed += failed;
+                match posting.run(stop.clone()).await {
+                    Ok(Posted { sent, failed }) => {
+                        all.sent += sent;
+                        all.failed += failed;
+                    }
+                    // What else was claimed is posted all the same.
+                    Err(error) => trouble = Err(error),
+                }
             }
+            trouble?;
             if look.seen == 0 {
                 return Ok(all);
             }
@@ -244,8 +278,7 @@ impl Sender {
         let asked = monotonic();
         let outgoing = self.post.store.begin_sends(self.wish(takes)).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
-        let mail = Inviting::of(&self.post, &outgoing.due).await;
-        let posting = Posting::new(&self.post, mail, outgoing, asked);
+        let posting = Posting::new(&self.post, Inviting::default(), outgoing, asked);
         look.bags.extend(posting.map(Box::new).map(Bag::Invitations));
         Ok(())
     }
@@ -258,15 +291,7 @@ impl Sender {
         let asked = monotonic();
         let outgoing = self.post.store.begin_deliveries(self.wish(takes)).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
-        let mail = match Delivering::of(&self.post, &outgoing.due).await {
-            Ok(mail) => mail,
-            Err(error) => {
-                // Nothing was sent: whoever finds them later must not take them for sent.
-                self.post.put_back(outgoing).await?;
-                return Err(error);
-            }
-        };
-        let posting = Posting::new(&self.post, mail, outgoing, asked);
+        let posting = Posting::new(&self.post, Delivering::default(), outgoing, asked);
         look.bags.extend(posting.map(Box::new).map(Bag::Deliveries));
         Ok(())
     }
@@ -329,7 +354,7 @@ impl Ticks for Sender {
         let look = self.look().await?;
         let Some(stop) = self.stop.clone() else { return Ok(()) };
         for posting in look.bags {
-            tokio::spawn(posting.run(stop.clone()));
+            tokio::spawn(posting.run_beside(stop.clone()));
         }
         self.poll =
             if look.seen > 0 { Duration::ZERO } else { (self.poll * 2).clamp(POLL_MIN, self.poll_max) };
