@@ -271,12 +271,7 @@ impl Builder {
     /// [`Error::Config`], [`Error::Schema`] or [`Error::Invalid`] with one clear sentence.
     pub async fn open(self) -> Result<Engine> {
         self.check()?;
-        #[cfg(feature = "testing")]
-        let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
-        #[cfg(not(feature = "testing"))]
-        let store = Store::open(&self.database, self.pool_size)?;
-        #[cfg(feature = "testing")]
-        let store = self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug));
+        let store = self.open_store()?;
         if self.migrate {
             store.migrate().await?;
         } else {
@@ -317,6 +312,7 @@ impl Builder {
             wake: shop.wake.clone(),
             tells: AtomicBool::new(false),
             held: Mutex::default(),
+            trouble: Mutex::default(),
             postings: AtomicUsize::new(0),
             room: Notify::new(),
         });
@@ -338,6 +334,18 @@ impl Builder {
             engine.put_job(Tenant::DEFAULT, &name, job).await?;
         }
         Ok(engine)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn open_store(&self) -> Result<Store> {
+        Store::open(&self.database, self.pool_size)
+    }
+
+    /// The store that a test has given, or one of its own; perhaps with a planted bug.
+    #[cfg(feature = "testing")]
+    fn open_store(&self) -> Result<Store> {
+        let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
+        Ok(self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug)))
     }
 
     fn check(&self) -> Result<()> {

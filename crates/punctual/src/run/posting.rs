@@ -106,7 +106,7 @@ pub struct Posted {
 
 /// Letters of one claim.
 pub struct Posting<M: Mail> {
-    going: Arc<Going>,
+    _going: Going,
     post: Arc<Post>,
     mail: M,
     token: Token,
@@ -128,7 +128,7 @@ impl<M: Mail> Posting<M> {
     pub fn new(post: &Arc<Post>, mail: M, outgoing: Outgoing<M::Due>, asked: Moment) -> Option<Self> {
         let (token, now) = (outgoing.token?, outgoing.now?);
         Some(Self {
-            going: Arc::new(Going::new(post)),
+            _going: Going::new(post),
             post: Arc::clone(post),
             mail,
             token,
@@ -155,10 +155,15 @@ impl<M: Mail> Posting<M> {
     /// # Errors
     /// When it cannot be found out what there is to send: all of it goes back.
     pub async fn run(mut self, stop: Stop) -> Result<Posted> {
-        if let Err(error) = self.mail.read(&self.post, self.waiting.as_slice()).await {
+        let read = tokio::select! {
+            biased;
+            read = self.mail.read(&self.post, self.waiting.as_slice()) => Some(read),
+            () = stop.reached(Phase::Over) => None,
+        };
+        if !matches!(read, Some(Ok(()))) {
             // Nothing was sent: whoever finds them later must not take them for sent.
             self.put_all_back().await;
-            return Err(error);
+            return read.unwrap_or(Ok(())).map(|()| self.posted);
         }
         let mut flushed = monotonic();
         while !self.lost {
@@ -175,14 +180,12 @@ impl<M: Mail> Posting<M> {
         Ok(self.posted)
     }
 
-    /// The same beside the loop, which takes no more in its place for a while if it goes wrong.
+    /// The same beside the loop, which is told if it goes wrong.
     pub async fn run_beside(self, stop: Stop) {
-        let going = self.going.clone();
+        let post = Arc::clone(&self.post);
         if let Err(error) = self.run(stop).await {
-            tracing::warn!(target: "punctual", %error, "claimed letters could not be read; they were put back");
-            tokio::time::sleep(INSIST_PAUSE).await;
+            post.note_trouble(error);
         }
-        drop(going);
     }
 
     async fn put_all_back(&mut self) {

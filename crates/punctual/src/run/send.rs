@@ -18,7 +18,7 @@ use super::stop::{self, Stop};
 use super::templates::Templates;
 use super::wake::Wake;
 use crate::base::clock::{Timestamp, monotonic};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
 use crate::rules::channel::ChannelPolicy;
 use crate::rules::share::{self, Offer, Take};
@@ -71,6 +71,8 @@ pub struct Post {
     pub tells: AtomicBool,
     /// When a channel opens that held something back.
     pub held: Mutex<Option<Timestamp>>,
+    /// What went wrong beside the loop since its last look.
+    pub trouble: Mutex<Option<Error>>,
     /// Whether the database's clock is moved by hand.
     pub by_hand: bool,
     /// Claims that are going on.
@@ -90,6 +92,16 @@ impl Post {
     fn note_held(&self, at: Timestamp) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         *held = Some(held.map_or(at, |known| known.min(at)));
+    }
+
+    /// Remembers what went wrong beside the loop.
+    pub(super) fn note_trouble(&self, error: Error) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    fn take_trouble(&self) -> Result<()> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
+        trouble.map_or(Ok(()), Err)
     }
 
     fn forget_held(&self) {
@@ -347,6 +359,8 @@ impl Sender {
 
 impl Ticks for Sender {
     async fn tick(&mut self) -> Result<()> {
+        // What went wrong beside this loop is its trouble: it waits a while, and health says so.
+        self.post.take_trouble()?;
         if self.post.postings.load(Ordering::Relaxed) >= POSTINGS_MAX {
             self.next = None;
             return Ok(());

@@ -18,8 +18,10 @@ use punctual::rules::share::Take;
 use punctual::run::sandbox::Wanted;
 use punctual::store::claims::Wish;
 use punctual::store::consent::{NewSuppression, SuppressionFilter};
+use punctual::store::entries::send::{Due, Ended, Outgoing, Settled, Tried};
 use punctual::{Engine, NotSent, Problems};
 use serde_json::json;
+use std::sync::Arc;
 
 cases![
     ntf_18_who_was_suppressed_gets_no_survey,
@@ -33,6 +35,7 @@ cases![
     ntf_24_a_channels_tries_hold_for_invitations,
     ntf_4_an_invitation_that_may_have_gone_out_is_held,
     ntf_4_a_lost_invitation_is_held,
+    ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back,
     ntf_22_a_failed_invitation_is_sent_once_more,
 ];
 
@@ -300,14 +303,37 @@ async fn ntf_4_a_lost_invitation_is_held(t: &Bench) {
     let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", holding())).await;
     publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
     let id = invite(&engine, "1").await;
-    let due = engine.store().due_entries().await.unwrap();
-    let takes = due.lanes.iter().map(|l| Take { lane: l.lane, since: l.first_due, quota: 10 });
-    let wish = Wish { owner: "lost".into(), lease: seconds(30), takes: takes.collect() };
-    assert_eq!(engine.store().begin_sends(wish).await.unwrap().due.len(), 1);
+    assert_eq!(claim(&engine).await.due.len(), 1);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, Status::Failed));
     assert_eq!(log(&engine, id).await, ["1 unknown", "1 unknown"]);
     assert!(error(&engine, id).await.ends_with("its channel does not send twice"));
+}
+
+/// NTF-4: whoever claims it after the loss and puts it back unused leaves it in doubt.
+async fn ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back(t: &Bench) {
+    let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", holding())).await;
+    publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
+    let id = invite(&engine, "1").await;
+    assert!(!claim(&engine).await.due[0].lost, "nobody had it before");
+    t.advance(seconds(31)).await;
+    t.reap().await;
+    t.advance(seconds(3_600)).await;
+    let Outgoing { token, due, .. } = claim(&engine).await;
+    assert!(due[0].lost, "its process was lost");
+    let unused = due.into_iter().map(|due| Ended { due, schedule: Arc::default(), tried: Tried::NotBegun });
+    let settled = engine.store().end_sends(token.unwrap(), unused.collect(), 1).await.unwrap();
+    assert_eq!(settled, Settled::Done);
+    engine.travel(t.now().await.plus(DAY), true).await.unwrap();
+    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, Status::Failed));
+}
+
+/// Claims what is due, as a process does.
+async fn claim(engine: &Engine) -> Outgoing<Due> {
+    let due = engine.store().due_entries().await.unwrap();
+    let takes = due.lanes.iter().map(|l| Take { lane: l.lane, since: l.first_due, quota: 10 });
+    let wish = Wish { owner: "lost".into(), lease: seconds(30), takes: takes.collect() };
+    engine.store().begin_sends(wish).await.unwrap()
 }
 
 /// NTF-22: what failed is sent once more under its key, with tries of its own; what did not is left alone.

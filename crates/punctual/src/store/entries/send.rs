@@ -235,7 +235,8 @@ const UNLOCKED: &str =
     concat!("select ", super::entry_columns!(), " from punctual.entry e where e.id = any($1::bigint[])");
 
 /// A try before this one that nobody wrote down was lost in a crash: it may have gone out. That is
-/// so whether or not there is another one. Answers the entries of those that were lost.
+/// so whether or not there is another one. Answers the entries of those that were lost; a claim that was put
+/// back unused may have written it down before.
 async fn note_lost_tries(
     tx: &mut Tx,
     seen: impl Iterator<Item = &Due>,
@@ -255,15 +256,18 @@ async fn note_lost_tries(
             ]
         })
         .collect();
-    let noted = tx.each(NOTE_LOST, &rows).await?;
-    noted.iter().flatten().map(|row| row.int(0)).collect()
+    tx.each(NOTE_LOST, &rows).await?;
+    let lost: Vec<Vec<Value<'_>>> = rows.iter().map(|row| vec![row[0], row[1], row[2], row[4]]).collect();
+    let lost = tx.each(WAS_LOST, &lost).await?;
+    lost.iter().flatten().map(|row| row.int(0)).collect()
 }
 
 /// Only a try whose intent was written can be lost.
 const NOTE_LOST: &str = "insert into punctual.delivery_outcome (entry_id, attempt, tried, at, status, error) \
     select $1, $2, $3, $4, 'unknown', $5 where exists (select 1 from punctual.delivery d \
-        where d.entry_id = $1 and d.attempt = $2 and d.part = 0) on conflict do nothing \
-    returning entry_id";
+        where d.entry_id = $1 and d.attempt = $2 and d.part = 0) on conflict do nothing";
+const WAS_LOST: &str = "select entry_id from punctual.delivery_outcome \
+    where entry_id = $1 and attempt = $2 and tried = $3 and status = 'unknown' and error = $4";
 
 /// The claim row and the intents: the last word of the transaction.
 async fn write_intents(tx: &mut Tx, wish: &Wish, due: &[Due], now: Timestamp) -> Result<Token> {

@@ -47,9 +47,9 @@ pub(super) fn make_folder(base: Option<&Path>) -> Result<(PathBuf, Option<Accoun
 /// What has to be free in memory before clusters are put there.
 const MEMORY_FREE_MIN_KB: u64 = 8 * 1024 * 1024;
 
-/// A folder in memory, if it has plenty of room. Tests make and drop a database each, of hundreds of files: on
-/// a disk with ext4 that alone takes a third of two cores, since inodes that were just freed are sought again
-/// and again.
+/// A folder in memory, if it has plenty of room. Tests make and drop a database each, of hundreds of
+/// files: on a disk with ext4 that alone takes a third of two cores, since inodes that were just freed are
+/// sought again and again.
 pub(super) fn memory() -> Option<PathBuf> {
     let folder = Path::new("/dev/shm");
     let told = Command::new("df").arg("-Pk").arg(folder).output().ok()?;

@@ -43,8 +43,9 @@ impl Script {
         assert!(found.contains(&self.broken), "{:?} was not caught by {:?}", self.bug, self.broken);
     }
 
-    /// What is found in a few rounds. The last is the first that breaks the promise the bug is known by: it may break
-    /// others before (what was put back twice is claimed early, too), and a busy machine may end a round out of time.
+    /// What is found in a few rounds. The last is the first that breaks the promise the bug is known by: it
+    /// may break others before (what was put back twice is claimed early, too), and a busy machine may end a
+    /// round out of time.
     async fn rounds(&self, bug: Option<Bug>, seed: u64) -> Vec<checker::Broken> {
         let clocks = if self.backend == Backend::Postgres { vec![0, 0, 0] } else { vec![0, 0] };
         let setup = Setup::new("planted", self.backend, clocks);
