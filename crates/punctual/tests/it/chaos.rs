@@ -41,7 +41,7 @@ use tokio::sync::Mutex;
 use world::{Plan, Setup, World};
 
 /// Operations of a round on PostgreSQL, and on SQLite.
-const OPERATIONS: u64 = 320;
+const OPERATIONS: u64 = 480;
 const OPERATIONS_SQLITE: u64 = 250;
 /// A publisher's pause between two operations: the load lasts while things are done.
 const PACE_MS: u64 = 15;
