@@ -8,7 +8,7 @@ use punctual::rules::notice::{NoticeStatus, Planned, Whom};
 use punctual::rules::share::Take;
 use punctual::store::claims::Wish;
 use punctual::store::notices::deliver::{Ended, Ending};
-use punctual::store::notices::{Filed, NewNotice};
+use punctual::store::notices::{Filed, FiledAs, NewNotice};
 use punctual::{Entity, Tenant, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -82,8 +82,9 @@ async fn file_notice(world: &World, root: &Client, notice: NewNotice) {
     let store = world.engine.store();
     let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
     let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
-    let filed = [(item.message, Filed::Notice(notice))];
-    assert!(store.file_notices(item.token, filed.into(), 1).await.unwrap());
+    let filed = [(item.message.into(), Filed::Notice(notice))];
+    let filed = store.file_notices(item.token, filed.into(), 1).await.unwrap();
+    assert!(matches!(filed, FiledAs::Notices { .. }), "the claim should hold");
 }
 
 /// What waits in one channel is sent, and comes to this.

@@ -7,6 +7,7 @@
 //! Whom a delivery is for is found again by its address, not by the place that they had in a list when it
 //! was planned (`rules/notice/people.rs`); whoever is gone from there is written to by what is kept of them.
 
+use super::causes::{self, ByNotice, Told};
 use super::channel::{Accepted, Letter, NotSent};
 use super::consent::{Recipients, To};
 use super::definitions::Definitions;
@@ -14,7 +15,7 @@ use super::posting::{Answer, Mail, Prepared};
 use super::send::Post;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
+use crate::base::id::{DeliveryId, NoticeId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::channel::{ChannelPolicy, OnUnknown};
@@ -28,7 +29,7 @@ use crate::rules::notice::people::People;
 use crate::rules::notice::{self, Planned, Whom};
 use crate::rules::template::MessageTemplate;
 use crate::rules::template::choose::is_named;
-use crate::store::notices::deliver::{Delivery, Due, Ended, Ending, Settled};
+use crate::store::notices::deliver::{Cause, Delivery, Due, Ended, Ending, Settled};
 use crate::store::notices::{NO_RECIPIENT, QUIET_HOURS};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -39,7 +40,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Delivering {
     definitions: Definitions,
-    payloads: HashMap<MessageId, Arc<Value>>,
+    causes: ByNotice,
     entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
     people: HashMap<DeliveryId, Recipient<'static>>,
     recipients: Recipients,
@@ -54,12 +55,11 @@ pub struct Out {
 
 impl Delivering {
     /// What their events and entities say, without their recipients' consent.
-    async fn about(post: &Post, deliveries: &[&Delivery]) -> Result<Self> {
-        let events = || deliveries.iter().filter_map(|of| of.event.as_deref());
-        let mut known = Self { definitions: Definitions::of(post, events()).await?, ..Self::default() };
-        for event in events() {
-            known.payloads.entry(event.id).or_insert_with(|| Arc::new(payload_of(event)));
-        }
+    async fn about(post: &Post, deliveries: &[&Delivery], causes: ByNotice) -> Result<Self> {
+        let told = deliveries.iter().filter_map(|of| causes.get(&of.notice));
+        let events = told.map(|told| told.cause.event.as_ref());
+        let definitions = Definitions::of(post, events).await?;
+        let mut known = Self { definitions, causes, ..Self::default() };
         known.read_entities(post, deliveries).await?;
         known.find_people(post, deliveries).await?;
         Ok(known)
@@ -72,24 +72,23 @@ impl Delivering {
     pub async fn instead(post: &Post, deliveries: &[Delivery]) -> Result<HashMap<DeliveryId, Planned>> {
         let with_other: Vec<&Delivery> =
             deliveries.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
-        let known = Self::about(post, &with_other).await?;
+        let notices = with_other.iter().map(|of| of.notice).collect();
+        let causes = causes::read(&post.store, notices).await?;
+        let known = Self::about(post, &with_other, causes).await?;
         let planned = with_other.into_iter().filter_map(|of| Some((of.id, known.instead_of(post, of)?)));
         Ok(planned.collect())
     }
 
     /// The entities that events are about, then those that they lead to.
     async fn read_entities(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
-        let own = deliveries.iter().filter_map(|of| Some((of.tenant, of.entity.clone()?)));
+        let own = deliveries.iter().filter_map(|of| Some((of.tenant, self.entity_of(of)?.clone())));
         self.read_snapshots(post, own.collect()).await?;
         let mut related = BTreeSet::new();
         for of in deliveries {
-            let Some(event) = &of.event else { continue };
-            let (Some(kind), Some(payload)) = (self.definitions.kind(event), self.payloads.get(&event.id))
-            else {
-                continue;
-            };
+            let Some(told) = self.causes.get(&of.notice) else { continue };
+            let Some(kind) = self.definitions.kind(&told.cause.event) else { continue };
             if !kind.related.is_empty() {
-                let found = kind.related_ids(payload, self.snapshot(of));
+                let found = kind.related_ids(&told.payload, self.snapshot(of));
                 related.extend(found.into_iter().map(|(_, entity)| (of.tenant, entity)));
             }
         }
@@ -149,17 +148,21 @@ impl Delivering {
 
     /// The recipients of a delivery's event, as things stand.
     fn people_of(&self, of: &Delivery) -> Option<People<'_>> {
-        let event = of.event.as_ref()?;
-        let payload = self.payloads.get(&event.id)?;
-        Some(People::of(self.kind_of(event), payload, self.snapshot(of)))
+        let told = self.causes.get(&of.notice)?;
+        Some(People::of(self.kind_of(&told.cause.event), &told.payload, self.snapshot(of)))
     }
 
     fn kind_of(&self, event: &Message) -> &EventKind {
         self.definitions.kind(event).unwrap_or_else(|| EventKind::undefined())
     }
 
+    /// What a delivery's event is about.
+    fn entity_of(&self, of: &Delivery) -> Option<&Entity> {
+        self.causes.get(&of.notice)?.cause.entity.as_ref()
+    }
+
     fn snapshot(&self, of: &Delivery) -> &Snapshot {
-        let known = of.entity.as_ref().and_then(|entity| self.entity(of.tenant, entity));
+        let known = self.entity_of(of).and_then(|entity| self.entity(of.tenant, entity));
         known.unwrap_or(&Snapshot::Unknown)
     }
 
@@ -179,7 +182,8 @@ impl Delivering {
     /// What is to be done with a delivery, or why nothing is.
     fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Ready, Box<Ending>> {
         let of = &due.delivery;
-        let Some(event) = &of.event else { return Err(gone("its event is gone").into()) };
+        let Some(told) = self.causes.get(&of.notice) else { return Err(gone("its event is gone").into()) };
+        let Told { cause: Cause { event, entity, .. }, payload } = told.as_ref();
         if due.lost && post.policy(&of.channel).unknown == OnUnknown::Hold {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
             return Err(Ending::Uncertain { outcome: None, error }.into());
@@ -187,16 +191,15 @@ impl Delivering {
         let set = self.definitions.set(event);
         let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
-        let payload = self.payloads.get(&event.id).cloned().unwrap_or_default();
         let (kind, snapshot) = (self.kind_of(event), self.snapshot(of));
-        if let Some(reason) = kind.is_pointless(snapshot, &payload) {
+        if let Some(reason) = kind.is_pointless(snapshot, payload) {
             let (reason, said) = (reason.code().to_owned(), reason.to_string());
             return Err(Ending::Skipped { reason, said }.into());
         }
         let recipient = &self.recipient(of);
         self.ask(post, of, event, template, recipient, now)?;
         let related: Vec<(&str, Value)> = kind
-            .related_ids(&payload, snapshot)
+            .related_ids(payload, snapshot)
             .into_iter()
             .filter_map(|(name, entity)| Some((name, self.entity(of.tenant, &entity)?.state()?.clone())))
             .collect();
@@ -206,8 +209,8 @@ impl Delivering {
         let given: Vec<(&str, &str)> =
             unsubscribe_url.iter().map(|url| ("unsubscribeUrl", url.as_str())).collect();
         let occasion = Occasion {
-            payload: &payload,
-            entity: of.entity.as_ref(),
+            payload,
+            entity: entity.as_ref(),
             snapshot,
             recipient,
             related: &related,
@@ -231,7 +234,7 @@ impl Delivering {
             html: filled.html,
             unsubscribe_url,
             provider_template: provider.map(|own| Arc::new(own.to_json())),
-            payload: Arc::clone(&payload),
+            payload: Arc::clone(payload),
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
@@ -241,15 +244,15 @@ impl Delivering {
     /// What another channel is given if this one refuses for good.
     fn instead_of(&self, post: &Post, of: &Delivery) -> Option<Planned> {
         let channel = post.policy(&of.channel).fallback.as_deref()?;
-        let event = of.event.as_ref()?;
+        let Cause { event, entity, by_hand } = &self.causes.get(&of.notice)?.cause;
         let set = self.definitions.set(event)?;
         let refused = Refused {
             key: &of.key,
-            by_hand: of.by_hand,
+            by_hand: *by_hand,
             event: event.id,
             kind: &event.kind,
             each: self.kind_of(event).recipients.each.is_some(),
-            entity: of.entity.as_ref(),
+            entity: entity.as_ref(),
             template: set.templates.iter().find(|t| t.id == of.template)?,
             part: of.part,
         };
@@ -302,11 +305,6 @@ fn gone(error: &str) -> Ending {
     Ending::Failed { outcome: None, error: error.to_owned(), instead: None }
 }
 
-/// The payload as JSON; what is none has nothing in it.
-pub(super) fn payload_of(event: &Message) -> Value {
-    serde_json::from_str(&event.payload).unwrap_or_default()
-}
-
 /// Whether a template is meant for this channel, and not only lends it its words.
 fn is_worded_for(post: &Post, template: &MessageTemplate, channel: &str) -> bool {
     let named = &template.definition.channel;
@@ -318,9 +316,10 @@ impl Mail for Delivering {
     type Out = Out;
     type Ended = Ended;
 
-    async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
+    async fn read(&mut self, post: &Post, due: &[Due], now: Timestamp) -> Result<()> {
         let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
-        *self = Self::about(post, &deliveries).await?;
+        let causes = post.causes.of(&post.store, deliveries.iter().map(|of| of.notice), now).await?;
+        *self = Self::about(post, &deliveries, causes).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
         self.recipients = Recipients::of(post, recipients.collect()).await?;
         Ok(())

@@ -19,11 +19,12 @@
 mod surveys;
 
 use self::surveys::{Heard, Surveyed};
+use super::causes::{Told, payload_of};
 use super::definitions::Definitions;
-use super::delivering::payload_of;
 use super::send::{Going, Post};
+use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
-use crate::base::id::{MessageId, Token};
+use crate::base::id::{MessageId, NoticeId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::attempt::Retry;
@@ -35,7 +36,8 @@ use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
 use crate::store::consent::Consent;
-use crate::store::notices::{Filed, NewNotice};
+use crate::store::notices::deliver::Cause;
+use crate::store::notices::{Filed, FiledAs, Filings, NewNotice};
 use crate::store::settle::{Settlement, Word};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -80,7 +82,7 @@ impl Telling {
         for (token, events) in std::mem::take(&mut self.claims) {
             let ids = events.iter().map(|event| event.id).collect();
             match plan_all(&post, events).await {
-                Ok(filed) => file_all(&post, token, filed).await?,
+                Ok(planned) => file_all(&post, token, planned).await?,
                 Err(error) => put_off(&post, token, ids, &error).await?,
             }
         }
@@ -109,38 +111,64 @@ async fn put_off(post: &Post, token: Token, ids: Vec<MessageId>, error: &Error) 
 /// Files what was planned. If the database refuses it, each event is filed alone: what it will not take of
 /// one must not hold up the others, and that one comes again by its queue's waits, until it fails with the
 /// reason.
-async fn file_all(post: &Post, token: Token, filed: Vec<(Message, Filed)>) -> Result<()> {
-    let all: Arc<[(Message, Filed)]> = filed.into();
-    let held = match post.store.file_notices(token.clone(), Arc::clone(&all), random::seed()).await {
-        Err(error) if !error.is_transient() => file_each(post, &token, &all).await?,
-        other => other?,
+async fn file_all(post: &Post, token: Token, planned: Plans) -> Result<()> {
+    let Plans { filings, payloads } = planned;
+    let held = match post.store.file_notices(token.clone(), Arc::clone(&filings), random::seed()).await {
+        Err(error) if !error.is_transient() => file_each(post, &token, &filings).await?,
+        Ok(FiledAs::LostClaim) => false,
+        Ok(FiledAs::Notices { by_event, at }) => {
+            keep_at_hand(post, &filings, payloads, &by_event, at);
+            true
+        }
+        Err(error) => return Err(error),
     };
     if !held {
-        tracing::warn!(target: "punctual", events = all.len(), "a claim of events was lost");
+        tracing::warn!(target: "punctual", events = filings.len(), "a claim of events was lost");
     }
     Ok(())
 }
 
-async fn file_each(post: &Post, token: &Token, all: &[(Message, Filed)]) -> Result<bool> {
+/// Letters about these will be claimed soon, most likely here.
+fn keep_at_hand(
+    post: &Post,
+    filings: &[(Arc<Message>, Filed)],
+    payloads: Vec<Arc<Value>>,
+    by_event: &HashMap<MessageId, NoticeId>,
+    at: Timestamp,
+) {
+    for ((event, filed), payload) in filings.iter().zip(payloads) {
+        if let (Filed::Notice(notice), Some(id)) = (filed, by_event.get(&event.id)) {
+            let letters = notice.deliveries.iter().filter(|planned| planned.address.is_some()).count();
+            let (event, entity) = (Arc::clone(event), notice.entity.clone());
+            let cause = Cause { event, entity, by_hand: false };
+            post.causes.keep(*id, Told { cause, payload }, letters, at);
+        }
+    }
+}
+
+async fn file_each(post: &Post, token: &Token, all: &[(Arc<Message>, Filed)]) -> Result<bool> {
     for one in all {
-        let alone: Arc<[(Message, Filed)]> = vec![one.clone()].into();
-        let held = match post.store.file_notices(token.clone(), alone, random::seed()).await {
+        let alone: Filings = vec![one.clone()].into();
+        match post.store.file_notices(token.clone(), alone, random::seed()).await {
             Err(error) if !error.is_transient() => {
                 put_off(post, token.clone(), vec![one.0.id], &error).await?;
-                true
             }
-            other => other?,
-        };
-        if !held {
-            return Ok(false);
+            Ok(FiledAs::LostClaim) => return Ok(false),
+            other => drop(other?),
         }
     }
     Ok(true)
 }
 
-async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Filed)>> {
+/// What claimed events come to, with their payloads in the same order.
+struct Plans {
+    filings: Filings,
+    payloads: Vec<Arc<Value>>,
+}
+
+async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Plans> {
     let definitions = Definitions::of(post, events.iter()).await?;
-    let payloads: Vec<Value> = events.iter().map(payload_of).collect();
+    let payloads: Vec<Arc<Value>> = events.iter().map(|event| Arc::new(payload_of(event))).collect();
     let about: Vec<Option<Entity>> = events
         .iter()
         .zip(&payloads)
@@ -165,12 +193,14 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Vec<(Message, Fil
     let plan =
         |(of, set): (&Heard<'_>, &Option<&TemplateSet>)| Some(decide(post, of, (*set)?, &consent, None));
     let plans: Vec<Option<Plan>> = told().map(plan).collect();
-    let planned = events.into_iter().zip(plans).zip(about).zip(surveyed);
-    let filed = planned.filter_map(|(((event, plan), entity), surveyed)| {
-        let filed = file(&event, plan?, entity, surveyed);
-        Some((event, filed))
-    });
-    Ok(filed.collect())
+    let planned = events.into_iter().zip(plans).zip(about).zip(surveyed).zip(payloads);
+    let (filings, payloads): (Vec<_>, _) = planned
+        .filter_map(|((((event, plan), entity), surveyed), payload)| {
+            let filed = file(&event, plan?, entity, surveyed);
+            Some(((Arc::new(event), filed), payload))
+        })
+        .unzip();
+    Ok(Plans { filings: filings.into(), payloads })
 }
 
 /// The states of what events are about; read once for each tenant.

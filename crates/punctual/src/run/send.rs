@@ -5,6 +5,7 @@
 //! when entries were written in this process, when another process has written anything at all, when
 //! the next known due time comes, and now and then in any case.
 
+use super::causes::Causes;
 use super::channel::Channels;
 use super::delivering::Delivering;
 use super::event_kinds::EventKinds;
@@ -49,6 +50,8 @@ pub struct Post {
     pub shelf: Arc<Shelf>,
     /// The message templates.
     pub templates: Templates,
+    /// Events that were just filed.
+    pub causes: Causes,
     /// The kinds of events.
     pub event_kinds: Arc<EventKinds>,
     /// How often each channel may be used, and whether it works.

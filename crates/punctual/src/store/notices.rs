@@ -79,24 +79,35 @@ pub struct Asked {
     pub idempotency_key: String,
 }
 
+/// Events with what they come to.
+pub type Filings = Arc<[(Arc<Message>, Filed)]>;
+
+/// What a filing came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FiledAs {
+    /// The claim was lost, and nothing was written.
+    LostClaim,
+    /// The events are settled.
+    Notices {
+        /// The new notices, by their events.
+        by_event: HashMap<MessageId, NoticeId>,
+        /// When they were written, by the database's clock.
+        at: Timestamp,
+    },
+}
+
 struct Filing {
     token: Token,
-    filed: Arc<[(Message, Filed)]>,
+    filed: Filings,
     seed: u64,
 }
 
 impl Store {
-    /// Settles events of one claim, and writes what they come to; `false` if the claim was lost, and then
-    /// nothing was written.
+    /// Settles events of one claim, and writes what they come to.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn file_notices(
-        &self,
-        token: Token,
-        filed: Arc<[(Message, Filed)]>,
-        seed: u64,
-    ) -> Result<bool> {
+    pub async fn file_notices(&self, token: Token, filed: Filings, seed: u64) -> Result<FiledAs> {
         self.write(Filing { token, filed, seed }, |tx, filing| Box::pin(file(tx, filing))).await
     }
 
@@ -109,7 +120,8 @@ impl Store {
             .write((event, notice), |tx, (event, notice)| {
                 Box::pin(async move {
                     let one = [(event, notice)];
-                    let rows = write(tx, &one).await?;
+                    let now = tx.now().await?;
+                    let (rows, _) = write(tx, &one, now).await?;
                     let made = made_of(tx, &rows).await?;
                     let asked = rows.iter().filter_map(|row| {
                         Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
@@ -121,7 +133,7 @@ impl Store {
     }
 }
 
-async fn file(tx: &mut Tx, filing: &Filing) -> Result<bool> {
+async fn file(tx: &mut Tx, filing: &Filing) -> Result<FiledAs> {
     let word = |filed: &Filed| match filed {
         Filed::Failed(error) => Word::Fail { error: error.clone() },
         Filed::Passed | Filed::Taken | Filed::Notice(_) => Word::Ack,
@@ -129,33 +141,37 @@ async fn file(tx: &mut Tx, filing: &Filing) -> Result<bool> {
     let words = filing.filed.iter().map(|(event, filed)| (event.id, word(filed))).collect();
     let said = settle::say(tx, Settlement { token: filing.token.clone(), words }, filing.seed).await?;
     if said.contains(&Outcome::LostClaim) {
-        return Ok(false);
+        return Ok(FiledAs::LostClaim);
     }
     let done = filing.filed.iter().zip(said).filter(|(_, said)| *said == Outcome::Done);
     let (mut notices, mut taken) = (Vec::with_capacity(filing.filed.len()), Vec::new());
     let mut passed = Vec::new();
     for ((event, filed), _) in done {
         match filed {
-            Filed::Notice(notice) => notices.push((event, notice)),
-            Filed::Taken => taken.push(event),
-            Filed::Passed => passed.push(event),
+            Filed::Notice(notice) => notices.push((event.as_ref(), notice)),
+            Filed::Taken => taken.push(event.as_ref()),
+            Filed::Passed => passed.push(event.as_ref()),
             Filed::Failed(_) => {}
         }
     }
-    write(tx, &notices).await?;
+    let at = tx.now().await?;
+    let (_, by_event) = write(tx, &notices, at).await?;
     taken.extend(notices.iter().map(|(event, _)| *event));
     own_queue::take(tx, &taken).await?;
     own_queue::leave(tx, &passed).await?;
-    Ok(true)
+    Ok(FiledAs::Notices { by_event, at })
 }
 
-/// Writes notices with their deliveries; answers what was to be written.
-async fn write<'a>(tx: &mut Tx, notices: &[(&'a Message, &'a NewNotice)]) -> Result<Vec<NewDelivery<'a>>> {
+/// Writes notices with their deliveries; answers what was to be written, and the notices.
+async fn write<'a>(
+    tx: &mut Tx,
+    notices: &[(&'a Message, &'a NewNotice)],
+    now: Timestamp,
+) -> Result<(Vec<NewDelivery<'a>>, HashMap<MessageId, NoticeId>)> {
     let mut rows = Vec::new();
     if notices.is_empty() {
-        return Ok(rows);
+        return Ok((rows, HashMap::new()));
     }
-    let now = tx.now().await?;
     let ids = insert(tx, notices, now).await?;
     let mut lanes = HashMap::new();
     for (event, notice) in notices {
@@ -170,7 +186,7 @@ async fn write<'a>(tx: &mut Tx, notices: &[(&'a Message, &'a NewNotice)]) -> Res
         let made = made_of(tx, &rows).await?;
         known::end_empty(tx, &rows, &made, now).await?;
     }
-    Ok(rows)
+    Ok((rows, ids))
 }
 
 /// Notices by their events; one that is there already is not written again.

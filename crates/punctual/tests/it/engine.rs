@@ -31,6 +31,7 @@ mod handling;
 mod planning;
 mod sharing;
 mod stopping;
+mod telling;
 mod turns;
 mod waking;
 

@@ -49,16 +49,21 @@ pub struct Delivery {
     pub part: usize,
     /// The template.
     pub template: TemplateId,
-    /// The event; `None` if it was dropped by age.
-    pub event: Option<Arc<Message>>,
-    /// What the event is about.
-    pub entity: Option<Entity>,
-    /// Whether a person asked for it again.
-    pub by_hand: bool,
     /// Tries that do not count, or no longer.
     pub tried_before: u32,
     /// When it was due.
     pub due_at: Option<Timestamp>,
+}
+
+/// Why a notice was given.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// The event.
+    pub event: Arc<Message>,
+    /// What it is about.
+    pub entity: Option<Entity>,
+    /// Whether a person asked for it again.
+    pub by_hand: bool,
 }
 
 /// A delivery that was claimed.
@@ -182,6 +187,14 @@ impl Store {
         settled
     }
 
+    /// Why these notices were given. One whose event was dropped by age is left out.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn causes(&self, notices: Vec<NoticeId>) -> Result<HashMap<NoticeId, Cause>> {
+        self.read(notices, |tx, notices| Box::pin(causes(tx, notices))).await
+    }
+
     /// Whom deliveries were for, as far as they keep it.
     ///
     /// # Errors
@@ -216,7 +229,6 @@ async fn begin(tx: &mut Tx, wish: &Wish) -> Result<Outgoing<Due>> {
         return Ok(outgoing);
     }
     note_lost(tx, &mut outgoing.due, now).await?;
-    read_events(tx, outgoing.due.iter_mut().map(|one| &mut one.delivery).collect()).await?;
     let items = outgoing.due.iter().map(|due| &due.item);
     outgoing.token = Some(claims::hold_letters(tx, wish, items, now).await?);
     Ok(outgoing)
@@ -259,9 +271,6 @@ fn read(row: &Row) -> Result<Delivery> {
         address: row.text(5)?,
         part: usize::try_from(row.int(6)?).unwrap_or_default(),
         template: TemplateId(row.int(7)?),
-        event: None,
-        entity: None,
-        by_hand: false,
         tried_before: row.count(8)?,
         due_at: row.maybe_time(9)?,
     })
@@ -309,28 +318,18 @@ const NOTE_LOST: &str = "insert into punctual.notice_attempt (delivery_id, tried
 const WAS_LOST: &str = "select 1 from punctual.notice_attempt \
     where delivery_id = $1 and tried = $2 and outcome = 'unknown' and error = $3";
 
-/// The events of deliveries, each read once.
-async fn read_events(tx: &mut Tx, of: Vec<&mut Delivery>) -> Result<()> {
-    let mut notices: Vec<i64> = of.iter().map(|one| one.notice.0).collect();
-    notices.sort_unstable();
-    notices.dedup();
-    let mut events = HashMap::with_capacity(notices.len());
-    for mut row in tx.query(EVENTS, &[Value::Ints(&notices)]).await? {
-        let entity = entity(&row, 1)?;
-        let by_hand = row.maybe_text(3)?.is_some();
-        events.insert(row.int(0)?, (Arc::new(read_message(&mut row, 4)?), entity, by_hand));
+async fn causes(tx: &mut Tx, notices: &[NoticeId]) -> Result<HashMap<NoticeId, Cause>> {
+    let ids: Vec<i64> = notices.iter().map(|id| id.0).collect();
+    let mut causes = HashMap::with_capacity(ids.len());
+    for mut row in tx.query(CAUSES, &[Value::Ints(&ids)]).await? {
+        let (entity, by_hand) = (entity(&row, 1)?, row.maybe_text(3)?.is_some());
+        let event = Arc::new(read_message(&mut row, 4)?);
+        causes.insert(NoticeId(row.int(0)?), Cause { event, entity, by_hand });
     }
-    for one in of {
-        if let Some((event, entity, by_hand)) = events.get(&one.notice.0) {
-            one.event = Some(Arc::clone(event));
-            one.entity = entity.clone();
-            one.by_hand = *by_hand;
-        }
-    }
-    Ok(())
+    Ok(causes)
 }
 
-const EVENTS: &str = concat!(
+const CAUSES: &str = concat!(
     "select n.id, n.entity_type, n.entity_id, n.request_id, ",
     message_columns!(),
     " from punctual.notice n join punctual.message m on m.id = n.message_id where n.id = any($1::bigint[])"
@@ -344,16 +343,14 @@ pub(super) async fn pending(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delive
 
 const PENDING: &str = deliveries!("d.id = $1 and d.status = 0 for update");
 
-/// Deliveries of these channels that a provider gave these ids, with their events.
+/// Deliveries of these channels that a provider gave these ids.
 pub(in crate::store) async fn given_ids(
     tx: &mut Tx,
     ids: &[Option<&str>],
     channels: &[Option<&str>],
 ) -> Result<Vec<Delivery>> {
     let rows = tx.query(GIVEN_IDS, &[Value::Texts(ids), Value::Texts(channels)]).await?;
-    let mut found = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
-    read_events(tx, found.iter_mut().collect()).await?;
-    Ok(found)
+    rows.iter().map(read).collect()
 }
 
 const GIVEN_IDS: &str = deliveries!(

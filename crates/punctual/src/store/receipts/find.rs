@@ -70,7 +70,7 @@ fn read(row: &Row) -> Result<Found> {
     })
 }
 
-/// The deliveries of these ids, with their events.
+/// The deliveries of these ids.
 pub(super) async fn deliveries(tx: &mut Tx, channels: &[String], ids: &[String]) -> Result<Vec<Delivery>> {
     deliver::given_ids(tx, &texts(ids), &texts(channels)).await
 }
