@@ -187,7 +187,8 @@ async fn engine(cluster: &Arc<Cluster>, connections: usize, sent: &Arc<AtomicUsi
         }
     };
     let engine = Engine::builder(Place::Postgres(database).url())
-        .pool_size(connections + 2)
+        // One more than by hand, for the loop that looks and claims while others send.
+        .pool_size(connections + 1)
         .channel("memory:sms", channel(sent))
         .channel("memory:email", channel(sent))
         .open()

@@ -3,6 +3,7 @@
 
 use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId};
 use serde::Deserialize;
+use std::num::NonZeroUsize;
 
 /// One claimed item, as the claim row remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,27 +89,54 @@ pub const fn work_of(delivery: DeliveryId) -> i64 {
     DELIVERIES_FROM + delivery.0
 }
 
-/// Writes items for the claim row: groups of one lane and one history, each with its
-/// messages: a keyed one as a pair, a run of plain ones by its ends.
+/// A run of plain items is written by its ends from this many on.
+const RUN_MIN: usize = 3;
+
+/// Writes items for the claim row: groups of one lane and one history, each with its messages. A keyed one is
+/// a pair, and so is a run of plain ones, by its ends; if it goes in larger steps than one (as the letters of
+/// one channel do where each event has several), they are its third number.
 #[must_use]
 pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
     let items: Vec<&Item> = items.into_iter().collect();
     let group = |i: &Item| (i.lane(), i.attempt(), i.unstarted());
     let groups = items.chunk_by(|a, b| group(a) == group(b)).map(|items| {
-        let runs = items.chunk_by(|a, b| a.0.0 + 1 == b.0.0 && a.4.is_none() && b.4.is_none());
-        let members: Vec<String> = runs.flat_map(members).collect();
         let (lane, attempt, unstarted) = group(items[0]);
-        format!("[{lane},{attempt},{unstarted},[{}]]", members.join(","))
+        format!("[{lane},{attempt},{unstarted},[{}]]", members(items).join(","))
     });
     format!("[{}]", groups.collect::<Vec<_>>().join(","))
 }
 
-/// A run that is shorter than its ends is written one by one.
-fn members(run: &[&Item]) -> Vec<String> {
-    match run {
-        [first, _, .., last] => vec![format!("[{},{}]", first.0, last.0)],
-        few => few.iter().map(|item| member(item)).collect(),
+fn members(mut items: &[&Item]) -> Vec<String> {
+    let mut members = Vec::new();
+    while let [first, rest @ ..] = items {
+        let (run, step) = run(items);
+        match run {
+            [first, .., last] if run.len() >= RUN_MIN => {
+                members.push(match step {
+                    1 => format!("[{},{}]", first.0, last.0),
+                    _ => format!("[{},{},{step}]", first.0, last.0),
+                });
+                items = &items[run.len()..];
+            }
+            _ => {
+                members.push(member(first));
+                items = rest;
+            }
+        }
     }
+    members
+}
+
+/// The longest run that begins here, and its step.
+fn run<'i, 'a>(items: &'i [&'a Item]) -> (&'i [&'a Item], i64) {
+    let step_to = |a: &Item, b: &Item| match (a.key(), b.key()) {
+        (None, None) => b.0.0.checked_sub(a.0.0).filter(|step| *step > 0),
+        _ => None,
+    };
+    let step = items.first().zip(items.get(1)).and_then(|(a, b)| step_to(a, b));
+    let goes_on = |pair: &&[&Item]| step.is_some() && step_to(pair[0], pair[1]) == step;
+    let length = 1 + items.windows(2).take_while(goes_on).count();
+    (&items[..length.min(items.len())], step.unwrap_or(1))
 }
 
 fn member(item: &Item) -> String {
@@ -131,6 +159,9 @@ pub fn read(text: &str) -> Result<Vec<Item>, serde_json::Error> {
             match member {
                 Member::Plain(id) => items.push(item(id, None)),
                 Member::Run(first, last) => items.extend((first..=last).map(|id| item(id, None))),
+                Member::Steps(first, last, step) => {
+                    items.extend((first..=last).step_by(step.get()).map(|id| item(id, None)));
+                }
                 Member::Keyed(id, key) => items.push(item(id, Some(key))),
             }
         }
@@ -143,6 +174,7 @@ pub fn read(text: &str) -> Result<Vec<Item>, serde_json::Error> {
 enum Member {
     Plain(i64),
     Run(i64, i64),
+    Steps(i64, i64, NonZeroUsize),
     Keyed(i64, String),
 }
 
@@ -177,5 +209,27 @@ mod tests {
         assert_eq!(text, r#"[[1,1,0,[7,8,[10,12]]],[2,3,1,[[9,"order \"4\", ü"],10]],[1,1,0,[11]]]"#);
         assert_eq!(read(&text).unwrap(), items);
         assert_eq!(read("[]").unwrap(), vec![]);
+        assert!(read("[[1,1,0,[[1,9,0]]]]").is_err(), "a run that goes nowhere");
+    }
+
+    #[test]
+    fn a_run_is_written_by_its_ends_and_its_step() {
+        let cases: &[(&[i64], &str)] = &[
+            (&[1], "1"),
+            (&[1, 2], "1,2"),
+            (&[1, 2, 3], "[1,3]"),
+            (&[1, 3, 5, 7], "[1,7,2]"),
+            (&[5, 5, 5], "5,5,5"),
+            (&[9, 7, 5], "9,7,5"),
+            (&[1, 2, 4, 6, 8, 9, 10, 11], "1,[2,8,2],[9,11]"),
+            (&[-9, -6, -3, 1, 2, 3, 10], "[-9,-3,3],[1,3],10"),
+            (&[i64::MIN, i64::MAX], "-9223372036854775808,9223372036854775807"),
+        ];
+        for (ids, written) in cases {
+            let items: Vec<Item> = ids.iter().map(|id| Item(MessageId(*id), LaneId(1), 1, 0, None)).collect();
+            let text = write(&items);
+            assert_eq!(text, format!("[[1,1,0,[{written}]]]"));
+            assert_eq!(read(&text).unwrap(), items);
+        }
     }
 }
