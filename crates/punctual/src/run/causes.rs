@@ -1,8 +1,8 @@
 //! The causes of deliveries: the events that they tell of, parsed.
 //!
 //! An event that this process has just filed stays at hand for the deliveries that it claims next, so that it
-//! is neither read nor parsed again. An event never changes, so what is at hand is what the database has; what
-//! is not at hand is read there: what another process filed, what there was no room for, what comes again.
+//! is neither read nor parsed again. An event never changes, so what is at hand is what the database has. All
+//! else is read there: what another process filed, what there was no room for, what comes again.
 //!
 //! Not promised: that an event which was dropped by age is missed at once. It stays at hand for `KEPT_FOR` at
 //! most.
