@@ -316,9 +316,10 @@ impl Mail for Delivering {
     type Out = Out;
     type Ended = Ended;
 
-    async fn read(&mut self, post: &Post, due: &[Due], now: Timestamp) -> Result<()> {
+    async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
         let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
-        let causes = post.causes.of(&post.store, deliveries.iter().map(|of| of.notice), now).await?;
+        let named = deliveries.iter().map(|of| (of.notice, of.created_at));
+        let causes = post.causes.of(&post.store, named).await?;
         *self = Self::about(post, &deliveries, causes).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
         self.recipients = Recipients::of(post, recipients.collect()).await?;

@@ -61,7 +61,7 @@ impl Mail for Inviting {
     type Out = Out;
     type Ended = Ended;
 
-    async fn read(&mut self, post: &Post, due: &[Due], _now: Timestamp) -> Result<()> {
+    async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
         let recipients = due.iter().map(|one| (one.entry.tenant, one.entry.address.clone()));
         self.recipients = Recipients::of(post, recipients.collect()).await?;
         Ok(())

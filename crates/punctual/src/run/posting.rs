@@ -44,12 +44,7 @@ pub trait Mail: Send + Sized + 'static {
     type Ended: Send + Sync + 'static;
 
     /// Reads what is known of these, before the first of them is prepared: once for all, not once for each.
-    fn read(
-        &mut self,
-        post: &Post,
-        due: &[Self::Due],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<()>> + Send;
+    fn read(&mut self, post: &Post, due: &[Self::Due]) -> impl Future<Output = Result<()>> + Send;
 
     /// Makes a letter of it, or finds that there is none to make.
     fn prepare(
@@ -162,7 +157,7 @@ impl<M: Mail> Posting<M> {
     pub async fn run(mut self, stop: Stop) -> Result<Posted> {
         let read = tokio::select! {
             biased;
-            read = self.mail.read(&self.post, self.waiting.as_slice(), self.claimed_at) => Some(read),
+            read = self.mail.read(&self.post, self.waiting.as_slice()) => Some(read),
             () = stop.reached(Phase::Over) => None,
         };
         if !matches!(read, Some(Ok(()))) {

@@ -251,6 +251,7 @@ impl Sender {
         self.next = view.next.map(|next| next.since(view.now));
         self.post.tells.store(view.tells, Ordering::Relaxed);
         self.post.forget_held();
+        self.post.causes.forget_old(view.now);
         let expiring = self.takes(&view.lanes, Purpose::Expire);
         let quieted = self.post.store.expire_entries(expiring).await?;
         let telling = self.takes(&view.lanes, Purpose::Tell);

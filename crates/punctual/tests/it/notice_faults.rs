@@ -2,8 +2,11 @@
 //! events that a database will not take, channels that a process does not have.
 
 use crate::bench::{Bench, LEASE, TENANT, seconds};
-use crate::notice::{confirm, confirm_in, define, engine, log, notices, script, template, texts, tick};
+use crate::notice::{
+    confirm, confirm_in, define, engine, inbox, log, notices, script, template, texts, tick,
+};
 use crate::notice_log::{begin, end, file, planned, sent, sms};
+use punctual::Engine;
 use punctual::base::id::Token;
 use punctual::store::notices::deliver::{Due, Ended, Ending, Settled};
 use punctual::testing::Backend;
@@ -16,6 +19,7 @@ cases![
     ntf_4_letters_of_which_too_little_is_known_go_back,
     ntf_2_what_is_refused_of_one_event_holds_up_no_other,
     ntf_2_a_name_with_a_zero_character_is_told,
+    ntf_2_an_event_at_hand_and_one_that_is_read_are_worded_alike,
     ntf_19_an_event_stays_while_its_letters_wait,
     ntf_17_letters_wait_for_a_process_that_has_their_channel,
 ];
@@ -143,6 +147,30 @@ async fn ntf_2_a_name_with_a_zero_character_is_told(t: &Bench) {
     confirm_in(&engine, TENANT, &booking).await;
     assert_eq!(tick(&engine).await.sent, 1);
     assert_eq!(texts(t, "select recipient from punctual.notice_delivery").await, ["Ada"]);
+}
+
+/// NTF-2: the first letters of an event are worded by what the process has at hand, later ones by what it
+/// reads again; and so are all letters of another process.
+async fn ntf_2_an_event_at_hand_and_one_that_is_read_are_worded_alike(t: &Bench) {
+    let (first, second) = (engine(t).await, engine(t).await);
+    define(&first, TENANT, |_| {}).await;
+    for channel in ["SMS", "Email"] {
+        let body = "{{guestName}}, {{bookingId}}, {{entity.id}}, {{checkinDate}}";
+        template(&first, TENANT, channel, body).await;
+    }
+    script(&first, "memory:email", json!(["transient", "ok", "transient"]));
+    for (id, later) in [("1", &first), ("2", &second)] {
+        confirm(&first, id).await;
+        assert_eq!(tick(&first).await.sent, 1, "the other is to come again");
+        t.advance(seconds(3_600)).await;
+        assert_eq!(tick(later).await.sent, 1);
+    }
+    let bodies = |of: &Engine| -> Vec<String> {
+        inbox(of).iter().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
+    };
+    let (one, two) = ("John Doe, 1, 1, 2026-03-15", "John Doe, 2, 2, 2026-03-15");
+    assert_eq!(bodies(&first), [one, one, two]);
+    assert_eq!(bodies(&second), [two]);
 }
 
 /// NTF-17: while a new channel is rolled out, processes that do not have it leave its letters to those that
