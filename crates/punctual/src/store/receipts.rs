@@ -93,7 +93,7 @@ impl Store {
         self.write(hearing, |tx, hearing| Box::pin(hear(tx, hearing))).await
     }
 
-    /// The deliveries of these channels that the provider gave these ids, with their events.
+    /// The deliveries of these channels that the provider gave these ids.
     ///
     /// # Errors
     /// When the database does not answer.
