@@ -16,7 +16,7 @@
 //! a task of its own, whether loops run or not.
 
 pub mod batch;
-pub mod causes;
+mod causes;
 pub mod channel;
 pub mod consent;
 mod definitions;

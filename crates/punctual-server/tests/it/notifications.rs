@@ -83,7 +83,7 @@ async fn file_notice(world: &World, root: &Client, notice: NewNotice) {
     let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
     let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
     let filed = [(item.message.into(), Filed::Notice(notice))];
-    let filed = store.file_notices(item.token, filed.into(), 1).await.unwrap();
+    let filed = store.file_notices(item.token, filed.into(), None, 1).await.unwrap();
     assert!(matches!(filed, FiledAs::Notices { .. }), "the claim should hold");
 }
 

@@ -9,7 +9,6 @@ use crate::rules::breaker::BreakerSettings;
 use crate::rules::channel::{ChannelPolicy, check_key};
 use crate::rules::job::NewJob;
 use crate::rules::message::{check_name, check_topic};
-use crate::run::causes::Causes;
 use crate::run::channel::{Channel, Channels};
 use crate::run::dispatch::{Duty, Shop, Station};
 use crate::run::event_kinds::EventKinds;
@@ -301,7 +300,6 @@ impl Builder {
             channels: self.channels.put_together(sandbox.as_ref()),
             shelf: Arc::new(Shelf::default()),
             templates: Templates::new(fresh),
-            causes: Causes::default(),
             event_kinds: Arc::new(EventKinds::new(fresh)),
             by_hand: self.clock == ClockMode::Manual,
             gates: Gates::new(gate_settings(&self.policies)),

@@ -40,7 +40,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Delivering {
     definitions: Definitions,
-    causes: ByNotice,
+    causes: Arc<ByNotice>,
     entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
     people: HashMap<DeliveryId, Recipient<'static>>,
     recipients: Recipients,
@@ -54,8 +54,13 @@ pub struct Out {
 }
 
 impl Delivering {
+    /// Deliveries whose events are all known.
+    pub(super) fn knowing(causes: Arc<ByNotice>) -> Self {
+        Self { causes, ..Self::default() }
+    }
+
     /// What their events and entities say, without their recipients' consent.
-    async fn about(post: &Post, deliveries: &[&Delivery], causes: ByNotice) -> Result<Self> {
+    async fn about(post: &Post, deliveries: &[&Delivery], causes: Arc<ByNotice>) -> Result<Self> {
         let told = deliveries.iter().filter_map(|of| causes.get(&of.notice));
         let events = told.map(|told| told.cause.event.as_ref());
         let definitions = Definitions::of(post, events).await?;
@@ -74,7 +79,7 @@ impl Delivering {
             deliveries.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
         let notices = with_other.iter().map(|of| of.notice).collect();
         let causes = causes::read(&post.store, notices).await?;
-        let known = Self::about(post, &with_other, causes).await?;
+        let known = Self::about(post, &with_other, Arc::new(causes)).await?;
         let planned = with_other.into_iter().filter_map(|of| Some((of.id, known.instead_of(post, of)?)));
         Ok(planned.collect())
     }
@@ -183,7 +188,7 @@ impl Delivering {
     fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Ready, Box<Ending>> {
         let of = &due.delivery;
         let Some(told) = self.causes.get(&of.notice) else { return Err(gone("its event is gone").into()) };
-        let Told { cause: Cause { event, entity, .. }, payload } = told.as_ref();
+        let Told { cause: Cause { event, entity, .. }, payload } = told;
         if due.lost && post.policy(&of.channel).unknown == OnUnknown::Hold {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
             return Err(Ending::Uncertain { outcome: None, error }.into());
@@ -318,8 +323,11 @@ impl Mail for Delivering {
 
     async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
         let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
-        let named = deliveries.iter().map(|of| (of.notice, of.created_at));
-        let causes = post.causes.of(&post.store, named).await?;
+        let mut causes = Arc::clone(&self.causes);
+        if causes.is_empty() {
+            let notices = deliveries.iter().map(|of| of.notice).collect();
+            causes = Arc::new(causes::read(&post.store, notices).await?);
+        }
         *self = Self::about(post, &deliveries, causes).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
         self.recipients = Recipients::of(post, recipients.collect()).await?;

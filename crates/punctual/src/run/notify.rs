@@ -5,6 +5,9 @@
 //! once more for each delivery. A plan that cannot be filed because the claim was lost is forgotten: whoever
 //! has the events then plans anew, and an event has one notice.
 //!
+//! Letters are begun with the filing where nothing waits before them (`store/notices/begin.rs`): whoever
+//! tells is handed them as postings.
+//!
 //! Surveys come first (`notify/surveys.rs`): what an event begins or stops is committed before the event is
 //! settled, so a crash in between loses nothing, and by the dedup keys of entries the second time makes
 //! nothing twice.
@@ -19,12 +22,15 @@
 mod surveys;
 
 use self::surveys::{Heard, Surveyed};
-use super::causes::{Told, payload_of};
+use super::causes::{self, payload_of};
 use super::definitions::Definitions;
+use super::delivering::Delivering;
+use super::posting::Posting;
 use super::send::{Going, Post};
-use crate::base::clock::Timestamp;
+use super::stop::Stop;
+use crate::base::clock::{Timestamp, monotonic};
 use crate::base::error::{Error, Result};
-use crate::base::id::{MessageId, NoticeId, Token};
+use crate::base::id::{MessageId, Token};
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::attempt::Retry;
@@ -36,7 +42,7 @@ use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
 use crate::store::consent::Consent;
-use crate::store::notices::deliver::Cause;
+use crate::store::notices::begin::Start;
 use crate::store::notices::{Filed, FiledAs, Filings, NewNotice};
 use crate::store::settle::{Settlement, Word};
 use serde_json::Value;
@@ -48,13 +54,23 @@ pub(super) struct Telling {
     _going: Going,
     post: Arc<Post>,
     claims: BTreeMap<Token, Vec<Message>>,
+    now: Timestamp,
+    letters_max: usize,
 }
 
-/// Claims the due events of these lanes.
+/// Takes letters that were begun.
+pub(super) type Hand<'a> = &'a mut (dyn FnMut(Posting<Delivering>) + Send);
+
+/// Claims the due events of these lanes; of their letters, no more than `letters_max` are begun at once.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn begin(post: &Arc<Post>, takes: Vec<Take>) -> Result<Option<Telling>> {
+pub(super) async fn begin(
+    post: &Arc<Post>,
+    takes: Vec<Take>,
+    letters_max: usize,
+    now: Timestamp,
+) -> Result<Option<Telling>> {
     if takes.is_empty() {
         return Ok(None);
     }
@@ -64,7 +80,7 @@ pub(super) async fn begin(post: &Arc<Post>, takes: Vec<Take>) -> Result<Option<T
     for claimed in catch.items {
         claims.entry(claimed.token).or_default().push(claimed.message);
     }
-    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims }))
+    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims, now, letters_max }))
 }
 
 impl Telling {
@@ -73,28 +89,49 @@ impl Telling {
         self.claims.values().map(Vec::len).sum()
     }
 
-    /// Plans and files them.
+    /// Plans and files them. Letters that are begun are handed over, also when it goes wrong later.
     ///
     /// # Errors
     /// When the database does not answer: then they come again when their leases are over.
-    pub(super) async fn run(mut self) -> Result<()> {
+    pub(super) async fn run(mut self, stop: Option<&Stop>, hand: Hand<'_>) -> Result<()> {
         let post = Arc::clone(&self.post);
         for (token, events) in std::mem::take(&mut self.claims) {
             let ids = events.iter().map(|event| event.id).collect();
             match plan_all(&post, events).await {
-                Ok(planned) => file_all(&post, token, planned).await?,
+                Ok(plans) => {
+                    // What is begun while everything ends would only go back.
+                    let start = (!stop.is_some_and(Stop::is_asked)).then(|| self.start(&plans.filings));
+                    file_all(&post, &token, plans, start, hand).await?;
+                }
                 Err(error) => put_off(&post, token, ids, &error).await?,
             }
         }
         Ok(())
     }
 
-    /// The same beside the loop, which is told when there is something to send.
-    pub(super) async fn run_beside(self) {
+    /// What channels of this process have room for.
+    fn start(&self, filings: &[(Arc<Message>, Filed)]) -> Start {
+        let post = &self.post;
+        let mut room = HashMap::new();
+        for planned in filings.iter().filter_map(|(_, filed)| filed.notice()).flat_map(|new| &new.deliveries)
+        {
+            if !room.contains_key(&planned.channel) && post.channels.get(&planned.channel).is_some() {
+                room.insert(planned.channel.clone(), post.gates.of(&planned.channel).room(self.now));
+            }
+        }
+        Start { owner: post.owner.clone(), lease: post.lease, letters_max: self.letters_max, room }
+    }
+
+    /// The same beside the loop, which is told when there is something to send, and what went wrong.
+    pub(super) async fn run_beside(self, stop: Stop) {
         let post = Arc::clone(&self.post);
-        match self.run().await {
+        let mut hand = |posting: Posting<Delivering>| drop(tokio::spawn(posting.run_beside(stop.clone())));
+        match self.run(Some(&stop), &mut hand).await {
             Ok(()) => post.wake.entries(),
-            Err(error) => tracing::warn!(target: "punctual", %error, "claimed events could not be told"),
+            Err(error) => {
+                tracing::warn!(target: "punctual", %error, "claimed events could not be told");
+                post.note_trouble(error);
+            }
         }
     }
 }
@@ -111,16 +148,25 @@ async fn put_off(post: &Post, token: Token, ids: Vec<MessageId>, error: &Error) 
 /// Files what was planned. If the database refuses it, each event is filed alone: what it will not take of
 /// one must not hold up the others, and that one comes again by its queue's waits, until it fails with the
 /// reason.
-async fn file_all(post: &Post, token: Token, planned: Plans) -> Result<()> {
-    let Plans { filings, payloads } = planned;
-    let held = match post.store.file_notices(token.clone(), Arc::clone(&filings), random::seed()).await {
-        Err(error) if !error.is_transient() => file_each(post, &token, &filings).await?,
+async fn file_all(
+    post: &Arc<Post>,
+    token: &Token,
+    plans: Plans,
+    start: Option<Start>,
+    hand: Hand<'_>,
+) -> Result<()> {
+    let (asked, Plans { filings, payloads }) = (monotonic(), plans);
+    let filed = post.store.file_notices(token.clone(), Arc::clone(&filings), start, random::seed()).await;
+    let held = match filed {
+        Err(error) if !error.is_transient() => file_each(post, token, &filings).await?,
+        Err(error) => return Err(error),
         Ok(FiledAs::LostClaim) => false,
-        Ok(FiledAs::Notices { by_event, at }) => {
-            keep_at_hand(post, &filings, payloads, &by_event, at);
+        Ok(FiledAs::Notices { by_event, begun }) => {
+            let causes = Arc::new(causes::filed(&filings, payloads, &by_event));
+            let known = || Delivering::knowing(Arc::clone(&causes));
+            begun.into_iter().filter_map(|one| Posting::new(post, known(), one, asked)).for_each(hand);
             true
         }
-        Err(error) => return Err(error),
     };
     if !held {
         tracing::warn!(target: "punctual", events = filings.len(), "a claim of events was lost");
@@ -128,28 +174,10 @@ async fn file_all(post: &Post, token: Token, planned: Plans) -> Result<()> {
     Ok(())
 }
 
-/// Letters about these will be claimed soon, most likely here.
-fn keep_at_hand(
-    post: &Post,
-    filings: &[(Arc<Message>, Filed)],
-    payloads: Vec<Arc<Value>>,
-    by_event: &HashMap<MessageId, NoticeId>,
-    at: Timestamp,
-) {
-    for ((event, filed), payload) in filings.iter().zip(payloads) {
-        if let (Filed::Notice(notice), Some(id)) = (filed, by_event.get(&event.id)) {
-            let letters = notice.deliveries.iter().filter(|planned| planned.address.is_some()).count();
-            let (event, entity) = (Arc::clone(event), notice.entity.clone());
-            let cause = Cause { event, entity, by_hand: false };
-            post.causes.keep(*id, Told { cause, payload }, letters, at);
-        }
-    }
-}
-
 async fn file_each(post: &Post, token: &Token, all: &[(Arc<Message>, Filed)]) -> Result<bool> {
     for one in all {
         let alone: Filings = vec![one.clone()].into();
-        match post.store.file_notices(token.clone(), alone, random::seed()).await {
+        match post.store.file_notices(token.clone(), alone, None, random::seed()).await {
             Err(error) if !error.is_transient() => {
                 put_off(post, token.clone(), vec![one.0.id], &error).await?;
             }

@@ -5,7 +5,6 @@
 //! when entries were written in this process, when another process has written anything at all, when
 //! the next known due time comes, and now and then in any case.
 
-use super::causes::Causes;
 use super::channel::Channels;
 use super::delivering::Delivering;
 use super::event_kinds::EventKinds;
@@ -32,8 +31,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Claims that are out at once.
+/// Claims that are out at once when another is begun.
 const POSTINGS_MAX: usize = 3;
+/// Letters that are begun with their notices, of the events that are told at once: so many claims of them.
+const BEGUN_CLAIMS: usize = 2;
 /// How long letters wait for a process that has their channel before they fail for want of it.
 const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Wake-ups make it look at most this often.
@@ -50,8 +51,6 @@ pub struct Post {
     pub shelf: Arc<Shelf>,
     /// The message templates.
     pub templates: Templates,
-    /// Events that were just filed.
-    pub causes: Causes,
     /// The kinds of events.
     pub event_kinds: Arc<EventKinds>,
     /// How often each channel may be used, and whether it works.
@@ -251,13 +250,11 @@ impl Sender {
         self.next = view.next.map(|next| next.since(view.now));
         self.post.tells.store(view.tells, Ordering::Relaxed);
         self.post.forget_held();
-        self.post.causes.forget_old(view.now);
         let expiring = self.takes(&view.lanes, Purpose::Expire);
         let quieted = self.post.store.expire_entries(expiring).await?;
         let telling = self.takes(&view.lanes, Purpose::Tell);
         let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen };
-        self.tell(telling, &mut look).await?;
-        match self.begin(&view, &mut look).await {
+        match self.tell_and_begin(telling, &view, &mut look).await {
             Err(error) if look.bags.is_empty() => return Err(error),
             // What was claimed is posted all the same.
             Err(error) => tracing::warn!(target: "punctual", %error, "a look for letters broke off"),
@@ -266,24 +263,32 @@ impl Sender {
         Ok(look)
     }
 
-    /// A few events are told at once, so that their letters go out in the same look; many, beside it.
-    async fn tell(&mut self, takes: Vec<Take>, look: &mut Look) -> Result<()> {
-        let Some(telling) = notify::begin(&self.post, takes).await? else { return Ok(()) };
+    async fn tell_and_begin(&mut self, telling: Vec<Take>, view: &DueEntries, look: &mut Look) -> Result<()> {
+        self.tell(telling, view.now, look).await?;
+        self.begin_invitations(view, look).await?;
+        self.begin_deliveries(view, look).await
+    }
+
+    /// A few events are told at once, many beside the look.
+    async fn tell(&mut self, takes: Vec<Take>, now: Timestamp, look: &mut Look) -> Result<()> {
+        let Some(telling) = notify::begin(&self.post, takes, BEGUN_CLAIMS * self.batch, now).await? else {
+            return Ok(());
+        };
         look.seen += telling.events();
         match &self.stop {
-            Some(_) if telling.events() >= self.batch => drop(tokio::spawn(telling.run_beside())),
-            _ => telling.run().await?,
+            Some(stop) if telling.events() >= self.batch => {
+                drop(tokio::spawn(telling.run_beside(stop.clone())));
+                Ok(())
+            }
+            stop => {
+                let mut hand = |posting| look.bags.push(Bag::Deliveries(Box::new(posting)));
+                telling.run(stop.as_ref(), &mut hand).await
+            }
         }
-        Ok(())
     }
 
     fn wish(&self, takes: Vec<Take>) -> Wish {
         Wish { owner: self.post.owner.clone(), lease: self.post.lease, takes }
-    }
-
-    async fn begin(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
-        self.begin_invitations(view, look).await?;
-        self.begin_deliveries(view, look).await
     }
 
     async fn begin_invitations(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {

@@ -304,13 +304,27 @@ pub(super) async fn hold_letters<'a>(
     letters: impl Iterator<Item = &'a Item> + Clone,
     now: Timestamp,
 ) -> Result<Token> {
-    reach(Point::ClaimedBeforeCommit);
-    let (token, items) = (Token::fresh(), claim::write(letters.clone()));
-    let started = letters.clone().count() == 1;
-    let ids = letters.map(|item| item.message().0);
-    let row = row(&token, wish, (now, now.plus(wish.lease)), started, &items, ids);
-    tx.finish(&[(INSERT_CLAIM, row)]).await?;
+    let token = Token::fresh();
+    hold_batches(tx, wish, &[(&token, letters)], now).await?;
     Ok(token)
+}
+
+/// The same for several claims.
+pub(super) async fn hold_batches<'a>(
+    tx: &mut Tx,
+    wish: &Wish,
+    batches: &[(&Token, impl Iterator<Item = &'a Item> + Clone)],
+    now: Timestamp,
+) -> Result<()> {
+    reach(Point::ClaimedBeforeCommit);
+    let items: Vec<String> = batches.iter().map(|(_, letters)| claim::write(letters.clone())).collect();
+    let rows = batches.iter().zip(&items).map(|((token, letters), items)| {
+        let started = letters.clone().count() == 1;
+        let ids = letters.clone().map(|item| item.message().0);
+        (INSERT_CLAIM, row(token, wish, (now, now.plus(wish.lease)), started, items, ids))
+    });
+    tx.finish(&rows.collect::<Vec<_>>()).await?;
+    Ok(())
 }
 
 const INSERT_CLAIM: &str = "insert into punctual.claim \

@@ -1,16 +1,19 @@
 //! Notices: from an event to what is to be sent, and to what became of it.
 //!
 //! [`Store::file_notices`] settles claimed events and, in the same transaction, writes for each of them one
-//! notice with its deliveries and their work. A delivery whose key is there already is not written: its
-//! message was sent, or is another one's matter ([`known`]). [`deliver`] sends; [`look`] shows.
+//! notice with its deliveries, and their work or the claim under which they are sent at once ([`begin`]). A
+//! delivery whose key is there already is not written: its message was sent, or is another one's matter
+//! ([`known`]). [`deliver`] sends; [`look`] shows.
 //!
 //! Events of a kind that nobody is told of are passed over. What was told to people, or is of a kind that
 //! surveys look at, is taken out of its topic's own queue if nobody has declared that: it is not unconsumed.
 
+pub mod begin;
 pub mod deliver;
 pub mod foresee;
 pub mod known;
 pub mod look;
+mod new_deliveries;
 pub(super) mod outcome;
 mod own_queue;
 pub mod prune;
@@ -18,18 +21,21 @@ pub mod replan;
 pub mod replay;
 mod taken;
 
+use self::begin::Start;
+use self::deliver::Due;
+use self::new_deliveries::{NewDelivery, insert_counted, made_of};
 use super::Store;
 use super::columns::Column;
-use super::dialect::Dialect;
+use super::entries::send::Outgoing;
+use super::points::{Point, reach};
 use super::queues;
 use super::settle::{self, Outcome, Settlement, Word};
 use super::tx::Tx;
-use super::value::{Row, Value, params};
+use super::value::{Row, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
 use crate::base::tenant::Tenant;
-use crate::rules::claim::{DELIVERIES_FROM, work_of};
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
 use std::collections::HashMap;
@@ -57,6 +63,14 @@ pub enum Filed {
     Notice(NewNotice),
 }
 
+impl Filed {
+    /// The notice, if there is one.
+    #[must_use]
+    pub const fn notice(&self) -> Option<&NewNotice> {
+        if let Self::Notice(notice) = self { Some(notice) } else { None }
+    }
+}
+
 /// A notice to be.
 #[derive(Clone, Debug)]
 pub struct NewNotice {
@@ -68,6 +82,14 @@ pub struct NewNotice {
     pub deliveries: Vec<Planned>,
     /// Who asked for it again, and the name of the request.
     pub request: Option<(String, String)>,
+}
+
+impl NewNotice {
+    /// How many letters are to be sent.
+    #[must_use]
+    pub fn letters(&self) -> usize {
+        self.deliveries.iter().filter(|planned| planned.address.is_some()).count()
+    }
 }
 
 /// A delivery that somebody asked for.
@@ -83,7 +105,7 @@ pub struct Asked {
 pub type Filings = Arc<[(Arc<Message>, Filed)]>;
 
 /// What a filing came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum FiledAs {
     /// The claim was lost, and nothing was written.
     LostClaim,
@@ -91,24 +113,34 @@ pub enum FiledAs {
     Notices {
         /// The new notices, by their events.
         by_event: HashMap<MessageId, NoticeId>,
-        /// When they were written, by the database's clock.
-        at: Timestamp,
+        /// Claims of their letters that are to be sent now.
+        begun: Vec<Outgoing<Due>>,
     },
 }
 
 struct Filing {
     token: Token,
     filed: Filings,
+    start: Option<Start>,
     seed: u64,
 }
 
 impl Store {
-    /// Settles events of one claim, and writes what they come to.
+    /// Settles events of one claim, and writes what they come to; with `start`, begins their letters.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn file_notices(&self, token: Token, filed: Filings, seed: u64) -> Result<FiledAs> {
-        self.write(Filing { token, filed, seed }, |tx, filing| Box::pin(file(tx, filing))).await
+    pub async fn file_notices(
+        &self,
+        token: Token,
+        filed: Filings,
+        start: Option<Start>,
+        seed: u64,
+    ) -> Result<FiledAs> {
+        let filing = Filing { token, filed, start, seed };
+        let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await;
+        reach(Point::ClaimedBeforeAnswer);
+        filed
     }
 
     /// Writes a notice that a person asked for, about an event that was; answers its deliveries.
@@ -121,7 +153,7 @@ impl Store {
                 Box::pin(async move {
                     let one = [(event, notice)];
                     let now = tx.now().await?;
-                    let (rows, _) = write(tx, &one, now).await?;
+                    let rows = write(tx, &one, None, now).await?.rows;
                     let made = made_of(tx, &rows).await?;
                     let asked = rows.iter().filter_map(|row| {
                         Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
@@ -154,39 +186,56 @@ async fn file(tx: &mut Tx, filing: &Filing) -> Result<FiledAs> {
             Filed::Failed(_) => {}
         }
     }
-    let at = tx.now().await?;
-    let (_, by_event) = write(tx, &notices, at).await?;
+    let now = tx.now().await?;
+    let Written { by_event, begun, .. } = write(tx, &notices, filing.start.as_ref(), now).await?;
     taken.extend(notices.iter().map(|(event, _)| *event));
     own_queue::take(tx, &taken).await?;
     own_queue::leave(tx, &passed).await?;
-    Ok(FiledAs::Notices { by_event, at })
+    let begun = match &filing.start {
+        Some(start) if !begun.is_empty() => begin::hold(tx, start, begun, now).await?,
+        _ => Vec::new(),
+    };
+    Ok(FiledAs::Notices { by_event, begun })
 }
 
-/// Writes notices with their deliveries; answers what was to be written, and the notices.
+/// Notices that were written.
+#[derive(Default)]
+struct Written<'a> {
+    /// Their deliveries, also those whose keys were known.
+    rows: Vec<NewDelivery<'a>>,
+    by_event: HashMap<MessageId, NoticeId>,
+    /// Deliveries without work.
+    begun: Vec<Due>,
+}
+
+/// Writes notices with their deliveries.
 async fn write<'a>(
     tx: &mut Tx,
     notices: &[(&'a Message, &'a NewNotice)],
+    start: Option<&Start>,
     now: Timestamp,
-) -> Result<(Vec<NewDelivery<'a>>, HashMap<MessageId, NoticeId>)> {
-    let mut rows = Vec::new();
+) -> Result<Written<'a>> {
     if notices.is_empty() {
-        return Ok((rows, HashMap::new()));
+        return Ok(Written::default());
     }
-    let ids = insert(tx, notices, now).await?;
-    let mut lanes = HashMap::new();
+    let by_event = insert(tx, notices, now).await?;
+    let (mut rows, mut lanes) = (Vec::new(), HashMap::new());
     for (event, notice) in notices {
-        let Some(id) = ids.get(&event.id) else { continue };
+        let Some(id) = by_event.get(&event.id) else { continue };
         for planned in &notice.deliveries {
             let lane = deliver_lane(tx, event.tenant, &planned.channel, &mut lanes).await?;
             rows.push(NewDelivery { notice: *id, tenant: event.tenant, lane, planned });
         }
     }
-    let written = insert_counted(tx, &rows, now).await?;
+    let (mut rows, rest) = begin::choose(tx, start, rows, now).await?;
+    let begun = begin::insert(tx, &rows, now).await?;
+    let written = begun.len() + insert_counted(tx, &rest, now).await?;
+    rows.extend(rest);
     if written < rows.len() || rows.iter().any(|row| row.status() == DeliveryStatus::Skipped) {
         let made = made_of(tx, &rows).await?;
         known::end_empty(tx, &rows, &made, now).await?;
     }
-    Ok((rows, ids))
+    Ok(Written { rows, by_event, begun })
 }
 
 /// Notices by their events; one that is there already is not written again.
@@ -197,10 +246,7 @@ async fn insert(
 ) -> Result<HashMap<MessageId, NoticeId>> {
     type One<'a> = (&'a Message, &'a NewNotice);
     let ints = |pick: &dyn Fn(&One<'_>) -> i64| Column::Ints(notices.iter().map(pick).collect());
-    let open = |one: &One<'_>| {
-        let reached = one.1.deliveries.iter().filter(|planned| planned.address.is_some());
-        i64::try_from(reached.count()).unwrap_or(i64::MAX)
-    };
+    let open = |one: &One<'_>| i64::try_from(one.1.letters()).unwrap_or(i64::MAX);
     let status = |one: &One<'_>| one.1.ended.as_ref().map_or(NoticeStatus::Pending, |ended| ended.0).code();
     let ended_at = notices.iter().map(|one| one.1.ended.as_ref().map(|_| now.as_micros())).collect();
     let entities: Vec<Option<&Entity>> = notices.iter().map(|one| one.1.entity.as_ref()).collect();
@@ -259,149 +305,3 @@ async fn deliver_lane(tx: &mut Tx, tenant: Tenant, channel: &str, known: &mut La
 fn entity(row: &Row, n: usize) -> Result<Option<Entity>> {
     Ok(row.maybe_text(n)?.zip(row.maybe_text(n + 1)?).map(|(kind, id)| Entity { kind, id }))
 }
-
-struct NewDelivery<'a> {
-    notice: NoticeId,
-    tenant: Tenant,
-    lane: i64,
-    planned: &'a Planned,
-}
-
-/// Deliveries that were written, with their keys, by notice.
-#[derive(Default)]
-struct Made(HashMap<NoticeId, HashMap<String, DeliveryId>>);
-
-impl Made {
-    fn read(rows: &[Row]) -> Result<Self> {
-        let mut made = Self::default();
-        for row in rows {
-            let of = made.0.entry(NoticeId(row.int(4)?)).or_default();
-            of.insert(row.text(1)?, DeliveryId(row.int(0)?));
-        }
-        Ok(made)
-    }
-
-    /// What became of one that was to be written; `None` if its key was known.
-    fn of(&self, row: &NewDelivery<'_>) -> Option<DeliveryId> {
-        self.0.get(&row.notice)?.get(&row.planned.key).copied()
-    }
-
-    /// The same for one of several that may have the same key: what was written is the first one's.
-    fn take(&mut self, row: &NewDelivery<'_>) -> Option<DeliveryId> {
-        self.0.get_mut(&row.notice)?.remove(&row.planned.key)
-    }
-}
-
-impl NewDelivery<'_> {
-    const fn status(&self) -> DeliveryStatus {
-        if self.planned.address.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Skipped }
-    }
-}
-
-/// The columns of deliveries, in the order of their statements.
-fn columns<'a>(rows: &'a [NewDelivery<'_>]) -> [Column<'a>; 14] {
-    let ints = |pick: &dyn Fn(&NewDelivery<'_>) -> i64| Column::Ints(rows.iter().map(pick).collect());
-    let nobody = |row: &NewDelivery<'_>| row.planned.address.is_none().then_some("No recipient");
-    [
-        ints(&|row| row.tenant.id()),
-        ints(&|row| row.notice.0),
-        Column::Texts(rows.iter().map(|row| Some(row.planned.key.as_str())).collect()),
-        ints(&|row| row.lane),
-        Column::Texts(rows.iter().map(|row| Some(row.planned.channel.as_str())).collect()),
-        Column::Texts(rows.iter().map(|row| Some(row.planned.address.as_deref().unwrap_or(""))).collect()),
-        ints(&|row| i64::try_from(row.planned.part).unwrap_or_default()),
-        ints(&|row| row.planned.template.0),
-        ints(&|row| i64::from(row.planned.version)),
-        ints(&|row| row.status().code()),
-        Column::Texts(rows.iter().map(nobody).collect()),
-        ints(&|row| i64::from(row.status() != DeliveryStatus::Skipped)),
-        Column::Texts(rows.iter().map(|row| row.planned.whom.name.as_deref()).collect()),
-        Column::Texts(rows.iter().map(|row| row.planned.whom.reference.as_deref()).collect()),
-    ]
-}
-
-/// Writes deliveries whose keys are new, and the work of those that are to be sent; answers how many. Mostly
-/// that is all of them, and then nobody needs to know which.
-async fn insert_counted(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> Result<usize> {
-    let answer = insert_rows(tx, DELIVERIES_COUNTED, rows, now).await?;
-    match (tx.dialect(), answer.first()) {
-        (Dialect::Postgres, Some(counted)) => Ok(usize::try_from(counted.int(0)?).unwrap_or_default()),
-        _ => Ok(answer.len()),
-    }
-}
-
-/// The same; answers them by key.
-async fn insert_deliveries(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> Result<Made> {
-    Made::read(&insert_rows(tx, DELIVERIES_AT_ONCE, rows, now).await?)
-}
-
-/// What these notices have now, if nobody else writes to them.
-async fn made_of(tx: &mut Tx, rows: &[NewDelivery<'_>]) -> Result<Made> {
-    let mut notices: Vec<i64> = rows.iter().map(|row| row.notice.0).collect();
-    notices.dedup();
-    Made::read(&tx.query(MADE_OF, &[Value::Ints(&notices)]).await?)
-}
-
-/// Answers what the statement does on Postgres, and each of them on SQLite.
-async fn insert_rows(
-    tx: &mut Tx,
-    at_once: &'static str,
-    rows: &[NewDelivery<'_>],
-    now: Timestamp,
-) -> Result<Vec<Row>> {
-    let made = tx.in_columns((at_once, DELIVERY), params![now, DELIVERIES_FROM], &columns(rows)).await?;
-    if tx.dialect() == Dialect::Postgres {
-        return Ok(made);
-    }
-    let (mut work, mut lanes) = (Vec::new(), Vec::new());
-    for row in &made {
-        if row.int(3)? == DeliveryStatus::Pending.code() {
-            work.push(work_of(DeliveryId(row.int(0)?)));
-            lanes.push(row.int(2)?);
-        }
-    }
-    let work = [Column::Ints(work), Column::Ints(lanes)];
-    tx.in_columns((WORK_AT_ONCE, WORK), params![now], &work).await?;
-    Ok(made)
-}
-
-macro_rules! delivery_columns {
-    () => {
-        "insert into punctual.notice_delivery (created_at, due_at, tenant_id, notice_id, idempotency_key, \
-            lane_id, channel, address, part, template_id, template_version, status, error, keeps_key, \
-            recipient, recipient_ref) "
-    };
-}
-/// Their work is written in the same statement.
-macro_rules! deliveries_at_once {
-    ($answer:literal) => {
-        concat!(
-            "with made as (",
-            delivery_columns!(),
-            "select $1::bigint, $1::bigint, unnest($3::int[]), unnest($4::bigint[]), unnest($5::text[]), \
-                unnest($6::int[]), unnest($7::text[]), unnest($8::text[]), unnest($9::int[]), \
-                unnest($10::bigint[]), unnest($11::int[]), unnest($12::int[]), unnest($13::text[]), \
-                unnest($14::int[]), unnest($15::text[]), unnest($16::text[]) \
-             on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
-             returning id, idempotency_key, lane_id, status, notice_id), \
-             waiting as (insert into punctual.work (message_id, lane_id, due_at) \
-                select $2::bigint + id, lane_id, $1::bigint from made where status = 0) \
-             select ",
-            $answer,
-            " from made"
-        )
-    };
-}
-const DELIVERIES_AT_ONCE: &str = deliveries_at_once!("id, idempotency_key, lane_id, status, notice_id");
-const DELIVERIES_COUNTED: &str = deliveries_at_once!("count(*)");
-const MADE_OF: &str = "select id, idempotency_key, lane_id, status, notice_id \
-    from punctual.notice_delivery where notice_id = any($1::bigint[])";
-const DELIVERY: &str = concat!(
-    delivery_columns!(),
-    "values ($1, $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
-     on conflict (idempotency_key, tenant_id) where keeps_key = 1 do nothing \
-     returning id, idempotency_key, lane_id, status, notice_id"
-);
-const WORK_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at) \
-    select id, lane, $1::bigint from unnest($2::bigint[], $3::int[]) x (id, lane)";
-const WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($2, $3, $1)";

@@ -82,6 +82,7 @@ mod migrate;
 mod model;
 mod model_state;
 mod notice;
+mod notice_begun;
 mod notice_doubt;
 mod notice_each;
 mod notice_faults;

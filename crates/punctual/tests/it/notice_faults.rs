@@ -19,7 +19,7 @@ cases![
     ntf_4_letters_of_which_too_little_is_known_go_back,
     ntf_2_what_is_refused_of_one_event_holds_up_no_other,
     ntf_2_a_name_with_a_zero_character_is_told,
-    ntf_2_an_event_at_hand_and_one_that_is_read_are_worded_alike,
+    ntf_2_letters_begun_at_once_and_those_of_later_are_worded_alike,
     ntf_19_an_event_stays_while_its_letters_wait,
     ntf_17_letters_wait_for_a_process_that_has_their_channel,
 ];
@@ -149,9 +149,9 @@ async fn ntf_2_a_name_with_a_zero_character_is_told(t: &Bench) {
     assert_eq!(texts(t, "select recipient from punctual.notice_delivery").await, ["Ada"]);
 }
 
-/// NTF-2: the first letters of an event are worded by what the process has at hand, later ones by what it
+/// NTF-2: letters that are begun with the filing are worded by what the process knows, later ones by what it
 /// reads again; and so are all letters of another process.
-async fn ntf_2_an_event_at_hand_and_one_that_is_read_are_worded_alike(t: &Bench) {
+async fn ntf_2_letters_begun_at_once_and_those_of_later_are_worded_alike(t: &Bench) {
     let (first, second) = (engine(t).await, engine(t).await);
     define(&first, TENANT, |_| {}).await;
     for channel in ["SMS", "Email"] {

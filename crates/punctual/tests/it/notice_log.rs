@@ -54,11 +54,11 @@ fn mail(entity: &str) -> Planned {
     planned(entity, "Email", "email:smtp", "ana@example.org")
 }
 
-fn notice_of(entity: &str, deliveries: Vec<Planned>) -> NewNotice {
+pub fn notice_of(entity: &str, deliveries: Vec<Planned>) -> NewNotice {
     NewNotice { entity: Some(about(entity)), ended: None, deliveries, request: None }
 }
 
-async fn event(t: &Bench, tenant: Tenant, entity: &str) -> (Message, Token) {
+pub async fn event(t: &Bench, tenant: Tenant, entity: &str) -> (Message, Token) {
     let message = NewMessage::new("bookings", "booking.created", "{}").entity("booking", entity);
     let message = message.correlation_id(format!("story-{entity}"));
     let lane = t.store().declare_queue(tenant, "bookings").await.unwrap().id;
@@ -71,7 +71,7 @@ async fn event(t: &Bench, tenant: Tenant, entity: &str) -> (Message, Token) {
 pub async fn file(t: &Bench, tenant: Tenant, entity: &str, deliveries: Vec<Planned>) -> Message {
     let (event, token) = event(t, tenant, entity).await;
     let filed = [(event.clone().into(), Filed::Notice(notice_of(entity, deliveries)))];
-    let filed = t.store().file_notices(token, filed.into(), SEED).await.unwrap();
+    let filed = t.store().file_notices(token, filed.into(), None, SEED).await.unwrap();
     assert!(matches!(filed, FiledAs::Notices { .. }), "the claim should hold");
     event
 }

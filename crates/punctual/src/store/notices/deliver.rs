@@ -53,8 +53,6 @@ pub struct Delivery {
     pub tried_before: u32,
     /// When it was due.
     pub due_at: Option<Timestamp>,
-    /// When it was written: with its notice, or later.
-    pub created_at: Timestamp,
 }
 
 /// Why a notice was given.
@@ -256,7 +254,7 @@ macro_rules! deliveries {
     ($condition:literal) => {
         concat!(
             "select d.id, d.tenant_id, d.notice_id, d.idempotency_key, d.channel, d.address, d.part, \
-                d.template_id, d.tried_before, d.due_at, d.created_at from punctual.notice_delivery d where ",
+                d.template_id, d.tried_before, d.due_at from punctual.notice_delivery d where ",
             $condition
         )
     };
@@ -275,7 +273,6 @@ fn read(row: &Row) -> Result<Delivery> {
         template: TemplateId(row.int(7)?),
         tried_before: row.count(8)?,
         due_at: row.maybe_time(9)?,
-        created_at: row.time(10)?,
     })
 }
 

@@ -6,7 +6,8 @@
 
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::{Made, NO_RECIPIENT, NewDelivery};
+use super::NO_RECIPIENT;
+use super::new_deliveries::{Made, NewDelivery};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::NoticeId;

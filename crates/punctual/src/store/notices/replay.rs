@@ -11,7 +11,7 @@ use super::super::columns::Column;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
 use super::foresee::{self, Foreseen};
-use super::{WORK, WORK_AT_ONCE};
+use super::new_deliveries::{WORK, WORK_AT_ONCE};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, NoticeId};

@@ -1,0 +1,145 @@
+//! Letters that are begun as they are written.
+//!
+//! Whoever files notices may send their letters at once: instead of work for anybody there are claims in the
+//! same transaction, as if the work had been taken in that moment. So a letter is not looked for, taken and
+//! read again, and is on its way one transaction earlier. Everything after that is the same as for one that
+//! was taken ([`super::deliver`]): a claim is what says that a send may have been made, it is renewed, and
+//! when it is lost its letters come again as work.
+//!
+//! What waits goes first: a lane that has something due is left to those who take from it, and so is one
+//! that is paused. What a channel has no room for waits as well.
+//!
+//! Not promised: an order among those who file at the same time.
+
+use super::super::claims::{self, Wish};
+use super::super::entries::send::Outgoing;
+use super::super::tx::Tx;
+use super::super::value::{Row, Value};
+use super::deliver::{Delivery, Due};
+use super::new_deliveries::{Made, NewDelivery, insert_begun};
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{DeliveryId, LaneId, MessageId, NoticeId, Token};
+use crate::base::limits::CLAIM_ITEMS_MAX;
+use crate::rules::claim::{Item, work_of};
+use crate::rules::notice::DeliveryStatus;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+/// Who begins letters, and how many.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The claimer's name.
+    pub owner: String,
+    /// How long they are its own.
+    pub lease: Duration,
+    /// At most so many in all.
+    pub letters_max: usize,
+    /// At most so many by each channel; none by others.
+    pub room: HashMap<String, usize>,
+}
+
+/// The deliveries that are begun, and those that wait.
+pub(super) async fn choose<'a>(
+    tx: &mut Tx,
+    start: Option<&Start>,
+    rows: Vec<NewDelivery<'a>>,
+    now: Timestamp,
+) -> Result<(Vec<NewDelivery<'a>>, Vec<NewDelivery<'a>>)> {
+    let Some(start) = start else { return Ok((Vec::new(), rows)) };
+    let lanes: BTreeSet<i64> = rows.iter().map(|row| row.lane).collect();
+    let free = free_lanes(tx, &lanes.into_iter().collect::<Vec<_>>(), now).await?;
+    let (mut room, mut left) = (start.room.clone(), start.letters_max);
+    Ok(rows.into_iter().partition(|row| {
+        let fits = row.status() == DeliveryStatus::Pending && free.contains(&row.lane) && left > 0;
+        let Some(room) = room.get_mut(&row.planned.channel).filter(|room| fits && **room > 0) else {
+            return false;
+        };
+        (*room, left) = (*room - 1, left - 1);
+        true
+    }))
+}
+
+async fn free_lanes(tx: &mut Tx, lanes: &[i64], now: Timestamp) -> Result<BTreeSet<i64>> {
+    if lanes.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let rows = tx.query(FREE_LANES, &[Value::Ints(lanes), now.into()]).await?;
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+const FREE_LANES: &str = "select l.id from punctual.lane l where l.id = any($1::bigint[]) and l.paused = 0 \
+    and not exists (select 1 from punctual.work w where w.lane_id = l.id and w.due_at <= $2)";
+
+/// Writes them, and answers those whose keys were new.
+pub(super) async fn insert(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> Result<Vec<Due>> {
+    let made = insert_begun(tx, rows, now).await?;
+    let begun = match in_their_order(rows, &made)? {
+        Some(ids) => ids,
+        None => {
+            let mut made = Made::read(&made)?;
+            rows.iter().map(|row| made.take(row)).collect()
+        }
+    };
+    let begun = rows.iter().zip(begun).filter_map(|(row, id)| Some(due(row, id?, now)));
+    Ok(begun.collect())
+}
+
+/// The deliveries that were written of these, if they are answered in the order of the rows: they nearly
+/// always are, and need not be looked up.
+fn in_their_order(rows: &[NewDelivery<'_>], made: &[Row]) -> Result<Option<Vec<Option<DeliveryId>>>> {
+    let mut answers = made.iter();
+    let mut next = || -> Result<Option<(DeliveryId, String, NoticeId)>> {
+        let Some(row) = answers.next() else { return Ok(None) };
+        Ok(Some((DeliveryId(row.int(0)?), row.text(1)?, NoticeId(row.int(4)?))))
+    };
+    let mut ids = Vec::with_capacity(rows.len());
+    let mut answer = next()?;
+    for row in rows {
+        match &answer {
+            Some((id, key, notice)) if *notice == row.notice && *key == row.planned.key => {
+                ids.push(Some(*id));
+                answer = next()?;
+            }
+            _ => ids.push(None),
+        }
+    }
+    Ok(answer.is_none().then_some(ids))
+}
+
+fn due(row: &NewDelivery<'_>, id: DeliveryId, now: Timestamp) -> Due {
+    let planned = row.planned;
+    let delivery = Delivery {
+        id,
+        tenant: row.tenant,
+        notice: row.notice,
+        key: planned.key.clone(),
+        channel: planned.channel.clone(),
+        address: planned.address.clone().unwrap_or_default(),
+        part: planned.part,
+        template: planned.template,
+        tried_before: 0,
+        due_at: Some(now),
+    };
+    let item = Item(MessageId(work_of(id)), LaneId(row.lane), 1, 0, None);
+    Due { item, delivery, lost: false, unknown: 0, unsure: false, warnings: Vec::new() }
+}
+
+/// Writes their claims: the last word of its transaction.
+pub(super) async fn hold(
+    tx: &mut Tx,
+    start: &Start,
+    mut due: Vec<Due>,
+    now: Timestamp,
+) -> Result<Vec<Outgoing<Due>>> {
+    let mut all = Vec::new();
+    while !due.is_empty() {
+        let rest = due.split_off(due.len().min(CLAIM_ITEMS_MAX));
+        all.push((Token::fresh(), std::mem::replace(&mut due, rest)));
+    }
+    let batches: Vec<_> = all.iter().map(|(token, due)| (token, due.iter().map(|due| &due.item))).collect();
+    let wish = Wish { owner: start.owner.clone(), lease: start.lease, takes: Vec::new() };
+    claims::hold_batches(tx, &wish, &batches, now).await?;
+    let outgoing = |(token, due)| Outgoing { token: Some(token), due, now: Some(now), ..Outgoing::default() };
+    Ok(all.into_iter().map(outgoing).collect())
+}
