@@ -6,9 +6,13 @@ use crate::notice::{confirm, define, template};
 use punctual::base::clock::monotonic;
 use punctual::{Accepted, Engine, Letter};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 live! {
-    quick: [ntf_4_a_loop_whose_letters_cannot_be_read_pauses_and_says_so],
+    quick: [
+        ntf_2_a_letter_is_on_its_way_since_its_event_was_told,
+        ntf_4_a_loop_whose_letters_cannot_be_read_pauses_and_says_so,
+    ],
     slow: [],
 }
 
@@ -25,6 +29,29 @@ async fn until_trouble(engine: &Engine, wanted: bool) {
         assert!(begun.elapsed() < SOON, "trouble should be told: {wanted}");
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// NTF-2, NTF-4: the claim under which a letter is sent was written in one transaction with it.
+async fn ntf_2_a_letter_is_on_its_way_since_its_event_was_told(live: &Live) {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let answer = move |_: Arc<Letter>| {
+        let held = Arc::clone(&held);
+        async move {
+            held.acquire().await.unwrap().forget();
+            Ok(Accepted { message_id: None, answer: None })
+        }
+    };
+    let engine = start(live.builder().channel("sms:slow", answer)).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "sms:slow", "x").await;
+    confirm(&engine, "1").await;
+    let begun = "select count(*) from punctual.notice_delivery d \
+        join punctual.claim c on c.claimed_at = d.created_at and c.first_id < 0";
+    live.until_count(begun, 1).await;
+    gate.add_permits(1);
+    live.until_count("select count(*) from punctual.notice_delivery where status = 1", 1).await;
+    stop(engine).await;
 }
 
 /// NTF-4: letters are read beside the loop that claims them. When that fails, they go back untried, the loop

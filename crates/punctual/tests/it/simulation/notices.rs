@@ -42,7 +42,7 @@ const LEASE: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(600);
 const BOOKINGS: u64 = 6;
 const QUICK_SEEDS: u64 = 30;
-const FULL_SEEDS: u64 = 300;
+const FULL_SEEDS: u64 = 600;
 
 /// One call of a provider.
 #[derive(Debug)]
