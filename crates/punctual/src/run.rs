@@ -35,6 +35,7 @@ pub mod line;
 pub mod notify;
 pub mod plan;
 pub mod posting;
+mod present;
 pub mod prune;
 pub mod pulse;
 pub mod reap;

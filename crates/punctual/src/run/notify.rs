@@ -26,9 +26,10 @@ use super::causes::{self, payload_of};
 use super::definitions::Definitions;
 use super::delivering::Delivering;
 use super::posting::Posting;
+use super::present::Present;
 use super::send::{Going, Post};
 use super::stop::Stop;
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::monotonic;
 use crate::base::error::{Error, Result};
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
@@ -46,7 +47,7 @@ use crate::store::notices::begin::Start;
 use crate::store::notices::{Filed, FiledAs, Filings, NewNotice};
 use crate::store::settle::{Settlement, Word};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Events that were claimed, to be planned and filed.
@@ -54,23 +55,29 @@ pub(super) struct Telling {
     _going: Going,
     post: Arc<Post>,
     claims: BTreeMap<Token, Vec<Message>>,
-    now: Timestamp,
-    letters_max: usize,
+    may: MayBegin,
+}
+
+/// What may be begun of the letters that a telling comes to.
+pub(super) struct MayBegin {
+    /// So many claims at most.
+    pub(super) claims: usize,
+    /// Letters in each.
+    pub(super) batch: usize,
+    /// None by channels for which something waits, whosever it is: they share a gate.
+    pub(super) awaited: HashSet<String>,
+    /// The time by which gates are asked.
+    pub(super) present: Present,
 }
 
 /// Takes letters that were begun.
 pub(super) type Hand<'a> = &'a mut (dyn FnMut(Posting<Delivering>) + Send);
 
-/// Claims the due events of these lanes; of their letters, no more than `letters_max` are begun at once.
+/// Claims the due events of these lanes.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn begin(
-    post: &Arc<Post>,
-    takes: Vec<Take>,
-    letters_max: usize,
-    now: Timestamp,
-) -> Result<Option<Telling>> {
+pub(super) async fn begin(post: &Arc<Post>, takes: Vec<Take>, may: MayBegin) -> Result<Option<Telling>> {
     if takes.is_empty() {
         return Ok(None);
     }
@@ -80,7 +87,7 @@ pub(super) async fn begin(
     for claimed in catch.items {
         claims.entry(claimed.token).or_default().push(claimed.message);
     }
-    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims, now, letters_max }))
+    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims, may }))
 }
 
 impl Telling {
@@ -95,12 +102,16 @@ impl Telling {
     /// When the database does not answer: then they come again when their leases are over.
     pub(super) async fn run(mut self, stop: Option<&Stop>, hand: Hand<'_>) -> Result<()> {
         let post = Arc::clone(&self.post);
-        for (token, events) in std::mem::take(&mut self.claims) {
+        let claims = std::mem::take(&mut self.claims);
+        // Events that were in a crash have a claim each, and would have as many of letters.
+        let one = claims.len() == 1;
+        for (token, events) in claims {
             let ids = events.iter().map(|event| event.id).collect();
             match plan_all(&post, events).await {
                 Ok(plans) => {
                     // What is begun while everything ends would only go back.
-                    let start = (!stop.is_some_and(Stop::is_asked)).then(|| self.start(&plans.filings));
+                    let ending = stop.is_some_and(Stop::is_asked);
+                    let start = (one && !ending).then(|| self.start(&plans.filings));
                     file_all(&post, &token, plans, start, hand).await?;
                 }
                 Err(error) => put_off(&post, token, ids, &error).await?,
@@ -111,15 +122,18 @@ impl Telling {
 
     /// What channels of this process have room for.
     fn start(&self, filings: &[(Arc<Message>, Filed)]) -> Start {
-        let post = &self.post;
+        let (post, may, now) = (&self.post, &self.may, self.may.present.now());
         let mut room = HashMap::new();
         for planned in filings.iter().filter_map(|(_, filed)| filed.notice()).flat_map(|new| &new.deliveries)
         {
-            if !room.contains_key(&planned.channel) && post.channels.get(&planned.channel).is_some() {
-                room.insert(planned.channel.clone(), post.gates.of(&planned.channel).room(self.now));
+            let channel = &planned.channel;
+            if room.contains_key(channel) || may.awaited.contains(channel) {
+                continue;
             }
+            let here = post.channels.get(channel).is_some();
+            room.insert(channel.clone(), if here { post.gates.of(channel).room(now) } else { 0 });
         }
-        Start { owner: post.owner.clone(), lease: post.lease, letters_max: self.letters_max, room }
+        Start { owner: post.owner.clone(), lease: post.lease, claims: may.claims, batch: may.batch, room }
     }
 
     /// The same beside the loop, which is told when there is something to send, and what went wrong.

@@ -11,6 +11,7 @@
 
 use super::channel::{Accepted, Channel, Letter, NotSent, Sending, Sent};
 use super::gate::{Ending, MaySend, Pass};
+use super::present::Present;
 use super::send::{Going, Post};
 use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, Timestamp, monotonic};
@@ -110,9 +111,7 @@ pub struct Posting<M: Mail> {
     post: Arc<Post>,
     mail: M,
     token: Token,
-    /// When it was claimed, by the database's clock and by the host's.
-    claimed_at: Timestamp,
-    claimed: Moment,
+    present: Present,
     held_since: Moment,
     waiting: std::vec::IntoIter<M::Due>,
     out: JoinSet<Sent>,
@@ -132,8 +131,7 @@ impl<M: Mail> Posting<M> {
             post: Arc::clone(post),
             mail,
             token,
-            claimed_at: now,
-            claimed: monotonic(),
+            present: Present::new(now, post.by_hand),
             held_since: asked,
             waiting: outgoing.due.into_iter(),
             out: JoinSet::new(),
@@ -144,10 +142,9 @@ impl<M: Mail> Posting<M> {
         })
     }
 
-    /// The present moment. Letters of one claim may go out minutes apart, and a gate must not take the last
-    /// for as old as the first. Where the clock is moved by hand, only a hand moves it.
+    /// Letters of one claim may go out minutes apart.
     fn now(&self) -> Timestamp {
-        if self.post.by_hand { self.claimed_at } else { self.claimed_at.plus(self.claimed.elapsed()) }
+        self.present.now()
     }
 
     /// Sends everything, and writes what became of it.

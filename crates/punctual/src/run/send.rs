@@ -10,8 +10,9 @@ use super::delivering::Delivering;
 use super::event_kinds::EventKinds;
 use super::gate::Gates;
 use super::inviting::Inviting;
-use super::notify;
+use super::notify::{self, MayBegin};
 use super::posting::{Posted, Posting};
+use super::present::Present;
 use super::pulse::Ticks;
 use super::shelf::Shelf;
 use super::stop::{self, Stop};
@@ -33,8 +34,8 @@ use tokio::sync::Notify;
 
 /// Claims that are out at once when another is begun.
 const POSTINGS_MAX: usize = 3;
-/// Letters that are begun with their notices, of the events that are told at once: so many claims of them.
-const BEGUN_CLAIMS: usize = 2;
+/// Claims of letters that are begun with their notices, of the events that are told at once.
+const BEGUN_MAX: usize = 2;
 /// How long letters wait for a process that has their channel before they fail for want of it.
 const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Wake-ups make it look at most this often.
@@ -247,6 +248,7 @@ impl Sender {
             while self.post.store.route_waiting().await? > 0 {}
             view = self.post.store.due_entries().await?;
         }
+        let present = Present::new(view.now, self.post.by_hand);
         self.next = view.next.map(|next| next.since(view.now));
         self.post.tells.store(view.tells, Ordering::Relaxed);
         self.post.forget_held();
@@ -254,7 +256,7 @@ impl Sender {
         let quieted = self.post.store.expire_entries(expiring).await?;
         let telling = self.takes(&view.lanes, Purpose::Tell);
         let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen };
-        match self.tell_and_begin(telling, &view, &mut look).await {
+        match self.tell_and_begin(telling, &view, present, &mut look).await {
             Err(error) if look.bags.is_empty() => return Err(error),
             // What was claimed is posted all the same.
             Err(error) => tracing::warn!(target: "punctual", %error, "a look for letters broke off"),
@@ -263,17 +265,45 @@ impl Sender {
         Ok(look)
     }
 
-    async fn tell_and_begin(&mut self, telling: Vec<Take>, view: &DueEntries, look: &mut Look) -> Result<()> {
-        self.tell(telling, view.now, look).await?;
-        self.begin_invitations(view, look).await?;
-        self.begin_deliveries(view, look).await
+    /// Whoever posts in the look itself does so with one claim after the other: one that waited for its turn
+    /// would not be renewed.
+    async fn tell_and_begin(
+        &mut self,
+        telling: Vec<Take>,
+        view: &DueEntries,
+        present: Present,
+        look: &mut Look,
+    ) -> Result<()> {
+        self.tell(telling, view, present, look).await?;
+        if !self.has_enough(look) {
+            self.begin_invitations(view, present, look).await?;
+        }
+        if !self.has_enough(look) {
+            self.begin_deliveries(view, present, look).await?;
+        }
+        Ok(())
+    }
+
+    const fn has_enough(&self, look: &Look) -> bool {
+        self.stop.is_none() && !look.bags.is_empty()
     }
 
     /// A few events are told at once, many beside the look.
-    async fn tell(&mut self, takes: Vec<Take>, now: Timestamp, look: &mut Look) -> Result<()> {
-        let Some(telling) = notify::begin(&self.post, takes, BEGUN_CLAIMS * self.batch, now).await? else {
-            return Ok(());
+    async fn tell(
+        &mut self,
+        takes: Vec<Take>,
+        view: &DueEntries,
+        present: Present,
+        look: &mut Look,
+    ) -> Result<()> {
+        let waits = view.lanes.iter().filter(|lane| matches!(lane.purpose, Purpose::Send | Purpose::Deliver));
+        let may = MayBegin {
+            claims: if self.stop.is_some() { BEGUN_MAX } else { 1 },
+            batch: self.batch,
+            awaited: waits.map(|lane| lane.channel.clone()).collect(),
+            present,
         };
+        let Some(telling) = notify::begin(&self.post, takes, may).await? else { return Ok(()) };
         look.seen += telling.events();
         match &self.stop {
             Some(stop) if telling.events() >= self.batch => {
@@ -291,8 +321,13 @@ impl Sender {
         Wish { owner: self.post.owner.clone(), lease: self.post.lease, takes }
     }
 
-    async fn begin_invitations(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
-        let takes = self.open_takes(view, Purpose::Send);
+    async fn begin_invitations(
+        &mut self,
+        view: &DueEntries,
+        present: Present,
+        look: &mut Look,
+    ) -> Result<()> {
+        let takes = self.open_takes(view, present.now(), Purpose::Send);
         if takes.is_empty() {
             return Ok(());
         }
@@ -304,8 +339,8 @@ impl Sender {
         Ok(())
     }
 
-    async fn begin_deliveries(&mut self, view: &DueEntries, look: &mut Look) -> Result<()> {
-        let takes = self.open_takes(view, Purpose::Deliver);
+    async fn begin_deliveries(&mut self, view: &DueEntries, present: Present, look: &mut Look) -> Result<()> {
+        let takes = self.open_takes(view, present.now(), Purpose::Deliver);
         if takes.is_empty() {
             return Ok(());
         }
@@ -319,21 +354,21 @@ impl Sender {
 
     /// Shares of lanes whose channels are open, of no more than these allow now. It is remembered when the
     /// first of the others opens.
-    fn open_takes(&mut self, view: &DueEntries, purpose: Purpose) -> Vec<Take> {
+    fn open_takes(&mut self, view: &DueEntries, now: Timestamp, purpose: Purpose) -> Vec<Take> {
         let mut takes = self.takes(&view.lanes, purpose);
         for take in &mut takes {
             let Some(lane) = view.lanes.iter().find(|lane| lane.lane == take.lane) else { continue };
-            if let Some(until) = self.is_for_others_until(lane).filter(|until| *until > view.now) {
+            if let Some(until) = self.is_for_others_until(lane).filter(|until| *until > now) {
                 take.quota = 0;
-                self.held_back(until, view.now);
+                self.held_back(until, now);
                 continue;
             }
             let gate = self.post.gates.of(&lane.channel);
-            take.quota = take.quota.min(gate.room(view.now));
+            take.quota = take.quota.min(gate.room(now));
             if take.quota == 0
-                && let Some(at) = gate.opens_at(view.now)
+                && let Some(at) = gate.opens_at(now)
             {
-                self.held_back(at, view.now);
+                self.held_back(at, now);
             }
         }
         takes.retain(|take| take.quota > 0);

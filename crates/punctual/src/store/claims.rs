@@ -2,6 +2,7 @@
 //!
 //! Claiming takes due work rows out of the table and writes one claim row that holds
 //! them, in one transaction: an item is either waiting or under exactly one open claim.
+//! (Letters may be begun as they are written, and then never wait: `notices/begin.rs`.)
 //! The claim's token fences every later write (see [`super::settle`]). An item that was
 //! in a crash before is claimed under a token of its own, so that it comes back alone.
 //!
@@ -317,7 +318,13 @@ pub(super) async fn hold_batches<'a>(
     now: Timestamp,
 ) -> Result<()> {
     reach(Point::ClaimedBeforeCommit);
-    let items: Vec<String> = batches.iter().map(|(_, letters)| claim::write(letters.clone())).collect();
+    // Lane by lane, so that numbers of one lane make runs.
+    let items = batches.iter().map(|(_, letters)| {
+        let mut letters: Vec<&Item> = letters.clone().collect();
+        letters.sort_by_key(|item| item.lane());
+        claim::write(letters)
+    });
+    let items: Vec<String> = items.collect();
     let rows = batches.iter().zip(&items).map(|((token, letters), items)| {
         let started = letters.clone().count() == 1;
         let ids = letters.clone().map(|item| item.message().0);

@@ -138,9 +138,11 @@ impl Store {
         seed: u64,
     ) -> Result<FiledAs> {
         let filing = Filing { token, filed, start, seed };
-        let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await;
-        reach(Point::ClaimedBeforeAnswer);
-        filed
+        let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await?;
+        if matches!(&filed, FiledAs::Notices { begun, .. } if !begun.is_empty()) {
+            reach(Point::ClaimedBeforeAnswer);
+        }
+        Ok(filed)
     }
 
     /// Writes a notice that a person asked for, about an event that was; answers its deliveries.

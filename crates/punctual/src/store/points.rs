@@ -12,7 +12,7 @@ pub enum Point {
     EnqueuedBeforeCommit,
     /// Messages are committed, and their publisher does not know it yet.
     EnqueuedBeforeAnswer,
-    /// Work is taken out of its table, and no claim holds it yet.
+    /// Work is taken out of its table, or letters are written without any, and no claim holds them yet.
     ClaimedBeforeCommit,
     /// A claim is committed, and its claimer does not know it yet.
     ClaimedBeforeAnswer,

@@ -18,7 +18,7 @@ cases![
     ntf_2_what_waits_goes_before_what_comes,
     ntf_2_what_waits_for_its_next_try_holds_nobody_up,
     ntf_2_a_paused_channel_begins_nothing,
-    ntf_16_no_more_letters_begin_than_there_is_room_for,
+    ntf_17_no_more_letters_begin_than_there_is_room_for,
     ntf_3_a_known_key_is_not_begun,
     ntf_2_many_letters_are_begun_in_several_claims,
     ntf_2_a_filing_that_fails_halfway_begins_nothing,
@@ -29,7 +29,7 @@ const CLAIMED: &str = "select count(*) from punctual.claim where first_id < 0";
 
 fn start(room: &[(&str, usize)]) -> Start {
     let room: HashMap<String, usize> = room.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-    Start { owner: "teller".into(), lease: seconds(30), letters_max: 5_000, room }
+    Start { owner: "teller".into(), lease: seconds(30), claims: 3, batch: CLAIM_ITEMS_MAX, room }
 }
 
 fn by_sms() -> Start {
@@ -134,14 +134,15 @@ async fn ntf_2_a_paused_channel_begins_nothing(t: &Bench) {
     assert_eq!(t.count(WAITING).await, 1);
 }
 
-/// NTF-16: of what a channel allows now, and of what one process takes on at once.
-async fn ntf_16_no_more_letters_begin_than_there_is_room_for(t: &Bench) {
+/// NTF-17: of what a channel allows now, and of what one process takes on at once.
+async fn ntf_17_no_more_letters_begin_than_there_is_room_for(t: &Bench) {
     let all = || vec![sms("b1"), another(2), another(3)];
     let cases = [
         ("nothing is known of the channel", start(&[("memory:email", 9)]), 0),
         ("the channel is closed", start(&[("memory:sms", 0)]), 0),
         ("the channel has room for two", start(&[("memory:sms", 2)]), 2),
-        ("one in all", Start { letters_max: 1, ..by_sms() }, 1),
+        ("one in all", Start { claims: 1, batch: 1, ..by_sms() }, 1),
+        ("two claims of one", Start { claims: 2, batch: 1, ..by_sms() }, 2),
     ];
     for (n, (what, start, expected)) in cases.into_iter().enumerate() {
         let deliveries =

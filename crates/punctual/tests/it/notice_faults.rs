@@ -3,12 +3,14 @@
 
 use crate::bench::{Bench, LEASE, TENANT, seconds};
 use crate::notice::{
-    confirm, confirm_in, define, engine, inbox, log, notices, script, template, texts, tick,
+    confirm, confirm_in, define, engine, engine_with, inbox, log, notices, script, template, texts, tick,
 };
 use crate::notice_log::{begin, end, file, planned, sent, sms};
 use punctual::Engine;
 use punctual::base::id::Token;
+use punctual::rules::channel::ChannelPolicy;
 use punctual::store::notices::deliver::{Due, Ended, Ending, Settled};
+use punctual::store::tenants::NewTenant;
 use punctual::testing::Backend;
 use serde_json::json;
 use std::time::Duration;
@@ -22,6 +24,7 @@ cases![
     ntf_2_letters_begun_at_once_and_those_of_later_are_worded_alike,
     ntf_19_an_event_stays_while_its_letters_wait,
     ntf_17_letters_wait_for_a_process_that_has_their_channel,
+    ntf_17_nobody_overtakes_another_tenant_that_waits_for_a_channel,
 ];
 
 /// NTF-4: whoever finds a try that nobody wrote down may put it back unused, as in a stop. The next one must
@@ -171,6 +174,30 @@ async fn ntf_2_letters_begun_at_once_and_those_of_later_are_worded_alike(t: &Ben
     let (one, two) = ("John Doe, 1, 1, 2026-03-15", "John Doe, 2, 2, 2026-03-15");
     assert_eq!(bodies(&first), [one, one, two]);
     assert_eq!(bodies(&second), [two]);
+}
+
+/// NTF-17: tenants share a channel's rate. What waits for it goes before what comes, whosever it is.
+async fn ntf_17_nobody_overtakes_another_tenant_that_waits_for_a_channel(t: &Bench) {
+    let rate = ChannelPolicy { rate_per_second: Some(1), ..ChannelPolicy::default() };
+    let engine = engine_with(t, &[("memory:sms", rate)]).await;
+    let other = NewTenant { slug: "other".into(), name: "Other".into(), ..NewTenant::default() };
+    let other = engine.store().create_tenant(other).await.unwrap().tenant;
+    for tenant in [TENANT, other] {
+        define(&engine, tenant, |_| {}).await;
+        template(&engine, tenant, "SMS", "{{bookingId}}").await;
+    }
+    for id in ["1", "2"] {
+        confirm(&engine, id).await;
+    }
+    assert_eq!(tick(&engine).await.sent, 1, "one a second");
+    t.advance(seconds(1)).await;
+    confirm_in(&engine, other, &crate::notice::booking("3")).await;
+    assert_eq!(tick(&engine).await.sent, 1);
+    t.advance(seconds(1)).await;
+    assert_eq!(tick(&engine).await.sent, 1);
+    let bodies: Vec<String> =
+        inbox(&engine).iter().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect();
+    assert_eq!(bodies, ["1", "2", "3"]);
 }
 
 /// NTF-17: while a new channel is rolled out, processes that do not have it leave its letters to those that

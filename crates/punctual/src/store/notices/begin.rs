@@ -7,7 +7,7 @@
 //! when it is lost its letters come again as work.
 //!
 //! What waits goes first: a lane that has something due is left to those who take from it, and so is one
-//! that is paused. What a channel has no room for waits as well.
+//! that is paused. What a channel has no room for ([`Start::room`]) waits as well.
 //!
 //! Not promised: an order among those who file at the same time.
 
@@ -18,7 +18,7 @@ use super::super::value::{Row, Value};
 use super::deliver::{Delivery, Due};
 use super::new_deliveries::{Made, NewDelivery, insert_begun};
 use crate::base::clock::Timestamp;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, LaneId, MessageId, NoticeId, Token};
 use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::rules::claim::{Item, work_of};
@@ -33,8 +33,10 @@ pub struct Start {
     pub owner: String,
     /// How long they are its own.
     pub lease: Duration,
-    /// At most so many in all.
-    pub letters_max: usize,
+    /// At most so many claims.
+    pub claims: usize,
+    /// At most so many letters in each.
+    pub batch: usize,
     /// At most so many by each channel; none by others.
     pub room: HashMap<String, usize>,
 }
@@ -49,7 +51,7 @@ pub(super) async fn choose<'a>(
     let Some(start) = start else { return Ok((Vec::new(), rows)) };
     let lanes: BTreeSet<i64> = rows.iter().map(|row| row.lane).collect();
     let free = free_lanes(tx, &lanes.into_iter().collect::<Vec<_>>(), now).await?;
-    let (mut room, mut left) = (start.room.clone(), start.letters_max);
+    let (mut room, mut left) = (start.room.clone(), start.claims.saturating_mul(start.batch));
     Ok(rows.into_iter().partition(|row| {
         let fits = row.status() == DeliveryStatus::Pending && free.contains(&row.lane) && left > 0;
         let Some(room) = room.get_mut(&row.planned.channel).filter(|room| fits && **room > 0) else {
@@ -79,12 +81,17 @@ pub(super) async fn insert(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp
     let begun = match in_their_order(rows, &made)? {
         Some(ids) => ids,
         None => {
-            let mut made = Made::read(&made)?;
-            rows.iter().map(|row| made.take(row)).collect()
+            let mut by_key = Made::read(&made)?;
+            rows.iter().map(|row| by_key.take(row)).collect()
         }
     };
-    let begun = rows.iter().zip(begun).filter_map(|(row, id)| Some(due(row, id?, now)));
-    Ok(begun.collect())
+    let begun: Vec<Due> = rows.iter().zip(begun).filter_map(|(row, id)| Some(due(row, id?, now))).collect();
+    // One that was left out would have neither work nor a claim, and would never be sent.
+    if begun.len() < made.len() {
+        let said = format!("{} deliveries were written, and {} of them found again", made.len(), begun.len());
+        return Err(Error::Database(said.into()));
+    }
+    Ok(begun)
 }
 
 /// The deliveries that were written of these, if they are answered in the order of the rows: they nearly
@@ -136,7 +143,7 @@ pub(super) async fn hold(
 ) -> Result<Vec<Outgoing<Due>>> {
     let mut all = Vec::new();
     while !due.is_empty() {
-        let rest = due.split_off(due.len().min(CLAIM_ITEMS_MAX));
+        let rest = due.split_off(due.len().min(start.batch.clamp(1, CLAIM_ITEMS_MAX)));
         all.push((Token::fresh(), std::mem::replace(&mut due, rest)));
     }
     let batches: Vec<_> = all.iter().map(|(token, due)| (token, due.iter().map(|due| &due.item))).collect();
