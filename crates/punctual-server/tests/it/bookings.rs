@@ -1,6 +1,7 @@
 //! Booking confirmations, from an event to a provider: the test plan that notifications began with, all of it
 //! over HTTP, through the shipped provider files to a server that answers as the providers do.
 
+use crate::cli::process::Place;
 use crate::client::Client;
 use crate::providers::{Next, Providers};
 use crate::world::{Base, World};
@@ -272,9 +273,9 @@ async fn ntf_15_a_number_with_spaces_is_sent_in_e164(base: Base) {
 /// NTF-1: an event that is written in the host's own transaction, by the SQL function, over HTTP or as a
 /// CloudEvent is one notice and one message.
 async fn ntf_1_every_door_ends_as_one_notice(base: Base) {
-    let file = std::env::temp_dir().join(format!("punctual-doors-{}.db", punctual::base::random::hex::<8>()));
+    let folder = Place::new();
     let url = match base {
-        Base::Sqlite => format!("sqlite:{}", file.display()),
+        Base::Sqlite => folder.database(),
         Base::Postgres => World::place(base).await,
     };
     let hotel = Hotel::at(url.clone()).await;
@@ -290,7 +291,7 @@ async fn ntf_1_every_door_ends_as_one_notice(base: Base) {
     let event = NewMessage::new(TOPIC, KIND, booking(3).to_string()).correlation_id("story-1");
     let doors = match base {
         Base::Sqlite => {
-            let mut host = rusqlite::Connection::open(&file).unwrap();
+            let mut host = rusqlite::Connection::open(url.trim_start_matches("sqlite:")).unwrap();
             let tx = host.transaction().unwrap();
             outbox::rusqlite::enqueue(&tx, Tenant::DEFAULT, &[event]).unwrap();
             tx.commit().unwrap();
@@ -317,5 +318,4 @@ async fn ntf_1_every_door_ends_as_one_notice(base: Base) {
         let line = hotel.log(&booking.to_string()).await.remove(0);
         assert_eq!((&line["correlationId"], &line["eventType"]), (&json!("story-1"), &json!(KIND)));
     }
-    std::fs::remove_file(&file).ok();
 }

@@ -5,7 +5,7 @@
 mod channels;
 mod commands;
 mod guards;
-mod process;
+pub mod process;
 mod serving;
 mod subscriptions;
 mod surveys;
