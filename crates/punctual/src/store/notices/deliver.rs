@@ -1,7 +1,8 @@
 //! Deliveries on their way: the claim, and the settlement.
 //!
-//! [`Store::begin_deliveries`] takes due work, reads its deliveries, and writes the claim (letters that nothing
-//! waits before have one since they were written, see [`super::begin`]): from then on its sends may be made. Only when that is committed, channels are called. [`Store::end_deliveries`] writes what
+//! [`Store::begin_deliveries`] takes due work, reads its deliveries, and writes the claim: from then on its
+//! sends may be made. (Letters that nothing waits before have a claim since they were written, see
+//! [`super::begin`].) Only when that is committed, channels are called. [`Store::end_deliveries`] writes what
 //! became of them: every try, the delivery, its notice, and the work of what comes again. A claim that was
 //! lost writes nothing; whoever has the deliveries then makes them again, under the same keys.
 //!
