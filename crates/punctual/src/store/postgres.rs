@@ -381,11 +381,15 @@ impl PostgresTx {
 /// Statements in flight at once: bounds what the server must buffer.
 const FLIGHT_STATEMENTS: usize = 256;
 
-/// Whether the transaction lost against another one and may simply be tried again.
+/// Whether the transaction lost against another one and may simply be tried again. A role belongs to all
+/// databases of a server: while one of them makes ours, it may be there already for another's `create role`,
+/// and not yet for its `grant`.
 fn clashed(e: &Error) -> bool {
     let Error::Database(source) = e else { return false };
     let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
-    code == Some(&SqlState::T_R_DEADLOCK_DETECTED) || code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
+    let clashes =
+        [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::UNDEFINED_OBJECT];
+    code.is_some_and(|code| clashes.contains(code))
 }
 
 /// A commit, or a statement that is its own, whose answer was lost may have happened. So it may when

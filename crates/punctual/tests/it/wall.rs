@@ -47,6 +47,19 @@ async fn ntf_23_every_table_is_behind_the_wall() {
     assert_eq!(names(t, readable).await, CLOSED);
 }
 
+/// NTF-23: two databases of a server that are migrated at the same moment make one role. Whoever cannot see yet
+/// what the other has made tries once more.
+#[tokio::test]
+async fn ntf_23_a_role_that_another_database_is_making_is_waited_for() {
+    let t = &Bench::postgres().await;
+    t.texts("create sequence tries").await;
+    let raise = "create or replace function punctual.raise_wall() returns void language plpgsql as $$ begin \
+        if nextval('tries') < 3 then raise undefined_object; end if; end $$";
+    t.texts(raise).await;
+    t.store().migrate().await.unwrap();
+    assert_eq!(t.count("select last_value from tries").await, 3);
+}
+
 /// Another tenant, with something of the most common nouns, made by the store.
 async fn another(t: &Bench) -> Tenant {
     let new = NewTenant { slug: "beta".into(), name: "Beta".into(), ..NewTenant::default() };
