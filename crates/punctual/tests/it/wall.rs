@@ -47,8 +47,8 @@ async fn ntf_23_every_table_is_behind_the_wall() {
     assert_eq!(names(t, readable).await, CLOSED);
 }
 
-/// NTF-23: two databases of a server that are migrated at the same moment make one role. Whoever cannot see yet
-/// what the other has made tries once more.
+/// NTF-23: two databases of a server that are migrated at the same moment make one role. Whoever cannot see
+/// yet what the other has made tries once more.
 #[tokio::test]
 async fn ntf_23_a_role_that_another_database_is_making_is_waited_for() {
     let t = &Bench::postgres().await;
