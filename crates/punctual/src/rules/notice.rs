@@ -10,6 +10,7 @@
 pub mod instead;
 pub mod key;
 pub mod people;
+pub mod room;
 
 use super::entity::Snapshot;
 use super::event_kind::{EventKind, Recipient};

@@ -38,6 +38,7 @@ use crate::rules::attempt::Retry;
 use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
+use crate::rules::notice::room::Room;
 use crate::rules::notice::{self, Event, NoticeStatus, Plan, Ways};
 use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
@@ -123,17 +124,16 @@ impl Telling {
     /// What channels of this process have room for.
     fn start(&self, filings: &[(Arc<Message>, Filed)]) -> Start {
         let (post, may, now) = (&self.post, &self.may, self.may.present.now());
-        let mut room = HashMap::new();
-        for planned in filings.iter().filter_map(|(_, filed)| filed.notice()).flat_map(|new| &new.deliveries)
-        {
-            let channel = &planned.channel;
-            if room.contains_key(channel) || may.awaited.contains(channel) {
+        let mut room = Room { letters: may.claims.saturating_mul(may.batch), ..Room::default() };
+        let notices = filings.iter().filter_map(|(_, filed)| filed.notice());
+        for channel in notices.flat_map(|new| &new.deliveries).map(|planned| &planned.channel) {
+            if room.by_channel.contains_key(channel) || may.awaited.contains(channel) {
                 continue;
             }
             let here = post.channels.get(channel).is_some();
-            room.insert(channel.clone(), if here { post.gates.of(channel).room(now) } else { 0 });
+            room.by_channel.insert(channel.clone(), if here { post.gates.of(channel).room(now) } else { 0 });
         }
-        Start { owner: post.owner.clone(), lease: post.lease, claims: may.claims, batch: may.batch, room }
+        Start { owner: post.owner.clone(), lease: post.lease, batch: may.batch, room }
     }
 
     /// The same beside the loop, which is told when there is something to send, and what went wrong.

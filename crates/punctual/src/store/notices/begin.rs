@@ -23,7 +23,8 @@ use crate::base::id::{DeliveryId, LaneId, MessageId, NoticeId, Token};
 use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::rules::claim::{Item, work_of};
 use crate::rules::notice::DeliveryStatus;
-use std::collections::{BTreeSet, HashMap};
+use crate::rules::notice::room::Room;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Who begins letters, and how many.
@@ -33,12 +34,10 @@ pub struct Start {
     pub owner: String,
     /// How long they are its own.
     pub lease: Duration,
-    /// At most so many claims.
-    pub claims: usize,
-    /// At most so many letters in each.
+    /// At most so many letters in each claim.
     pub batch: usize,
-    /// At most so many by each channel; none by others.
-    pub room: HashMap<String, usize>,
+    /// At most so many in all.
+    pub room: Room,
 }
 
 /// The deliveries that are begun, and those that wait.
@@ -51,15 +50,12 @@ pub(super) async fn choose<'a>(
     let Some(start) = start else { return Ok((Vec::new(), rows)) };
     let lanes: BTreeSet<i64> = rows.iter().map(|row| row.lane).collect();
     let free = free_lanes(tx, &lanes.into_iter().collect::<Vec<_>>(), now).await?;
-    let (mut room, mut left) = (start.room.clone(), start.claims.saturating_mul(start.batch));
-    Ok(rows.into_iter().partition(|row| {
-        let fits = row.status() == DeliveryStatus::Pending && free.contains(&row.lane) && left > 0;
-        let Some(room) = room.get_mut(&row.planned.channel).filter(|room| fits && **room > 0) else {
-            return false;
-        };
-        (*room, left) = (*room - 1, left - 1);
-        true
-    }))
+    let mut room = start.room.clone();
+    let mut begins = |row: &NewDelivery<'_>| {
+        let may = row.status() == DeliveryStatus::Pending && free.contains(&row.lane);
+        may && room.take(&row.planned.channel)
+    };
+    Ok(rows.into_iter().partition(|row| begins(row)))
 }
 
 async fn free_lanes(tx: &mut Tx, lanes: &[i64], now: Timestamp) -> Result<BTreeSet<i64>> {
