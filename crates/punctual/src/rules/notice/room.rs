@@ -28,10 +28,13 @@ impl Room {
 mod tests {
     use super::*;
 
+    /// Places in all and by each channel, what is asked for, and what is said to it.
+    type Case = (usize, &'static [(&'static str, usize)], &'static str, &'static str);
+
     /// NTF-17: no more than a channel has room for, and no more than one process takes on.
     #[test]
     fn ntf_17_a_letter_begins_where_there_is_a_place_for_it() {
-        let cases: &[(usize, &[(&str, usize)], &str, &str)] = &[
+        let cases: [Case; 6] = [
             (9, &[("sms", 2)], "sms sms sms", "yes yes no"),
             (2, &[("sms", 9)], "sms sms sms", "yes yes no"),
             (9, &[("sms", 0), ("email", 1)], "sms email email", "no yes no"),
@@ -41,10 +44,10 @@ mod tests {
         ];
         for (letters, by_channel, asked, answers) in cases {
             let by_channel = by_channel.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-            let mut room = Room { letters: *letters, by_channel };
+            let mut room = Room { letters, by_channel };
             let said: Vec<&str> =
                 asked.split(' ').map(|channel| if room.take(channel) { "yes" } else { "no" }).collect();
-            assert_eq!(said.join(" "), *answers, "{letters} in all, asked for {asked}");
+            assert_eq!(said.join(" "), answers, "{letters} in all, asked for {asked}");
         }
     }
 }
