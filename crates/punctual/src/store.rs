@@ -57,7 +57,7 @@ use crate::base::error::{Error, Result};
 use crate::rules::unsubscribe::Secret;
 use dialect::Dialect;
 use std::sync::Arc;
-use tx::{Call, Steps, Tx};
+use tx::{Answer, Call, Steps, Verb};
 
 /// A database, ready for verbs.
 #[derive(Clone, Debug)]
@@ -136,84 +136,57 @@ impl Store {
         }
     }
 
-    /// A verb on its way into a transaction.
-    #[cfg_attr(feature = "testing", track_caller)]
-    fn call<R, T>(&self, request: R, run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>) -> Call<R, T> {
-        Call {
-            request,
-            run,
-            tenant: None,
-            fault: self.fault,
-            #[cfg(feature = "testing")]
-            verb: std::panic::Location::caller(),
-        }
-    }
-
     /// Runs a verb in one writing transaction.
     #[cfg_attr(feature = "testing", track_caller)]
-    fn write<R, T>(
-        &self,
-        request: R,
-        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    ) -> impl Future<Output = Result<T>> + Send
+    fn write<R, T>(&self, request: R, verb: Verb<R, T>) -> Answer<'_, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.carry(self.call(request, run), Kind::Write)
+        Answer::new(self.carry(Call::new(request, verb, self.fault), Kind::Write), verb)
     }
 
     /// Runs a verb that, on Postgres, is one statement.
     #[cfg_attr(feature = "testing", track_caller)]
-    fn write_alone<R, T>(
-        &self,
-        request: R,
-        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    ) -> impl Future<Output = Result<T>> + Send
+    fn write_alone<R, T>(&self, request: R, verb: Verb<R, T>) -> Answer<'_, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.carry(self.call(request, run), Kind::WriteAlone)
+        Answer::new(self.carry(Call::new(request, verb, self.fault), Kind::WriteAlone), verb)
     }
 
     /// Runs a verb that only reads.
     #[cfg_attr(feature = "testing", track_caller)]
-    fn read<R, T>(
-        &self,
-        request: R,
-        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    ) -> impl Future<Output = Result<T>> + Send
+    fn read<R, T>(&self, request: R, verb: Verb<R, T>) -> Answer<'_, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.carry(self.call(request, run), Kind::Read)
+        Answer::new(self.carry(Call::new(request, verb, self.fault), Kind::Read), verb)
     }
 
-    /// Takes a call to the database and its answer back.
-    async fn carry<R, T>(&self, call: Call<R, T>, kind: Kind) -> Result<T>
-    where
-        R: Send + Sync + 'static,
-        T: Send + 'static,
-    {
-        self.cut.there().await?;
-        let answer = match (&self.backend, kind) {
-            #[cfg(feature = "sqlite")]
-            (Backend::Sqlite(db), Kind::Read) => db.read(call).await,
-            #[cfg(feature = "sqlite")]
-            (Backend::Sqlite(db), _) => db.write(call).await,
-            #[cfg(feature = "postgres")]
-            (Backend::Postgres(db), Kind::Read) => db.read(call).await,
-            #[cfg(feature = "postgres")]
-            (Backend::Postgres(db), Kind::Write) => db.write(call).await,
-            #[cfg(feature = "postgres")]
-            (Backend::Postgres(db), Kind::WriteAlone) => db.write_alone(call).await,
-            #[cfg(all(feature = "testing", feature = "sqlite"))]
-            (Backend::Simulated(db), _) => db.run(call).await,
-        };
-        self.cut.back().await;
-        answer
+    /// Takes a call to the database, and back with its result.
+    fn carry(&self, call: Call, kind: Kind) -> Steps<'_, Call> {
+        Box::pin(async move {
+            self.cut.there().await?;
+            let answer = match (&self.backend, kind) {
+                #[cfg(feature = "sqlite")]
+                (Backend::Sqlite(db), Kind::Read) => db.read(call).await,
+                #[cfg(feature = "sqlite")]
+                (Backend::Sqlite(db), _) => db.write(call).await,
+                #[cfg(feature = "postgres")]
+                (Backend::Postgres(db), Kind::Read) => db.read(call).await,
+                #[cfg(feature = "postgres")]
+                (Backend::Postgres(db), Kind::Write) => db.write(call).await,
+                #[cfg(feature = "postgres")]
+                (Backend::Postgres(db), Kind::WriteAlone) => db.write_alone(call).await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                (Backend::Simulated(db), _) => db.run(call).await,
+            };
+            self.cut.back().await;
+            answer
+        })
     }
 }
 

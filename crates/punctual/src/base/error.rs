@@ -92,6 +92,16 @@ impl Error {
         Self::Invalid(Problems(vec![Problem::new(path, message)]))
     }
 
+    /// The same error for one more caller, whose source is its text.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Unknown(source) => Self::Unknown(source.to_string().into()),
+            Self::Database(source) => Self::Database(source.to_string().into()),
+            Self::Unavailable(source) => Self::Unavailable(source.to_string().into()),
+            other => Self::Unavailable(other.to_string().into()),
+        }
+    }
+
     /// Whether the same call may work later without any change.
     #[must_use]
     pub const fn is_transient(&self) -> bool {

@@ -103,15 +103,6 @@ fn parties(singles: impl Iterator<Item = Single>) -> BTreeMap<Tenant, Party> {
 fn answer(result: Result<Vec<Enqueued>>, replies: Vec<oneshot::Sender<Result<Enqueued>>>) {
     match result {
         Ok(all) => replies.into_iter().zip(all).for_each(|(reply, one)| _ = reply.send(Ok(one))),
-        Err(error) => replies.into_iter().for_each(|reply| _ = reply.send(Err(same(&error)))),
-    }
-}
-
-/// The same error for one more caller.
-fn same(error: &Error) -> Error {
-    match error {
-        Error::Unknown(source) => Error::Unknown(source.to_string().into()),
-        Error::Database(source) => Error::Database(source.to_string().into()),
-        other => Error::Unavailable(other.to_string().into()),
+        Err(error) => replies.into_iter().for_each(|reply| _ = reply.send(Err(error.again()))),
     }
 }

@@ -28,6 +28,8 @@ pub enum Bug {
     SendAfterTheEnd,
     /// What a send makes of an entry is written whatever has become of it meanwhile.
     StandingWithoutVersion,
+    /// On SQLite, a commit that failed is answered as one that did not happen.
+    FailedCommitIsRefused,
 }
 
 impl Bug {
@@ -42,6 +44,7 @@ impl Bug {
         Self::IntentWithoutLock,
         Self::SendAfterTheEnd,
         Self::StandingWithoutVersion,
+        Self::FailedCommitIsRefused,
     ];
 
     /// Its name, for a process that is told by text.
@@ -57,6 +60,7 @@ impl Bug {
             Self::IntentWithoutLock => "intent-without-lock",
             Self::SendAfterTheEnd => "send-after-the-end",
             Self::StandingWithoutVersion => "standing-without-version",
+            Self::FailedCommitIsRefused => "failed-commit-is-refused",
         }
     }
 
@@ -98,7 +102,7 @@ impl super::tx::Tx {
     }
 }
 
-impl<R, T> super::tx::Call<R, T> {
+impl super::tx::Call {
     /// Whether this call's handle has the bug.
     #[inline]
     pub(super) const fn has(&self, bug: Bug) -> bool {

@@ -133,36 +133,31 @@ impl Postgres {
     }
 
     /// Runs a verb in a writing transaction, to its end even if the caller goes away.
-    pub async fn write<R, T>(&self, call: Call<R, T>) -> Result<T>
-    where
-        R: Send + Sync + 'static,
-        T: Send + 'static,
-    {
+    pub async fn write(&self, mut call: Call) -> Result<Call> {
         let db = self.clone();
-        let task = tokio::spawn(async move { db.write_until_done(&call).await });
+        let task = tokio::spawn(async move { db.write_until_done(&mut call).await.map(|()| call) });
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
 
     /// Runs a verb of one writing statement, which needs no transaction around it.
-    pub async fn write_alone<R, T>(&self, call: Call<R, T>) -> Result<T>
-    where
-        R: Send + Sync + 'static,
-        T: Send + 'static,
-    {
+    pub async fn write_alone(&self, mut call: Call) -> Result<Call> {
         let db = self.clone();
-        let task = tokio::spawn(async move { db.alone(call).await?.map_err(unless_refused) });
+        let task = tokio::spawn(async move {
+            let result = db.alone(&mut call).await?;
+            result.map(|()| call).map_err(unless_refused)
+        });
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
 
     /// Runs a verb that only reads. Its statements stand each for itself, but a tenant's are in a
     /// transaction, because only there can they be that tenant's.
-    pub async fn read<R: Sync, T>(&self, call: Call<R, T>) -> Result<T> {
-        self.alone(call).await?
+    pub async fn read(&self, mut call: Call) -> Result<Call> {
+        self.alone(&mut call).await?.map(|()| call)
     }
 
     /// Runs a verb whose statements stand each for itself. The outer error is that of one that was
     /// never begun.
-    async fn alone<R: Sync, T>(&self, call: Call<R, T>) -> Result<Result<T>> {
+    async fn alone(&self, call: &mut Call) -> Result<Result<()>> {
         let client = connection(&self.pool).await?;
         let tenant = self.walled(call.tenant);
         let state = if tenant.is_some() { State::FreshToRead } else { State::Alone };
@@ -176,7 +171,7 @@ impl Postgres {
         Ok(result)
     }
 
-    async fn write_until_done<R: Sync, T>(&self, call: &Call<R, T>) -> Result<T> {
+    async fn write_until_done(&self, call: &mut Call) -> Result<()> {
         let mut tries = 1;
         loop {
             match self.write_once(call).await {
@@ -186,7 +181,7 @@ impl Postgres {
         }
     }
 
-    async fn write_once<R: Sync, T>(&self, call: &Call<R, T>) -> Result<T> {
+    async fn write_once(&self, call: &mut Call) -> Result<()> {
         let mut tx = Tx::Postgres(PostgresTx::new(
             connection(&self.pool).await?,
             State::Fresh,
@@ -197,11 +192,11 @@ impl Postgres {
         let Tx::Postgres(tx) = tx else { return result };
         match result {
             #[cfg(feature = "testing")]
-            Ok(value) if tx.fault.fires_early() => {
+            Ok(()) if tx.fault.fires_early() => {
                 tokio::spawn(tx.commit_late());
-                Ok(value)
+                Ok(())
             }
-            Ok(value) => tx.commit().await.map(|()| value),
+            Ok(()) => tx.commit().await,
             Err(error) => {
                 tx.roll_back().await;
                 Err(error)

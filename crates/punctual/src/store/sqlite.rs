@@ -91,7 +91,7 @@ impl Sqlite {
     }
 
     /// Runs a verb in a writing transaction.
-    pub async fn write<R: Send + 'static, T: Send + 'static>(&self, call: Call<R, T>) -> Result<T> {
+    pub async fn write(&self, call: Call) -> Result<Call> {
         ask(&self.writer, call).await
     }
 
@@ -101,7 +101,7 @@ impl Sqlite {
     }
 
     /// Runs a verb in a reading transaction.
-    pub async fn read<R: Send + 'static, T: Send + 'static>(&self, call: Call<R, T>) -> Result<T> {
+    pub async fn read(&self, call: Call) -> Result<Call> {
         ask(&self.reader, call).await
     }
 }
@@ -194,27 +194,37 @@ impl SqliteTx {
 
     /// Rows of a statement.
     pub fn query(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<Vec<Row>> {
-        let mut statement = prepare(&self.connection, &mut self.words, sql).map_err(trouble)?;
+        let mut statement = self.prepare(sql)?;
         bind(&mut statement, params).map_err(trouble)?;
         read_rows(&mut statement).map_err(trouble)
     }
 
     /// Runs a statement.
     pub fn execute(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<u64> {
-        let mut statement = prepare(&self.connection, &mut self.words, sql).map_err(trouble)?;
+        let mut statement = self.prepare(sql)?;
         bind(&mut statement, params).map_err(trouble)?;
         statement.raw_execute().map(|n| n as u64).map_err(trouble)
     }
 
     /// Runs one prepared statement for many rows.
     pub fn each(&mut self, sql: &'static str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>> {
-        let mut statement = prepare(&self.connection, &mut self.words, sql).map_err(trouble)?;
+        let mut statement = self.prepare(sql)?;
         let mut all = Vec::with_capacity(rows.len());
         for params in rows {
             bind(&mut statement, params).map_err(trouble)?;
             all.push(read_rows(&mut statement).map_err(trouble)?);
         }
         Ok(all)
+    }
+
+    /// Prepares a statement of the open transaction. SQLite itself rolls a transaction back when the disk is full
+    /// or cannot be read; a statement after that would be a transaction of its own, and commit.
+    fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>> {
+        if self.connection.is_autocommit() {
+            return Err(Error::Unavailable("the transaction was rolled back because of an earlier error".into()));
+        }
+        let text = self.words.entry(sql).or_insert_with(|| for_sqlite(sql));
+        self.connection.prepare_cached(text).map_err(trouble)
     }
 
     /// The id that the last insert gave.
@@ -226,14 +236,6 @@ impl SqliteTx {
     pub fn script(&self, sql: &str) -> Result<()> {
         self.connection.execute_batch(sql).map_err(trouble)
     }
-}
-
-fn prepare<'c>(
-    connection: &'c Connection,
-    words: &mut HashMap<&'static str, String>,
-    sql: &'static str,
-) -> rusqlite::Result<rusqlite::CachedStatement<'c>> {
-    connection.prepare_cached(words.entry(sql).or_insert_with(|| for_sqlite(sql)))
 }
 
 fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Value<'_>]) -> rusqlite::Result<()> {

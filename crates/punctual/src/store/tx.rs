@@ -9,34 +9,117 @@ use super::dialect::Dialect;
 use super::fault::Fault;
 use super::value::{Row, Value};
 use crate::base::clock::Timestamp;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
+use std::any::Any;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// What a verb returns: its statements, on their way.
 pub type Steps<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
-/// A verb with its request: what is run in a transaction, again if the whole must be
+/// A verb: the statements of one transaction for one request.
+pub type Verb<R, T> = for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>;
+
+/// A verb with its request, on its way into a transaction, where it is run again if the whole must be
 /// tried again.
-pub struct Call<R, T> {
-    /// What was asked for.
-    pub request: R,
-    /// The verb.
-    pub run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    /// Whose it is, if it is for one tenant.
+///
+/// The types of the request and the result are erased here, so that everything between a verb and the
+/// database (retries, tasks, threads, group commits) is compiled once and not once per verb.
+pub struct Call {
+    body: Box<dyn Body>,
+    /// The tenant of a verb that belongs to one.
     pub tenant: Option<Tenant>,
-    /// What is to go wrong, in tests.
+    /// Planned faults, in tests.
     pub fault: Fault,
-    /// Which verb it is, in simulations.
+    /// The place in the store that calls, in simulations.
     #[cfg(feature = "testing")]
     pub verb: &'static std::panic::Location<'static>,
 }
 
-impl<R, T> Call<R, T> {
-    /// The verb's statements for one try.
-    pub fn steps<'t>(&'t self, tx: &'t mut Tx) -> Steps<'t, T> {
+impl Call {
+    /// A call of `verb` with `request`.
+    #[cfg_attr(feature = "testing", track_caller)]
+    pub fn new<R, T>(request: R, verb: Verb<R, T>, fault: Fault) -> Self
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        Self {
+            body: Box::new(VerbBody { request, verb, result: None }),
+            tenant: None,
+            fault,
+            #[cfg(feature = "testing")]
+            verb: std::panic::Location::caller(),
+        }
+    }
+
+    /// The statements of one try. The result stays in the call.
+    pub fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()> {
         *tx.fault() = self.fault;
-        (self.run)(tx, &self.request)
+        self.body.steps(tx)
+    }
+
+    /// The result of the last try.
+    fn into_result<R: 'static, T: 'static>(self) -> Result<T> {
+        let body = self.body.into_any().downcast::<VerbBody<R, T>>().ok();
+        body.and_then(|body| body.result).ok_or_else(|| Error::Database("a verb left no result".into()))
+    }
+}
+
+/// A verb of unknown types.
+trait Body: Send {
+    fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+struct VerbBody<R, T> {
+    request: R,
+    verb: Verb<R, T>,
+    result: Option<T>,
+}
+
+impl<R: Send + Sync + 'static, T: Send + 'static> Body for VerbBody<R, T> {
+    fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()> {
+        keep((self.verb)(tx, &self.request), &mut self.result)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// The same steps, with their result put into a slot.
+fn keep<'t, T: Send>(steps: Steps<'t, T>, slot: &'t mut Option<T>) -> Steps<'t, ()> {
+    Box::pin(async move {
+        *slot = Some(steps.await?);
+        Ok(())
+    })
+}
+
+/// The answer to a [`Call`], once its transaction has ended.
+#[must_use = "a verb does nothing unless it is awaited"]
+pub struct Answer<'s, T> {
+    carried: Steps<'s, Call>,
+    unpack: fn(Call) -> Result<T>,
+}
+
+impl<'s, T> Answer<'s, T> {
+    /// The answer of a call with a verb of these types.
+    pub(super) fn new<R: 'static>(carried: Steps<'s, Call>, _: Verb<R, T>) -> Self
+    where
+        T: 'static,
+    {
+        Self { carried, unpack: Call::into_result::<R, T> }
+    }
+}
+
+impl<T> Future for Answer<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        let unpack = self.unpack;
+        self.carried.as_mut().poll(cx).map(|carried| carried.and_then(unpack))
     }
 }
 

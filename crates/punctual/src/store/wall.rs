@@ -12,7 +12,7 @@
 //! only the first wall. Why it is so: ADR 18.
 
 use super::dialect::Dialect;
-use super::tx::{Steps, Tx};
+use super::tx::{Answer, Call, Steps, Tx, Verb};
 use super::{Kind, Store};
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -70,34 +70,27 @@ impl Store {
 impl<'s> Walled<'s> {
     /// Runs a verb in one writing transaction.
     #[cfg_attr(feature = "testing", track_caller)]
-    pub(super) fn write<R, T>(
-        self,
-        request: R,
-        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    ) -> impl Future<Output = Result<T>> + Send + 's
+    pub(super) fn write<R, T>(self, request: R, verb: Verb<R, T>) -> Answer<'s, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let mut call = self.store.call(request, run);
-        call.tenant = Some(self.tenant);
-        self.store.carry(call, Kind::Write)
+        Answer::new(self.carry(Call::new(request, verb, self.store.fault), Kind::Write), verb)
     }
 
     /// Runs a verb that only reads.
     #[cfg_attr(feature = "testing", track_caller)]
-    pub(super) fn read<R, T>(
-        self,
-        request: R,
-        run: for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>,
-    ) -> impl Future<Output = Result<T>> + Send + 's
+    pub(super) fn read<R, T>(self, request: R, verb: Verb<R, T>) -> Answer<'s, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let mut call = self.store.call(request, run);
+        Answer::new(self.carry(Call::new(request, verb, self.store.fault), Kind::Read), verb)
+    }
+
+    fn carry(self, mut call: Call, kind: Kind) -> Steps<'s, Call> {
         call.tenant = Some(self.tenant);
-        self.store.carry(call, Kind::Read)
+        self.store.carry(call, kind)
     }
 }
 

@@ -53,6 +53,7 @@ mod bench;
 mod chaos;
 mod claim;
 mod clock;
+mod commit;
 mod condition;
 mod consent;
 mod cron;

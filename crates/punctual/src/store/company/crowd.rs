@@ -6,7 +6,7 @@
 //! and those who come while it writes, until as many as last time are there. Whoever comes after
 //! its last look finds no request on its way, and sends the next.
 
-use super::{Party, Single, answer, parties, same};
+use super::{Party, Single, answer, parties};
 use crate::base::error::{Error, Result};
 use crate::store::Store;
 use crate::store::fault::Fault;
@@ -14,7 +14,7 @@ use crate::store::messages::{Enqueued, enqueue_all};
 use crate::store::planted::Bug;
 use crate::store::points::{Point, reach};
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::threads::{Request, finish, guarded, patiently};
+use crate::store::sqlite::threads::{Request, finish, guarded, patiently, rolled_back};
 use crate::store::tx::Tx;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,8 +79,8 @@ impl Store {
                 self.company.crowd.send_away();
             }
         }
-        let gone = |_| Error::Unavailable("the database thread has stopped".into());
-        let enqueued = answer.await.map_err(gone)?;
+        // Nobody answers when the thread has stopped; it may have committed before.
+        let enqueued = answer.await.map_err(|e| Error::Unknown(e.into()))?;
         self.cut.back().await;
         reach(Point::EnqueuedBeforeAnswer);
         enqueued
@@ -157,11 +157,14 @@ impl Request for Crowd {
                 self.served.push((party, not_run()));
             }
         }
-        // One party's failure rolled back what the others wrote.
-        let failed = self.served.iter().find_map(|(_, written)| written.as_ref().err().map(same));
-        let trouble = trouble.or(failed);
+        // One party's failure rolled back what the others wrote, so nothing of them was left to commit.
+        let failed = self.served.iter().find_map(|(_, written)| written.as_ref().err().map(Error::again));
+        let trouble = match (trouble, failed) {
+            (Some(trouble), Some(_)) => Some(rolled_back(&trouble)),
+            (trouble, failed) => trouble.or(failed),
+        };
         for (party, written) in self.served {
-            answer(trouble.as_ref().map_or(written, |trouble| Err(same(trouble))), party.replies);
+            answer(trouble.as_ref().map_or(written, |trouble| Err(trouble.again())), party.replies);
         }
     }
 

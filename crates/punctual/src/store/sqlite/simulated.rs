@@ -9,10 +9,10 @@
 //! Not covered: two transactions inside each other's statements (they run one after the
 //! other, as with SQLite's one writer), and the threads of the real driver.
 
-use super::threads::{finish, say};
+use super::threads::{finish, say, say_commit};
 use super::{connect, trouble};
 use crate::base::clock::Timestamp;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::store::Store;
 use crate::store::tx::{Call, Tx};
 use rusqlite::Connection;
@@ -33,6 +33,17 @@ pub type Verb = &'static Location<'static>;
 pub struct Request {
     /// The statement of the transaction (from 1) that fails.
     pub fails_at: Option<usize>,
+    /// How its commit fails. (One that stands, and whose answer is lost, is for [`Link::answer`].)
+    pub commit_fails: Option<FailedCommit>,
+}
+
+/// A commit that fails and leaves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedCommit {
+    /// The caller hears that it did not happen.
+    Refused,
+    /// The caller hears that it may have happened.
+    Unknown,
 }
 
 /// What became of a transaction at the database.
@@ -120,21 +131,32 @@ impl Database {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run<R, T>(&self, call: &Call<R, T>, now: Timestamp) -> (Result<T>, bool) {
+    fn run(&self, call: &mut Call, request: Request, now: Timestamp) -> (Result<()>, bool) {
         let mut tx = self.lock();
         sqlite(&mut tx).now = Some(now);
         let before = sqlite(&mut tx).connection.total_changes();
-        let result = transact(&mut tx, call);
+        let result = transact(&mut tx, call, request.commit_fails);
         let wrote = sqlite(&mut tx).connection.total_changes() != before;
-        (result, wrote)
+        match result {
+            // A commit of nothing cannot be in doubt.
+            Err(Error::Unknown(source)) if !wrote => (Err(Error::Unavailable(source)), false),
+            other => (other, wrote),
+        }
     }
 }
 
-fn transact<R, T>(tx: &mut Tx, call: &Call<R, T>) -> Result<T> {
+fn transact(tx: &mut Tx, call: &mut Call, fails: Option<FailedCommit>) -> Result<()> {
     say(tx, "begin immediate")?;
-    let result = finish(call.steps(tx));
-    say(tx, if result.is_ok() { "commit" } else { "rollback" })?;
-    result
+    let result = finish(call.steps(tx)).and_then(|()| match fails {
+        None => Ok(()),
+        Some(FailedCommit::Refused) => Err(Error::Unavailable("the commit was refused".into())),
+        Some(FailedCommit::Unknown) => Err(Error::Unknown("the commit failed".into())),
+    });
+    if result.is_err() {
+        say(tx, "rollback")?;
+        return result;
+    }
+    say_commit(tx)
 }
 
 fn sqlite(tx: &mut Tx) -> &mut super::SqliteTx {
@@ -148,14 +170,14 @@ fn sqlite(tx: &mut Tx) -> &mut super::SqliteTx {
 
 impl Simulated {
     /// Runs a verb in one transaction.
-    pub(in crate::store) async fn run<R, T>(&self, mut call: Call<R, T>) -> Result<T> {
+    pub(in crate::store) async fn run(&self, mut call: Call) -> Result<Call> {
         let request = self.link.request(call.verb).await?;
         if let Some(n) = request.fails_at {
             call.fault = call.fault.failing_at(n);
         }
         let now = self.link.now();
-        let (result, wrote) = self.database.run(&call, now);
+        let (result, wrote) = self.database.run(&mut call, request, now);
         self.link.answer(call.verb, Answer { request, committed: result.is_ok(), wrote, now }).await?;
-        result
+        result.map(|()| call)
     }
 }

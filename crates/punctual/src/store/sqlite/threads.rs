@@ -8,7 +8,7 @@
 
 use super::{BUSY_PATIENCE, SqliteTx, trouble};
 use crate::base::clock::monotonic;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, Source};
 use crate::store::planted::Bug;
 use crate::store::tx::{Call, Steps, Tx};
 use rusqlite::ErrorCode;
@@ -38,40 +38,43 @@ pub(in crate::store) trait Request: Send {
     fn has(&self, bug: Bug) -> bool;
 }
 
-struct Asked<R, T> {
-    call: Call<R, T>,
-    result: Option<Result<T>>,
-    reply: Option<oneshot::Sender<Result<T>>>,
+struct Asked {
+    /// Gone once it was answered.
+    call: Option<Call>,
+    failure: Option<Error>,
+    reply: Option<oneshot::Sender<Result<Call>>>,
 }
 
-impl<R, T> Asked<R, T> {
-    /// A planted bug: nothing has committed yet.
-    fn answer_now(&mut self) {
-        if let (Some(reply), Some(result)) = (self.reply.take(), self.result.take()) {
-            let _ = reply.send(result);
-        }
-    }
-}
-
-impl<R: Send, T: Send> Request for Asked<R, T> {
-    fn run(&mut self, tx: &mut Tx) -> bool {
-        let result = guarded(|| finish(self.call.steps(tx)));
-        let fine = result.is_ok();
-        self.result = Some(result);
-        if tx.fault().fires_early() {
-            self.answer_now();
-        }
-        fine
-    }
-
-    fn answer(self: Box<Self>, trouble: Option<Error>) {
-        let result = match (trouble, self.result) {
-            (Some(trouble), _) => Err(trouble),
-            (None, Some(result)) => result,
-            (None, None) => Err(Error::Unavailable("the request was not run".into())),
-        };
+impl Asked {
+    fn reply(&mut self, result: Result<Call>) {
         // A caller that went away does not want the answer; its write stands.
-        let _ = self.reply.map(|reply| reply.send(result));
+        let _ = self.reply.take().map(|reply| reply.send(result));
+    }
+}
+
+impl Request for Asked {
+    fn run(&mut self, tx: &mut Tx) -> bool {
+        let Some(call) = &mut self.call else { return true };
+        self.failure = guarded(|| finish(call.steps(tx))).err();
+        if tx.fault().fires_early()
+            && self.failure.is_none()
+            && let Some(call) = self.call.take()
+        {
+            // A planted bug: nothing has committed yet.
+            self.reply(Ok(call));
+        }
+        self.failure.is_none()
+    }
+
+    fn answer(mut self: Box<Self>, trouble: Option<Error>) {
+        let result = match (trouble, self.failure.take(), self.call.take()) {
+            (Some(trouble), None, _) => Err(trouble),
+            (Some(trouble), Some(_), _) => Err(rolled_back(&trouble)),
+            (None, Some(failure), _) => Err(failure),
+            (None, None, Some(call)) => Ok(call),
+            (None, None, None) => return,
+        };
+        self.reply(result);
     }
 
     fn callers(&self) -> usize {
@@ -79,8 +82,14 @@ impl<R: Send, T: Send> Request for Asked<R, T> {
     }
 
     fn has(&self, bug: Bug) -> bool {
-        self.call.has(bug)
+        self.call.as_ref().is_some_and(|call| call.has(bug))
     }
+}
+
+/// What a request hears that had failed by itself before its group did: nothing of it was left to commit, but
+/// why it failed may rest on what others of the group wrote, so it should be tried again.
+pub(in crate::store) fn rolled_back(trouble: &Error) -> Error {
+    Error::Unavailable(trouble.to_string().into())
 }
 
 /// A verb that panics must not take the thread, and with it every other caller, along.
@@ -96,15 +105,13 @@ pub(in crate::store) fn finish<T>(steps: Steps<'_, T>) -> Result<T> {
     }
 }
 
-pub(super) async fn ask<R, T>(thread: &mpsc::Sender<Box<dyn Request>>, call: Call<R, T>) -> Result<T>
-where
-    R: Send + 'static,
-    T: Send + 'static,
-{
+pub(super) async fn ask(thread: &mpsc::Sender<Box<dyn Request>>, call: Call) -> Result<Call> {
     let (reply, answer) = oneshot::channel();
     let gone = || Error::Unavailable("the database thread has stopped".into());
-    thread.send(Box::new(Asked { call, result: None, reply: Some(reply) })).map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?
+    let asked = Asked { call: Some(call), failure: None, reply: Some(reply) };
+    thread.send(Box::new(asked)).map_err(|_| gone())?;
+    // A thread that stopped with the call in its hands may have committed it.
+    answer.await.map_err(|e| Error::Unknown(e.into()))?
 }
 
 type Queue = Mutex<mpsc::Receiver<Box<dyn Request>>>;
@@ -199,7 +206,7 @@ fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Se
         say(tx, "rollback").ok();
     }
     for request in group {
-        request.answer(trouble.as_ref().map(|trouble| Error::Unavailable(trouble.to_string().into())));
+        request.answer(trouble.as_ref().map(Error::again));
     }
     served
 }
@@ -208,7 +215,7 @@ fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Se
 fn together(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<bool> {
     say(tx, begin)?;
     if group.iter_mut().all(|request| request.run(tx)) {
-        say(tx, "commit")?;
+        commit(tx, group)?;
         return Ok(true);
     }
     say(tx, "rollback")?;
@@ -218,14 +225,42 @@ fn together(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<
 /// The same with a savepoint around each, so that the failing ones leave nothing.
 fn one_by_one(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<()> {
     say(tx, begin)?;
-    for request in group {
+    for request in &mut *group {
         say(tx, "savepoint request")?;
         if !request.run(tx) {
             say(tx, "rollback to request")?;
         }
         say(tx, "release request")?;
     }
-    say(tx, "commit")
+    commit(tx, group)
+}
+
+fn commit(tx: &mut Tx, group: &[Box<dyn Request>]) -> Result<()> {
+    match say_commit(tx) {
+        Err(e) if group.iter().any(|request| request.has(Bug::FailedCommitIsRefused)) => Err(rolled_back(&e)),
+        other => other,
+    }
+}
+
+/// Commits. [`Error::Unknown`] when the commit failed in a way that may have left it whole in the write-ahead log:
+/// this process does not see it any more, and the next commit overwrites it, but if there is none before the
+/// file is recovered, it is there.
+pub(super) fn say_commit(tx: &mut Tx) -> Result<()> {
+    say(tx, "commit").map_err(|error| match error {
+        Error::Unavailable(source) if !is_refused(&source) => Error::Unknown(source),
+        Error::Database(source) if !is_refused(&source) => Error::Unknown(source),
+        refused => refused,
+    })
+}
+
+/// Whether SQLite refused a commit before it wrote anything.
+fn is_refused(source: &Source) -> bool {
+    let code = source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+    // `Unknown` is SQLite's generic error, which says that no transaction is open.
+    matches!(
+        code,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::ConstraintViolation | ErrorCode::Unknown)
+    )
 }
 
 /// A word of transaction control, said again while another connection is busy.

@@ -2,7 +2,7 @@
 //! happen on it.
 
 use super::world::World;
-use punctual::store::sqlite::simulated::{Answer, Later, Link, Request, Verb};
+use punctual::store::sqlite::simulated::{Answer, FailedCommit, Later, Link, Request, Verb};
 use punctual::{Error, Result, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +21,10 @@ pub enum Kind {
     RequestHung,
     /// A statement in the middle fails.
     StatementFailed,
+    /// The commit fails, which is known,
+    CommitRefused,
+    /// or is not: nothing was committed, and nobody can tell.
+    CommitUnknown,
     /// The engine is gone before its request is out.
     CrashedBefore,
     /// The engine is gone after its commit, before it hears of it.
@@ -62,10 +66,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Refused,
         Self::RequestHung,
         Self::StatementFailed,
+        Self::CommitRefused,
+        Self::CommitUnknown,
         Self::CrashedBefore,
         Self::CrashedAfter,
         Self::AnswerLost,
@@ -88,13 +94,27 @@ impl Kind {
     ];
 
     /// Those that meet a call on its way to the database,
-    const ON_REQUEST: [Self; 5] =
-        [Self::Refused, Self::RequestHung, Self::StatementFailed, Self::CrashedBefore, Self::Slow];
+    const ON_REQUEST: [Self; 7] = [
+        Self::Refused,
+        Self::RequestHung,
+        Self::StatementFailed,
+        Self::CrashedBefore,
+        Self::Slow,
+        Self::CommitRefused,
+        Self::CommitUnknown,
+    ];
     /// and those that meet its answer.
     const ON_ANSWER: [Self; 4] = [Self::CrashedAfter, Self::AnswerLost, Self::AnswerHung, Self::Slow];
     /// Those that every verb of the loops must have met.
-    pub const ON_EVERY_VERB: [Self; 5] =
-        [Self::Refused, Self::StatementFailed, Self::CrashedBefore, Self::CrashedAfter, Self::AnswerLost];
+    pub const ON_EVERY_VERB: [Self; 7] = [
+        Self::Refused,
+        Self::StatementFailed,
+        Self::CommitRefused,
+        Self::CommitUnknown,
+        Self::CrashedBefore,
+        Self::CrashedAfter,
+        Self::AnswerLost,
+    ];
 }
 
 /// How often each fault was injected, and where.
@@ -184,7 +204,7 @@ pub fn place(verb: Verb) -> String {
 /// How likely what is, in this run: chances in a thousand.
 #[derive(Clone, Debug)]
 pub struct Odds {
-    pub on_request: [u64; 5],
+    pub on_request: [u64; 7],
     pub on_answer: [u64; 4],
     pub wake_up_lost: u64,
     pub wake_up_late: u64,
@@ -329,7 +349,7 @@ impl Wire {
         let Some(kind) = self.draw(&Kind::ON_REQUEST, |odds| &odds.on_request) else {
             return Ok(Request::default());
         };
-        if kind != Kind::StatementFailed {
+        if !matches!(kind, Kind::StatementFailed | Kind::CommitRefused | Kind::CommitUnknown) {
             self.note(kind, verb);
         }
         match kind {
@@ -344,8 +364,10 @@ impl Wire {
             }
             Kind::StatementFailed => {
                 let n = self.world.state().dice.count(1..=6);
-                return Ok(Request { fails_at: Some(n) });
+                return Ok(Request { fails_at: Some(n), commit_fails: None });
             }
+            Kind::CommitRefused => return Ok(failing(FailedCommit::Refused)),
+            Kind::CommitUnknown => return Ok(failing(FailedCommit::Unknown)),
             _ => self.rest(self.long() / 10).await,
         }
         Ok(Request::default())
@@ -354,6 +376,10 @@ impl Wire {
     async fn receive(&self, verb: Verb, answer: Answer) -> Result<()> {
         if answer.request.fails_at.is_some() && !answer.committed {
             self.note(Kind::StatementFailed, verb);
+        }
+        if let Some(failed) = answer.request.commit_fails {
+            let refused = failed == FailedCommit::Refused;
+            self.note(if refused { Kind::CommitRefused } else { Kind::CommitUnknown }, verb);
         }
         if let Some(kind) = self.draw(&Kind::ON_ANSWER, |odds| &odds.on_answer) {
             self.note(kind, verb);
@@ -421,6 +447,10 @@ impl Wire {
             }
         }
     }
+}
+
+const fn failing(commit: FailedCommit) -> Request {
+    Request { fails_at: None, commit_fails: Some(commit) }
 }
 
 fn unavailable(why: &'static str) -> Error {

@@ -17,7 +17,7 @@ use punctual::rules::claim;
 use punctual::rules::consent::{Reason, Scope};
 use punctual::rules::entity::NewState;
 use punctual::store::consent::NewSuppression;
-use punctual::store::sqlite::simulated::{Answer, Database, Later, Link, Request, Verb};
+use punctual::store::sqlite::simulated::{Answer, FailedCommit, Database, Later, Link, Request, Verb};
 use punctual::testing::TemporaryStore;
 use punctual::{Accepted, Engine, Entity, Error, Letter, NewMessage, NotSent, Result, Tenant, Timestamp};
 use serde_json::json;
@@ -169,7 +169,13 @@ impl Wire {
         }
         let fails = self.fault("statement failed", 12).await;
         let fails_at = fails.then(|| self.world.state().dice.count(1..=6));
-        Ok(Request { fails_at })
+        let mut commit_fails = None;
+        if self.fault("commit refused", 4).await {
+            commit_fails = Some(FailedCommit::Refused);
+        } else if self.fault("commit unknown", 8).await {
+            commit_fails = Some(FailedCommit::Unknown);
+        }
+        Ok(Request { fails_at, commit_fails })
     }
 
     async fn receive(&self, answer: Answer) -> Result<()> {

@@ -51,7 +51,7 @@ impl Plan {
         // Some worlds are calm, and some are not.
         let rough = *dice.pick(&[0, 1, 1, 2, 4]);
         let odds = Odds {
-            on_request: [12, 3, 12, 4, 6].map(|most| dice.from(0..=most) * rough),
+            on_request: [12, 3, 12, 4, 6, 4, 8].map(|most| dice.from(0..=most) * rough),
             on_answer: [4, 12, 3, 6].map(|most| dice.from(0..=most) * rough),
             wake_up_lost: dice.from(0..=250) * rough,
             wake_up_late: dice.from(0..=100) * rough,
