@@ -24,7 +24,7 @@ use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
 use crate::raw_notices::{BATCH, RawEvent, RawNotices};
-use crate::report::{Bound, Report};
+use crate::report::{Bound, Measuring, Report};
 use crate::rounds::rotated;
 use crate::series::Series;
 
@@ -47,37 +47,42 @@ pub struct NoticeOptions {
 }
 
 /// Measures notices.
-pub async fn notify(options: NoticeOptions) -> Result<Report> {
-    let cluster = Arc::new(Cluster::start(&Options::durable())?);
-    let mut report = Report { machine: Machine::here(&std::env::temp_dir()), ..Report::default() };
-    report.machine.postgres = Some(Database::version(&cluster).await?);
-    let settings =
-        [("events", options.events), ("rounds", options.rounds), ("connections", options.connections)];
-    for (name, value) in settings {
-        report.settings.insert(name.to_owned(), value.to_string());
-    }
-    let mut series: [Series; 2] = Default::default();
-    for round in 0..options.rounds {
-        for side in rotated(round, 2) {
-            let [emit, send] =
-                if side == 0 { by_hand(&cluster, options).await? } else { ours(&cluster, options).await? };
-            series[side].push_rate(options.events, emit + send);
-            let who = ["by hand", "punctual"][side];
-            let (n, of) = (round + 1, options.rounds);
-            eprintln!(
-                "  round {n}/{of} {who:10} {:.0}/s (emit {emit:.1?}, send {send:.1?})",
-                series[side].last()
-            );
+pub fn notify(options: NoticeOptions) -> Measuring {
+    Box::pin(async move {
+        let cluster = Arc::new(Cluster::start(&Options::durable())?);
+        let mut report = Report { machine: Machine::here(&std::env::temp_dir()), ..Report::default() };
+        report.machine.postgres = Some(Database::version(&cluster).await?);
+        let settings =
+            [("events", options.events), ("rounds", options.rounds), ("connections", options.connections)];
+        for (name, value) in settings {
+            report.settings.insert(name.to_owned(), value.to_string());
         }
-    }
-    let [raw, ours] = &series;
-    report.figure("notify by hand", "events/s", raw);
-    report.figure("notify", "events/s", ours);
-    report.require("notify / by hand", ours.median() / raw.median(), Bound::AtLeast(0.6));
-    let wording = wording(options.rounds)?;
-    report.figure("a letter worded", "us", &wording);
-    report.require("a letter worded, in us", wording.median(), Bound::AtMost(20.0));
-    Ok(report)
+        let mut series: [Series; 2] = Default::default();
+        for round in 0..options.rounds {
+            for side in rotated(round, 2) {
+                let [emit, send] = if side == 0 {
+                    by_hand(&cluster, options).await?
+                } else {
+                    ours(&cluster, options).await?
+                };
+                series[side].push_rate(options.events, emit + send);
+                let who = ["by hand", "punctual"][side];
+                let (n, of) = (round + 1, options.rounds);
+                eprintln!(
+                    "  round {n}/{of} {who:10} {:.0}/s (emit {emit:.1?}, send {send:.1?})",
+                    series[side].last()
+                );
+            }
+        }
+        let [raw, ours] = &series;
+        report.figure("notify by hand", "events/s", raw);
+        report.figure("notify", "events/s", ours);
+        report.require("notify / by hand", ours.median() / raw.median(), Bound::AtLeast(0.6));
+        let wording = wording(options.rounds)?;
+        report.figure("a letter worded", "us", &wording);
+        report.require("a letter worded, in us", wording.median(), Bound::AtMost(20.0));
+        Ok(report)
+    })
 }
 
 /// How long the longer of the two letters takes to be worded: its subject and its body, with the values of

@@ -17,7 +17,7 @@ use anyhow::Result;
 
 use crate::machine::Machine;
 use crate::ours::{EngineSettings, System};
-use crate::report::Report;
+use crate::report::{Measuring, Report};
 use crate::rounds::{Measured, Plan};
 use crate::series::Series;
 
@@ -98,22 +98,24 @@ impl QueueOptions {
 }
 
 /// Measures `system`; without one, only what stands beside it.
-pub async fn queue(system: Option<Arc<dyn System>>, options: QueueOptions) -> Result<Report> {
-    let mut report = Report { machine: Machine::here(&options.folder()), ..Report::default() };
-    describe(&options, &mut report);
-    if report.machine.load.is_some_and(|load| load > BUSY) {
-        report.note("the machine was busy before the run: compare ratios, not figures");
-    }
-    if system.is_none() {
-        report.note("punctual: not measured, there is no engine in this run");
-    }
-    if options.databases != Databases::Sqlite {
-        postgres::measure(system.as_ref(), &options, &mut report).await?;
-    }
-    if options.databases != Databases::Postgres {
-        sqlite::measure(system.as_ref(), &options, &mut report).await?;
-    }
-    Ok(report)
+pub fn queue(system: Option<Arc<dyn System>>, options: QueueOptions) -> Measuring {
+    Box::pin(async move {
+        let mut report = Report { machine: Machine::here(&options.folder()), ..Report::default() };
+        describe(&options, &mut report);
+        if report.machine.load.is_some_and(|load| load > BUSY) {
+            report.note("the machine was busy before the run: compare ratios, not figures");
+        }
+        if system.is_none() {
+            report.note("punctual: not measured, there is no engine in this run");
+        }
+        if options.databases != Databases::Sqlite {
+            postgres::measure(system.as_ref(), &options, &mut report).await?;
+        }
+        if options.databases != Databases::Postgres {
+            sqlite::measure(system.as_ref(), &options, &mut report).await?;
+        }
+        Ok(report)
+    })
 }
 
 fn describe(options: &QueueOptions, report: &mut Report) {

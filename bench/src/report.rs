@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::pin::Pin;
 
 use serde::Serialize;
 
 use crate::machine::Machine;
 use crate::series::Series;
+
+/// A run on its way to its report. Its type says nothing of what is measured, so that it is compiled here.
+pub type Measuring = Pin<Box<dyn Future<Output = anyhow::Result<Report>>>>;
 
 /// Everything a run found out.
 #[derive(Debug, Clone, Default, Serialize)]

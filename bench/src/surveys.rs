@@ -21,7 +21,7 @@ use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
 use crate::raw_entries::{BATCH, RawEntries, RawEvent};
-use crate::report::{Bound, Report};
+use crate::report::{Bound, Measuring, Report};
 use crate::rounds::rotated;
 use crate::series::Series;
 
@@ -46,60 +46,64 @@ pub struct SurveyOptions {
 }
 
 /// Measures ingest.
-pub async fn ingest(options: SurveyOptions) -> Result<Report> {
-    let (cluster, mut report) = begin(&options).await?;
-    let mut series: [[Series; 2]; 3] = Default::default();
-    for round in 0..options.rounds {
-        for side in rotated(round, 2) {
-            let rates = if side == 0 {
-                ingest_by_hand(&cluster, options.entries).await?
-            } else {
-                ingest_ours(&cluster, options.entries).await?
-            };
-            for (series, rate) in series.iter_mut().zip(rates) {
-                series[side].push(rate);
+pub fn ingest(options: SurveyOptions) -> Measuring {
+    Box::pin(async move {
+        let (cluster, mut report) = begin(&options).await?;
+        let mut series: [[Series; 2]; 3] = Default::default();
+        for round in 0..options.rounds {
+            for side in rotated(round, 2) {
+                let rates = if side == 0 {
+                    ingest_by_hand(&cluster, options.entries).await?
+                } else {
+                    ingest_ours(&cluster, options.entries).await?
+                };
+                for (series, rate) in series.iter_mut().zip(rates) {
+                    series[side].push(rate);
+                }
+                let who = ["by hand", "punctual"][side];
+                eprintln!(
+                    "  round {}/{} {who:10} new {:.0}/s  half {:.0}/s  duplicates {:.0}/s",
+                    round + 1,
+                    options.rounds,
+                    rates[0],
+                    rates[1],
+                    rates[2]
+                );
             }
-            let who = ["by hand", "punctual"][side];
-            eprintln!(
-                "  round {}/{} {who:10} new {:.0}/s  half {:.0}/s  duplicates {:.0}/s",
-                round + 1,
-                options.rounds,
-                rates[0],
-                rates[1],
-                rates[2]
-            );
         }
-    }
-    for (what, [raw, ours]) in ["0 %", "50 %", "100 %"].into_iter().zip(&series) {
-        report.figure(&format!("ingest by hand, {what} duplicates"), "entries/s", raw);
-        report.figure(&format!("ingest, {what} duplicates"), "entries/s", ours);
-        let ratio = ours.median() / raw.median();
-        report.require(&format!("ingest / by hand, {what} duplicates"), ratio, Bound::AtLeast(0.75));
-    }
-    Ok(report)
+        for (what, [raw, ours]) in ["0 %", "50 %", "100 %"].into_iter().zip(&series) {
+            report.figure(&format!("ingest by hand, {what} duplicates"), "entries/s", raw);
+            report.figure(&format!("ingest, {what} duplicates"), "entries/s", ours);
+            let ratio = ours.median() / raw.median();
+            report.require(&format!("ingest / by hand, {what} duplicates"), ratio, Bound::AtLeast(0.75));
+        }
+        Ok(report)
+    })
 }
 
 /// Measures sends.
-pub async fn send(options: SurveyOptions) -> Result<Report> {
-    let (cluster, mut report) = begin(&options).await?;
-    let mut series: [Series; 2] = Default::default();
-    for round in 0..options.rounds {
-        for side in rotated(round, 2) {
-            let took = if side == 0 {
-                send_by_hand(&cluster, options).await?
-            } else {
-                send_ours(&cluster, options).await?
-            };
-            series[side].push_rate(options.entries, took);
-            let who = ["by hand", "punctual"][side];
-            eprintln!("  round {}/{} {who:10} {:.0}/s", round + 1, options.rounds, series[side].last());
+pub fn send(options: SurveyOptions) -> Measuring {
+    Box::pin(async move {
+        let (cluster, mut report) = begin(&options).await?;
+        let mut series: [Series; 2] = Default::default();
+        for round in 0..options.rounds {
+            for side in rotated(round, 2) {
+                let took = if side == 0 {
+                    send_by_hand(&cluster, options).await?
+                } else {
+                    send_ours(&cluster, options).await?
+                };
+                series[side].push_rate(options.entries, took);
+                let who = ["by hand", "punctual"][side];
+                eprintln!("  round {}/{} {who:10} {:.0}/s", round + 1, options.rounds, series[side].last());
+            }
         }
-    }
-    let [raw, ours] = &series;
-    report.figure("send by hand", "letters/s", raw);
-    report.figure("send", "letters/s", ours);
-    report.require("send / by hand", ours.median() / raw.median(), Bound::AtLeast(0.65));
-    Ok(report)
+        let [raw, ours] = &series;
+        report.figure("send by hand", "letters/s", raw);
+        report.figure("send", "letters/s", ours);
+        report.require("send / by hand", ours.median() / raw.median(), Bound::AtLeast(0.65));
+        Ok(report)
+    })
 }
 
 async fn begin(options: &SurveyOptions) -> Result<(Arc<Cluster>, Report)> {

@@ -23,7 +23,7 @@ use crate::machine::Machine;
 use crate::ours::Place;
 use crate::queue::Databases;
 use crate::raw_sqlite::remove;
-use crate::report::{Bound, Report};
+use crate::report::{Bound, Measuring, Report};
 use crate::series::Series;
 
 /// The topic whose timers are handled.
@@ -64,28 +64,30 @@ impl Default for TimerOptions {
 }
 
 /// Measures timers.
-pub async fn timers(options: TimerOptions) -> Result<Report> {
-    let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let mut report = Report { machine: Machine::here(&folder), ..Report::default() };
-    let settings = [("single", options.single), ("burst", options.burst), ("waiting", options.waiting)];
-    for (name, value) in settings {
-        report.settings.insert(name.to_owned(), value.to_string());
-    }
-    if options.databases != Databases::Sqlite {
-        let mut settings = Options::durable();
-        settings.folder.clone_from(&options.folder);
-        let cluster = Arc::new(Cluster::start(&settings)?);
-        report.machine.postgres = Some(Database::version(&cluster).await?);
-        let place = Place::Postgres(Database::new(&cluster, "timers"));
-        measure("postgres", &place, &options, &mut report).await?;
-    }
-    if options.databases != Databases::Postgres {
-        let file = folder.join(format!("punctual-bench-timers-{}.db", std::process::id()));
-        let done = measure("sqlite", &Place::Sqlite(file.clone()), &options, &mut report).await;
-        remove(&file);
-        done?;
-    }
-    Ok(report)
+pub fn timers(options: TimerOptions) -> Measuring {
+    Box::pin(async move {
+        let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let mut report = Report { machine: Machine::here(&folder), ..Report::default() };
+        let settings = [("single", options.single), ("burst", options.burst), ("waiting", options.waiting)];
+        for (name, value) in settings {
+            report.settings.insert(name.to_owned(), value.to_string());
+        }
+        if options.databases != Databases::Sqlite {
+            let mut settings = Options::durable();
+            settings.folder.clone_from(&options.folder);
+            let cluster = Arc::new(Cluster::start(&settings)?);
+            report.machine.postgres = Some(Database::version(&cluster).await?);
+            let place = Place::Postgres(Database::new(&cluster, "timers"));
+            measure("postgres", &place, &options, &mut report).await?;
+        }
+        if options.databases != Databases::Postgres {
+            let file = folder.join(format!("punctual-bench-timers-{}.db", std::process::id()));
+            let done = measure("sqlite", &Place::Sqlite(file.clone()), &options, &mut report).await;
+            remove(&file);
+            done?;
+        }
+        Ok(report)
+    })
 }
 
 async fn measure(name: &str, place: &Place, options: &TimerOptions, report: &mut Report) -> Result<()> {

@@ -29,15 +29,18 @@ use api::{
     tenants, timers, triggers, visits, work,
 };
 use axum::Router;
+use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::IntoResponse;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
 use dev::{channels, clock, messages};
 use error::Failure;
 use ops::outbox;
 use punctual::store::keys::Role;
+use std::pin::Pin;
+use std::sync::Arc;
 
 /// Every route but the pages.
 #[must_use]
@@ -276,7 +279,29 @@ pub struct Route {
     pub name: &'static str,
     /// Who may call it.
     pub need: Need,
-    run: MethodRouter<App>,
+    handler: RouteHandler,
+}
+
+/// A handler of any route. They are all of this one type, so that routing, layers and services are compiled
+/// once.
+#[derive(Clone)]
+struct RouteHandler(Arc<dyn Fn(Request, App) -> Answering + Send + Sync>);
+
+/// The answer to a request, on its way.
+type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+impl Handler<(), App> for RouteHandler {
+    type Future = Answering;
+
+    fn call(self, request: Request, app: App) -> Answering {
+        (self.0)(request, app)
+    }
+}
+
+impl std::fmt::Debug for RouteHandler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RouteHandler")
+    }
 }
 
 impl Route {
@@ -292,9 +317,8 @@ where
     H: Handler<T, App>,
     T: 'static,
 {
-    let method = name.split(' ').next().and_then(|m| m.parse::<Method>().ok());
-    let filter = method.and_then(|m| MethodFilter::try_from(m).ok()).unwrap_or(MethodFilter::GET);
-    Route { name, need, run: on(filter, handler) }
+    let handler = RouteHandler(Arc::new(move |request, app| Box::pin(handler.clone().call(request, app))));
+    Route { name, need, handler }
 }
 
 /// All routes, each behind its guard, and what surrounds them.
@@ -303,7 +327,8 @@ pub fn router(app: App) -> Router {
     let mut all = Router::new();
     for route in table() {
         let (method, path) = route.method_and_path();
-        let mut run = route.run;
+        let filter = method.parse::<Method>().ok().and_then(|method| MethodFilter::try_from(method).ok());
+        let mut run = on(filter.unwrap_or(MethodFilter::GET), route.handler);
         // An Idempotency-Key is its tenant's, and who has no key has no tenant.
         if method == "POST" && route.need != Need::Nothing {
             run = run.route_layer(from_fn_with_state(app.clone(), answers::once));

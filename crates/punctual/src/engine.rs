@@ -57,6 +57,7 @@ use crate::run::wake::{Hearer, Teller, Wake};
 use crate::store::Store;
 use crate::store::clock::ClockMode;
 use crate::store::messages::{Enqueued, check};
+use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -163,13 +164,15 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
-    pub async fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> Result<Vec<Enqueued>> {
-        check(&messages)?;
-        self.route(tenant, &messages).await?;
-        let enqueued = self.store().enqueue_checked(tenant, messages).await?;
-        crate::run::gauge::enqueued(enqueued.len());
-        self.tell().await;
-        Ok(enqueued)
+    pub fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> VerbFuture<'_, Vec<Enqueued>> {
+        VerbFuture::new(async move {
+            check(&messages)?;
+            self.route(tenant, &messages).await?;
+            let enqueued = self.store().enqueue_checked(tenant, messages).await?;
+            crate::run::gauge::enqueued(enqueued.len());
+            self.tell().await;
+            Ok(enqueued)
+        })
     }
 
     /// Wakes everybody who may have something to do now.
@@ -221,9 +224,11 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::enqueue`].
-    pub async fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> Result<MessageId> {
-        let enqueued = self.enqueue(tenant, vec![message]).await?;
-        enqueued.first().and_then(Enqueued::id).ok_or_else(gone)
+    pub fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> VerbFuture<'_, MessageId> {
+        VerbFuture::new(async move {
+            let enqueued = self.enqueue(tenant, vec![message]).await?;
+            enqueued.first().and_then(Enqueued::id).ok_or_else(gone)
+        })
     }
 
     /// A candidate for the lease of this name: one holder at a time, across processes. Needs

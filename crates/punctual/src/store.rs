@@ -57,7 +57,7 @@ use crate::base::error::{Error, Result};
 use crate::rules::unsubscribe::Secret;
 use dialect::Dialect;
 use std::sync::Arc;
-use tx::{Answer, Call, Steps, Verb};
+use tx::{Call, Steps, Verb, VerbFuture};
 
 /// A database, ready for verbs.
 #[derive(Clone, Debug)]
@@ -138,32 +138,32 @@ impl Store {
 
     /// Runs a verb in one writing transaction.
     #[cfg_attr(feature = "testing", track_caller)]
-    fn write<R, T>(&self, request: R, verb: Verb<R, T>) -> Answer<'_, T>
+    fn write<R, T>(&self, request: R, verb: Verb<R, T>) -> VerbFuture<'_, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        Answer::new(self.carry(Call::new(request, verb, self.fault), Kind::Write), verb)
+        VerbFuture::of_call(self.carry(Call::new(request, verb, self.fault), Kind::Write))
     }
 
     /// Runs a verb that, on Postgres, is one statement.
     #[cfg_attr(feature = "testing", track_caller)]
-    fn write_alone<R, T>(&self, request: R, verb: Verb<R, T>) -> Answer<'_, T>
+    fn write_alone<R, T>(&self, request: R, verb: Verb<R, T>) -> VerbFuture<'_, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        Answer::new(self.carry(Call::new(request, verb, self.fault), Kind::WriteAlone), verb)
+        VerbFuture::of_call(self.carry(Call::new(request, verb, self.fault), Kind::WriteAlone))
     }
 
     /// Runs a verb that only reads.
     #[cfg_attr(feature = "testing", track_caller)]
-    fn read<R, T>(&self, request: R, verb: Verb<R, T>) -> Answer<'_, T>
+    fn read<R, T>(&self, request: R, verb: Verb<R, T>) -> VerbFuture<'_, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        Answer::new(self.carry(Call::new(request, verb, self.fault), Kind::Read), verb)
+        VerbFuture::of_call(self.carry(Call::new(request, verb, self.fault), Kind::Read))
     }
 
     /// Takes a call to the database, and back with its result.

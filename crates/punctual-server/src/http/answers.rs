@@ -2,18 +2,24 @@
 //!
 //! Answers are kept per tenant. An answer that shows a secret says what to keep instead
 //! ([`Keep`]), because a secret is shown once. What failed on our side is not kept.
+//!
+//! The answer is not kept in the transaction that carries the request out. If that transaction's outcome is
+//! unknown, or the process ends between the two, the request is carried out again; messages and timers get
+//! ids that are made from the key ([`RequestKey`]), so they are written once all the same. Other requests
+//! have no such guard.
 
 use super::error::{Answer, Failure, PROBLEM_JSON};
 use super::input;
 use crate::app::App;
 use crate::auth::Caller;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use punctual::NewMessage;
 use punctual::rules::digest;
 use punctual::store::answers::Asked;
 
@@ -52,8 +58,41 @@ pub async fn once(State(app): State<App>, caller: Caller, request: Request, next
             return Err(Failure::conflict("this Idempotency-Key was used for another request"));
         }
     }
-    let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
+    let mut request = Request::from_parts(parts, Body::from(bytes));
+    request.extensions_mut().insert(RequestKey(Some(key.clone())));
+    let response = next.run(request).await;
     keep(&app, &caller, &key, response).await
+}
+
+/// The Idempotency-Key of a request, if it has one.
+#[derive(Clone, Debug, Default)]
+pub struct RequestKey(Option<String>);
+
+impl RequestKey {
+    /// Gives an id to every message that has none, so that the request writes it once. Returns whether each
+    /// got one.
+    pub fn identify<'m>(
+        &self,
+        publisher: &str,
+        messages: impl IntoIterator<Item = &'m mut NewMessage>,
+    ) -> Vec<bool> {
+        let digest = self.0.as_ref().map(|key| digest::of([key.as_bytes()]));
+        let mut identify = |(n, message): (usize, &mut NewMessage)| {
+            let Some(digest) = digest.as_ref().filter(|_| message.id.is_none()) else { return false };
+            message.id = Some(format!("idempotency-key:{digest}:{n}"));
+            message.source.get_or_insert_with(|| publisher.to_owned());
+            true
+        };
+        messages.into_iter().enumerate().map(&mut identify).collect()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for RequestKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
 }
 
 fn key_of(headers: &HeaderMap) -> Answer<Option<String>> {

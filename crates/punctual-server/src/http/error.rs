@@ -143,8 +143,8 @@ fn unavailable(error: &Error) -> Failure {
     tracing::warn!(%error, "a request met a database that is not available");
     let said = match error {
         Error::Unknown(_) => {
-            "the connection to the database broke while the change was being committed, so it is unknown \
-             whether it happened; repeat the request with the same Idempotency-Key or message ids"
+            "the database failed while the change was being committed, so it is unknown whether it happened; \
+             repeat the request with the same Idempotency-Key or message ids"
         }
         _ => "the database cannot be reached or is too busy right now; nothing was changed, try again soon",
     };

@@ -1,7 +1,10 @@
 //! `Idempotency-Key`.
 
 use crate::world::{Base, World, claim};
-use serde_json::json;
+use punctual::ClockMode;
+use punctual_faulty_disk::{Fault, Which, heal, install, plan};
+use punctual_server::app::Settings;
+use serde_json::{Value, json};
 
 on_each! { a_repeated_request_gets_the_first_answer, a_secret_is_shown_once, keys_are_the_tenants_own }
 
@@ -45,4 +48,44 @@ async fn keys_are_the_tenants_own(base: Base) {
         let event = json!({"topic": "t", "kind": "k", "payload": 1});
         assert_eq!(once.post("/api/events", event).await.header("idempotent-replayed"), "");
     }
+}
+
+/// PLT-3: a commit that fails is told as unknown, with advice, and the advice is good: at whichever write
+/// or flush the disk fails, the same request again is carried out once.
+#[tokio::test]
+async fn plt_3_a_request_whose_commit_failed_is_safe_to_repeat() {
+    install();
+    let folder = std::env::temp_dir().join(format!("punctual_repeat_{}", punctual::base::random::hex::<8>()));
+    std::fs::create_dir(&folder).unwrap();
+    let database = folder.join("punctual.db");
+    let url = format!("sqlite:{}", database.display());
+    let world = World::furnished(url, ClockMode::Manual, Settings::default(), |builder| builder).await;
+    let event = json!({"topic": "t", "kind": "k", "payload": 1});
+    let timer = json!({"topic": "later", "payload": 1, "delay": "1h"});
+    let (mut unknown, mut requests) = (0, 0);
+    for (path, body) in [("/api/events", event), ("/api/timers", timer)] {
+        for n in 1.. {
+            let once = world.root().with("idempotency-key", &format!("{path} {n}"));
+            plan(&database, Which::Nth(n), Fault::Done);
+            let first = once.post(path, body.clone()).await;
+            requests += 1;
+            if heal(&database).is_empty() {
+                break;
+            }
+            unknown += usize::from(first.status == 503);
+            if first.status == 503 {
+                let detail = serde_json::from_str::<Value>(&first.text).unwrap()["detail"].to_string();
+                assert!(detail.contains("repeat the request with the same Idempotency-Key"), "{detail}");
+            }
+            let again = once.post(path, body.clone()).await;
+            assert!(again.status / 100 == 2, "{}: {}", again.status, again.text);
+            assert!(!again.text.contains("\"accepted\":0") && !again.text.contains("\"duplicate\":true"));
+        }
+    }
+    assert!(unknown > 2, "some commits should have failed: {unknown}");
+    let connection = rusqlite::Connection::open(&database).unwrap();
+    let sql = "select count(*) from punctual_message";
+    let messages: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(messages, requests, "every request was carried out once");
+    std::fs::remove_dir_all(&folder).ok();
 }

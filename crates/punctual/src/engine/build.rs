@@ -24,6 +24,7 @@ use crate::run::templates::Templates;
 use crate::run::wake::Wake;
 use crate::store::Store;
 use crate::store::clock::ClockMode;
+use crate::store::tx::VerbFuture;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -269,7 +270,11 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::Config`], [`Error::Schema`] or [`Error::Invalid`] with one clear sentence.
-    pub async fn open(self) -> Result<Engine> {
+    pub fn open(self) -> VerbFuture<'static, Engine> {
+        VerbFuture::new(self.put_together())
+    }
+
+    async fn put_together(self) -> Result<Engine> {
         self.check()?;
         let store = self.open_store()?;
         if self.migrate {

@@ -1,13 +1,13 @@
 //! Event kinds, and events that tell the state of what they are about.
 
 use super::Engine;
-use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::rules::entity::NewState;
 use crate::rules::message::NewMessage;
 use crate::run::event_kinds::EventKinds;
 use crate::store::event_kinds::KeptKind;
 use crate::store::messages::{Enqueued, check};
+use crate::store::tx::VerbFuture;
 use serde_json::Value;
 
 impl Engine {
@@ -21,20 +21,29 @@ impl Engine {
     ///
     /// # Errors
     /// As [`crate::Store::put_event_kind`].
-    pub async fn put_event_kind(&self, tenant: Tenant, kind: &str, document: Value) -> Result<KeptKind> {
-        let kept = self.store().put_event_kind(tenant, kind, document).await;
-        self.event_kinds().changed(tenant);
-        kept
+    pub fn put_event_kind<'a>(
+        &'a self,
+        tenant: Tenant,
+        kind: &'a str,
+        document: Value,
+    ) -> VerbFuture<'a, KeptKind> {
+        VerbFuture::new(async move {
+            let kept = self.store().put_event_kind(tenant, kind, document).await;
+            self.event_kinds().changed(tenant);
+            kept
+        })
     }
 
     /// Forgets an event kind; this process sees it at once. Answers whether there was one.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn delete_event_kind(&self, tenant: Tenant, kind: &str) -> Result<bool> {
-        let deleted = self.store().delete_event_kind(tenant, kind).await;
-        self.event_kinds().changed(tenant);
-        deleted
+    pub fn delete_event_kind<'a>(&'a self, tenant: Tenant, kind: &'a str) -> VerbFuture<'a, bool> {
+        VerbFuture::new(async move {
+            let deleted = self.store().delete_event_kind(tenant, kind).await;
+            self.event_kinds().changed(tenant);
+            deleted
+        })
     }
 
     /// Writes messages as [`Engine::enqueue`] does and, in the same transaction, the states that come with
@@ -42,20 +51,22 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] with every problem; nothing is written then.
-    pub async fn enqueue_with_states(
+    pub fn enqueue_with_states(
         &self,
         tenant: Tenant,
         messages: Vec<NewMessage>,
         states: Vec<(usize, NewState)>,
-    ) -> Result<Vec<Enqueued>> {
-        if states.is_empty() {
-            return self.enqueue(tenant, messages).await;
-        }
-        check(&messages)?;
-        self.route(tenant, &messages).await?;
-        let enqueued = self.store().enqueue_with_states(tenant, messages, states).await?;
-        crate::run::gauge::enqueued(enqueued.len());
-        self.tell().await;
-        Ok(enqueued)
+    ) -> VerbFuture<'_, Vec<Enqueued>> {
+        VerbFuture::new(async move {
+            if states.is_empty() {
+                return self.enqueue(tenant, messages).await;
+            }
+            check(&messages)?;
+            self.route(tenant, &messages).await?;
+            let enqueued = self.store().enqueue_with_states(tenant, messages, states).await?;
+            crate::run::gauge::enqueued(enqueued.len());
+            self.tell().await;
+            Ok(enqueued)
+        })
     }
 }

@@ -16,6 +16,7 @@ use crate::rules::{dedup, digest};
 use crate::run::ingest::Outcome;
 use crate::run::shelf::{Offered, Place};
 use crate::store::entries::owner::key_of;
+use crate::store::tx::VerbFuture;
 use serde::Serialize;
 
 /// What one event would come to.
@@ -90,27 +91,29 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] as [`Engine::ingest`].
-    pub async fn explain(&self, tenant: Tenant, ingest: &Ingest) -> Result<Vec<Explained>> {
-        ingest.check()?;
-        let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
-        let zone = self.zone_of(tenant).await?;
-        let now = self.store().now().await?;
-        let set = self.inner.post.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?;
-        let mut all = Vec::with_capacity(ingest.items.len());
-        for item in ingest.read() {
-            let mut explained = Explained { error: None, triggers: Vec::new() };
-            match item {
-                Err(problems) => explained.error = Some(problems.to_string()),
-                Ok(candidate) => {
-                    for place in offered.begun_by(&ingest.event_kind) {
-                        let sight = Sight { tenant, offered: &offered, zone: &zone, now, set: &set };
-                        explained.triggers.push(self.explain_one(&sight, *place, &candidate).await?);
+    pub fn explain<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Explained>> {
+        VerbFuture::new(async move {
+            ingest.check()?;
+            let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
+            let zone = self.zone_of(tenant).await?;
+            let now = self.store().now().await?;
+            let set = self.inner.post.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?;
+            let mut all = Vec::with_capacity(ingest.items.len());
+            for item in ingest.read() {
+                let mut explained = Explained { error: None, triggers: Vec::new() };
+                match item {
+                    Err(problems) => explained.error = Some(problems.to_string()),
+                    Ok(candidate) => {
+                        for place in offered.begun_by(&ingest.event_kind) {
+                            let sight = Sight { tenant, offered: &offered, zone: &zone, now, set: &set };
+                            explained.triggers.push(self.explain_one(&sight, *place, &candidate).await?);
+                        }
                     }
                 }
+                all.push(explained);
             }
-            all.push(explained);
-        }
-        Ok(all)
+            Ok(all)
+        })
     }
 
     async fn zone_of(&self, tenant: Tenant) -> Result<Option<Zone>> {

@@ -5,6 +5,7 @@ use crate::base::error::Error;
 use crate::run::pulse::{Beat, Pulse};
 use crate::store::census::Census;
 use crate::store::inbox::InboxCounts;
+use std::pin::Pin;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -69,7 +70,11 @@ impl Health {
 
 impl Engine {
     /// Asks the database and the loops how they are.
-    pub async fn health(&self) -> Health {
+    pub fn health(&self) -> Pin<Box<dyn Future<Output = Health> + Send + '_>> {
+        Box::pin(self.look_at_health())
+    }
+
+    async fn look_at_health(&self) -> Health {
         let asked = async {
             let census = self.store().census().await?;
             // A schema that is too old for an inbox is told by its version, not by this.

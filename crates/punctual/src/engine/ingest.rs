@@ -7,6 +7,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::candidate::Candidate;
 use crate::rules::message::check_name;
 use crate::run::ingest::{self, Chosen, Ingested, Item, Lot};
+use crate::store::tx::VerbFuture;
 use serde_json::Value;
 
 /// Events of one kind.
@@ -23,12 +24,14 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a kind that is no name, or too many items.
-    pub async fn ingest(&self, tenant: Tenant, ingest: &Ingest) -> Result<Vec<Ingested>> {
-        ingest.check()?;
-        let lot = Lot { kind: &ingest.event_kind, items: ingest.handed_in() };
-        let report = ingest::ingest(&self.inner.post, tenant, &[lot]).await?;
-        self.tell_others().await;
-        Ok(report.into_iter().flatten().collect())
+    pub fn ingest<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Ingested>> {
+        VerbFuture::new(async move {
+            ingest.check()?;
+            let lot = Lot { kind: &ingest.event_kind, items: ingest.handed_in() };
+            let report = ingest::ingest(&self.inner.post, tenant, &[lot]).await?;
+            self.tell_others().await;
+            Ok(report.into_iter().flatten().collect())
+        })
     }
 
     /// What is doubtful about a draft, channels that this process does not have included.
@@ -52,17 +55,19 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NotFound`] when no such trigger is published.
-    pub async fn send_by_hand(
-        &self,
+    pub fn send_by_hand<'a>(
+        &'a self,
         tenant: Tenant,
-        chosen: &Chosen,
+        chosen: &'a Chosen,
         items: Vec<Value>,
-    ) -> Result<Vec<Ingested>> {
-        let ingest = Ingest { event_kind: "by-hand".to_owned(), items };
-        ingest.check()?;
-        let sent = ingest::send_chosen(&self.inner.post, tenant, chosen, &ingest.handed_in()).await?;
-        self.tell_others().await;
-        sent.ok_or_else(|| nothing_to_send(chosen))
+    ) -> VerbFuture<'a, Vec<Ingested>> {
+        VerbFuture::new(async move {
+            let ingest = Ingest { event_kind: "by-hand".to_owned(), items };
+            ingest.check()?;
+            let sent = ingest::send_chosen(&self.inner.post, tenant, chosen, &ingest.handed_in()).await?;
+            self.tell_others().await;
+            sent.ok_or_else(|| nothing_to_send(chosen))
+        })
     }
 }
 

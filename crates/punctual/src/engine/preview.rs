@@ -8,6 +8,7 @@ use crate::rules::event_kind::{EventKind, Occasion};
 use crate::rules::message::Entity;
 use crate::rules::template::MessageTemplate;
 use crate::rules::template::set::Filled;
+use crate::store::tx::VerbFuture;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -38,38 +39,41 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn try_template(
-        &self,
+    pub fn try_template<'a>(
+        &'a self,
         tenant: Tenant,
-        template: &MessageTemplate,
+        template: &'a MessageTemplate,
         trial: Trial,
-    ) -> Result<Tried> {
-        let event_type = &template.definition.event_type;
-        let kinds = self.event_kinds().of(self.store(), tenant).await?;
-        let kind = kinds.get(event_type).cloned().unwrap_or_else(|| Arc::new(EventKind::undefined().clone()));
-        let payload = trial.payload.or_else(|| kind.sample.clone()).unwrap_or_else(|| json!({}));
-        let entity = kind.entity_of(trial.entity.as_ref(), &payload);
-        let mut snapshot = Snapshot::Unknown;
-        if let Some(entity) = entity.as_ref().filter(|_| trial.open) {
-            let mut found = self.store().snapshots(tenant, vec![entity.clone()]).await?;
-            // What a message about something deleted would say is still worth seeing.
-            snapshot = found.remove(entity).filter(|found| found.state().is_some()).unwrap_or_default();
-        }
-        let related =
-            if trial.open { self.related(tenant, &kind, &payload, &snapshot).await? } else { vec![] };
-        let mut recipient = kind.recipients(&payload, &snapshot).next().unwrap_or_default();
-        recipient.locale = trial.locale.or(recipient.locale);
-        let of = Occasion {
-            payload: &payload,
-            entity: entity.as_ref(),
-            snapshot: &snapshot,
-            recipient: &recipient,
-            related: &related,
-            given: &[],
-        };
-        let set = self.templates().of(self.store(), tenant, event_type).await?;
-        let locale = template.locale_for(recipient.locale.as_deref()).to_owned();
-        Ok(Tried { filled: kind.word(template, &of, &set.zone), locale })
+    ) -> VerbFuture<'a, Tried> {
+        VerbFuture::new(async move {
+            let event_type = &template.definition.event_type;
+            let kinds = self.event_kinds().of(self.store(), tenant).await?;
+            let kind =
+                kinds.get(event_type).cloned().unwrap_or_else(|| Arc::new(EventKind::undefined().clone()));
+            let payload = trial.payload.or_else(|| kind.sample.clone()).unwrap_or_else(|| json!({}));
+            let entity = kind.entity_of(trial.entity.as_ref(), &payload);
+            let mut snapshot = Snapshot::Unknown;
+            if let Some(entity) = entity.as_ref().filter(|_| trial.open) {
+                let mut found = self.store().snapshots(tenant, vec![entity.clone()]).await?;
+                // What a message about something deleted would say is still worth seeing.
+                snapshot = found.remove(entity).filter(|found| found.state().is_some()).unwrap_or_default();
+            }
+            let related =
+                if trial.open { self.related(tenant, &kind, &payload, &snapshot).await? } else { vec![] };
+            let mut recipient = kind.recipients(&payload, &snapshot).next().unwrap_or_default();
+            recipient.locale = trial.locale.or(recipient.locale);
+            let of = Occasion {
+                payload: &payload,
+                entity: entity.as_ref(),
+                snapshot: &snapshot,
+                recipient: &recipient,
+                related: &related,
+                given: &[],
+            };
+            let set = self.templates().of(self.store(), tenant, event_type).await?;
+            let locale = template.locale_for(recipient.locale.as_deref()).to_owned();
+            Ok(Tried { filled: kind.word(template, &of, &set.zone), locale })
+        })
     }
 
     /// The states of the entities that an event leads to.

@@ -1,9 +1,9 @@
 //! What providers tell later about messages.
 
 use super::Engine;
-use crate::base::error::Result;
 use crate::run::receipts::hear;
 use crate::store::receipts::{Learned, News};
+use crate::store::tx::VerbFuture;
 
 impl Engine {
     /// Hears what a provider told in a callback that was verified: deliveries, notices and suppressions
@@ -12,11 +12,13 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer; nothing was heard then.
-    pub async fn hear_receipts(&self, news: News) -> Result<Learned> {
-        let learned = hear(&self.inner.post, news).await?;
-        if learned.sends && self.is_silent() {
-            self.store().notify().await.ok();
-        }
-        Ok(learned)
+    pub fn hear_receipts(&self, news: News) -> VerbFuture<'_, Learned> {
+        VerbFuture::new(async move {
+            let learned = hear(&self.inner.post, news).await?;
+            if learned.sends && self.is_silent() {
+                self.store().notify().await.ok();
+            }
+            Ok(learned)
+        })
     }
 }

@@ -12,6 +12,7 @@ use crate::rules::public_id::PublicId;
 use crate::store::notices::foresee::Foreseen;
 use crate::store::notices::replan::Unplanned;
 use crate::store::notices::replay::{Replayed, WhichNotices};
+use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 
 /// What an event would come to.
@@ -31,26 +32,28 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for too many ids.
-    pub async fn replay_notices(
+    pub fn replay_notices(
         &self,
         tenant: Tenant,
         mut which: WhichNotices,
         dry_run: bool,
-    ) -> Result<Replayed> {
-        let mut all = Replayed::default();
-        loop {
-            let step = self.store().replay_notices(tenant, which.clone(), dry_run).await?;
-            all.ids.extend(step.ids);
-            (all.again, all.stopped) = (all.again + step.again, all.stopped + step.stopped);
-            all.told.extend(step.told);
-            self.plan_anew(tenant, step.unplanned, dry_run, &mut all).await?;
-            all.told.truncate(limits::LIST_ITEMS_MAX);
-            let Some(next) = step.next else { break };
-            which.after = next;
-        }
-        all.ids.sort_unstable();
-        self.tell().await;
-        Ok(all)
+    ) -> VerbFuture<'_, Replayed> {
+        VerbFuture::new(async move {
+            let mut all = Replayed::default();
+            loop {
+                let step = self.store().replay_notices(tenant, which.clone(), dry_run).await?;
+                all.ids.extend(step.ids);
+                (all.again, all.stopped) = (all.again + step.again, all.stopped + step.stopped);
+                all.told.extend(step.told);
+                self.plan_anew(tenant, step.unplanned, dry_run, &mut all).await?;
+                all.told.truncate(limits::LIST_ITEMS_MAX);
+                let Some(next) = step.next else { break };
+                which.after = next;
+            }
+            all.ids.sort_unstable();
+            self.tell().await;
+            Ok(all)
+        })
     }
 
     /// Puts those of a tenant's survey instances that failed back to work; answers which. A dry run only
@@ -58,19 +61,21 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for too many ids.
-    pub async fn replay_entries(
+    pub fn replay_entries(
         &self,
         tenant: Tenant,
         ids: Vec<PublicId>,
         dry_run: bool,
-    ) -> Result<Vec<PublicId>> {
-        if ids.is_empty() {
-            return Ok(ids);
-        }
-        let replayed = self.store().replay_entries(tenant, ids, dry_run).await?;
-        self.inner.shop.wake.entries();
-        self.tell().await;
-        Ok(replayed)
+    ) -> VerbFuture<'_, Vec<PublicId>> {
+        VerbFuture::new(async move {
+            if ids.is_empty() {
+                return Ok(ids);
+            }
+            let replayed = self.store().replay_entries(tenant, ids, dry_run).await?;
+            self.inner.shop.wake.entries();
+            self.tell().await;
+            Ok(replayed)
+        })
     }
 
     async fn plan_anew(
@@ -106,16 +111,18 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn outlook(&self, tenant: Tenant, event: MessageId) -> Result<Outlook> {
-        let Some(event) = self.store().message(tenant, event).await? else { return Ok(Outlook::Unknown) };
-        let set = self.templates().of(self.store(), tenant, &event.kind).await?;
-        let about = self.about(tenant, &event).await?;
-        Ok(match self.plan_event(&event, about.as_ref(), &set, None).await? {
-            Plan::PassOver => Outlook::Nothing("nobody is told of such events".to_owned()),
-            Plan::NoTemplate => Outlook::Nothing("it would fail: Template not found".to_owned()),
-            Plan::Missing(said) => Outlook::Nothing(format!("it would fail again: {said}")),
-            Plan::Pointless(_, said) => Outlook::Nothing(said),
-            Plan::Deliveries(planned) => Outlook::Messages(self.store().foresee(tenant, planned).await?),
+    pub fn outlook(&self, tenant: Tenant, event: MessageId) -> VerbFuture<'_, Outlook> {
+        VerbFuture::new(async move {
+            let Some(event) = self.store().message(tenant, event).await? else { return Ok(Outlook::Unknown) };
+            let set = self.templates().of(self.store(), tenant, &event.kind).await?;
+            let about = self.about(tenant, &event).await?;
+            Ok(match self.plan_event(&event, about.as_ref(), &set, None).await? {
+                Plan::PassOver => Outlook::Nothing("nobody is told of such events".to_owned()),
+                Plan::NoTemplate => Outlook::Nothing("it would fail: Template not found".to_owned()),
+                Plan::Missing(said) => Outlook::Nothing(format!("it would fail again: {said}")),
+                Plan::Pointless(_, said) => Outlook::Nothing(said),
+                Plan::Deliveries(planned) => Outlook::Messages(self.store().foresee(tenant, planned).await?),
+            })
         })
     }
 

@@ -20,6 +20,7 @@ use crate::run::notify;
 use crate::store::notices::look::notice::Noticed;
 use crate::store::notices::{Asked, NewNotice};
 use crate::store::templates::TemplateFilter;
+use crate::store::tx::VerbFuture;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -91,30 +92,36 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn resend(&self, tenant: Tenant, resend: Resend) -> Result<Resent> {
-        let Some(kinds) = self.resent_kinds(tenant, &resend).await? else {
-            return Ok(Resent::Refused(NotResent::NoTemplate));
-        };
-        let latest = |kinds| self.store().latest_noticed(tenant, resend.entity.clone(), kinds);
-        let (event, about) = match latest(Some(kinds)).await? {
-            Noticed::Never => {
-                // Of other kinds there may be some, for which nothing fits.
-                let unfit = resend.event_type.is_none() && !matches!(latest(None).await?, Noticed::Never);
-                return Ok(Resent::Refused(if unfit { NotResent::NoTemplate } else { NotResent::NoEvent }));
-            }
-            Noticed::Dropped => return Ok(Resent::Refused(NotResent::EventDropped)),
-            Noticed::Event(event, about) => (*event, about),
-        };
-        let request_id = random::hex::<12>();
-        let deliveries = match self.plan_again(&event, &about, &resend, &request_id).await? {
-            Ok(deliveries) => deliveries,
-            Err(refused) => return Ok(Resent::Refused(refused)),
-        };
-        let request = Some((request_id.clone(), resend.requested_by));
-        let notice = NewNotice { entity: Some(about), ended: None, deliveries, request };
-        let deliveries = self.store().ask_for_notice(event, notice).await?;
-        self.tell().await;
-        Ok(Resent::Asked { request_id, deliveries })
+    pub fn resend(&self, tenant: Tenant, resend: Resend) -> VerbFuture<'_, Resent> {
+        VerbFuture::new(async move {
+            let Some(kinds) = self.resent_kinds(tenant, &resend).await? else {
+                return Ok(Resent::Refused(NotResent::NoTemplate));
+            };
+            let latest = |kinds| self.store().latest_noticed(tenant, resend.entity.clone(), kinds);
+            let (event, about) = match latest(Some(kinds)).await? {
+                Noticed::Never => {
+                    // Of other kinds there may be some, for which nothing fits.
+                    let unfit = resend.event_type.is_none() && !matches!(latest(None).await?, Noticed::Never);
+                    return Ok(Resent::Refused(if unfit {
+                        NotResent::NoTemplate
+                    } else {
+                        NotResent::NoEvent
+                    }));
+                }
+                Noticed::Dropped => return Ok(Resent::Refused(NotResent::EventDropped)),
+                Noticed::Event(event, about) => (*event, about),
+            };
+            let request_id = random::hex::<12>();
+            let deliveries = match self.plan_again(&event, &about, &resend, &request_id).await? {
+                Ok(deliveries) => deliveries,
+                Err(refused) => return Ok(Resent::Refused(refused)),
+            };
+            let request = Some((request_id.clone(), resend.requested_by));
+            let notice = NewNotice { entity: Some(about), ended: None, deliveries, request };
+            let deliveries = self.store().ask_for_notice(event, notice).await?;
+            self.tell().await;
+            Ok(Resent::Asked { request_id, deliveries })
+        })
     }
 
     /// The kinds of events that are meant; `None` if a template is named that there is not.

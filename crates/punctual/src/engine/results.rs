@@ -3,13 +3,14 @@
 
 use super::Engine;
 use crate::base::clock::Timestamp;
-use crate::base::error::{Error, Result};
+use crate::base::error::Error;
 use crate::base::id::{EntryId, FlowId};
 use crate::base::limits::LIST_ITEMS_MAX;
 use crate::base::tenant::Tenant;
 use crate::rules::results::Results;
 use crate::rules::survey::Survey;
 use crate::store::entries::look::{EntryCounts, Response, ResultFilter};
+use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 
 /// Free texts that are shown with the results, the newest.
@@ -53,61 +54,67 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NotFound`] for a survey that is not there or was never published.
-    pub async fn results(
-        &self,
+    pub fn results<'a>(
+        &'a self,
         tenant: Tenant,
         flow: FlowId,
-        filter: &ResultFilter,
-    ) -> Result<SurveyResults> {
-        let survey = self.survey_for_results(tenant, flow, filter.number).await?;
-        let counts = self.store().entry_counts(tenant, flow, filter.clone()).await?;
-        let (mut results, mut comments) = (Results::of(&survey), Vec::new());
-        let mut after = FROM_THE_START;
-        loop {
-            let page = self.responses(tenant, flow, filter, after).await?;
-            let Some(last) = page.last() else { break };
-            after = (last.completed_at, last.entry);
-            for response in &page {
-                results.add(&response.answers);
-                comments.extend(words(&survey, response));
+        filter: &'a ResultFilter,
+    ) -> VerbFuture<'a, SurveyResults> {
+        VerbFuture::new(async move {
+            let survey = self.survey_for_results(tenant, flow, filter.number).await?;
+            let counts = self.store().entry_counts(tenant, flow, filter.clone()).await?;
+            let (mut results, mut comments) = (Results::of(&survey), Vec::new());
+            let mut after = FROM_THE_START;
+            loop {
+                let page = self.responses(tenant, flow, filter, after).await?;
+                let Some(last) = page.last() else { break };
+                after = (last.completed_at, last.entry);
+                for response in &page {
+                    results.add(&response.answers);
+                    comments.extend(words(&survey, response));
+                }
+                let old = comments.len().saturating_sub(COMMENTS_MAX);
+                comments.drain(..old);
             }
-            let old = comments.len().saturating_sub(COMMENTS_MAX);
-            comments.drain(..old);
-        }
-        comments.reverse();
-        Ok(SurveyResults { survey, counts, results, comments })
+            comments.reverse();
+            Ok(SurveyResults { survey, counts, results, comments })
+        })
     }
 
     /// The survey whose questions name the results: the asked-for version, else the newest.
     ///
     /// # Errors
     /// [`Error::NotFound`] for a survey that is not there or was never published.
-    pub async fn survey_for_results(
+    pub fn survey_for_results(
         &self,
         tenant: Tenant,
         flow: FlowId,
         number: Option<u32>,
-    ) -> Result<Arc<Survey>> {
-        let missing = || Error::NotFound(format!("there is no survey {flow}"));
-        let known = self.store().flow(tenant, flow).await?.ok_or_else(missing)?;
-        let number = number.or(known.published).unwrap_or(1);
-        let edition = self.inner.post.shelf.edition(self.store(), flow, number).await?;
-        let unpublished = || Error::NotFound(format!("survey {flow} has no version {number}"));
-        edition.map(|edition| Arc::clone(&edition.survey)).ok_or_else(unpublished)
+    ) -> VerbFuture<'_, Arc<Survey>> {
+        VerbFuture::new(async move {
+            let missing = || Error::NotFound(format!("there is no survey {flow}"));
+            let known = self.store().flow(tenant, flow).await?.ok_or_else(missing)?;
+            let number = number.or(known.published).unwrap_or(1);
+            let edition = self.inner.post.shelf.edition(self.store(), flow, number).await?;
+            let unpublished = || Error::NotFound(format!("survey {flow} has no version {number}"));
+            edition.map(|edition| Arc::clone(&edition.survey)).ok_or_else(unpublished)
+        })
     }
 
     /// A page of answers behind `after`, in order.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn responses(
-        &self,
+    pub fn responses<'a>(
+        &'a self,
         tenant: Tenant,
         flow: FlowId,
-        filter: &ResultFilter,
+        filter: &'a ResultFilter,
         after: After,
-    ) -> Result<Vec<Response>> {
-        self.store().responses(tenant, flow, filter.clone(), after, LIST_ITEMS_MAX).await
+    ) -> VerbFuture<'a, Vec<Response>> {
+        VerbFuture::new(async move {
+            self.store().responses(tenant, flow, filter.clone(), after, LIST_ITEMS_MAX).await
+        })
     }
 }
 

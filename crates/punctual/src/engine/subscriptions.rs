@@ -10,6 +10,7 @@ use crate::store::claims::Catch;
 use crate::store::jobs::Put;
 use crate::store::queues::Lane;
 use crate::store::subscriptions::Subscription;
+use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 
 /// What went with a deleted subscription.
@@ -36,17 +37,19 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] when the names cannot be.
-    pub async fn put_subscription(
-        &self,
+    pub fn put_subscription<'a>(
+        &'a self,
         tenant: Tenant,
-        topic: &str,
-        name: &str,
+        topic: &'a str,
+        name: &'a str,
         new: NewSubscription,
-    ) -> Result<(Put, Subscription)> {
-        let put = self.store().put_subscription(tenant, topic, name, new).await?;
-        self.inner.shop.roster.forget();
-        self.tell().await;
-        Ok(put)
+    ) -> VerbFuture<'a, (Put, Subscription)> {
+        VerbFuture::new(async move {
+            let put = self.store().put_subscription(tenant, topic, name, new).await?;
+            self.inner.shop.roster.forget();
+            self.tell().await;
+            Ok(put)
+        })
     }
 
     /// Deletes a subscription with what waits for it. What is in flight ends by itself, dead letters
@@ -54,23 +57,25 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
-    pub async fn delete_subscription(
-        &self,
+    pub fn delete_subscription<'a>(
+        &'a self,
         tenant: Tenant,
-        topic: &str,
-        name: &str,
-    ) -> Result<DeletedSubscription> {
-        let left = self.store().delete_subscription(tenant, topic, name).await?;
-        self.inner.shop.roster.forget();
-        let mut deleted = DeletedSubscription { waiting: 0, in_flight: left.in_flight };
-        loop {
-            match self.store().drop_orphaned(left.lane).await? {
-                0 => break,
-                some => deleted.waiting += some,
+        topic: &'a str,
+        name: &'a str,
+    ) -> VerbFuture<'a, DeletedSubscription> {
+        VerbFuture::new(async move {
+            let left = self.store().delete_subscription(tenant, topic, name).await?;
+            self.inner.shop.roster.forget();
+            let mut deleted = DeletedSubscription { waiting: 0, in_flight: left.in_flight };
+            loop {
+                match self.store().drop_orphaned(left.lane).await? {
+                    0 => break,
+                    some => deleted.waiting += some,
+                }
             }
-        }
-        self.tell().await;
-        Ok(deleted)
+            self.tell().await;
+            Ok(deleted)
+        })
     }
 
     /// Whether remote workers may claim from this lane of a subscription.
@@ -78,17 +83,19 @@ impl Engine {
     /// # Errors
     /// [`Error::NotFound`] when it has no subscription (any more), [`Error::Conflict`] when the target
     /// is not a queue.
-    pub async fn check_claimable(&self, lane: &Lane) -> Result<()> {
-        self.claimable(lane).await.map(drop)
+    pub fn check_claimable<'a>(&'a self, lane: &'a Lane) -> VerbFuture<'a, ()> {
+        VerbFuture::new(async move { self.claimable(lane).await.map(drop) })
     }
 
     /// Claims for a remote worker from a subscription's lane, what its filter lets through.
     ///
     /// # Errors
     /// As [`Engine::check_claimable`], and [`Error::Invalid`] for an impossible lease or owner.
-    pub async fn claim_subscribed(&self, lane: &Lane, ask: &Ask) -> Result<Catch> {
-        let served = self.claimable(lane).await?;
-        subscription::claim(self.store(), &served, lane.id, ask).await
+    pub fn claim_subscribed<'a>(&'a self, lane: &'a Lane, ask: &'a Ask) -> VerbFuture<'a, Catch> {
+        VerbFuture::new(async move {
+            let served = self.claimable(lane).await?;
+            subscription::claim(self.store(), &served, lane.id, ask).await
+        })
     }
 
     async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {

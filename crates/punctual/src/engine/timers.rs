@@ -11,6 +11,7 @@ use crate::rules::message::NewMessage;
 use crate::rules::timer::{self, NewTimer, Scheduled, When};
 use crate::store::messages::Enqueued;
 use crate::store::timers::Which;
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// What a filter did, or would do.
@@ -38,35 +39,39 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] with every problem; nothing is written then.
-    pub async fn schedule(
+    pub fn schedule(
         &self,
         tenant: Tenant,
         timers: Vec<NewTimer>,
         spread: Option<Duration>,
-    ) -> Result<Vec<Scheduled>> {
-        timer::problems(&timers, spread).into_result()?;
-        let when: Vec<When> = timers.iter().map(|t| t.when).collect();
-        let due = timer::due_times(&when, self.store().now().await?, spread);
-        let messages = timers.into_iter().zip(&due);
-        let messages = messages.map(|(t, due)| NewMessage { due_at: Some(*due), ..t.message }).collect();
-        let enqueued = self.enqueue(tenant, messages).await?;
-        let mut scheduled = Vec::with_capacity(due.len());
-        for (one, due_at) in enqueued.iter().zip(due) {
-            scheduled.push(match one {
-                Enqueued::New(id) => Scheduled { id: *id, due_at, duplicate: false },
-                Enqueued::Duplicate { of, .. } => self.first_of(tenant, *of, due_at).await?,
-            });
-        }
-        Ok(scheduled)
+    ) -> VerbFuture<'_, Vec<Scheduled>> {
+        VerbFuture::new(async move {
+            timer::problems(&timers, spread).into_result()?;
+            let when: Vec<When> = timers.iter().map(|t| t.when).collect();
+            let due = timer::due_times(&when, self.store().now().await?, spread);
+            let messages = timers.into_iter().zip(&due);
+            let messages = messages.map(|(t, due)| NewMessage { due_at: Some(*due), ..t.message }).collect();
+            let enqueued = self.enqueue(tenant, messages).await?;
+            let mut scheduled = Vec::with_capacity(due.len());
+            for (one, due_at) in enqueued.iter().zip(due) {
+                scheduled.push(match one {
+                    Enqueued::New(id) => Scheduled { id: *id, due_at, duplicate: false },
+                    Enqueued::Duplicate { of, .. } => self.first_of(tenant, *of, due_at).await?,
+                });
+            }
+            Ok(scheduled)
+        })
     }
 
     /// Schedules one timer.
     ///
     /// # Errors
     /// As [`Engine::schedule`].
-    pub async fn schedule_one(&self, tenant: Tenant, timer: NewTimer) -> Result<Scheduled> {
-        let scheduled = self.schedule(tenant, vec![timer], None).await?;
-        scheduled.first().copied().ok_or_else(gone)
+    pub fn schedule_one(&self, tenant: Tenant, timer: NewTimer) -> VerbFuture<'_, Scheduled> {
+        VerbFuture::new(async move {
+            let scheduled = self.schedule(tenant, vec![timer], None).await?;
+            scheduled.first().copied().ok_or_else(gone)
+        })
     }
 
     /// The timer whose id was admitted first.
@@ -81,10 +86,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn cancel_timer(&self, tenant: Tenant, id: MessageId) -> Result<bool> {
-        let done = self.store().cancel_timers(tenant, vec![id]).await?;
-        self.tell().await;
-        Ok(!done.is_empty())
+    pub fn cancel_timer(&self, tenant: Tenant, id: MessageId) -> VerbFuture<'_, bool> {
+        VerbFuture::new(async move {
+            let done = self.store().cancel_timers(tenant, vec![id]).await?;
+            self.tell().await;
+            Ok(!done.is_empty())
+        })
     }
 
     /// Moves a timer to another time; answers when it is due now, or `None` when it was too
@@ -92,13 +99,15 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for a time out of range.
-    pub async fn move_timer(&self, tenant: Tenant, id: MessageId, when: When) -> Result<Option<Timestamp>> {
-        let to = Move { when, spread: None };
-        to.check()?;
-        let due = when.from(self.store().now().await?);
-        let done = self.store().move_timers(tenant, vec![(id, due)]).await?;
-        self.tell().await;
-        Ok((!done.is_empty()).then_some(due))
+    pub fn move_timer(&self, tenant: Tenant, id: MessageId, when: When) -> VerbFuture<'_, Option<Timestamp>> {
+        VerbFuture::new(async move {
+            let to = Move { when, spread: None };
+            to.check()?;
+            let due = when.from(self.store().now().await?);
+            let done = self.store().move_timers(tenant, vec![(id, due)]).await?;
+            self.tell().await;
+            Ok((!done.is_empty()).then_some(due))
+        })
     }
 
     /// Cancels all timers that are meant, up to a million at once; with `dry_run` only tells
@@ -106,23 +115,25 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when a filter is not a name.
-    pub async fn cancel_timers(&self, tenant: Tenant, which: Which, dry_run: bool) -> Result<Changed> {
-        self.change_timers(tenant, which, None, dry_run).await
+    pub fn cancel_timers(&self, tenant: Tenant, which: Which, dry_run: bool) -> VerbFuture<'_, Changed> {
+        VerbFuture::new(async move { self.change_timers(tenant, which, None, dry_run).await })
     }
 
     /// Moves all timers that are meant, as [`Engine::cancel_timers`] cancels them.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when a filter is not a name, or a time is out of range.
-    pub async fn move_timers(
+    pub fn move_timers(
         &self,
         tenant: Tenant,
         which: Which,
         to: Move,
         dry_run: bool,
-    ) -> Result<Changed> {
-        to.check()?;
-        self.change_timers(tenant, which, Some(to), dry_run).await
+    ) -> VerbFuture<'_, Changed> {
+        VerbFuture::new(async move {
+            to.check()?;
+            self.change_timers(tenant, which, Some(to), dry_run).await
+        })
     }
 
     async fn change_timers(

@@ -15,6 +15,7 @@ use crate::run::reap::Reaper;
 use crate::run::receipts::EarlyReceipts;
 use crate::run::send::{Round, Sender};
 use crate::store::clock::ClockMode;
+use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,9 +71,11 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn step(&self) -> Result<Stepped> {
-        let _alone = self.inner.stepping.lock().await;
-        self.step_now(CLAIM_ITEMS_MAX).await
+    pub fn step(&self) -> VerbFuture<'_, Stepped> {
+        VerbFuture::new(async move {
+            let _alone = self.inner.stepping.lock().await;
+            self.step_now(CLAIM_ITEMS_MAX).await
+        })
     }
 
     /// The same with claims of entries of this size, and told in the words of a scheduler's tick.
@@ -80,9 +83,11 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn tick(&self, batch: usize) -> Result<Ticked> {
-        let _alone = self.inner.stepping.lock().await;
-        self.step_now(batch).await.map(Into::into)
+    pub fn tick(&self, batch: usize) -> VerbFuture<'_, Ticked> {
+        VerbFuture::new(async move {
+            let _alone = self.inner.stepping.lock().await;
+            self.step_now(batch).await.map(Into::into)
+        })
     }
 
     async fn step_now(&self, batch: usize) -> Result<Stepped> {
@@ -119,16 +124,18 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Conflict`] on the system clock, or while another process moves this one.
-    pub async fn travel(&self, to: Timestamp, run: bool) -> Result<Stepped> {
-        if self.inner.clock != ClockMode::Manual {
-            return Err(Error::Conflict("time travel needs --clock manual".into()));
-        }
-        let _alone = self.inner.stepping.lock().await;
-        let holder = self.inner.shop.owner.as_str();
-        self.take_clock(holder).await?;
-        let result = self.travel_holding(to, run).await;
-        self.store().free_clock(holder).await?;
-        result
+    pub fn travel(&self, to: Timestamp, run: bool) -> VerbFuture<'_, Stepped> {
+        VerbFuture::new(async move {
+            if self.inner.clock != ClockMode::Manual {
+                return Err(Error::Conflict("time travel needs --clock manual".into()));
+            }
+            let _alone = self.inner.stepping.lock().await;
+            let holder = self.inner.shop.owner.as_str();
+            self.take_clock(holder).await?;
+            let result = self.travel_holding(to, run).await;
+            self.store().free_clock(holder).await?;
+            result
+        })
     }
 
     async fn take_clock(&self, holder: &str) -> Result<()> {

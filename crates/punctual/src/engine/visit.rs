@@ -14,6 +14,7 @@ use crate::rules::survey::Survey;
 use crate::store::entries::Entry;
 use crate::store::entries::audience::listeners;
 use crate::store::entries::deed::{Answer, Deeded};
+use crate::store::tx::VerbFuture;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -59,19 +60,21 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn visit(&self, id: PublicId) -> Result<Option<Visit>> {
-        let Some((entry, progress)) = self.store().entry_of_link(id).await? else { return Ok(None) };
-        let Some(survey) = self.survey_of(&entry).await? else { return Ok(None) };
-        Ok(Some(Visit {
-            public_id: id,
-            survey,
-            flow: entry.flow,
-            version: entry.number,
-            status: entry.standing.status,
-            locale: entry.locale,
-            progress,
-            completed_at: entry.completed_at,
-        }))
+    pub fn visit(&self, id: PublicId) -> VerbFuture<'_, Option<Visit>> {
+        VerbFuture::new(async move {
+            let Some((entry, progress)) = self.store().entry_of_link(id).await? else { return Ok(None) };
+            let Some(survey) = self.survey_of(&entry).await? else { return Ok(None) };
+            Ok(Some(Visit {
+                public_id: id,
+                survey,
+                flow: entry.flow,
+                version: entry.number,
+                status: entry.standing.status,
+                locale: entry.locale,
+                progress,
+                completed_at: entry.completed_at,
+            }))
+        })
     }
 
     async fn survey_of(&self, entry: &Entry) -> Result<Option<Arc<Survey>>> {
@@ -83,16 +86,18 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn record_opened(&self, id: PublicId) -> Result<bool> {
-        let deeded = self.store().record_opened(id).await?;
-        if let Deeded::Done(entry) = &deeded
-            && self.stops_itself(entry, "instance-opened").await?
-        {
-            // Whoever is reading it must be able to answer: only what is still to be sent ends.
-            self.store().stop_reminders(id).await?;
-        }
-        self.tell().await;
-        Ok(deeded != Deeded::Unknown)
+    pub fn record_opened(&self, id: PublicId) -> VerbFuture<'_, bool> {
+        VerbFuture::new(async move {
+            let deeded = self.store().record_opened(id).await?;
+            if let Deeded::Done(entry) = &deeded
+                && self.stops_itself(entry, "instance-opened").await?
+            {
+                // Whoever is reading it must be able to answer: only what is still to be sent ends.
+                self.store().stop_reminders(id).await?;
+            }
+            self.tell().await;
+            Ok(deeded != Deeded::Unknown)
+        })
     }
 
     /// Whether the trigger of an entry says that this moment of it is its end.
@@ -106,8 +111,8 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn keep_progress(&self, id: PublicId, answers: Map<String, Value>) -> Result<bool> {
-        self.store().keep_progress(id, answers).await
+    pub fn keep_progress(&self, id: PublicId, answers: Map<String, Value>) -> VerbFuture<'_, bool> {
+        VerbFuture::new(async move { self.store().keep_progress(id, answers).await })
     }
 
     /// Answers: checked against the version that was sent, kept once, and told to others in the
@@ -115,32 +120,36 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn submit(
+    pub fn submit(
         &self,
         id: PublicId,
         answers: Map<String, Value>,
         meta: Option<Value>,
-    ) -> Result<Submitted> {
-        let Some((entry, _)) = self.store().entry_of_link(id).await? else { return Ok(Submitted::Unknown) };
-        if let Err(refusal) = entry.standing.status.after(crate::rules::entry::Deed::Submitted) {
-            return Ok(Submitted::Ended(refusal));
-        }
-        let Some(survey) = self.survey_of(&entry).await? else { return Ok(Submitted::Unknown) };
-        let answers = match survey.accept(&answers) {
-            Ok(answers) => answers.to_json(),
-            Err(refused) => return Ok(Submitted::Wrong(refused)),
-        };
-        let tell = listeners(&survey, &entry, answers.clone());
-        let answer = Answer { public_id: id, answers, meta, tell };
-        let submitted = match self.store().complete(answer).await? {
-            Deeded::Done(entry) => {
-                let completed_at = entry.completed_at.unwrap_or(entry.standing.triggered_at);
-                Submitted::Done { completed_at }
+    ) -> VerbFuture<'_, Submitted> {
+        VerbFuture::new(async move {
+            let Some((entry, _)) = self.store().entry_of_link(id).await? else {
+                return Ok(Submitted::Unknown);
+            };
+            if let Err(refusal) = entry.standing.status.after(crate::rules::entry::Deed::Submitted) {
+                return Ok(Submitted::Ended(refusal));
             }
-            Deeded::Refused(refusal) => Submitted::Ended(refusal),
-            Deeded::Unknown => Submitted::Unknown,
-        };
-        self.tell().await;
-        Ok(submitted)
+            let Some(survey) = self.survey_of(&entry).await? else { return Ok(Submitted::Unknown) };
+            let answers = match survey.accept(&answers) {
+                Ok(answers) => answers.to_json(),
+                Err(refused) => return Ok(Submitted::Wrong(refused)),
+            };
+            let tell = listeners(&survey, &entry, answers.clone());
+            let answer = Answer { public_id: id, answers, meta, tell };
+            let submitted = match self.store().complete(answer).await? {
+                Deeded::Done(entry) => {
+                    let completed_at = entry.completed_at.unwrap_or(entry.standing.triggered_at);
+                    Submitted::Done { completed_at }
+                }
+                Deeded::Refused(refusal) => Submitted::Ended(refusal),
+                Deeded::Unknown => Submitted::Unknown,
+            };
+            self.tell().await;
+            Ok(submitted)
+        })
     }
 }

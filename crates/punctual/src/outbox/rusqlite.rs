@@ -5,7 +5,7 @@
 //! own; a database in memory cannot be shared.
 
 use super::{Enqueue, Known, Param, Statement, Written};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::store::dialect::Dialect;
@@ -20,7 +20,8 @@ use rusqlite::{Connection, Row, ToSql};
 ///
 /// # Errors
 /// [`crate::Error::Invalid`] with every problem; whatever the error, nothing of the batch
-/// is left in the transaction.
+/// is left in the transaction. [`crate::Error::Unknown`] when a transaction of its own failed to commit: the
+/// messages may be there after a crash, so enqueue them again under the same ids.
 pub fn enqueue(connection: &Connection, tenant: Tenant, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
     run(connection, &Enqueue::new(tenant, messages)?)
 }
@@ -30,9 +31,13 @@ pub fn enqueue(connection: &Connection, tenant: Tenant, messages: &[NewMessage])
 /// # Errors
 /// As [`enqueue`].
 pub fn run(connection: &Connection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    let own = connection.is_autocommit();
     connection.execute_batch("savepoint punctual_outbox").map_err(trouble)?;
-    let result = write(connection, batch)
-        .and_then(|all| connection.execute_batch("release punctual_outbox").map(|()| all).map_err(trouble));
+    let release = || {
+        let released = connection.execute_batch("release punctual_outbox").map_err(trouble);
+        if own { released.map_err(Error::of_commit) } else { released }
+    };
+    let result = write(connection, batch).and_then(|all| release().map(|()| all));
     if result.is_err() {
         // When even this fails SQLite has rolled back the whole transaction already.
         connection.execute_batch("rollback to punctual_outbox; release punctual_outbox").ok();
@@ -66,7 +71,9 @@ fn rows<T>(
 
 /// Runs a statement; answers how many rows it returned.
 pub(crate) fn count(connection: &Connection, statement: &Statement) -> Result<usize> {
-    Ok(rows(connection, statement, |_| Ok(()))?.len())
+    let own = connection.is_autocommit();
+    let rows = rows(connection, statement, |_| Ok(()));
+    Ok(if own { rows.map_err(Error::of_commit) } else { rows }?.len())
 }
 
 fn value(param: &Param) -> &dyn ToSql {

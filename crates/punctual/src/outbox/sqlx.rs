@@ -22,7 +22,9 @@ macro_rules! statements_of {
 
         /// Runs a statement; answers how many rows it returned.
         pub(crate) async fn count(connection: &mut $connection, statement: Statement) -> Result<usize> {
-            Ok(rows(connection, statement, |_| Ok(())).await?.len())
+            let own = !connection.is_in_transaction();
+            let rows = rows(connection, statement, |_| Ok(())).await;
+            Ok(if own { rows.map_err(Error::of_commit) } else { rows }?.len())
         }
 
         fn read_written(row: &$row) -> Result<Written, SqlxError> {

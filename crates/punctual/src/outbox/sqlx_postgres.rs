@@ -9,14 +9,15 @@ use crate::store::dialect::Dialect;
 use crate::store::messages::Enqueued;
 use crate::store::postgres::is_unavailable;
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{Error as SqlxError, Row};
+use sqlx::{Connection, Error as SqlxError, Row};
 
 /// Writes messages in the caller's transaction (`&mut *tx`); answers in the order given.
 /// On a bare connection it is a transaction of its own. After the commit call
 /// [`Engine::wake`](crate::engine::Engine::wake).
 ///
 /// # Errors
-/// [`Error::Invalid`] with every problem, before anything is sent to the server.
+/// [`Error::Invalid`] with every problem, before anything is sent to the server. [`Error::Unknown`] when the
+/// connection broke in a transaction of its own: enqueue the messages again under the same ids.
 pub async fn enqueue(
     connection: &mut PgConnection,
     tenant: Tenant,
@@ -31,6 +32,12 @@ pub async fn enqueue(
 /// # Errors
 /// As [`enqueue`].
 pub async fn run(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    let own = !connection.is_in_transaction();
+    let done = write(connection, batch).await;
+    if own { done.map_err(Error::of_commit) } else { done }
+}
+
+async fn write(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
     let mut written = Vec::new();
     for statement in batch.statements(Dialect::Postgres) {
         written.extend(rows(connection, statement, read_written).await?);

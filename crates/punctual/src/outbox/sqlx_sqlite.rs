@@ -20,7 +20,8 @@ use sqlx::{Connection, Error as SqlxError, Row};
 ///
 /// # Errors
 /// [`Error::Invalid`] with every problem; whatever the error, nothing of the batch is left
-/// in the transaction.
+/// in the transaction. [`Error::Unknown`] when a transaction of its own failed to commit: the messages may be
+/// there after a crash, so enqueue them again under the same ids.
 pub async fn enqueue(
     connection: &mut SqliteConnection,
     tenant: Tenant,
@@ -34,10 +35,12 @@ pub async fn enqueue(
 /// # Errors
 /// As [`enqueue`].
 pub async fn run(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    let own = !connection.is_in_transaction();
     // A savepoint inside the caller's transaction. Dropped half-way, it is rolled back.
     let mut inner = connection.begin().await.map_err(trouble)?;
     let outcome = write(&mut inner, batch).await?;
-    inner.commit().await.map_err(trouble)?;
+    let committed = inner.commit().await.map_err(trouble);
+    if own { committed.map_err(Error::of_commit) } else { committed }?;
     Ok(outcome)
 }
 

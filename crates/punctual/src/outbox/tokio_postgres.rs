@@ -9,7 +9,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::store::dialect::Dialect;
 use crate::store::messages::Enqueued;
-use crate::store::postgres::trouble;
+use crate::store::postgres::{trouble, unless_refused};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
@@ -19,6 +19,8 @@ use tokio_postgres::{GenericClient, Row};
 ///
 /// # Errors
 /// [`crate::Error::Invalid`] with every problem, before anything is sent to the server.
+/// [`crate::Error::Unknown`] when the connection broke: messages that a bare client wrote may be there, so
+/// enqueue them again under the same ids; those of a transaction are not, unless its commit was under way.
 pub async fn enqueue<C>(client: &C, tenant: Tenant, messages: &[NewMessage]) -> Result<Vec<Enqueued>>
 where
     C: GenericClient + Sync,
@@ -49,7 +51,7 @@ async fn rows<C: GenericClient + Sync, T>(
     read: fn(&Row) -> Result<T, tokio_postgres::Error>,
 ) -> Result<Vec<T>> {
     let params: Vec<(&(dyn ToSql + Sync), Type)> = statement.params.iter().map(value).collect();
-    let rows = client.query_typed(statement.sql, &params).await.map_err(trouble)?;
+    let rows = client.query_typed(statement.sql, &params).await.map_err(|e| unless_refused(trouble(e)))?;
     rows.iter().map(read).collect::<Result<_, _>>().map_err(trouble)
 }
 

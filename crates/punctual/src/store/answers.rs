@@ -7,8 +7,8 @@
 
 use super::Store;
 use super::value::params;
-use crate::base::error::Result;
 use crate::base::tenant::Tenant;
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// A reservation without an answer is given up after this long.
@@ -34,57 +34,51 @@ pub enum Asked {
 
 impl Store {
     /// Reserves a key for a request with this digest.
-    pub async fn reserve_answer(&self, tenant: Tenant, key: &str, digest: &str) -> Result<Asked> {
+    pub fn reserve_answer(&self, tenant: Tenant, key: &str, digest: &str) -> VerbFuture<'_, Asked> {
         let request = (tenant, key.to_owned(), digest.to_owned());
-        self.of(tenant)
-            .write(request, |tx, (tenant, key, digest)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    let stale = now.minus(RESERVED_FOR);
-                    if tx.execute(RESERVE, params![tenant.id(), key, digest, now, stale]).await? == 1 {
-                        return Ok(Asked::First);
-                    }
-                    let Some(row) = tx.first(FIND, params![tenant.id(), key]).await? else {
-                        return Ok(Asked::Running);
-                    };
-                    if row.text(0)? != *digest {
-                        return Ok(Asked::Other);
-                    }
-                    Ok(match row.maybe_int(1)? {
-                        None => Asked::Running,
-                        Some(status) => Asked::Answered {
-                            status: u16::try_from(status).unwrap_or(200),
-                            body: row.maybe_text(2)?.unwrap_or_default(),
-                        },
-                    })
+        self.of(tenant).write(request, |tx, (tenant, key, digest)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let stale = now.minus(RESERVED_FOR);
+                if tx.execute(RESERVE, params![tenant.id(), key, digest, now, stale]).await? == 1 {
+                    return Ok(Asked::First);
+                }
+                let Some(row) = tx.first(FIND, params![tenant.id(), key]).await? else {
+                    return Ok(Asked::Running);
+                };
+                if row.text(0)? != *digest {
+                    return Ok(Asked::Other);
+                }
+                Ok(match row.maybe_int(1)? {
+                    None => Asked::Running,
+                    Some(status) => Asked::Answered {
+                        status: u16::try_from(status).unwrap_or(200),
+                        body: row.maybe_text(2)?.unwrap_or_default(),
+                    },
                 })
             })
-            .await
+        })
     }
 
     /// Keeps the answer to a reserved key.
-    pub async fn keep_answer(&self, tenant: Tenant, key: &str, status: u16, body: &str) -> Result<()> {
+    pub fn keep_answer(&self, tenant: Tenant, key: &str, status: u16, body: &str) -> VerbFuture<'_, ()> {
         let request = (tenant, key.to_owned(), status, body.to_owned());
-        self.of(tenant)
-            .write(request, |tx, (tenant, key, status, body)| {
-                Box::pin(async move {
-                    tx.execute(KEEP, params![tenant.id(), key, i64::from(*status), body]).await?;
-                    Ok(())
-                })
+        self.of(tenant).write(request, |tx, (tenant, key, status, body)| {
+            Box::pin(async move {
+                tx.execute(KEEP, params![tenant.id(), key, i64::from(*status), body]).await?;
+                Ok(())
             })
-            .await
+        })
     }
 
     /// Gives a reservation back: the request was not carried out.
-    pub async fn free_answer(&self, tenant: Tenant, key: &str) -> Result<()> {
-        self.of(tenant)
-            .write((tenant, key.to_owned()), |tx, (tenant, key)| {
-                Box::pin(async move {
-                    tx.execute(FREE, params![tenant.id(), key]).await?;
-                    Ok(())
-                })
+    pub fn free_answer(&self, tenant: Tenant, key: &str) -> VerbFuture<'_, ()> {
+        self.of(tenant).write((tenant, key.to_owned()), |tx, (tenant, key)| {
+            Box::pin(async move {
+                tx.execute(FREE, params![tenant.id(), key]).await?;
+                Ok(())
             })
-            .await
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use super::value::{Value, params};
 use super::{Store, migrate};
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::Result;
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// A claim that is this far past its lease is stuck: the reaper is not running.
@@ -39,19 +40,18 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn settings(&self) -> Result<Vec<(String, String)>> {
+    pub fn settings(&self) -> VerbFuture<'_, Vec<(String, String)>> {
         self.read((), |tx, ()| {
             Box::pin(async move {
                 let rows = tx.query(tx.dialect().pick(SETTINGS_POSTGRES, SETTINGS_SQLITE), &[]).await?;
                 rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
             })
         })
-        .await
     }
 
     /// Takes the census.
-    pub async fn census(&self) -> Result<Census> {
-        self.read((), |tx, ()| Box::pin(census(tx))).await
+    pub fn census(&self) -> VerbFuture<'_, Census> {
+        self.read((), |tx, ()| Box::pin(census(tx)))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::base::limits;
 use crate::rules::claim::{self, Item};
 use crate::rules::message::{Message, check_name};
 use crate::rules::share::Take;
+use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -122,19 +123,21 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an impossible lease or owner.
-    pub async fn claim(&self, wish: Wish) -> Result<Catch> {
-        wish.check()?;
-        if wish.takes.is_empty() {
-            return Ok(Catch::default());
-        }
-        #[cfg(feature = "postgres")]
-        if self.may_claim_at_once(&wish)
-            && let Some(catch) = self.claim_at_once(&wish).await?
-        {
-            reach(Point::ClaimedBeforeAnswer);
-            return Ok(catch);
-        }
-        self.claim_in_steps(wish).await
+    pub fn claim(&self, wish: Wish) -> VerbFuture<'_, Catch> {
+        VerbFuture::new(async move {
+            wish.check()?;
+            if wish.takes.is_empty() {
+                return Ok(Catch::default());
+            }
+            #[cfg(feature = "postgres")]
+            if self.may_claim_at_once(&wish)
+                && let Some(catch) = self.claim_at_once(&wish).await?
+            {
+                reach(Point::ClaimedBeforeAnswer);
+                return Ok(catch);
+            }
+            self.claim_in_steps(wish).await
+        })
     }
 
     async fn claim_in_steps(&self, wish: Wish) -> Result<Catch> {
@@ -149,23 +152,27 @@ impl Store {
 
     /// Marks a claim as begun, before its item runs: after a crash it counts as a started
     /// attempt. Answers whether the claim still holds.
-    pub async fn mark_started(&self, token: Token) -> Result<bool> {
-        let held = self
-            .write(token, |tx, token| {
-                Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
-            })
-            .await;
-        reach(Point::MarkedBeforeStart);
-        held
+    pub fn mark_started(&self, token: Token) -> VerbFuture<'_, bool> {
+        VerbFuture::new(async move {
+            let held = self
+                .write(token, |tx, token| {
+                    Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
+                })
+                .await;
+            reach(Point::MarkedBeforeStart);
+            held
+        })
     }
 
     /// Moves the end of open claims' leases; answers which of them still hold.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an impossible lease.
-    pub async fn extend(&self, tokens: Vec<Token>, lease: Duration) -> Result<Vec<Token>> {
-        check_lease(lease)?;
-        self.write((tokens, lease), |tx, (tokens, lease)| Box::pin(extend(tx, tokens, *lease))).await
+    pub fn extend(&self, tokens: Vec<Token>, lease: Duration) -> VerbFuture<'_, Vec<Token>> {
+        VerbFuture::new(async move {
+            check_lease(lease)?;
+            self.write((tokens, lease), |tx, (tokens, lease)| Box::pin(extend(tx, tokens, *lease))).await
+        })
     }
 }
 

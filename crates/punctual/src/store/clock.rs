@@ -5,6 +5,7 @@ use super::value::{Value, params};
 use super::{Backend, Store};
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::{Error, Result};
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// Whose hand moves time.
@@ -22,8 +23,8 @@ const HOLD: Duration = Duration::from_secs(600);
 
 impl Store {
     /// The authority's time.
-    pub async fn now(&self) -> Result<Timestamp> {
-        self.read((), |tx, ()| Box::pin(async move { tx.now().await })).await
+    pub fn now(&self) -> VerbFuture<'_, Timestamp> {
+        self.read((), |tx, ()| Box::pin(async move { tx.now().await }))
     }
 
     /// Begins to run on a clock. A database that ran on a manual clock refuses the system
@@ -31,29 +32,31 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Config`] on such a refusal.
-    pub async fn use_clock(&self, mode: ClockMode, leave_manual: bool) -> Result<()> {
-        let request = (mode, leave_manual, host_now());
-        let manual = self
-            .write(request, |tx, (mode, leave, host)| {
-                Box::pin(async move {
-                    let row = tx.first("select manual from punctual.clock where id = 1", &[]).await?;
-                    let was = row.map_or(Ok(false), |row| row.flag(0))?;
-                    match (was, mode) {
-                        (true, ClockMode::System) if !leave => return Err(refused()),
-                        (true, ClockMode::System) => {
-                            tx.execute("update punctual.clock set manual = 0 where id = 1", &[]).await?;
+    pub fn use_clock(&self, mode: ClockMode, leave_manual: bool) -> VerbFuture<'_, ()> {
+        VerbFuture::new(async move {
+            let request = (mode, leave_manual, host_now());
+            let manual = self
+                .write(request, |tx, (mode, leave, host)| {
+                    Box::pin(async move {
+                        let row = tx.first("select manual from punctual.clock where id = 1", &[]).await?;
+                        let was = row.map_or(Ok(false), |row| row.flag(0))?;
+                        match (was, mode) {
+                            (true, ClockMode::System) if !leave => return Err(refused()),
+                            (true, ClockMode::System) => {
+                                tx.execute("update punctual.clock set manual = 0 where id = 1", &[]).await?;
+                            }
+                            (false, ClockMode::Manual) => {
+                                tx.execute(START_MANUAL, params![*host]).await?;
+                            }
+                            _ => {}
                         }
-                        (false, ClockMode::Manual) => {
-                            tx.execute(START_MANUAL, params![*host]).await?;
-                        }
-                        _ => {}
-                    }
-                    Ok(*mode == ClockMode::Manual)
+                        Ok(*mode == ClockMode::Manual)
+                    })
                 })
-            })
-            .await?;
-        self.manual_here(manual);
-        Ok(())
+                .await?;
+            self.manual_here(manual);
+            Ok(())
+        })
     }
 
     fn manual_here(&self, manual: bool) {
@@ -72,7 +75,7 @@ impl Store {
     }
 
     /// Moves the manual clock, forwards or back; fires nothing by itself.
-    pub async fn set_clock(&self, to: Timestamp) -> Result<()> {
+    pub fn set_clock(&self, to: Timestamp) -> VerbFuture<'_, ()> {
         self.write(to, |tx, to| {
             Box::pin(async move {
                 let moved = tx.execute(SET, params![*to]).await?;
@@ -83,11 +86,10 @@ impl Store {
                 }
             })
         })
-        .await
     }
 
     /// Takes the right to move the clock; answers whether it was free.
-    pub async fn hold_clock(&self, holder: &str) -> Result<bool> {
+    pub fn hold_clock(&self, holder: &str) -> VerbFuture<'_, bool> {
         let request = (holder.to_owned(), host_now());
         self.write(request, |tx, (holder, host)| {
             Box::pin(async move {
@@ -95,11 +97,10 @@ impl Store {
                 Ok(tx.execute(TAKE, params![holder, until, *host]).await? == 1)
             })
         })
-        .await
     }
 
     /// Gives that right back.
-    pub async fn free_clock(&self, holder: &str) -> Result<()> {
+    pub fn free_clock(&self, holder: &str) -> VerbFuture<'_, ()> {
         self.write(holder.to_owned(), |tx, holder| {
             Box::pin(async move {
                 tx.execute(
@@ -110,16 +111,15 @@ impl Store {
                 Ok(())
             })
         })
-        .await
     }
 
     /// The next moment after now at which something becomes due in the own queue of these topics
     /// or in a subscription of these handlers, a lease ends, or a job is due.
-    pub async fn next_moment(
+    pub fn next_moment(
         &self,
         topics: Vec<String>,
         subscribers: Vec<String>,
-    ) -> Result<Option<Timestamp>> {
+    ) -> VerbFuture<'_, Option<Timestamp>> {
         self.read((topics, subscribers), |tx, (topics, subscribers)| {
             Box::pin(async move {
                 let now = tx.now().await?;
@@ -135,7 +135,6 @@ impl Store {
                 })
             })
         })
-        .await
     }
 }
 

@@ -21,6 +21,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::tenant::Tenant;
 use crate::rules::consent::address::normal;
 use crate::rules::consent::{Asked, House, Preferences, Reason, Scope, Settings, Standing, Verdict, decide};
+use crate::store::tx::VerbFuture;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether a tenant has anything that a sender must ask about; `$tenant` is an expression for its number.
@@ -67,24 +68,21 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn has_consent(&self, tenant: Tenant) -> Result<bool> {
-        self.of(tenant)
-            .read(tenant, |tx, tenant| {
-                Box::pin(async move { Ok(tx.first(HAS_CONSENT, params![tenant.id()]).await?.is_some()) })
-            })
-            .await
+    pub fn has_consent(&self, tenant: Tenant) -> VerbFuture<'_, bool> {
+        self.of(tenant).read(tenant, |tx, tenant| {
+            Box::pin(async move { Ok(tx.first(HAS_CONSENT, params![tenant.id()]).await?.is_some()) })
+        })
     }
 
     /// What is known of these recipients.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn consent(&self, recipients: Vec<(Tenant, String)>) -> Result<Consent> {
+    pub fn consent(&self, recipients: Vec<(Tenant, String)>) -> VerbFuture<'_, Consent> {
         self.read(recipients, |tx, recipients| {
             let pairs = recipients.iter().map(|(tenant, address)| (*tenant, address.as_str())).collect();
             Box::pin(read(tx, pairs))
         })
-        .await
     }
 }
 

@@ -12,6 +12,7 @@ use crate::base::id::{DeadLetterId, LaneId, MessageId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::Message;
+use crate::store::tx::VerbFuture;
 
 /// A dead letter.
 #[derive(Clone, Debug)]
@@ -73,33 +74,40 @@ pub struct Moved {
 
 impl Store {
     /// Dead letters of a tenant, oldest first.
-    pub async fn dead_letters(&self, tenant: Tenant, which: Which, limit: usize) -> Result<Vec<DeadLetter>> {
-        self.of(tenant)
-            .read((tenant, which, limit), |tx, (tenant, which, limit)| {
-                Box::pin(list(tx, *tenant, which, *limit))
-            })
-            .await
+    pub fn dead_letters(
+        &self,
+        tenant: Tenant,
+        which: Which,
+        limit: usize,
+    ) -> VerbFuture<'_, Vec<DeadLetter>> {
+        self.of(tenant).read((tenant, which, limit), |tx, (tenant, which, limit)| {
+            Box::pin(list(tx, *tenant, which, *limit))
+        })
     }
 
     /// Puts dead letters back to work, a bounded number at a time. Those of a subscription that was
     /// deleted stay until there is one of its name again.
-    pub async fn replay(&self, tenant: Tenant, which: Which, dry_run: bool) -> Result<Moved> {
-        check(&which)?;
-        self.of(tenant)
-            .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
-                Box::pin(remove(tx, *tenant, which, *dry, true))
-            })
-            .await
+    pub fn replay(&self, tenant: Tenant, which: Which, dry_run: bool) -> VerbFuture<'_, Moved> {
+        VerbFuture::new(async move {
+            check(&which)?;
+            self.of(tenant)
+                .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
+                    Box::pin(remove(tx, *tenant, which, *dry, true))
+                })
+                .await
+        })
     }
 
     /// Deletes dead letters for good, a bounded number at a time.
-    pub async fn purge(&self, tenant: Tenant, which: Which, dry_run: bool) -> Result<Moved> {
-        check(&which)?;
-        self.of(tenant)
-            .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
-                Box::pin(remove(tx, *tenant, which, *dry, false))
-            })
-            .await
+    pub fn purge(&self, tenant: Tenant, which: Which, dry_run: bool) -> VerbFuture<'_, Moved> {
+        VerbFuture::new(async move {
+            check(&which)?;
+            self.of(tenant)
+                .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
+                    Box::pin(remove(tx, *tenant, which, *dry, false))
+                })
+                .await
+        })
     }
 }
 

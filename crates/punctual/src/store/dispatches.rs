@@ -11,6 +11,7 @@ use super::value::{Row, Value, params};
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 
 /// How it stands.
@@ -55,16 +56,15 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn dispatches(
+    pub fn dispatches(
         &self,
         tenant: Tenant,
         message: MessageId,
         names: &[String],
-    ) -> Result<Vec<Dispatch>> {
+    ) -> VerbFuture<'_, Vec<Dispatch>> {
         let request = (tenant, message, names.to_vec());
         self.of(tenant)
             .read(request, |tx, (tenant, message, names)| Box::pin(read(tx, *tenant, *message, names)))
-            .await
     }
 }
 

@@ -17,6 +17,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::tenant::Tenant;
 use crate::rules::entity::{NewState, Snapshot, check_entity, settled};
 use crate::rules::message::{Entity, NewMessage};
+use crate::store::tx::VerbFuture;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -57,56 +58,62 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
-    pub async fn put_entity(&self, tenant: Tenant, new: NewState) -> Result<Told> {
-        let mut problems = Problems::default();
-        new.check("", &mut problems);
-        problems.into_result()?;
-        self.of(tenant)
-            .write((tenant, [new]), |tx, (tenant, new)| {
-                Box::pin(async move {
-                    let written = !write(tx, *tenant, new).await?.is_empty();
-                    told(tx, *tenant, &new[0].entity, written).await
+    pub fn put_entity(&self, tenant: Tenant, new: NewState) -> VerbFuture<'_, Told> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            new.check("", &mut problems);
+            problems.into_result()?;
+            self.of(tenant)
+                .write((tenant, [new]), |tx, (tenant, new)| {
+                    Box::pin(async move {
+                        let written = !write(tx, *tenant, new).await?.is_empty();
+                        told(tx, *tenant, &new[0].entity, written).await
+                    })
                 })
-            })
-            .await
+                .await
+        })
     }
 
     /// Tells that an entity is gone; with a version, unless something newer is known.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the name is none.
-    pub async fn delete_entity(&self, tenant: Tenant, entity: Entity, version: Option<i64>) -> Result<Told> {
-        let mut problems = Problems::default();
-        check_entity(&entity, &mut problems);
-        problems.into_result()?;
-        self.of(tenant)
-            .write((tenant, entity, version), |tx, (tenant, entity, version)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    let row = params![tenant.id(), &entity.kind, &entity.id, *version, now];
-                    let written = tx.execute(DELETE, row).await? == 1;
-                    told(tx, *tenant, entity, written).await
+    pub fn delete_entity(
+        &self,
+        tenant: Tenant,
+        entity: Entity,
+        version: Option<i64>,
+    ) -> VerbFuture<'_, Told> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check_entity(&entity, &mut problems);
+            problems.into_result()?;
+            self.of(tenant)
+                .write((tenant, entity, version), |tx, (tenant, entity, version)| {
+                    Box::pin(async move {
+                        let now = tx.now().await?;
+                        let row = params![tenant.id(), &entity.kind, &entity.id, *version, now];
+                        let written = tx.execute(DELETE, row).await? == 1;
+                        told(tx, *tenant, entity, written).await
+                    })
                 })
-            })
-            .await
+                .await
+        })
     }
 
     /// What is kept of an entity; `None` if nobody ever told of it.
-    pub async fn entity(&self, tenant: Tenant, entity: Entity) -> Result<Option<KeptEntity>> {
-        self.of(tenant)
-            .read((tenant, entity), |tx, (tenant, entity)| Box::pin(find(tx, *tenant, entity)))
-            .await
+    pub fn entity(&self, tenant: Tenant, entity: Entity) -> VerbFuture<'_, Option<KeptEntity>> {
+        self.of(tenant).read((tenant, entity), |tx, (tenant, entity)| Box::pin(find(tx, *tenant, entity)))
     }
 
     /// What is known of many entities. One that nobody told of is not there.
-    pub async fn snapshots(
+    pub fn snapshots(
         &self,
         tenant: Tenant,
         entities: Vec<Entity>,
-    ) -> Result<HashMap<Entity, Snapshot>> {
+    ) -> VerbFuture<'_, HashMap<Entity, Snapshot>> {
         self.of(tenant)
             .read((tenant, entities), |tx, (tenant, entities)| Box::pin(read_entities(tx, *tenant, entities)))
-            .await
     }
 
     /// Writes messages and, in the same transaction, the states that come with those of them that are new:
@@ -114,29 +121,31 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
-    pub async fn enqueue_with_states(
+    pub fn enqueue_with_states(
         &self,
         tenant: Tenant,
         messages: Vec<NewMessage>,
         states: Vec<(usize, NewState)>,
-    ) -> Result<Vec<Enqueued>> {
-        check(&messages)?;
-        let mut problems = Problems::default();
-        states.iter().for_each(|(_, state)| state.check("entity", &mut problems));
-        problems.into_result()?;
-        let batch = Batch { tenant, messages };
-        let enqueued = self.of(tenant).write((batch, states), |tx, (batch, states)| {
-            Box::pin(async move {
-                let enqueued = enqueue_new(tx, batch).await?;
-                let is_new = |n: usize| matches!(enqueued.get(n), Some(Enqueued::New(_)));
-                let new = states.iter().filter(|(n, _)| is_new(*n)).map(|(_, state)| state.clone());
-                write(tx, batch.tenant, &settled(new.collect())).await?;
-                Ok(enqueued)
-            })
-        });
-        let enqueued = enqueued.await;
-        reach(Point::EnqueuedBeforeAnswer);
-        enqueued
+    ) -> VerbFuture<'_, Vec<Enqueued>> {
+        VerbFuture::new(async move {
+            check(&messages)?;
+            let mut problems = Problems::default();
+            states.iter().for_each(|(_, state)| state.check("entity", &mut problems));
+            problems.into_result()?;
+            let batch = Batch { tenant, messages };
+            let enqueued = self.of(tenant).write((batch, states), |tx, (batch, states)| {
+                Box::pin(async move {
+                    let enqueued = enqueue_new(tx, batch).await?;
+                    let is_new = |n: usize| matches!(enqueued.get(n), Some(Enqueued::New(_)));
+                    let new = states.iter().filter(|(n, _)| is_new(*n)).map(|(_, state)| state.clone());
+                    write(tx, batch.tenant, &settled(new.collect())).await?;
+                    Ok(enqueued)
+                })
+            });
+            let enqueued = enqueued.await;
+            reach(Point::EnqueuedBeforeAnswer);
+            enqueued
+        })
     }
 }
 

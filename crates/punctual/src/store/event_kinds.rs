@@ -14,6 +14,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::check_name;
+use crate::store::tx::VerbFuture;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -46,75 +47,75 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem, [`Error::Conflict`] when there are too many.
-    pub async fn put_event_kind(&self, tenant: Tenant, kind: &str, document: Value) -> Result<KeptKind> {
-        let mut problems = Problems::default();
-        check_name(kind, "kind", &mut problems);
-        let read = EventKind::read(&document, &mut problems);
-        problems.into_result()?;
-        let new = read.unwrap_or_default();
-        self.of(tenant)
-            .write((tenant, kind.to_owned(), new), |tx, (tenant, kind, new)| {
-                Box::pin(put(tx, *tenant, kind, new))
-            })
-            .await
+    pub fn put_event_kind<'a>(
+        &'a self,
+        tenant: Tenant,
+        kind: &'a str,
+        document: Value,
+    ) -> VerbFuture<'a, KeptKind> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check_name(kind, "kind", &mut problems);
+            let read = EventKind::read(&document, &mut problems);
+            problems.into_result()?;
+            let new = read.unwrap_or_default();
+            self.of(tenant)
+                .write((tenant, kind.to_owned(), new), |tx, (tenant, kind, new)| {
+                    Box::pin(put(tx, *tenant, kind, new))
+                })
+                .await
+        })
     }
 
     /// Forgets a kind. Answers whether there was one.
-    pub async fn delete_event_kind(&self, tenant: Tenant, kind: &str) -> Result<bool> {
-        self.of(tenant)
-            .write((tenant, kind.to_owned()), |tx, (tenant, kind)| {
-                Box::pin(async move {
-                    let before = routes::tells(tx, *tenant).await?;
-                    let told = told_topic(tx, *tenant, kind).await?;
-                    let deleted = tx.execute(DELETE, params![tenant.id(), kind]).await? == 1;
-                    if deleted {
-                        tx.execute(RAISE, params![tenant.id()]).await?;
-                        routes::told_changed(tx, *tenant, before).await?;
-                        topics_changed(tx, *tenant, told.as_deref(), None).await?;
-                    }
-                    Ok(deleted)
-                })
+    pub fn delete_event_kind(&self, tenant: Tenant, kind: &str) -> VerbFuture<'_, bool> {
+        self.of(tenant).write((tenant, kind.to_owned()), |tx, (tenant, kind)| {
+            Box::pin(async move {
+                let before = routes::tells(tx, *tenant).await?;
+                let told = told_topic(tx, *tenant, kind).await?;
+                let deleted = tx.execute(DELETE, params![tenant.id(), kind]).await? == 1;
+                if deleted {
+                    tx.execute(RAISE, params![tenant.id()]).await?;
+                    routes::told_changed(tx, *tenant, before).await?;
+                    topics_changed(tx, *tenant, told.as_deref(), None).await?;
+                }
+                Ok(deleted)
             })
-            .await
+        })
     }
 
     /// A kind by its name.
-    pub async fn event_kind(&self, tenant: Tenant, kind: &str) -> Result<Option<KeptKind>> {
+    pub fn event_kind(&self, tenant: Tenant, kind: &str) -> VerbFuture<'_, Option<KeptKind>> {
         self.of(tenant)
             .read((tenant, kind.to_owned()), |tx, (tenant, kind)| Box::pin(find(tx, *tenant, kind)))
-            .await
     }
 
     /// Kinds of a tenant by name, those behind `after`.
-    pub async fn event_kinds(&self, tenant: Tenant, after: &str, limit: usize) -> Result<Vec<KeptKind>> {
+    pub fn event_kinds(&self, tenant: Tenant, after: &str, limit: usize) -> VerbFuture<'_, Vec<KeptKind>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.of(tenant)
-            .read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
-                Box::pin(async move {
-                    let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
-                    rows.iter().map(read_kind).collect()
-                })
+        self.of(tenant).read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
+            Box::pin(async move {
+                let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
+                rows.iter().map(read_kind).collect()
             })
-            .await
+        })
     }
 
     /// The stamp of a tenant's kinds; 0 before the first.
-    pub async fn event_kind_stamp(&self, tenant: Tenant) -> Result<i64> {
-        self.of(tenant).read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant))).await
+    pub fn event_kind_stamp(&self, tenant: Tenant) -> VerbFuture<'_, i64> {
+        self.of(tenant).read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant)))
     }
 
     /// All kinds of a tenant.
-    pub async fn all_event_kinds(&self, tenant: Tenant) -> Result<AllKinds> {
-        self.of(tenant)
-            .read(tenant, |tx, tenant| {
-                Box::pin(async move {
-                    // The stamp first: a change that comes in between is read again later, not missed.
-                    let stamp = stamp(tx, *tenant).await?;
-                    let rows = tx.query(LIST, params![tenant.id(), "", i64::MAX]).await?;
-                    Ok(AllKinds { stamp, kinds: rows.iter().map(read_kind).collect::<Result<_>>()? })
-                })
+    pub fn all_event_kinds(&self, tenant: Tenant) -> VerbFuture<'_, AllKinds> {
+        self.of(tenant).read(tenant, |tx, tenant| {
+            Box::pin(async move {
+                // The stamp first: a change that comes in between is read again later, not missed.
+                let stamp = stamp(tx, *tenant).await?;
+                let rows = tx.query(LIST, params![tenant.id(), "", i64::MAX]).await?;
+                Ok(AllKinds { stamp, kinds: rows.iter().map(read_kind).collect::<Result<_>>()? })
             })
-            .await
+        })
     }
 }
 

@@ -84,14 +84,16 @@ impl super::Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn fill_disk(&self, full: bool) -> Result<()> {
-        if self.dialect() != super::dialect::Dialect::Sqlite {
-            return Ok(());
-        }
-        self.write(full, |tx, full| {
-            Box::pin(async move { tx.query(if *full { FULL } else { ROOMY }, &[]).await.map(drop) })
+    pub fn fill_disk(&self, full: bool) -> super::tx::VerbFuture<'_, ()> {
+        super::tx::VerbFuture::new(async move {
+            if self.dialect() != super::dialect::Dialect::Sqlite {
+                return Ok(());
+            }
+            self.write(full, |tx, full| {
+                Box::pin(async move { tx.query(if *full { FULL } else { ROOMY }, &[]).await.map(drop) })
+            })
+            .await
         })
-        .await
     }
 }
 

@@ -20,6 +20,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::check_name;
 use crate::rules::survey::Survey;
+use crate::store::tx::VerbFuture;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,90 +118,89 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem of the draft.
-    pub async fn create_flow(&self, tenant: Tenant, draft: FlowDraft) -> Result<Flow> {
-        draft.check().0.into_result()?;
-        self.of(tenant)
-            .write((tenant, draft), |tx, (tenant, draft)| Box::pin(create(tx, *tenant, draft)))
-            .await
+    pub fn create_flow(&self, tenant: Tenant, draft: FlowDraft) -> VerbFuture<'_, Flow> {
+        VerbFuture::new(async move {
+            draft.check().0.into_result()?;
+            self.of(tenant)
+                .write((tenant, draft), |tx, (tenant, draft)| Box::pin(create(tx, *tenant, draft)))
+                .await
+        })
     }
 
     /// Replaces the draft of a flow. What is published stays as it is.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem of the draft, [`Error::NotFound`].
-    pub async fn change_flow(&self, tenant: Tenant, id: FlowId, draft: FlowDraft) -> Result<Flow> {
-        draft.check().0.into_result()?;
-        self.of(tenant)
-            .write((tenant, id, draft), |tx, (tenant, id, draft)| Box::pin(change(tx, *tenant, *id, draft)))
-            .await
+    pub fn change_flow(&self, tenant: Tenant, id: FlowId, draft: FlowDraft) -> VerbFuture<'_, Flow> {
+        VerbFuture::new(async move {
+            draft.check().0.into_result()?;
+            self.of(tenant)
+                .write((tenant, id, draft), |tx, (tenant, id, draft)| {
+                    Box::pin(change(tx, *tenant, *id, draft))
+                })
+                .await
+        })
     }
 
     /// Publishes the draft of a flow as its next version; answers its number.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the draft is not ready, [`Error::NotFound`].
-    pub async fn publish_flow(&self, tenant: Tenant, id: FlowId) -> Result<u32> {
-        self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(publish(tx, *tenant, *id))).await
+    pub fn publish_flow(&self, tenant: Tenant, id: FlowId) -> VerbFuture<'_, u32> {
+        self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(publish(tx, *tenant, *id)))
     }
 
     /// Lets no event meet a flow any more. Its entries go on.
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub async fn unpublish_flow(&self, tenant: Tenant, id: FlowId) -> Result<()> {
-        self.of(tenant)
-            .write((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move {
-                    let before = routes::tells(tx, *tenant).await?;
-                    if tx.execute(UNPUBLISH, params![id.0, tenant.id()]).await? == 0 {
-                        return Err(no_flow(*id));
-                    }
-                    raise_stamp(tx, *tenant).await?;
-                    routes::told_changed(tx, *tenant, before).await
-                })
+    pub fn unpublish_flow(&self, tenant: Tenant, id: FlowId) -> VerbFuture<'_, ()> {
+        self.of(tenant).write((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let before = routes::tells(tx, *tenant).await?;
+                if tx.execute(UNPUBLISH, params![id.0, tenant.id()]).await? == 0 {
+                    return Err(no_flow(*id));
+                }
+                raise_stamp(tx, *tenant).await?;
+                routes::told_changed(tx, *tenant, before).await
             })
-            .await
+        })
     }
 
     /// One flow of a tenant.
-    pub async fn flow(&self, tenant: Tenant, id: FlowId) -> Result<Option<Flow>> {
-        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id, BY_ID))).await
+    pub fn flow(&self, tenant: Tenant, id: FlowId) -> VerbFuture<'_, Option<Flow>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id, BY_ID)))
     }
 
     /// Flows of a tenant with ids above `after`, by id.
-    pub async fn flows(&self, tenant: Tenant, after: FlowId, limit: usize) -> Result<Vec<Flow>> {
-        self.of(tenant)
-            .read((tenant, after, limit), |tx, (tenant, after, limit)| {
-                Box::pin(async move {
-                    let most = i64::try_from(*limit).unwrap_or(i64::MAX);
-                    let rows = tx.query(LIST, params![tenant.id(), after.0, most]).await?;
-                    rows.iter().map(read_flow).collect()
-                })
+    pub fn flows(&self, tenant: Tenant, after: FlowId, limit: usize) -> VerbFuture<'_, Vec<Flow>> {
+        self.of(tenant).read((tenant, after, limit), |tx, (tenant, after, limit)| {
+            Box::pin(async move {
+                let most = i64::try_from(*limit).unwrap_or(i64::MAX);
+                let rows = tx.query(LIST, params![tenant.id(), after.0, most]).await?;
+                rows.iter().map(read_flow).collect()
             })
-            .await
+        })
     }
 
     /// One version of a flow, of whichever tenant: an entry names it.
-    pub async fn flow_version(&self, id: FlowId, number: u32) -> Result<Option<FlowVersion>> {
+    pub fn flow_version(&self, id: FlowId, number: u32) -> VerbFuture<'_, Option<FlowVersion>> {
         self.read((id, number), |tx, (id, number)| {
             Box::pin(async move {
                 let row = tx.first(VERSION, params![id.0, i64::from(*number)]).await?;
                 row.as_ref().map(read_version).transpose()
             })
         })
-        .await
     }
 
     /// What events meet in a tenant, `None` if that is what `known` stands for; and the time at which it is
     /// so.
-    pub async fn published(
+    pub fn published(
         &self,
         tenant: Tenant,
         known: Option<i64>,
-    ) -> Result<(Timestamp, Option<Published>)> {
-        self.of(tenant)
-            .read((tenant, known), |tx, (tenant, known)| Box::pin(published(tx, *tenant, *known)))
-            .await
+    ) -> VerbFuture<'_, (Timestamp, Option<Published>)> {
+        self.of(tenant).read((tenant, known), |tx, (tenant, known)| Box::pin(published(tx, *tenant, *known)))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::attempt::kept_error;
 use crate::rules::inbox::{Delivery, Known, Status, Verdict, after_failure};
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// The right to say what became of a message.
@@ -153,52 +154,61 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
-    pub async fn inbox_begin(&self, tenant: Tenant, delivery: Delivery) -> Result<Begun> {
-        delivery.check()?;
-        self.of(tenant)
-            .write((tenant, delivery, Token::fresh()), |tx, (tenant, delivery, token)| {
-                Box::pin(begin(tx, *tenant, delivery, token))
-            })
-            .await
+    pub fn inbox_begin(&self, tenant: Tenant, delivery: Delivery) -> VerbFuture<'_, Begun> {
+        VerbFuture::new(async move {
+            delivery.check()?;
+            self.of(tenant)
+                .write((tenant, delivery, Token::fresh()), |tx, (tenant, delivery, token)| {
+                    Box::pin(begin(tx, *tenant, delivery, token))
+                })
+                .await
+        })
     }
 
     /// Says what became of a message: `LostClaim` when the ticket's token holds nothing any
     /// more, `AlreadyFinished` when the same was said before.
-    pub async fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> Result<Outcome> {
-        self.of(tenant)
-            .write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
-                Box::pin(mark_as(tx, *tenant, ticket, word))
-            })
-            .await
+    pub fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> VerbFuture<'_, Outcome> {
+        self.of(tenant).write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
+            Box::pin(mark_as(tx, *tenant, ticket, word))
+        })
     }
 
     /// Messages of a tenant, in the order they came first.
-    pub async fn inbox(&self, tenant: Tenant, which: InboxFilter, limit: usize) -> Result<Vec<Received>> {
-        check(&which)?;
-        self.of(tenant)
-            .read((tenant, which, limit), |tx, (tenant, which, limit)| {
-                Box::pin(async move {
-                    let rows = select(tx, *tenant, which, *limit).await?;
-                    rows.iter().map(read).collect()
+    pub fn inbox(&self, tenant: Tenant, which: InboxFilter, limit: usize) -> VerbFuture<'_, Vec<Received>> {
+        VerbFuture::new(async move {
+            check(&which)?;
+            self.of(tenant)
+                .read((tenant, which, limit), |tx, (tenant, which, limit)| {
+                    Box::pin(async move {
+                        let rows = select(tx, *tenant, which, *limit).await?;
+                        rows.iter().map(read).collect()
+                    })
                 })
-            })
-            .await
+                .await
+        })
     }
 
     /// Makes dead messages welcome again, a bounded number at a time: the next delivery of
     /// each is told to process it, with its attempts counted anew.
-    pub async fn inbox_replay(&self, tenant: Tenant, which: InboxFilter, dry_run: bool) -> Result<Replayed> {
-        check(&which)?;
-        let which = InboxFilter { status: Some(Status::Dead), ..which };
-        self.of(tenant)
-            .write((tenant, which, dry_run), |tx, (tenant, which, dry_run)| {
-                Box::pin(replay(tx, *tenant, which, *dry_run))
-            })
-            .await
+    pub fn inbox_replay(
+        &self,
+        tenant: Tenant,
+        which: InboxFilter,
+        dry_run: bool,
+    ) -> VerbFuture<'_, Replayed> {
+        VerbFuture::new(async move {
+            check(&which)?;
+            let which = InboxFilter { status: Some(Status::Dead), ..which };
+            self.of(tenant)
+                .write((tenant, which, dry_run), |tx, (tenant, which, dry_run)| {
+                    Box::pin(replay(tx, *tenant, which, *dry_run))
+                })
+                .await
+        })
     }
 
     /// Counts what somebody should know of; stuck is what is this far past its lease.
-    pub async fn inbox_counts(&self, stuck_after: Duration) -> Result<InboxCounts> {
+    pub fn inbox_counts(&self, stuck_after: Duration) -> VerbFuture<'_, InboxCounts> {
         self.read(stuck_after, |tx, after| {
             Box::pin(async move {
                 let now = tx.now().await?;
@@ -208,12 +218,11 @@ impl Store {
                 Ok(InboxCounts { processing: row.int(0)?, stuck: row.int(1)?, dead: row.int(2)? })
             })
         })
-        .await
     }
 
     /// Forgets a bounded number of processed messages that are older than this; answers how
     /// many.
-    pub async fn prune_inbox(&self, kept_for: Duration) -> Result<u64> {
+    pub fn prune_inbox(&self, kept_for: Duration) -> VerbFuture<'_, u64> {
         self.write(kept_for, |tx, kept_for| {
             Box::pin(async move {
                 let now = tx.now().await?;
@@ -221,7 +230,6 @@ impl Store {
                 tx.execute(PRUNE, params![now.minus(*kept_for), limit]).await
             })
         })
-        .await
     }
 }
 

@@ -16,6 +16,7 @@ use crate::base::id::{JobId, RunId};
 use crate::base::tenant::Tenant;
 use crate::rules::job::{Misfire, NewJob, Overlap};
 use crate::rules::timetable::Timetable;
+use crate::store::tx::VerbFuture;
 
 /// A job as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,23 +99,24 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
-    pub async fn put_job(&self, tenant: Tenant, name: &str, new: NewJob) -> Result<(Put, Job)> {
-        let mut problems = Problems::default();
-        let timetable = new.check(name, &mut problems);
-        problems.into_result()?;
-        let Some(timetable) = timetable else { return Err(Error::invalid("cron", "cannot be planned")) };
-        let definition = Definition { tenant, name: name.to_owned(), new, timetable };
-        self.of(tenant).write(definition, |tx, definition| Box::pin(put(tx, definition))).await
+    pub fn put_job<'a>(&'a self, tenant: Tenant, name: &'a str, new: NewJob) -> VerbFuture<'a, (Put, Job)> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            let timetable = new.check(name, &mut problems);
+            problems.into_result()?;
+            let Some(timetable) = timetable else { return Err(Error::invalid("cron", "cannot be planned")) };
+            let definition = Definition { tenant, name: name.to_owned(), new, timetable };
+            self.of(tenant).write(definition, |tx, definition| Box::pin(put(tx, definition))).await
+        })
     }
 
     /// Deletes a job with its runs that wait.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
-    pub async fn delete_job(&self, tenant: Tenant, name: &str) -> Result<DeletedJob> {
+    pub fn delete_job(&self, tenant: Tenant, name: &str) -> VerbFuture<'_, DeletedJob> {
         self.of(tenant)
             .write((tenant, name.to_owned()), |tx, (tenant, name)| Box::pin(delete(tx, *tenant, name)))
-            .await
     }
 
     /// Enables or disables a job. An enabled one is planned from now on; one that was enabled
@@ -122,46 +124,40 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
-    pub async fn enable_job(&self, tenant: Tenant, name: &str, enabled: bool) -> Result<Job> {
+    pub fn enable_job(&self, tenant: Tenant, name: &str, enabled: bool) -> VerbFuture<'_, Job> {
         let request = (tenant, name.to_owned(), enabled);
         self.of(tenant)
             .write(request, |tx, (tenant, name, enabled)| Box::pin(enable(tx, *tenant, name, *enabled)))
-            .await
     }
 
     /// Starts a run now, beside the timetable. The overlap policy holds for it, too.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such job.
-    pub async fn trigger_job(&self, tenant: Tenant, name: &str) -> Result<RunId> {
+    pub fn trigger_job(&self, tenant: Tenant, name: &str) -> VerbFuture<'_, RunId> {
         self.of(tenant)
             .write((tenant, name.to_owned()), |tx, (tenant, name)| Box::pin(trigger(tx, *tenant, name)))
-            .await
     }
 
     /// A job by its name.
-    pub async fn job(&self, tenant: Tenant, name: &str) -> Result<Option<JobState>> {
-        self.of(tenant)
-            .read((tenant, name.to_owned()), |tx, (tenant, name)| {
-                Box::pin(async move {
-                    let rows = tx.query(BY_NAME, params![tenant.id(), name]).await?;
-                    Ok(with_last_runs(tx, &rows).await?.pop())
-                })
+    pub fn job(&self, tenant: Tenant, name: &str) -> VerbFuture<'_, Option<JobState>> {
+        self.of(tenant).read((tenant, name.to_owned()), |tx, (tenant, name)| {
+            Box::pin(async move {
+                let rows = tx.query(BY_NAME, params![tenant.id(), name]).await?;
+                Ok(with_last_runs(tx, &rows).await?.pop())
             })
-            .await
+        })
     }
 
     /// Jobs of a tenant by name, those behind `after`.
-    pub async fn jobs(&self, tenant: Tenant, after: &str, limit: usize) -> Result<Vec<JobState>> {
+    pub fn jobs(&self, tenant: Tenant, after: &str, limit: usize) -> VerbFuture<'_, Vec<JobState>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.of(tenant)
-            .read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
-                Box::pin(async move {
-                    let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
-                    with_last_runs(tx, &rows).await
-                })
+        self.of(tenant).read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
+            Box::pin(async move {
+                let rows = tx.query(LIST, params![tenant.id(), after, *limit]).await?;
+                with_last_runs(tx, &rows).await
             })
-            .await
+        })
     }
 }
 

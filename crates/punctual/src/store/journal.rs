@@ -4,26 +4,24 @@
 use super::Store;
 use super::messages::{message_columns, read_message};
 use super::value::params;
-use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
 use crate::rules::message::Message;
+use crate::store::tx::VerbFuture;
 
 impl Store {
     /// Messages of a tenant whose id is above `after`, up to `limit`.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn messages(&self, tenant: Tenant, after: MessageId, limit: usize) -> Result<Vec<Message>> {
-        self.of(tenant)
-            .read((tenant, after, limit), |tx, (tenant, after, limit)| {
-                Box::pin(async move {
-                    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-                    let rows = tx.query(JOURNAL, params![tenant.id(), after.0, limit]).await?;
-                    rows.into_iter().map(|mut row| read_message(&mut row, 0)).collect()
-                })
+    pub fn messages(&self, tenant: Tenant, after: MessageId, limit: usize) -> VerbFuture<'_, Vec<Message>> {
+        self.of(tenant).read((tenant, after, limit), |tx, (tenant, after, limit)| {
+            Box::pin(async move {
+                let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+                let rows = tx.query(JOURNAL, params![tenant.id(), after.0, limit]).await?;
+                rows.into_iter().map(|mut row| read_message(&mut row, 0)).collect()
             })
-            .await
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::digest;
 use crate::rules::message::check_name;
+use crate::store::tx::VerbFuture;
 
 /// What a key may do; each role may do all that stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,40 +76,45 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a bad name or an end in the past.
-    pub async fn create_key(
-        &self,
+    pub fn create_key<'a>(
+        &'a self,
         tenant: Tenant,
-        name: &str,
+        name: &'a str,
         role: Role,
         expires_at: Option<Timestamp>,
-    ) -> Result<(ApiKey, String)> {
-        let mut problems = Problems::default();
-        check_name(name, "name", &mut problems);
-        problems.into_result()?;
-        let secret = format!("pk_{}", random::hex::<32>());
-        let request = (tenant, name.to_owned(), role, expires_at, secret.clone());
-        let key = self
-            .of(tenant)
-            .write(request, |tx, (tenant, name, role, expires_at, secret)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    if expires_at.is_some_and(|end| end <= now) {
-                        return Err(Error::invalid("expiresAt", "must lie in the future"));
-                    }
-                    let digest = digest::of([secret.as_bytes()]);
-                    let prefix = &secret[..PREFIX_CHARS];
-                    let end = expires_at.map(Timestamp::as_micros);
-                    let row = params![tenant.id(), name, role.word(), prefix, &digest, now, end];
-                    let row = tx.first(CREATE, row).await?;
-                    row.as_ref().map(read_key).transpose()?.ok_or_else(|| Error::Conflict("try again".into()))
+    ) -> VerbFuture<'a, (ApiKey, String)> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check_name(name, "name", &mut problems);
+            problems.into_result()?;
+            let secret = format!("pk_{}", random::hex::<32>());
+            let request = (tenant, name.to_owned(), role, expires_at, secret.clone());
+            let key = self
+                .of(tenant)
+                .write(request, |tx, (tenant, name, role, expires_at, secret)| {
+                    Box::pin(async move {
+                        let now = tx.now().await?;
+                        if expires_at.is_some_and(|end| end <= now) {
+                            return Err(Error::invalid("expiresAt", "must lie in the future"));
+                        }
+                        let digest = digest::of([secret.as_bytes()]);
+                        let prefix = &secret[..PREFIX_CHARS];
+                        let end = expires_at.map(Timestamp::as_micros);
+                        let row = params![tenant.id(), name, role.word(), prefix, &digest, now, end];
+                        let row = tx.first(CREATE, row).await?;
+                        row.as_ref()
+                            .map(read_key)
+                            .transpose()?
+                            .ok_or_else(|| Error::Conflict("try again".into()))
+                    })
                 })
-            })
-            .await?;
-        Ok((key, secret))
+                .await?;
+            Ok((key, secret))
+        })
     }
 
     /// The key of a secret, if it works at this moment.
-    pub async fn key_of_secret(&self, secret: &str) -> Result<Option<ApiKey>> {
+    pub fn key_of_secret(&self, secret: &str) -> VerbFuture<'_, Option<ApiKey>> {
         let digest = digest::of([secret.as_bytes()]);
         self.read(digest, |tx, digest| {
             Box::pin(async move {
@@ -116,32 +122,27 @@ impl Store {
                 tx.first(BY_DIGEST, params![digest, now]).await?.as_ref().map(read_key).transpose()
             })
         })
-        .await
     }
 
     /// A tenant's keys that are not revoked, after `after`.
-    pub async fn keys(&self, tenant: Tenant, after: KeyId, limit: usize) -> Result<Vec<ApiKey>> {
-        self.of(tenant)
-            .read((tenant, after, limit), |tx, (tenant, after, limit)| {
-                Box::pin(async move {
-                    let limit = i64::try_from(*limit).unwrap_or(0);
-                    let rows = tx.query(LIST, params![tenant.id(), after.0, limit]).await?;
-                    rows.iter().map(read_key).collect()
-                })
+    pub fn keys(&self, tenant: Tenant, after: KeyId, limit: usize) -> VerbFuture<'_, Vec<ApiKey>> {
+        self.of(tenant).read((tenant, after, limit), |tx, (tenant, after, limit)| {
+            Box::pin(async move {
+                let limit = i64::try_from(*limit).unwrap_or(0);
+                let rows = tx.query(LIST, params![tenant.id(), after.0, limit]).await?;
+                rows.iter().map(read_key).collect()
             })
-            .await
+        })
     }
 
     /// Revokes a key at once; answers whether there was one.
-    pub async fn revoke_key(&self, tenant: Tenant, id: KeyId) -> Result<bool> {
-        self.of(tenant)
-            .write((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    Ok(tx.execute(REVOKE, params![tenant.id(), id.0, now]).await? == 1)
-                })
+    pub fn revoke_key(&self, tenant: Tenant, id: KeyId) -> VerbFuture<'_, bool> {
+        self.of(tenant).write((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                Ok(tx.execute(REVOKE, params![tenant.id(), id.0, now]).await? == 1)
             })
-            .await
+        })
     }
 }
 

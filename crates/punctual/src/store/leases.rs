@@ -18,6 +18,7 @@ use crate::base::error::Result;
 use crate::base::id::FencingToken;
 use crate::base::tenant::Tenant;
 use crate::rules::lease::check;
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// A lease as it was at one moment.
@@ -98,64 +99,64 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) with every problem.
-    pub async fn acquire_lease(
-        &self,
+    pub fn acquire_lease<'a>(
+        &'a self,
         tenant: Tenant,
-        name: &str,
-        owner: &str,
+        name: &'a str,
+        owner: &'a str,
         duration: Duration,
-    ) -> Result<Acquisition> {
-        check(name, owner, duration)?;
-        let request = (tenant, name.to_owned(), owner.to_owned(), duration);
-        self.of(tenant)
-            .write(request, |tx, (tenant, name, owner, duration)| {
-                Box::pin(acquire(tx, *tenant, name, owner, *duration))
-            })
-            .await
+    ) -> VerbFuture<'a, Acquisition> {
+        VerbFuture::new(async move {
+            check(name, owner, duration)?;
+            let request = (tenant, name.to_owned(), owner.to_owned(), duration);
+            self.of(tenant)
+                .write(request, |tx, (tenant, name, owner, duration)| {
+                    Box::pin(acquire(tx, *tenant, name, owner, *duration))
+                })
+                .await
+        })
     }
 
     /// Moves a lease's end to this long from now, if it is still held under this token.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for a length that no lease has.
-    pub async fn renew_lease(&self, tenant: Tenant, held: Holding, duration: Duration) -> Result<Renewal> {
-        check(&held.name, &held.owner, duration)?;
-        self.of(tenant)
-            .write((tenant, held, duration), |tx, (tenant, held, duration)| {
-                Box::pin(renew(tx, *tenant, held, *duration))
-            })
-            .await
+    pub fn renew_lease(&self, tenant: Tenant, held: Holding, duration: Duration) -> VerbFuture<'_, Renewal> {
+        VerbFuture::new(async move {
+            check(&held.name, &held.owner, duration)?;
+            self.of(tenant)
+                .write((tenant, held, duration), |tx, (tenant, held, duration)| {
+                    Box::pin(renew(tx, *tenant, held, *duration))
+                })
+                .await
+        })
     }
 
     /// Gives a lease back, if it is still held under this token.
-    pub async fn release_lease(&self, tenant: Tenant, held: Holding) -> Result<Release> {
-        self.of(tenant).write((tenant, held), |tx, (tenant, held)| Box::pin(release(tx, *tenant, held))).await
+    pub fn release_lease(&self, tenant: Tenant, held: Holding) -> VerbFuture<'_, Release> {
+        self.of(tenant).write((tenant, held), |tx, (tenant, held)| Box::pin(release(tx, *tenant, held)))
     }
 
     /// One lease, held or not; `None` if it never was.
-    pub async fn lease(&self, tenant: Tenant, name: &str) -> Result<Option<Lease>> {
-        self.of(tenant)
-            .read((tenant, name.to_owned()), |tx, (tenant, name)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    find(tx, *tenant, name, now).await
-                })
+    pub fn lease(&self, tenant: Tenant, name: &str) -> VerbFuture<'_, Option<Lease>> {
+        self.of(tenant).read((tenant, name.to_owned()), |tx, (tenant, name)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                find(tx, *tenant, name, now).await
             })
-            .await
+        })
     }
 
     /// Leases of a tenant by name, beginning behind `after`.
-    pub async fn leases(&self, tenant: Tenant, after: &str, limit: usize) -> Result<Vec<Lease>> {
-        self.of(tenant)
-            .read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-                    let rows = tx.query(LIST, params![tenant.id(), after, limit]).await?;
-                    rows.iter().map(|row| read(row, now)).collect()
-                })
+    pub fn leases(&self, tenant: Tenant, after: &str, limit: usize) -> VerbFuture<'_, Vec<Lease>> {
+        self.of(tenant).read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+                let rows = tx.query(LIST, params![tenant.id(), after, limit]).await?;
+                rows.iter().map(|row| read(row, now)).collect()
             })
-            .await
+        })
     }
 }
 

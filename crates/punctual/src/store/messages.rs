@@ -19,6 +19,7 @@ use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message, NewMessage};
+use crate::store::tx::VerbFuture;
 use std::collections::BTreeMap;
 
 /// What became of one message that was handed in.
@@ -58,9 +59,11 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] with every problem when one message is not acceptable.
-    pub async fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> Result<Vec<Enqueued>> {
-        check(&messages)?;
-        self.enqueue_checked(tenant, messages).await
+    pub fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> VerbFuture<'_, Vec<Enqueued>> {
+        VerbFuture::new(async move {
+            check(&messages)?;
+            self.enqueue_checked(tenant, messages).await
+        })
     }
 
     /// The same for messages that were checked already.
@@ -83,15 +86,13 @@ impl Store {
     }
 
     /// One message of a tenant.
-    pub async fn message(&self, tenant: Tenant, id: MessageId) -> Result<Option<Message>> {
-        self.of(tenant)
-            .read((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move {
-                    let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
-                    row.map(|mut row| read_message(&mut row, 0)).transpose()
-                })
+    pub fn message(&self, tenant: Tenant, id: MessageId) -> VerbFuture<'_, Option<Message>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let row = tx.first(MESSAGE_BY_ID, params![tenant.id(), id.0]).await?;
+                row.map(|mut row| read_message(&mut row, 0)).transpose()
             })
-            .await
+        })
     }
 }
 

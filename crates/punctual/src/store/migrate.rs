@@ -10,6 +10,7 @@ use super::value::params;
 use crate::base::clock::host_now;
 use crate::base::error::{Error, Result};
 use crate::rules::digest;
+use crate::store::tx::VerbFuture;
 
 struct Migration {
     version: i64,
@@ -131,25 +132,30 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Schema`] when the database is newer, or was migrated by other texts.
-    pub async fn migrate(&self) -> Result<(i64, i64)> {
-        let versions = self.write((), |tx, ()| Box::pin(migrate(tx))).await?;
-        self.look_at_wall().await?;
-        Ok(versions)
+    pub fn migrate(&self) -> VerbFuture<'_, (i64, i64)> {
+        VerbFuture::new(async move {
+            let versions = self.write((), |tx, ()| Box::pin(migrate(tx))).await?;
+            self.look_at_wall().await?;
+            Ok(versions)
+        })
     }
 
     /// The schema's version, 0 when there is none.
     ///
     /// # Errors
     /// [`Error::Schema`] when the database is newer than this binary, or older.
-    pub async fn check_schema(&self) -> Result<()> {
-        let version = self.read((), |tx, ()| Box::pin(current(tx))).await?;
-        match version {
-            v if v > SCHEMA_VERSION => Err(too_new(v)),
-            v if v < SCHEMA_VERSION => Err(Error::Schema(format!(
-                "the schema is at version {v}, but version {SCHEMA_VERSION} is needed; run `punctual migrate`"
-            ))),
-            _ => Ok(()),
-        }
+    pub fn check_schema(&self) -> VerbFuture<'_, ()> {
+        VerbFuture::new(async move {
+            let version = self.read((), |tx, ()| Box::pin(current(tx))).await?;
+            match version {
+                v if v > SCHEMA_VERSION => Err(too_new(v)),
+                v if v < SCHEMA_VERSION => Err(Error::Schema(format!(
+                    "the schema is at version {v}, but version {SCHEMA_VERSION} is needed; \
+                     run `punctual migrate`"
+                ))),
+                _ => Ok(()),
+            }
+        })
     }
 }
 

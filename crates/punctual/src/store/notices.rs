@@ -38,6 +38,7 @@ use crate::base::id::{DeliveryId, MessageId, NoticeId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{DeliveryStatus, NoticeStatus, Planned};
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -130,40 +131,40 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn file_notices(
+    pub fn file_notices(
         &self,
         token: Token,
         filed: Filings,
         start: Option<Start>,
         seed: u64,
-    ) -> Result<FiledAs> {
-        let filing = Filing { token, filed, start, seed };
-        let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await?;
-        if matches!(&filed, FiledAs::Notices { begun, .. } if !begun.is_empty()) {
-            reach(Point::ClaimedBeforeAnswer);
-        }
-        Ok(filed)
+    ) -> VerbFuture<'_, FiledAs> {
+        VerbFuture::new(async move {
+            let filing = Filing { token, filed, start, seed };
+            let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await?;
+            if matches!(&filed, FiledAs::Notices { begun, .. } if !begun.is_empty()) {
+                reach(Point::ClaimedBeforeAnswer);
+            }
+            Ok(filed)
+        })
     }
 
     /// Writes a notice that a person asked for, about an event that was; answers its deliveries.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn ask_for_notice(&self, event: Message, notice: NewNotice) -> Result<Vec<Asked>> {
-        self.of(event.tenant)
-            .write((event, notice), |tx, (event, notice)| {
-                Box::pin(async move {
-                    let one = [(event, notice)];
-                    let now = tx.now().await?;
-                    let rows = write(tx, &one, None, now).await?.rows;
-                    let made = made_of(tx, &rows).await?;
-                    let asked = rows.iter().filter_map(|row| {
-                        Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
-                    });
-                    Ok(asked.collect())
-                })
+    pub fn ask_for_notice(&self, event: Message, notice: NewNotice) -> VerbFuture<'_, Vec<Asked>> {
+        self.of(event.tenant).write((event, notice), |tx, (event, notice)| {
+            Box::pin(async move {
+                let one = [(event, notice)];
+                let now = tx.now().await?;
+                let rows = write(tx, &one, None, now).await?.rows;
+                let made = made_of(tx, &rows).await?;
+                let asked = rows.iter().filter_map(|row| {
+                    Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
+                });
+                Ok(asked.collect())
             })
-            .await
+        })
     }
 }
 

@@ -32,6 +32,7 @@ use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::Entity;
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 
 /// What became of a message.
@@ -137,29 +138,31 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn outbox(&self, filter: OutboxFilter, before: MessageId, limit: usize) -> Result<OutboxPage> {
+    pub fn outbox(
+        &self,
+        filter: OutboxFilter,
+        before: MessageId,
+        limit: usize,
+    ) -> VerbFuture<'_, OutboxPage> {
         self.read((filter, before, limit), |tx, (filter, before, limit)| {
             Box::pin(async move {
                 let ids = between(tx, filter, *before).await?;
                 list(tx, filter, ids, *limit).await
             })
         })
-        .await
     }
 
     /// What became of one message of a tenant.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn outbox_message(&self, tenant: Tenant, id: MessageId) -> Result<Option<OutboxMessage>> {
-        self.of(tenant)
-            .read((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move {
-                    let filter = OutboxFilter { tenant: Some(*tenant), ..OutboxFilter::default() };
-                    Ok(list(tx, &filter, (id.0, id.0.saturating_add(1)), 1).await?.messages.pop())
-                })
+    pub fn outbox_message(&self, tenant: Tenant, id: MessageId) -> VerbFuture<'_, Option<OutboxMessage>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let filter = OutboxFilter { tenant: Some(*tenant), ..OutboxFilter::default() };
+                Ok(list(tx, &filter, (id.0, id.0.saturating_add(1)), 1).await?.messages.pop())
             })
-            .await
+        })
     }
 }
 

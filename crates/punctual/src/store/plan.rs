@@ -14,6 +14,7 @@ use super::value::{Value, params};
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::{Error, Result};
 use crate::rules::job;
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// Jobs that one transaction plans.
@@ -45,7 +46,7 @@ pub struct Due {
 
 impl Store {
     /// When the next job is due: one cheap question.
-    pub async fn peek_jobs(&self) -> Result<Due> {
+    pub fn peek_jobs(&self) -> VerbFuture<'_, Due> {
         self.read((), |tx, ()| {
             Box::pin(async move {
                 let now = planning_time(tx).await?;
@@ -53,12 +54,11 @@ impl Store {
                 Ok(Due { now, next })
             })
         })
-        .await
     }
 
     /// Plans jobs that are due, a bounded number at a time.
-    pub async fn plan_jobs(&self) -> Result<Planned> {
-        self.write((), |tx, ()| Box::pin(plan(tx))).await
+    pub fn plan_jobs(&self) -> VerbFuture<'_, Planned> {
+        self.write((), |tx, ()| Box::pin(plan(tx)))
     }
 }
 

@@ -389,7 +389,7 @@ fn clashed(e: &Error) -> bool {
 
 /// A commit, or a statement that is its own, whose answer was lost may have happened. So it may when
 /// the server was shut down meanwhile: it can say so after it has committed.
-fn unless_refused(e: Error) -> Error {
+pub(crate) fn unless_refused(e: Error) -> Error {
     let Error::Unavailable(source) = e else { return e };
     let said = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
     let refused = said.is_some_and(|code| !code.code().starts_with("08") && !code.code().starts_with("57P"));

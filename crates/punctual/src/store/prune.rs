@@ -11,6 +11,7 @@ use super::value::{Value, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::limits;
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// How far one pass has come through the messages.
@@ -26,17 +27,16 @@ pub struct Pruned {
 
 impl Store {
     /// One step of a pass through the messages, beginning behind `cursor`.
-    pub async fn prune_messages(&self, cursor: i64, default_retention: Duration) -> Result<Pruned> {
+    pub fn prune_messages(&self, cursor: i64, default_retention: Duration) -> VerbFuture<'_, Pruned> {
         self.write((cursor, default_retention), |tx, (cursor, retention)| {
             Box::pin(prune_messages(tx, *cursor, *retention))
         })
-        .await
     }
 
     /// Drops finished claims, answers and admitted ids that are past their time; answers
     /// how many rows went.
-    pub async fn prune_rest(&self, claims_kept: Duration) -> Result<u64> {
-        self.write(claims_kept, |tx, kept| Box::pin(prune_rest(tx, *kept))).await
+    pub fn prune_rest(&self, claims_kept: Duration) -> VerbFuture<'_, u64> {
+        self.write(claims_kept, |tx, kept| Box::pin(prune_rest(tx, *kept)))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::backoff::Backoff;
 use crate::rules::message::check_topic;
 use crate::rules::queue::{DeadHead, Settings};
+use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -58,60 +59,66 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] when the topic is not a name.
-    pub async fn declare_queue(&self, tenant: Tenant, topic: &str) -> Result<Lane> {
-        let mut problems = Problems::default();
-        check_topic(topic, "topic", &mut problems);
-        problems.into_result()?;
-        self.of(tenant)
-            .write((tenant, topic.to_owned()), |tx, (tenant, topic)| Box::pin(declare(tx, *tenant, topic)))
-            .await
+    pub fn declare_queue<'a>(&'a self, tenant: Tenant, topic: &'a str) -> VerbFuture<'a, Lane> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check_topic(topic, "topic", &mut problems);
+            problems.into_result()?;
+            self.of(tenant)
+                .write((tenant, topic.to_owned()), |tx, (tenant, topic)| {
+                    Box::pin(declare(tx, *tenant, topic))
+                })
+                .await
+        })
     }
 
     /// Changes a queue's settings; what the change does not name stays.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every wrong setting.
-    pub async fn set_queue(
-        &self,
+    pub fn set_queue<'a>(
+        &'a self,
         tenant: Tenant,
-        topic: &str,
+        topic: &'a str,
         change: serde_json::Map<String, serde_json::Value>,
-    ) -> Result<Lane> {
-        let mut problems = Problems::default();
-        check_topic(topic, "topic", &mut problems);
-        // Wrong settings are refused before the queue is made.
-        if let Err(wrong) = Settings::default().changed_by(&change) {
-            problems.0.extend(wrong.0);
-        }
-        problems.into_result()?;
-        let request = (tenant, topic.to_owned(), change);
-        self.of(tenant)
-            .write(request, |tx, (tenant, topic, change)| Box::pin(set(tx, *tenant, topic, change)))
-            .await
+    ) -> VerbFuture<'a, Lane> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check_topic(topic, "topic", &mut problems);
+            // Wrong settings are refused before the queue is made.
+            if let Err(wrong) = Settings::default().changed_by(&change) {
+                problems.0.extend(wrong.0);
+            }
+            problems.into_result()?;
+            let request = (tenant, topic.to_owned(), change);
+            self.of(tenant)
+                .write(request, |tx, (tenant, topic, change)| Box::pin(set(tx, *tenant, topic, change)))
+                .await
+        })
     }
 
     /// A lane by its topic and subscription.
-    pub async fn lane(&self, tenant: Tenant, topic: &str, subscription: &str) -> Result<Option<Lane>> {
+    pub fn lane(&self, tenant: Tenant, topic: &str, subscription: &str) -> VerbFuture<'_, Option<Lane>> {
         let request = (tenant, topic.to_owned(), subscription.to_owned());
-        self.of(tenant)
-            .read(request, |tx, (tenant, topic, subscription)| {
-                Box::pin(async move {
-                    let row = tx.first(LANE_BY_NAME, params![tenant.id(), topic, subscription]).await?;
-                    row.as_ref().map(read_lane).transpose()
-                })
+        self.of(tenant).read(request, |tx, (tenant, topic, subscription)| {
+            Box::pin(async move {
+                let row = tx.first(LANE_BY_NAME, params![tenant.id(), topic, subscription]).await?;
+                row.as_ref().map(read_lane).transpose()
             })
-            .await
+        })
     }
 
     /// All queues of a tenant, by name.
-    pub async fn queues(&self, tenant: Tenant) -> Result<Vec<QueueState>> {
-        self.of(tenant).read(tenant, |tx, tenant| Box::pin(queues(tx, *tenant))).await
+    pub fn queues(&self, tenant: Tenant) -> VerbFuture<'_, Vec<QueueState>> {
+        self.of(tenant).read(tenant, |tx, tenant| Box::pin(queues(tx, *tenant)))
     }
 
     /// One queue of a tenant.
-    pub async fn queue(&self, tenant: Tenant, topic: &str) -> Result<Option<QueueState>> {
-        let all = self.queues(tenant).await?;
-        Ok(all.into_iter().find(|q| q.lane.topic == topic && q.lane.subscription.is_empty()))
+    pub fn queue<'a>(&'a self, tenant: Tenant, topic: &'a str) -> VerbFuture<'a, Option<QueueState>> {
+        VerbFuture::new(async move {
+            let all = self.queues(tenant).await?;
+            Ok(all.into_iter().find(|q| q.lane.topic == topic && q.lane.subscription.is_empty()))
+        })
     }
 }
 

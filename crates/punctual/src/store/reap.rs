@@ -17,6 +17,7 @@ use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::rules::attempt::Verdict;
 use crate::rules::claim::{self, Item};
+use crate::store::tx::VerbFuture;
 use std::collections::HashSet;
 
 /// Claims that one transaction reaps.
@@ -46,7 +47,7 @@ pub struct Leases {
 
 impl Store {
     /// Whether a lease has run out, and when the next one ends: one cheap question.
-    pub async fn peek_leases(&self) -> Result<Leases> {
+    pub fn peek_leases(&self) -> VerbFuture<'_, Leases> {
         self.read((), |tx, ()| {
             Box::pin(async move {
                 let now = tx.now().await?;
@@ -54,17 +55,20 @@ impl Store {
                 Ok(Leases { now, next })
             })
         })
-        .await
     }
 
     /// Closes claims whose lease ran out, a bounded number at a time.
-    pub async fn reap(&self, seed: u64) -> Result<Reaped> {
-        if self.has(Bug::ReapByIdOnly) {
-            let found = self.read((), |tx, ()| Box::pin(expired(tx, EXPIRED_BY_ID))).await?;
-            reach(Point::ReapingChosen);
-            return self.write((found, seed), |tx, (found, seed)| Box::pin(close(tx, found, *seed))).await;
-        }
-        self.write(seed, |tx, seed| Box::pin(reap(tx, *seed))).await
+    pub fn reap(&self, seed: u64) -> VerbFuture<'_, Reaped> {
+        VerbFuture::new(async move {
+            if self.has(Bug::ReapByIdOnly) {
+                let found = self.read((), |tx, ()| Box::pin(expired(tx, EXPIRED_BY_ID))).await?;
+                reach(Point::ReapingChosen);
+                return self
+                    .write((found, seed), |tx, (found, seed)| Box::pin(close(tx, found, *seed)))
+                    .await;
+            }
+            self.write(seed, |tx, seed| Box::pin(reap(tx, *seed))).await
+        })
     }
 }
 

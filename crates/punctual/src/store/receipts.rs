@@ -33,6 +33,7 @@ use crate::rules::attempt::kept_error;
 use crate::rules::consent::{Reason, Scope, channel_kind};
 use crate::rules::notice::{DeliveryStatus, Planned};
 use crate::rules::receipt::{Receipt, ReceiptStatus, after};
+use crate::store::tx::VerbFuture;
 use find::Found;
 use std::collections::{BTreeMap, HashMap};
 
@@ -89,23 +90,22 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn hear_receipts(&self, hearing: Hearing) -> Result<Learned> {
-        self.write(hearing, |tx, hearing| Box::pin(hear(tx, hearing))).await
+    pub fn hear_receipts(&self, hearing: Hearing) -> VerbFuture<'_, Learned> {
+        self.write(hearing, |tx, hearing| Box::pin(hear(tx, hearing)))
     }
 
     /// The deliveries of these channels that the provider gave these ids.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn reported_deliveries(
+    pub fn reported_deliveries(
         &self,
         channels: Vec<String>,
         message_ids: Vec<String>,
-    ) -> Result<Vec<Delivery>> {
+    ) -> VerbFuture<'_, Vec<Delivery>> {
         self.read((channels, message_ids), |tx, (channels, ids)| {
             Box::pin(find::deliveries(tx, channels, ids))
         })
-        .await
     }
 }
 

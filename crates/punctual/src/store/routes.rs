@@ -26,6 +26,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::store::tx::VerbFuture;
 use std::collections::BTreeMap;
 
 /// The lanes of a topic; the unrouted lane when there is none.
@@ -225,17 +226,15 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn ensure_routes(&self, tenant: Tenant, topics: Vec<String>) -> Result<()> {
-        self.of(tenant)
-            .write((tenant, topics), |tx, (tenant, topics)| {
-                Box::pin(async move {
-                    for topic in topics {
-                        ensure(tx, *tenant, topic).await?;
-                    }
-                    Ok(())
-                })
+    pub fn ensure_routes(&self, tenant: Tenant, topics: Vec<String>) -> VerbFuture<'_, ()> {
+        self.of(tenant).write((tenant, topics), |tx, (tenant, topics)| {
+            Box::pin(async move {
+                for topic in topics {
+                    ensure(tx, *tenant, topic).await?;
+                }
+                Ok(())
             })
-            .await
+        })
     }
 
     /// Remembers that a process has handlers for these topics: no subscription that is put from now on
@@ -243,22 +242,22 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn note_handled(&self, topics: Vec<String>) -> Result<()> {
-        self.write(topics, |tx, topics| Box::pin(note_handled(tx, topics))).await
+    pub fn note_handled(&self, topics: Vec<String>) -> VerbFuture<'_, ()> {
+        self.write(topics, |tx, topics| Box::pin(note_handled(tx, topics)))
     }
 
     /// Declares the own queues of these topics wherever subscriptions have taken their place.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn declare_handled(&self, topics: Vec<String>) -> Result<()> {
-        self.write(topics, |tx, topics| Box::pin(declare_handled(tx, topics))).await
+    pub fn declare_handled(&self, topics: Vec<String>) -> VerbFuture<'_, ()> {
+        self.write(topics, |tx, topics| Box::pin(declare_handled(tx, topics)))
     }
 
     /// Moves what waits in lane 0 to the lanes of its topics, a bounded number at a time;
     /// answers how much was moved.
-    pub async fn route_waiting(&self) -> Result<usize> {
-        self.write((), |tx, ()| Box::pin(route_waiting(tx))).await
+    pub fn route_waiting(&self) -> VerbFuture<'_, usize> {
+        self.write((), |tx, ()| Box::pin(route_waiting(tx)))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
+use crate::store::tx::VerbFuture;
 
 /// A lane that has work, now or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,14 +46,14 @@ impl Store {
     /// Looks for lanes with work other than the `known` ones, up to `limit`. On Postgres a
     /// deep lane's rows that were just claimed stand in its index until they are vacuumed; this
     /// look steps over them.
-    pub async fn scout_beside(&self, mut known: Vec<LaneId>, limit: usize) -> Result<View> {
+    pub fn scout_beside(&self, mut known: Vec<LaneId>, limit: usize) -> VerbFuture<'_, View> {
         known.sort_unstable();
-        self.read((known, limit), |tx, (known, limit)| Box::pin(scout_beside(tx, known, *limit))).await
+        self.read((known, limit), |tx, (known, limit)| Box::pin(scout_beside(tx, known, *limit)))
     }
 
     /// Looks at up to `limit` lanes with work whose id is above `after`.
-    pub async fn scout(&self, after: LaneId, limit: usize) -> Result<View> {
-        self.read((after, limit), |tx, (after, limit)| Box::pin(scout(tx, *after, *limit))).await
+    pub fn scout(&self, after: LaneId, limit: usize) -> VerbFuture<'_, View> {
+        self.read((after, limit), |tx, (after, limit)| Box::pin(scout(tx, *after, *limit)))
     }
 }
 

@@ -25,6 +25,7 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::rules::attempt::Retry;
 use crate::rules::claim::{self, Item};
+use crate::store::tx::VerbFuture;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
@@ -86,29 +87,33 @@ struct Request {
 impl Store {
     /// Settles claims whose items all went well, have no key and are no runs of a job; answers
     /// those that held.
-    pub async fn ack_whole(&self, tokens: Vec<Token>) -> Result<HashSet<Token>> {
-        let held = self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await;
-        reach(Point::SettledBeforeAnswer);
-        held
+    pub fn ack_whole(&self, tokens: Vec<Token>) -> VerbFuture<'_, HashSet<Token>> {
+        VerbFuture::new(async move {
+            let held = self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await;
+            reach(Point::SettledBeforeAnswer);
+            held
+        })
     }
 
     /// Settles items of claims; answers in the order given. With `within`, items of other
     /// lanes are not found.
-    pub async fn settle(
+    pub fn settle(
         &self,
         settlements: Vec<Settlement>,
         within: Option<LaneId>,
         seed: u64,
-    ) -> Result<Vec<Vec<Outcome>>> {
-        let items: usize = settlements.iter().map(|s| s.words.len()).sum();
-        if items > limits::BATCH_ITEMS_MAX {
-            let said = format!("{items} items, at most {} are allowed", limits::BATCH_ITEMS_MAX);
-            return Err(Error::invalid("items", said));
-        }
-        let request = Request { settlements, within, seed };
-        let outcomes = self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await;
-        reach(Point::SettledBeforeAnswer);
-        outcomes
+    ) -> VerbFuture<'_, Vec<Vec<Outcome>>> {
+        VerbFuture::new(async move {
+            let items: usize = settlements.iter().map(|s| s.words.len()).sum();
+            if items > limits::BATCH_ITEMS_MAX {
+                let said = format!("{items} items, at most {} are allowed", limits::BATCH_ITEMS_MAX);
+                return Err(Error::invalid("items", said));
+            }
+            let request = Request { settlements, within, seed };
+            let outcomes = self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await;
+            reach(Point::SettledBeforeAnswer);
+            outcomes
+        })
     }
 }
 
@@ -118,17 +123,19 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an impossible lease.
-    pub async fn extend_within(
+    pub fn extend_within(
         &self,
         items: Vec<(Token, MessageId)>,
         lease: Duration,
         lane: LaneId,
-    ) -> Result<Vec<Outcome>> {
-        super::claims::check_lease(lease)?;
-        self.write((items, lease, lane), |tx, (items, lease, lane)| {
-            Box::pin(extend_within(tx, items, *lease, *lane))
+    ) -> VerbFuture<'_, Vec<Outcome>> {
+        VerbFuture::new(async move {
+            super::claims::check_lease(lease)?;
+            self.write((items, lease, lane), |tx, (items, lease, lane)| {
+                Box::pin(extend_within(tx, items, *lease, *lane))
+            })
+            .await
         })
-        .await
     }
 }
 

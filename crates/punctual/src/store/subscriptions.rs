@@ -22,6 +22,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::rules::subscription::{NewSubscription, Target, check_names};
+use crate::store::tx::VerbFuture;
 
 /// A subscription as it is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,18 +73,20 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] when the names cannot be.
-    pub async fn put_subscription(
-        &self,
+    pub fn put_subscription<'a>(
+        &'a self,
         tenant: Tenant,
-        topic: &str,
-        name: &str,
+        topic: &'a str,
+        name: &'a str,
         new: NewSubscription,
-    ) -> Result<(Put, Subscription)> {
-        let mut problems = Problems::default();
-        check_names(topic, name, &mut problems);
-        problems.into_result()?;
-        let definition = Definition { tenant, topic: topic.to_owned(), name: name.to_owned(), new };
-        self.of(tenant).write(definition, |tx, definition| Box::pin(put(tx, definition))).await
+    ) -> VerbFuture<'a, (Put, Subscription)> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check_names(topic, name, &mut problems);
+            problems.into_result()?;
+            let definition = Definition { tenant, topic: topic.to_owned(), name: name.to_owned(), new };
+            self.of(tenant).write(definition, |tx, definition| Box::pin(put(tx, definition))).await
+        })
     }
 
     /// Deletes a subscription. What waits in its lane is then to be dropped with
@@ -91,58 +94,51 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
-    pub async fn delete_subscription(&self, tenant: Tenant, topic: &str, name: &str) -> Result<Left> {
+    pub fn delete_subscription(&self, tenant: Tenant, topic: &str, name: &str) -> VerbFuture<'_, Left> {
         let request = (tenant, topic.to_owned(), name.to_owned());
-        self.of(tenant)
-            .write(request, |tx, (tenant, topic, name)| Box::pin(delete(tx, *tenant, topic, name)))
-            .await
+        self.of(tenant).write(request, |tx, (tenant, topic, name)| Box::pin(delete(tx, *tenant, topic, name)))
     }
 
     /// One subscription.
-    pub async fn subscription(
+    pub fn subscription(
         &self,
         tenant: Tenant,
         topic: &str,
         name: &str,
-    ) -> Result<Option<SubscriptionState>> {
+    ) -> VerbFuture<'_, Option<SubscriptionState>> {
         let request = (tenant, topic.to_owned(), name.to_owned());
-        self.of(tenant)
-            .read(request, |tx, (tenant, topic, name)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    let values = params![tenant.id(), now, queues::COUNT_MAX, topic, name];
-                    let rows = tx.query(ONE, values).await?;
-                    Ok(read_states(tx, &rows).await?.pop())
-                })
+        self.of(tenant).read(request, |tx, (tenant, topic, name)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let values = params![tenant.id(), now, queues::COUNT_MAX, topic, name];
+                let rows = tx.query(ONE, values).await?;
+                Ok(read_states(tx, &rows).await?.pop())
             })
-            .await
+        })
     }
 
     /// Subscriptions of a tenant, of one topic or all, by topic and name, those behind `after`.
-    pub async fn subscriptions(
+    pub fn subscriptions(
         &self,
         tenant: Tenant,
         topic: Option<String>,
         after: (String, String),
         limit: usize,
-    ) -> Result<Vec<SubscriptionState>> {
+    ) -> VerbFuture<'_, Vec<SubscriptionState>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.of(tenant)
-            .read((tenant, topic, after, limit), |tx, (tenant, topic, after, limit)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    let topic = topic.as_deref();
-                    let place =
-                        params![tenant.id(), now, queues::COUNT_MAX, topic, &after.0, &after.1, *limit];
-                    let rows = tx.query(LIST, place).await?;
-                    read_states(tx, &rows).await
-                })
+        self.of(tenant).read((tenant, topic, after, limit), |tx, (tenant, topic, after, limit)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let topic = topic.as_deref();
+                let place = params![tenant.id(), now, queues::COUNT_MAX, topic, &after.0, &after.1, *limit];
+                let rows = tx.query(LIST, place).await?;
+                read_states(tx, &rows).await
             })
-            .await
+        })
     }
 
     /// The subscriptions that have these lanes.
-    pub async fn subscriptions_of(&self, lanes: Vec<LaneId>) -> Result<Vec<Subscription>> {
+    pub fn subscriptions_of(&self, lanes: Vec<LaneId>) -> VerbFuture<'_, Vec<Subscription>> {
         self.read(lanes, |tx, lanes| {
             Box::pin(async move {
                 let lanes: Vec<i64> = lanes.iter().map(|lane| lane.0).collect();
@@ -150,24 +146,22 @@ impl Store {
                 rows.iter().map(|row| read(row, 0)).collect()
             })
         })
-        .await
     }
 
     /// Lanes of deleted subscriptions in which something waits.
-    pub async fn orphaned_lanes(&self) -> Result<Vec<LaneId>> {
+    pub fn orphaned_lanes(&self) -> VerbFuture<'_, Vec<LaneId>> {
         self.read((), |tx, ()| {
             Box::pin(async move {
                 let rows = tx.query(ORPHANED, &[]).await?;
                 rows.iter().map(|row| row.int(0).map(LaneId)).collect()
             })
         })
-        .await
     }
 
     /// Drops what waits in the lane of a deleted subscription, a bounded number at a time; answers how
     /// much. Of a lane that is not such it drops nothing.
-    pub async fn drop_orphaned(&self, lane: LaneId) -> Result<usize> {
-        self.write(lane, |tx, lane| Box::pin(drop_orphaned(tx, *lane))).await
+    pub fn drop_orphaned(&self, lane: LaneId) -> VerbFuture<'_, usize> {
+        self.write(lane, |tx, lane| Box::pin(drop_orphaned(tx, *lane)))
     }
 }
 

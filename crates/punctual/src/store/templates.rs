@@ -15,6 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::TemplateId;
 use crate::base::tenant::Tenant;
 use crate::rules::template::{Definition, Scope};
+use crate::store::tx::VerbFuture;
 
 /// A template as it is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,29 +82,35 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
-    pub async fn create_template(&self, tenant: Tenant, definition: Definition) -> Result<Template> {
-        definition.compile()?;
-        self.of(tenant)
-            .write((tenant, definition), |tx, (tenant, definition)| Box::pin(create(tx, *tenant, definition)))
-            .await
+    pub fn create_template(&self, tenant: Tenant, definition: Definition) -> VerbFuture<'_, Template> {
+        VerbFuture::new(async move {
+            definition.compile()?;
+            self.of(tenant)
+                .write((tenant, definition), |tx, (tenant, definition)| {
+                    Box::pin(create(tx, *tenant, definition))
+                })
+                .await
+        })
     }
 
     /// Makes a template say this from now on. The same again changes nothing.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem, [`Error::NotFound`] when there is none.
-    pub async fn change_template(
+    pub fn change_template(
         &self,
         tenant: Tenant,
         id: TemplateId,
         definition: Definition,
-    ) -> Result<Template> {
-        definition.compile()?;
-        self.of(tenant)
-            .write((tenant, id, definition), |tx, (tenant, id, definition)| {
-                Box::pin(change(tx, *tenant, *id, definition))
-            })
-            .await
+    ) -> VerbFuture<'_, Template> {
+        VerbFuture::new(async move {
+            definition.compile()?;
+            self.of(tenant)
+                .write((tenant, id, definition), |tx, (tenant, id, definition)| {
+                    Box::pin(change(tx, *tenant, *id, definition))
+                })
+                .await
+        })
     }
 
     /// Deletes a template, or switches it off if messages were worded by it: it is used no more. Whether it
@@ -112,80 +119,76 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn delete_template(&self, tenant: Tenant, id: TemplateId) -> Result<Deleted> {
-        let place = self.of(tenant);
-        let used = place
-            .read((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move { Ok(tx.first(USED, params![tenant.id(), id.0]).await?.is_some()) })
-            })
-            .await?;
-        place
-            .write((tenant, id, used), |tx, (tenant, id, used)| Box::pin(delete(tx, *tenant, *id, *used)))
-            .await
+    pub fn delete_template(&self, tenant: Tenant, id: TemplateId) -> VerbFuture<'_, Deleted> {
+        VerbFuture::new(async move {
+            let place = self.of(tenant);
+            let used = place
+                .read((tenant, id), |tx, (tenant, id)| {
+                    Box::pin(async move { Ok(tx.first(USED, params![tenant.id(), id.0]).await?.is_some()) })
+                })
+                .await?;
+            place
+                .write((tenant, id, used), |tx, (tenant, id, used)| Box::pin(delete(tx, *tenant, *id, *used)))
+                .await
+        })
     }
 
     /// A template by its id.
-    pub async fn template(&self, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {
-        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id))).await
+    pub fn template(&self, tenant: Tenant, id: TemplateId) -> VerbFuture<'_, Option<Template>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id)))
     }
 
     /// What a version of a template said, also of a deleted one.
-    pub async fn template_version(
+    pub fn template_version(
         &self,
         tenant: Tenant,
         id: TemplateId,
         number: u32,
-    ) -> Result<Option<Definition>> {
-        self.of(tenant)
-            .read((tenant, id, number), |tx, (tenant, id, number)| {
-                Box::pin(async move {
-                    let row = tx.first(VERSION, params![tenant.id(), id.0, i64::from(*number)]).await?;
-                    row.map(|row| definition_of(&row.text(0)?)).transpose()
-                })
+    ) -> VerbFuture<'_, Option<Definition>> {
+        self.of(tenant).read((tenant, id, number), |tx, (tenant, id, number)| {
+            Box::pin(async move {
+                let row = tx.first(VERSION, params![tenant.id(), id.0, i64::from(*number)]).await?;
+                row.map(|row| definition_of(&row.text(0)?)).transpose()
             })
-            .await
+        })
     }
 
     /// Templates of a tenant by id, those behind `after`.
-    pub async fn templates(
+    pub fn templates(
         &self,
         tenant: Tenant,
         filter: TemplateFilter,
         after: TemplateId,
         limit: usize,
-    ) -> Result<Vec<Template>> {
+    ) -> VerbFuture<'_, Vec<Template>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.of(tenant)
-            .read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
-                Box::pin(async move {
-                    let active: Value<'_> = filter.active.map(i64::from).into();
-                    let texts = [
-                        &filter.event_type,
-                        &filter.channel,
-                        &filter.language,
-                        &filter.scope_type,
-                        &filter.scope_id,
-                    ];
-                    let mut row = vec![tenant.id().into(), after.0.into(), (*limit).into(), active];
-                    row.extend(texts.map(|text| Value::from(text.as_deref())));
-                    tx.query(LIST, &row).await?.iter().map(read_template).collect()
-                })
+        self.of(tenant).read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
+            Box::pin(async move {
+                let active: Value<'_> = filter.active.map(i64::from).into();
+                let texts = [
+                    &filter.event_type,
+                    &filter.channel,
+                    &filter.language,
+                    &filter.scope_type,
+                    &filter.scope_id,
+                ];
+                let mut row = vec![tenant.id().into(), after.0.into(), (*limit).into(), active];
+                row.extend(texts.map(|text| Value::from(text.as_deref())));
+                tx.query(LIST, &row).await?.iter().map(read_template).collect()
             })
-            .await
+        })
     }
 
     /// The stamp of a tenant's templates; 0 before the first.
-    pub async fn template_stamp(&self, tenant: Tenant) -> Result<i64> {
-        self.of(tenant).read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant))).await
+    pub fn template_stamp(&self, tenant: Tenant) -> VerbFuture<'_, i64> {
+        self.of(tenant).read(tenant, |tx, tenant| Box::pin(stamp(tx, *tenant)))
     }
 
     /// All that wording a tenant's messages of one kind takes.
-    pub async fn active_templates(&self, tenant: Tenant, event_type: &str) -> Result<Active> {
-        self.of(tenant)
-            .read((tenant, event_type.to_owned()), |tx, (tenant, event_type)| {
-                Box::pin(active(tx, *tenant, event_type))
-            })
-            .await
+    pub fn active_templates(&self, tenant: Tenant, event_type: &str) -> VerbFuture<'_, Active> {
+        self.of(tenant).read((tenant, event_type.to_owned()), |tx, (tenant, event_type)| {
+            Box::pin(active(tx, *tenant, event_type))
+        })
     }
 }
 

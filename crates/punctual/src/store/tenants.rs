@@ -7,6 +7,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::check_name;
+use crate::store::tx::VerbFuture;
 
 /// A tenant's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,42 +71,42 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Conflict`] when the slug is taken.
-    pub async fn create_tenant(&self, new: NewTenant) -> Result<TenantRow> {
-        new.check()?;
-        self.write(new, |tx, new| {
-            Box::pin(async move {
-                let now = tx.now().await?;
-                let zone = new.time_zone.as_deref().unwrap_or("UTC");
-                let locale = new.default_locale.as_deref().unwrap_or("en");
-                let row = params![&new.slug, &new.name, zone, locale, now];
-                match tx.first(CREATE, row).await? {
-                    Some(row) => read_tenant(&row),
-                    None => Err(Error::Conflict(format!("there is a tenant `{}` already", new.slug))),
-                }
+    pub fn create_tenant(&self, new: NewTenant) -> VerbFuture<'_, TenantRow> {
+        VerbFuture::new(async move {
+            new.check()?;
+            self.write(new, |tx, new| {
+                Box::pin(async move {
+                    let now = tx.now().await?;
+                    let zone = new.time_zone.as_deref().unwrap_or("UTC");
+                    let locale = new.default_locale.as_deref().unwrap_or("en");
+                    let row = params![&new.slug, &new.name, zone, locale, now];
+                    match tx.first(CREATE, row).await? {
+                        Some(row) => read_tenant(&row),
+                        None => Err(Error::Conflict(format!("there is a tenant `{}` already", new.slug))),
+                    }
+                })
             })
+            .await
         })
-        .await
     }
 
     /// The tenant of a slug.
-    pub async fn tenant(&self, slug: &str) -> Result<Option<TenantRow>> {
+    pub fn tenant(&self, slug: &str) -> VerbFuture<'_, Option<TenantRow>> {
         self.read(slug.to_owned(), |tx, slug| {
             Box::pin(
                 async move { tx.first(BY_SLUG, params![slug]).await?.as_ref().map(read_tenant).transpose() },
             )
         })
-        .await
     }
 
     /// All tenants after `after`, by number.
-    pub async fn tenants(&self, after: i64, limit: usize) -> Result<Vec<TenantRow>> {
+    pub fn tenants(&self, after: i64, limit: usize) -> VerbFuture<'_, Vec<TenantRow>> {
         self.read((after, limit), |tx, (after, limit)| {
             Box::pin(async move {
                 let rows = tx.query(LIST, params![*after, i64::try_from(*limit).unwrap_or(0)]).await?;
                 rows.iter().map(read_tenant).collect()
             })
         })
-        .await
     }
 }
 

@@ -23,6 +23,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Message, check_name};
 use crate::rules::timer::{Progress, Status};
+use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 
 /// The time at which a message `m` is due by itself: as it was moved, as it was given, or
@@ -105,15 +106,13 @@ struct Wanted {
 
 impl Store {
     /// One timer of a tenant.
-    pub async fn timer(&self, tenant: Tenant, id: MessageId) -> Result<Option<Timer>> {
-        self.of(tenant)
-            .read((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move {
-                    let rows = tx.query(ONE, params![tenant.id(), id.0]).await?;
-                    Ok(timers(tx, *tenant, rows).await?.pop())
-                })
+    pub fn timer(&self, tenant: Tenant, id: MessageId) -> VerbFuture<'_, Option<Timer>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let rows = tx.query(ONE, params![tenant.id(), id.0]).await?;
+                Ok(timers(tx, *tenant, rows).await?.pop())
             })
-            .await
+        })
     }
 
     /// Timers of a tenant by their due time, from behind `after` on. Of `which`, the ids are
@@ -121,19 +120,21 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when a filter is not a name.
-    pub async fn timers(
+    pub fn timers(
         &self,
         tenant: Tenant,
         which: Which,
         status: Option<Status>,
         after: Option<Place>,
         limit: usize,
-    ) -> Result<Vec<Timer>> {
-        let mut problems = Problems::default();
-        which.check("", &mut problems);
-        problems.into_result()?;
-        let wanted = Wanted { tenant, which, status, after, limit };
-        self.of(tenant).read(wanted, |tx, wanted| Box::pin(list(tx, wanted))).await
+    ) -> VerbFuture<'_, Vec<Timer>> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            which.check("", &mut problems);
+            problems.into_result()?;
+            let wanted = Wanted { tenant, which, status, after, limit };
+            self.of(tenant).read(wanted, |tx, wanted| Box::pin(list(tx, wanted))).await
+        })
     }
 }
 

@@ -61,16 +61,22 @@ impl Call {
     }
 
     /// The result of the last try.
-    fn into_result<R: 'static, T: 'static>(self) -> Result<T> {
-        let body = self.body.into_any().downcast::<VerbBody<R, T>>().ok();
-        body.and_then(|body| body.result).ok_or_else(|| Error::Database("a verb left no result".into()))
+    fn into_result<T: 'static>(mut self) -> Result<T> {
+        let mut result: Option<T> = None;
+        self.body.hand_over(&mut result);
+        result.ok_or_else(no_result)
     }
+}
+
+fn no_result() -> Error {
+    Error::Database("a verb left no result".into())
 }
 
 /// A verb of unknown types.
 trait Body: Send {
     fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()>;
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    /// Moves the result into an `Option` of its type.
+    fn hand_over(&mut self, to: &mut dyn Any);
 }
 
 struct VerbBody<R, T> {
@@ -84,8 +90,10 @@ impl<R: Send + Sync + 'static, T: Send + 'static> Body for VerbBody<R, T> {
         keep((self.verb)(tx, &self.request), &mut self.result)
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    fn hand_over(&mut self, to: &mut dyn Any) {
+        if let Some(to) = to.downcast_mut::<Option<T>>() {
+            *to = self.result.take();
+        }
     }
 }
 
@@ -97,29 +105,49 @@ fn keep<'t, T: Send>(steps: Steps<'t, T>, slot: &'t mut Option<T>) -> Steps<'t, 
     })
 }
 
-/// The answer to a [`Call`], once its transaction has ended.
+/// The future of a verb of [`Store`](super::Store) or [`Engine`](crate::engine::Engine).
+///
+/// Its type depends on the result alone, so a verb is compiled where it is written, and not again in every
+/// crate that awaits it.
 #[must_use = "a verb does nothing unless it is awaited"]
-pub struct Answer<'s, T> {
-    carried: Steps<'s, Call>,
-    unpack: fn(Call) -> Result<T>,
+pub struct VerbFuture<'s, T>(Inner<'s, T>);
+
+enum Inner<'s, T> {
+    Call { carried: Steps<'s, Call>, unpack: fn(Call) -> Result<T> },
+    Other(Steps<'s, T>),
 }
 
-impl<'s, T> Answer<'s, T> {
-    /// The answer of a call with a verb of these types.
-    pub(super) fn new<R: 'static>(carried: Steps<'s, Call>, _: Verb<R, T>) -> Self
+impl<'s, T> VerbFuture<'s, T> {
+    /// A verb that is more than one transaction, or checks its request before.
+    pub(crate) fn new(verb: impl Future<Output = Result<T>> + Send + 's) -> Self {
+        Self(Inner::Other(Box::pin(verb)))
+    }
+
+    /// A verb that is one transaction, which is on its way.
+    pub(super) fn of_call(carried: Steps<'s, Call>) -> Self
     where
         T: 'static,
     {
-        Self { carried, unpack: Call::into_result::<R, T> }
+        Self(Inner::Call { carried, unpack: Call::into_result::<T> })
     }
 }
 
-impl<T> Future for Answer<'_, T> {
+impl<T> Future for VerbFuture<'_, T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
-        let unpack = self.unpack;
-        self.carried.as_mut().poll(cx).map(|carried| carried.and_then(unpack))
+        match &mut self.0 {
+            Inner::Call { carried, unpack } => {
+                carried.as_mut().poll(cx).map(|carried| carried.and_then(*unpack))
+            }
+            Inner::Other(verb) => verb.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for VerbFuture<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("VerbFuture")
     }
 }
 

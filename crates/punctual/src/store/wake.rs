@@ -2,6 +2,7 @@
 
 use super::{Backend, Store};
 use crate::base::error::Result;
+use crate::store::tx::VerbFuture;
 
 /// A subscription to other processes' wake-ups.
 #[derive(Debug)]
@@ -22,31 +23,37 @@ impl Store {
     ///
     /// # Errors
     /// When the database cannot be reached.
-    pub async fn listen(&self) -> Result<Ear> {
-        match &self.backend {
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(_) => Ok(Ear::Counting(self.clone(), self.change_counter().await?)),
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => super::postgres::listen::Listener::connect(db).await.map(Ear::Listening),
-            #[cfg(all(feature = "testing", feature = "sqlite"))]
-            Backend::Simulated(db) => Ok(Ear::Simulated(std::sync::Arc::clone(&db.link))),
-        }
+    pub fn listen(&self) -> VerbFuture<'_, Ear> {
+        VerbFuture::new(async move {
+            match &self.backend {
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(_) => Ok(Ear::Counting(self.clone(), self.change_counter().await?)),
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => {
+                    super::postgres::listen::Listener::connect(db).await.map(Ear::Listening)
+                }
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => Ok(Ear::Simulated(std::sync::Arc::clone(&db.link))),
+            }
+        })
     }
 
     /// Wakes other processes.
     ///
     /// # Errors
     /// When the database cannot be reached; nothing is lost by that.
-    pub async fn notify(&self) -> Result<()> {
-        match &self.backend {
-            // They see the file change.
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite(_) => Ok(()),
-            #[cfg(feature = "postgres")]
-            Backend::Postgres(db) => db.notify().await,
-            #[cfg(all(feature = "testing", feature = "sqlite"))]
-            Backend::Simulated(db) => db.link.notify().await,
-        }
+    pub fn notify(&self) -> VerbFuture<'_, ()> {
+        VerbFuture::new(async move {
+            match &self.backend {
+                // They see the file change.
+                #[cfg(feature = "sqlite")]
+                Backend::Sqlite(_) => Ok(()),
+                #[cfg(feature = "postgres")]
+                Backend::Postgres(db) => db.notify().await,
+                #[cfg(all(feature = "testing", feature = "sqlite"))]
+                Backend::Simulated(db) => db.link.notify().await,
+            }
+        })
     }
 
     #[cfg(feature = "sqlite")]

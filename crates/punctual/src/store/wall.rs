@@ -12,7 +12,7 @@
 //! only the first wall. Why it is so: ADR 18.
 
 use super::dialect::Dialect;
-use super::tx::{Answer, Call, Steps, Tx, Verb};
+use super::tx::{Call, Steps, Tx, Verb, VerbFuture};
 use super::{Kind, Store};
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -34,17 +34,19 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn wall_stands(&self) -> Result<Option<bool>> {
-        if self.dialect() == Dialect::Sqlite {
-            return Ok(None);
-        }
-        let active = self.of(Tenant::DEFAULT).read((), |tx, ()| {
-            Box::pin(async move {
-                let row = tx.first(STANDS, &[]).await?;
-                row.map_or(Ok(false), |row| row.flag(0))
-            })
-        });
-        active.await.map(Some)
+    pub fn wall_stands(&self) -> VerbFuture<'_, Option<bool>> {
+        VerbFuture::new(async move {
+            if self.dialect() == Dialect::Sqlite {
+                return Ok(None);
+            }
+            let active = self.of(Tenant::DEFAULT).read((), |tx, ()| {
+                Box::pin(async move {
+                    let row = tx.first(STANDS, &[]).await?;
+                    row.map_or(Ok(false), |row| row.flag(0))
+                })
+            });
+            active.await.map(Some)
+        })
     }
 
     /// Looks whether the second wall can stand from now on.
@@ -62,30 +64,30 @@ impl Store {
     /// # Errors
     /// When the database refuses it.
     #[cfg(feature = "testing")]
-    pub async fn execute_as(&self, tenant: Tenant, sql: &'static str) -> Result<u64> {
-        self.of(tenant).write(sql, |tx, sql| Box::pin(async move { tx.execute(sql, &[]).await })).await
+    pub fn execute_as(&self, tenant: Tenant, sql: &'static str) -> VerbFuture<'_, u64> {
+        self.of(tenant).write(sql, |tx, sql| Box::pin(async move { tx.execute(sql, &[]).await }))
     }
 }
 
 impl<'s> Walled<'s> {
     /// Runs a verb in one writing transaction.
     #[cfg_attr(feature = "testing", track_caller)]
-    pub(super) fn write<R, T>(self, request: R, verb: Verb<R, T>) -> Answer<'s, T>
+    pub(super) fn write<R, T>(self, request: R, verb: Verb<R, T>) -> VerbFuture<'s, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        Answer::new(self.carry(Call::new(request, verb, self.store.fault), Kind::Write), verb)
+        VerbFuture::of_call(self.carry(Call::new(request, verb, self.store.fault), Kind::Write))
     }
 
     /// Runs a verb that only reads.
     #[cfg_attr(feature = "testing", track_caller)]
-    pub(super) fn read<R, T>(self, request: R, verb: Verb<R, T>) -> Answer<'s, T>
+    pub(super) fn read<R, T>(self, request: R, verb: Verb<R, T>) -> VerbFuture<'s, T>
     where
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        Answer::new(self.carry(Call::new(request, verb, self.store.fault), Kind::Read), verb)
+        VerbFuture::of_call(self.carry(Call::new(request, verb, self.store.fault), Kind::Read))
     }
 
     fn carry(self, mut call: Call, kind: Kind) -> Steps<'s, Call> {

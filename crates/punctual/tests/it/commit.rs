@@ -1,8 +1,9 @@
-//! SQLite: a commit that fails may be there after a crash, and a transaction that SQLite ended by itself must not
-//! go on.
+//! SQLite: a commit that fails may be there after a crash, and a transaction that SQLite ended by itself
+//! must not go on.
 //!
-//! The disk under these tests (`punctual-faulty-disk`) fails one write or flush of the write-ahead log at a time,
-//! before, amid or after it was carried out. A crash is a copy of the files, which a second store recovers.
+//! The disk under these tests (`punctual-faulty-disk`) fails one write or flush of the write-ahead log at a
+//! time, before, amid or after it was carried out. A crash is a copy of the files, which a second store
+//! recovers.
 
 use crate::bench::{TENANT, message};
 use punctual::base::id::MessageId;
@@ -74,11 +75,15 @@ impl Trial {
             Err(_) => !self.there,
         };
         let Self { fault, met, heard, there } = self;
-        assert!(honest, "{met:?} failed ({fault:?}), the caller heard {heard:?}, and there after a crash: {there}");
+        assert!(
+            honest,
+            "{met:?} failed ({fault:?}), the caller heard {heard:?}, and there after a crash: {there}"
+        );
     }
 }
 
-/// Fails every step of the commit of `$verb` in its own database, and looks after a crash for what `$there` finds.
+/// Fails every step of the commit of `$verb` in its own database, and looks after a crash for what `$there`
+/// finds.
 macro_rules! each_step {
     (|$store:ident| $verb:expr, |$left:ident| $there:expr) => {{
         let mut trials = Vec::new();
@@ -106,7 +111,8 @@ macro_rules! each_step {
 
 /// A run in which no failed commit came back shows nothing.
 fn assert_all_were_seen(trials: &[Trial]) {
-    let unknown = |there| trials.iter().any(|t| matches!(t.heard, Err(Error::Unknown(_))) && t.there == there);
+    let unknown =
+        |there| trials.iter().any(|t| matches!(t.heard, Err(Error::Unknown(_))) && t.there == there);
     assert!(unknown(true), "no failed commit was there after the crash: {trials:#?}");
     assert!(unknown(false), "every failed commit was there after the crash: {trials:#?}");
     let synced = trials.iter().any(|t| t.met == Operation::Sync);
@@ -158,7 +164,8 @@ async fn plt_3_a_failed_commit_of_a_migration_leaves_all_or_nothing() {
     }
 }
 
-/// PLT-3: all requests of a group commit hear the same; one that had failed by itself wrote nothing, and knows.
+/// PLT-3: all requests of a group commit hear the same; one that had failed by itself wrote nothing, and
+/// knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plt_3_a_failed_group_commit_is_unknown_for_all_that_wrote() {
     let (folder, store) = Folder::migrated().await;
@@ -201,8 +208,8 @@ async fn plt_3_asking_again_under_the_same_id_makes_an_unknown_outcome_known() {
     }
 }
 
-/// PLT-3: SQLite ends a transaction by itself when the disk is full. Whatever the group still does must not be
-/// committed statement by statement, and then be refused.
+/// PLT-3: SQLite ends a transaction by itself when the disk is full. Whatever the group still does must not
+/// be committed statement by statement, and then be refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plt_3_a_transaction_that_a_full_disk_has_ended_does_not_go_on() {
     let (folder, store) = Folder::migrated().await;

@@ -198,7 +198,7 @@ fn ntf_23_every_verb_of_a_tenant_goes_through_its_door() {
                 continue;
             }
             let text = std::fs::read_to_string(&entry).unwrap();
-            for verb in text.split("async fn ").skip(1).filter(|verb| is_tenants(verb)) {
+            for verb in text.split("fn ").skip(1).filter(|verb| is_tenants(verb)) {
                 seen += 1;
                 if ["self.read(", "self.write(", "self\n            .write(", "self.write_alone("]
                     .iter()
@@ -216,5 +216,5 @@ fn ntf_23_every_verb_of_a_tenant_goes_through_its_door() {
 /// Whether the text of a function is that of a method which is given a tenant.
 fn is_tenants(verb: &str) -> bool {
     let arguments = verb.split("->").next().unwrap_or_default();
-    arguments.contains("&self") && arguments.contains("tenant: Tenant")
+    (arguments.contains("&self") || arguments.contains("&'a self")) && arguments.contains("tenant: Tenant")
 }

@@ -9,6 +9,7 @@ pub(super) mod plain;
 use super::{Id, route_waiting};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::answers::RequestKey;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{self, Input};
 use axum::Json;
@@ -69,6 +70,7 @@ pub(super) struct Draft<'a> {
 pub async fn publish(
     State(app): State<App>,
     caller: Caller,
+    key: RequestKey,
     headers: HeaderMap,
     input: Input,
 ) -> Answer<(StatusCode, Json<Published>)> {
@@ -80,10 +82,11 @@ pub async fn publish(
     }
     reading.check_forms(&app, &caller).await?;
     let states = std::mem::take(&mut reading.states);
-    let (messages, mut warnings) = reading.finish()?;
+    let (mut messages, mut warnings) = reading.finish()?;
+    let identified = key.identify(&caller.name, &mut messages);
     let enqueued = app.engine.enqueue_with_states(caller.tenant, messages, states).await?;
     route_at_once(&app.engine).await?;
-    let published = published(&enqueued, &mut warnings);
+    let published = published(&enqueued, &identified, &mut warnings);
     Ok((StatusCode::ACCEPTED, Json(Published { warnings: warnings.0, ..published })))
 }
 
@@ -212,8 +215,10 @@ impl Reading {
     }
 }
 
-fn published(enqueued: &[Enqueued], warnings: &mut Problems) -> Published {
-    let accepted = enqueued.iter().filter(|e| matches!(e, Enqueued::New(_))).count();
+/// Messages that were `identified` by the request's own key are its own also when they are there already.
+fn published(enqueued: &[Enqueued], identified: &[bool], warnings: &mut Problems) -> Published {
+    let accepted = enqueued.iter().zip(identified);
+    let accepted = accepted.filter(|(e, own)| **own || matches!(e, Enqueued::New(_))).count();
     for (n, one) in enqueued.iter().enumerate() {
         if matches!(one, Enqueued::Duplicate { same: false, .. }) {
             let path = if enqueued.len() == 1 { String::new() } else { format!("[{n}]") };

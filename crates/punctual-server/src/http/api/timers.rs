@@ -5,6 +5,7 @@ mod body;
 use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::answers::RequestKey;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
@@ -35,11 +36,18 @@ pub struct Made {
 ///
 /// # Errors
 /// 400, 413 and 422 with every problem; nothing is written then.
-pub async fn schedule(State(app): State<App>, caller: Caller, query: Page, input: Input) -> Answer<Response> {
-    let (timers, is_list) = body::read_timers(&input, &caller.name)?;
+pub async fn schedule(
+    State(app): State<App>,
+    caller: Caller,
+    key: RequestKey,
+    query: Page,
+    input: Input,
+) -> Answer<Response> {
+    let (mut timers, is_list) = body::read_timers(&input, &caller.name)?;
+    let identified = key.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
     let spread = read_spread(query.filter("spread"))?;
     let made = app.engine.schedule(caller.tenant, timers, spread).await?;
-    let mut made = made.into_iter().map(shown_made);
+    let mut made = made.into_iter().zip(identified).map(shown_made);
     Ok(match made.next() {
         Some(one) if !is_list => (StatusCode::CREATED, Json(one)).into_response(),
         first => {
@@ -49,8 +57,9 @@ pub async fn schedule(State(app): State<App>, caller: Caller, query: Page, input
     })
 }
 
-fn shown_made(made: Scheduled) -> Made {
-    Made { id: made.id.to_string(), due_at: made.due_at, duplicate: made.duplicate }
+/// A timer that was `identified` by the request's own key is its own also when it is there already.
+fn shown_made((made, identified): (Scheduled, bool)) -> Made {
+    Made { id: made.id.to_string(), due_at: made.due_at, duplicate: made.duplicate && !identified }
 }
 
 fn read_spread(text: Option<&str>) -> Answer<Option<Duration>> {

@@ -150,6 +150,10 @@ impl Request for Crowd {
         self.all_well()
     }
 
+    fn failure(&self) -> Option<&Error> {
+        self.served.iter().find_map(|(_, written)| written.as_ref().err())
+    }
+
     fn answer(mut self: Box<Self>, trouble: Option<Error>) {
         if !self.looked {
             // Its transaction could not even begin: those who wait for it must hear that, too.
@@ -158,7 +162,7 @@ impl Request for Crowd {
             }
         }
         // One party's failure rolled back what the others wrote, so nothing of them was left to commit.
-        let failed = self.served.iter().find_map(|(_, written)| written.as_ref().err().map(Error::again));
+        let failed = self.failure().map(Error::again);
         let trouble = match (trouble, failed) {
             (Some(trouble), Some(_)) => Some(rolled_back(&trouble)),
             (trouble, failed) => trouble.or(failed),

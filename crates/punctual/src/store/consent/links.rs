@@ -11,6 +11,7 @@ use crate::rules::consent::{Reason, Scope};
 use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::Store;
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::params;
 
 /// How things stand for a link.
@@ -35,35 +36,37 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn link_secret(&self) -> Result<Secret> {
-        let known = self
-            .link_secret
-            .get_or_try_init(|| self.write(random::hex::<32>(), |tx, fresh| Box::pin(secret(tx, fresh))));
-        known.await.copied()
+    pub fn link_secret(&self) -> VerbFuture<'_, Secret> {
+        VerbFuture::new(async move {
+            let known = self
+                .link_secret
+                .get_or_try_init(|| self.write(random::hex::<32>(), |tx, fresh| Box::pin(secret(tx, fresh))));
+            known.await.copied()
+        })
     }
 
     /// How things stand for a link; `None` when its tenant is not there.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn look_at_link(&self, link: Link) -> Result<Option<LinkStanding>> {
-        self.read(link, |tx, link| Box::pin(look(tx, link))).await
+    pub fn look_at_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+        self.read(link, |tx, link| Box::pin(look(tx, link)))
     }
 
     /// Suppresses what a link is about. Again changes nothing.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn follow_link(&self, link: Link) -> Result<Option<LinkStanding>> {
-        self.write(link, |tx, link| Box::pin(follow(tx, link))).await
+    pub fn follow_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+        self.write(link, |tx, link| Box::pin(follow(tx, link)))
     }
 
     /// Takes back what a link did, and nothing else. Again changes nothing.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn undo_link(&self, link: Link) -> Result<Option<LinkStanding>> {
-        self.write(link, |tx, link| Box::pin(undo(tx, link))).await
+    pub fn undo_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+        self.write(link, |tx, link| Box::pin(undo(tx, link)))
     }
 }
 

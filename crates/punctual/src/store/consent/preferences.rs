@@ -8,6 +8,7 @@ use crate::rules::consent::address::{check, normal};
 use crate::rules::consent::{Preferences, Settings};
 use crate::store::Store;
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::{Row, params};
 use serde_json::Value as Json;
 
@@ -30,80 +31,81 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when the address is none.
-    pub async fn put_preferences(
-        &self,
+    pub fn put_preferences<'a>(
+        &'a self,
         tenant: Tenant,
-        address: &str,
+        address: &'a str,
         preferences: Preferences,
-        by: &str,
-    ) -> Result<KeptPreferences> {
-        let mut problems = Problems::default();
-        check(address, "address", &mut problems);
-        problems.into_result()?;
-        let text = Json::Object(preferences.to_json()).to_string();
-        let request = (tenant, normal(address), text, by.to_owned());
-        let written = self
-            .of(tenant)
-            .write(request, |tx, (tenant, address, text, by)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    note(tx, *tenant).await?;
-                    tx.execute(PUT_PREFERENCES, params![tenant.id(), &*address, &*text, now, &*by]).await?;
-                    Ok((now, by.clone()))
+        by: &'a str,
+    ) -> VerbFuture<'a, KeptPreferences> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check(address, "address", &mut problems);
+            problems.into_result()?;
+            let text = Json::Object(preferences.to_json()).to_string();
+            let request = (tenant, normal(address), text, by.to_owned());
+            let written = self
+                .of(tenant)
+                .write(request, |tx, (tenant, address, text, by)| {
+                    Box::pin(async move {
+                        let now = tx.now().await?;
+                        note(tx, *tenant).await?;
+                        tx.execute(PUT_PREFERENCES, params![tenant.id(), &*address, &*text, now, &*by])
+                            .await?;
+                        Ok((now, by.clone()))
+                    })
                 })
-            })
-            .await?;
-        Ok(Kept { document: preferences, written: Some(written) })
+                .await?;
+            Ok(Kept { document: preferences, written: Some(written) })
+        })
     }
 
     /// What the owner of an address wants; nothing special if they never said.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn preferences(&self, tenant: Tenant, address: &str) -> Result<KeptPreferences> {
-        self.of(tenant)
-            .read((tenant, normal(address)), |tx, (tenant, address)| {
-                Box::pin(async move {
-                    let row = tx.first(PREFERENCES, params![tenant.id(), address]).await?;
-                    row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Preferences::read))
-                })
+    pub fn preferences(&self, tenant: Tenant, address: &str) -> VerbFuture<'_, KeptPreferences> {
+        self.of(tenant).read((tenant, normal(address)), |tx, (tenant, address)| {
+            Box::pin(async move {
+                let row = tx.first(PREFERENCES, params![tenant.id(), address]).await?;
+                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Preferences::read))
             })
-            .await
+        })
     }
 
     /// Replaces what a tenant wants for all its recipients.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn put_tenant_settings(
-        &self,
+    pub fn put_tenant_settings<'a>(
+        &'a self,
         tenant: Tenant,
         settings: Settings,
-        by: &str,
-    ) -> Result<KeptSettings> {
-        let text = Json::Object(settings.to_json()).to_string();
-        let written = self
-            .of(tenant)
-            .write((tenant, text, by.to_owned()), |tx, (tenant, text, by)| {
-                Box::pin(put_settings(tx, *tenant, text, by))
-            })
-            .await?;
-        Ok(Kept { document: settings, written: Some(written) })
+        by: &'a str,
+    ) -> VerbFuture<'a, KeptSettings> {
+        VerbFuture::new(async move {
+            let text = Json::Object(settings.to_json()).to_string();
+            let written = self
+                .of(tenant)
+                .write((tenant, text, by.to_owned()), |tx, (tenant, text, by)| {
+                    Box::pin(put_settings(tx, *tenant, text, by))
+                })
+                .await?;
+            Ok(Kept { document: settings, written: Some(written) })
+        })
     }
 
     /// What a tenant wants for all its recipients.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn tenant_settings(&self, tenant: Tenant) -> Result<KeptSettings> {
-        self.of(tenant)
-            .read(tenant, |tx, tenant| {
-                Box::pin(async move {
-                    let row = tx.first(SETTINGS, params![tenant.id()]).await?;
-                    row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Settings::read))
-                })
+    pub fn tenant_settings(&self, tenant: Tenant) -> VerbFuture<'_, KeptSettings> {
+        self.of(tenant).read(tenant, |tx, tenant| {
+            Box::pin(async move {
+                let row = tx.first(SETTINGS, params![tenant.id()]).await?;
+                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Settings::read))
             })
-            .await
+        })
     }
 }
 

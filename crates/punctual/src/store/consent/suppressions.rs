@@ -12,6 +12,7 @@ use crate::rules::consent::address::{check, normal};
 use crate::rules::consent::{Reason, Scope};
 use crate::store::Store;
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::{Row, Value, params};
 
 /// A suppression as it is kept.
@@ -78,47 +79,47 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] when the address is none.
-    pub async fn suppress(&self, tenant: Tenant, new: NewSuppression) -> Result<(Suppression, bool)> {
-        let mut problems = Problems::default();
-        check(&new.address, "address", &mut problems);
-        problems.into_result()?;
-        self.of(tenant).write((tenant, new), |tx, (tenant, new)| Box::pin(suppress(tx, *tenant, new))).await
+    pub fn suppress(&self, tenant: Tenant, new: NewSuppression) -> VerbFuture<'_, (Suppression, bool)> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check(&new.address, "address", &mut problems);
+            problems.into_result()?;
+            self.of(tenant)
+                .write((tenant, new), |tx, (tenant, new)| Box::pin(suppress(tx, *tenant, new)))
+                .await
+        })
     }
 
     /// Lifts what was made for an address: for this channel and kind, or all of it.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn lift_suppressions(
+    pub fn lift_suppressions(
         &self,
         tenant: Tenant,
         filter: SuppressionFilter,
         by: &str,
-    ) -> Result<Lifted> {
-        self.of(tenant)
-            .write((tenant, filter, by.to_owned()), |tx, (tenant, filter, by)| {
-                Box::pin(lift(tx, *tenant, filter, by))
-            })
-            .await
+    ) -> VerbFuture<'_, Lifted> {
+        self.of(tenant).write((tenant, filter, by.to_owned()), |tx, (tenant, filter, by)| {
+            Box::pin(lift(tx, *tenant, filter, by))
+        })
     }
 
     /// Suppressions of a tenant by id, those behind `after`.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn suppressions(
+    pub fn suppressions(
         &self,
         tenant: Tenant,
         filter: SuppressionFilter,
         after: SuppressionId,
         limit: usize,
-    ) -> Result<Vec<Suppression>> {
+    ) -> VerbFuture<'_, Vec<Suppression>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.of(tenant)
-            .read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
-                Box::pin(list(tx, *tenant, filter, *after, *limit))
-            })
-            .await
+        self.of(tenant).read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
+            Box::pin(list(tx, *tenant, filter, *after, *limit))
+        })
     }
 }
 

@@ -18,6 +18,7 @@ use crate::base::id::{FlowId, LaneId};
 use crate::base::tenant::Tenant;
 use crate::rules::entry::schedule::Schedule;
 use crate::rules::public_id::PublicId;
+use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,18 +89,20 @@ struct Request {
 impl Store {
     /// Writes entries that were matched against the published flows of this stamp. Looking first who
     /// is known already is quicker when many are, and comes to the same.
-    pub async fn admit(
+    pub fn admit(
         &self,
         tenant: Tenant,
         stamp: i64,
         triggered_by: String,
         entries: Vec<NewEntry>,
         look_first: bool,
-    ) -> Result<Admitted> {
-        let request = Request { tenant, stamp, triggered_by, entries, look_first };
-        let admitted = self.of(tenant).write(request, |tx, request| Box::pin(admit(tx, request))).await;
-        reach(Point::EnqueuedBeforeAnswer);
-        admitted
+    ) -> VerbFuture<'_, Admitted> {
+        VerbFuture::new(async move {
+            let request = Request { tenant, stamp, triggered_by, entries, look_first };
+            let admitted = self.of(tenant).write(request, |tx, request| Box::pin(admit(tx, request))).await;
+            reach(Point::EnqueuedBeforeAnswer);
+            admitted
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::entry::standing::Standing;
 use crate::rules::entry::{Deed, Refusal, Status};
 use crate::rules::public_id::PublicId;
+use crate::store::tx::VerbFuture;
 use serde_json::{Map, Value as Json};
 
 /// What became of a deed.
@@ -51,39 +52,36 @@ impl Answer {
 
 impl Store {
     /// A person opened the page. Opening again, or what has ended, changes nothing.
-    pub async fn record_opened(&self, id: PublicId) -> Result<Deeded> {
-        self.write(id, |tx, id| Box::pin(opened(tx, *id))).await
+    pub fn record_opened(&self, id: PublicId) -> VerbFuture<'_, Deeded> {
+        self.write(id, |tx, id| Box::pin(opened(tx, *id)))
     }
 
     /// Keeps what somebody has filled in so far; answers whether there is such an entry that can
     /// still be answered.
-    pub async fn keep_progress(&self, id: PublicId, answers: Map<String, Json>) -> Result<bool> {
-        self.write((id, answers), |tx, (id, answers)| Box::pin(keep(tx, *id, answers))).await
+    pub fn keep_progress(&self, id: PublicId, answers: Map<String, Json>) -> VerbFuture<'_, bool> {
+        self.write((id, answers), |tx, (id, answers)| Box::pin(keep(tx, *id, answers)))
     }
 
     /// Somebody answered: the answer, the end of the entry and the message commit together.
-    pub async fn complete(&self, answer: Answer) -> Result<Deeded> {
-        self.write(answer, |tx, answer| Box::pin(complete(tx, answer))).await
+    pub fn complete(&self, answer: Answer) -> VerbFuture<'_, Deeded> {
+        self.write(answer, |tx, answer| Box::pin(complete(tx, answer)))
     }
 
     /// Somebody withdraws an entry.
-    pub async fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> Result<Deeded> {
+    pub fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, Deeded> {
         self.of(tenant)
             .write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Cancelled)))
-            .await
     }
 
     /// Nothing more is sent of an entry; it can still be answered, and expires later.
-    pub async fn stop_reminders(&self, id: PublicId) -> Result<Deeded> {
-        self.write(id, |tx, id| Box::pin(stop_reminders(tx, *id))).await
+    pub fn stop_reminders(&self, id: PublicId) -> VerbFuture<'_, Deeded> {
+        self.write(id, |tx, id| Box::pin(stop_reminders(tx, *id)))
     }
 
     /// Somebody deletes an entry: it is not shown any more, and the next event that is the same is
     /// welcome again.
-    pub async fn delete_entry(&self, tenant: Tenant, id: PublicId) -> Result<Deeded> {
-        self.of(tenant)
-            .write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Deleted)))
-            .await
+    pub fn delete_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, Deeded> {
+        self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Deleted)))
     }
 }
 

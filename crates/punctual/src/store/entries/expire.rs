@@ -15,6 +15,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::rules::entry::Deed;
 use crate::rules::share::Take;
+use crate::store::tx::VerbFuture;
 use std::collections::HashSet;
 
 /// What a round did.
@@ -28,11 +29,13 @@ pub struct Quieted {
 
 impl Store {
     /// Ends what is quiet, among the due work of these lanes.
-    pub async fn expire_entries(&self, takes: Vec<Take>) -> Result<Quieted> {
-        if takes.is_empty() {
-            return Ok(Quieted::default());
-        }
-        self.write(takes, |tx, takes| Box::pin(expire(tx, takes))).await
+    pub fn expire_entries(&self, takes: Vec<Take>) -> VerbFuture<'_, Quieted> {
+        VerbFuture::new(async move {
+            if takes.is_empty() {
+                return Ok(Quieted::default());
+            }
+            self.write(takes, |tx, takes| Box::pin(expire(tx, takes))).await
+        })
     }
 }
 

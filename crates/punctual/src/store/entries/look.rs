@@ -14,6 +14,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::entry::Status;
 use crate::rules::entry::log::{DeliveryLine, Outcome};
 use crate::rules::public_id::PublicId;
+use crate::store::tx::VerbFuture;
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 
@@ -99,115 +100,111 @@ impl EntryCounts {
 
 impl Store {
     /// One entry by its name outside, of whichever tenant: whoever has the link may see it.
-    pub async fn entry_of_link(&self, id: PublicId) -> Result<Option<(Entry, Map<String, Json>)>> {
-        self.read(id, |tx, id| Box::pin(of_link(tx, *id))).await
+    pub fn entry_of_link(&self, id: PublicId) -> VerbFuture<'_, Option<(Entry, Map<String, Json>)>> {
+        self.read(id, |tx, id| Box::pin(of_link(tx, *id)))
     }
 
     /// One entry of a tenant.
-    pub async fn entry(&self, tenant: Tenant, id: PublicId) -> Result<Option<Entry>> {
-        let found = self.entry_of_link(id).await?;
-        Ok(found.map(|(entry, _)| entry).filter(|entry| entry.tenant == tenant))
+    pub fn entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, Option<Entry>> {
+        VerbFuture::new(async move {
+            let found = self.entry_of_link(id).await?;
+            Ok(found.map(|(entry, _)| entry).filter(|entry| entry.tenant == tenant))
+        })
     }
 
     /// One entry of a tenant, by its dedup key in hexadecimal.
-    pub async fn entry_of_hash(&self, tenant: Tenant, hash: &str) -> Result<Option<Entry>> {
-        let Some(key) = key_of_hash(hash) else { return Ok(None) };
-        let found = self.of(tenant).read((tenant, key), |tx, (tenant, key)| {
-            Box::pin(async move {
-                let row = tx.first(BY_KEY, params![tenant.id(), key.0, key.1]).await?;
-                row.map(|mut row| read_entry(&mut row)).transpose()
-            })
-        });
-        // The key is half of the hash.
-        Ok(found.await?.filter(|entry| entry.unique_hash.eq_ignore_ascii_case(hash)))
+    pub fn entry_of_hash<'a>(&'a self, tenant: Tenant, hash: &'a str) -> VerbFuture<'a, Option<Entry>> {
+        VerbFuture::new(async move {
+            let Some(key) = key_of_hash(hash) else { return Ok(None) };
+            let found = self.of(tenant).read((tenant, key), |tx, (tenant, key)| {
+                Box::pin(async move {
+                    let row = tx.first(BY_KEY, params![tenant.id(), key.0, key.1]).await?;
+                    row.map(|mut row| read_entry(&mut row)).transpose()
+                })
+            });
+            // The key is half of the hash.
+            Ok(found.await?.filter(|entry| entry.unique_hash.eq_ignore_ascii_case(hash)))
+        })
     }
 
     /// Entries of a tenant with ids below `before`, the newest first.
-    pub async fn entries(
+    pub fn entries(
         &self,
         tenant: Tenant,
         filter: EntryFilter,
         before: EntryId,
         limit: usize,
-    ) -> Result<Vec<Entry>> {
-        self.of(tenant)
-            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-                Box::pin(list(tx, *tenant, filter, *before, *limit))
-            })
-            .await
+    ) -> VerbFuture<'_, Vec<Entry>> {
+        self.of(tenant).read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+            Box::pin(list(tx, *tenant, filter, *before, *limit))
+        })
     }
 
     /// What was tried for an entry, in order.
-    pub async fn delivery_log(&self, tenant: Tenant, entry: EntryId) -> Result<Vec<DeliveryLine>> {
-        self.of(tenant)
-            .read((tenant, entry), |tx, (tenant, entry)| {
-                Box::pin(async move {
-                    let rows = tx.query(LOG, params![entry.0, tenant.id()]).await?;
-                    rows.iter().map(read_line).collect()
-                })
+    pub fn delivery_log(&self, tenant: Tenant, entry: EntryId) -> VerbFuture<'_, Vec<DeliveryLine>> {
+        self.of(tenant).read((tenant, entry), |tx, (tenant, entry)| {
+            Box::pin(async move {
+                let rows = tx.query(LOG, params![entry.0, tenant.id()]).await?;
+                rows.iter().map(read_line).collect()
             })
-            .await
+        })
     }
 
     /// What was tried for each of some entries, in order.
-    pub async fn delivery_logs(
+    pub fn delivery_logs(
         &self,
         tenant: Tenant,
         entries: Vec<EntryId>,
-    ) -> Result<HashMap<EntryId, Vec<DeliveryLine>>> {
-        if entries.is_empty() {
-            return Ok(HashMap::new());
-        }
-        self.of(tenant)
-            .read((tenant, entries), |tx, (tenant, entries)| Box::pin(logs(tx, *tenant, entries)))
-            .await
+    ) -> VerbFuture<'_, HashMap<EntryId, Vec<DeliveryLine>>> {
+        VerbFuture::new(async move {
+            if entries.is_empty() {
+                return Ok(HashMap::new());
+            }
+            self.of(tenant)
+                .read((tenant, entries), |tx, (tenant, entries)| Box::pin(logs(tx, *tenant, entries)))
+                .await
+        })
     }
 
     /// The message that an entry's answer became.
-    pub async fn told_of(&self, tenant: Tenant, entry: EntryId) -> Result<Option<Told>> {
-        self.of(tenant)
-            .read((tenant, entry), |tx, (tenant, entry)| {
-                Box::pin(async move {
-                    let row = tx.first(TOLD, params![entry.0, tenant.id()]).await?;
-                    row.map(|row| {
-                        let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
-                        Ok(Told { message: MessageId(row.int(0)?), subscribers, unknown })
-                    })
-                    .transpose()
+    pub fn told_of(&self, tenant: Tenant, entry: EntryId) -> VerbFuture<'_, Option<Told>> {
+        self.of(tenant).read((tenant, entry), |tx, (tenant, entry)| {
+            Box::pin(async move {
+                let row = tx.first(TOLD, params![entry.0, tenant.id()]).await?;
+                row.map(|row| {
+                    let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
+                    Ok(Told { message: MessageId(row.int(0)?), subscribers, unknown })
                 })
+                .transpose()
             })
-            .await
+        })
     }
 
     /// Answers to a flow behind `after` (a moment and an entry), in order.
-    pub async fn responses(
+    pub fn responses(
         &self,
         tenant: Tenant,
         flow: FlowId,
         filter: ResultFilter,
         after: (Timestamp, EntryId),
         limit: usize,
-    ) -> Result<Vec<Response>> {
+    ) -> VerbFuture<'_, Vec<Response>> {
         let request = (tenant, flow, filter, after, limit);
-        self.of(tenant)
-            .read(request, |tx, (tenant, flow, filter, after, limit)| {
-                Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
-            })
-            .await
+        self.of(tenant).read(request, |tx, (tenant, flow, filter, after, limit)| {
+            Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
+        })
     }
 
     /// How many entries of a flow there are, by status.
-    pub async fn entry_counts(
+    pub fn entry_counts(
         &self,
         tenant: Tenant,
         flow: FlowId,
         filter: ResultFilter,
-    ) -> Result<EntryCounts> {
-        self.of(tenant)
-            .read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
-                Box::pin(counts(tx, *tenant, *flow, filter))
-            })
-            .await
+    ) -> VerbFuture<'_, EntryCounts> {
+        self.of(tenant).read((tenant, flow, filter), |tx, (tenant, flow, filter)| {
+            Box::pin(counts(tx, *tenant, *flow, filter))
+        })
     }
 }
 

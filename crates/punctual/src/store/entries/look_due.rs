@@ -11,6 +11,7 @@ use super::super::value::params;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
+use crate::store::tx::VerbFuture;
 
 /// What a lane of entries is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +56,8 @@ pub struct DueEntries {
 
 impl Store {
     /// Looks for due work of entries, of all tenants. What is paused is left out.
-    pub async fn due_entries(&self) -> Result<DueEntries> {
-        self.read((), |tx, ()| Box::pin(due(tx))).await
+    pub fn due_entries(&self) -> VerbFuture<'_, DueEntries> {
+        self.read((), |tx, ()| Box::pin(due(tx)))
     }
 }
 

@@ -7,6 +7,7 @@ use super::super::value::params;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::rules::public_id::PublicId;
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 
 /// The first half of a dedup key's digest.
@@ -38,16 +39,18 @@ pub fn key_of_hash(hash: &str) -> Option<Key> {
 
 impl Store {
     /// Which of these keys are taken, and by which entry.
-    pub async fn known_keys(&self, tenant: Tenant, keys: Vec<Key>) -> Result<HashMap<Key, PublicId>> {
-        let owners = self.of(tenant).read((tenant, keys.clone()), |tx, (tenant, keys)| {
-            Box::pin(async move {
-                let mut owners = vec![None; keys.len()];
-                find(tx, *tenant, keys, &mut owners).await?;
-                Ok(owners)
-            })
-        });
-        let owners = owners.await?;
-        Ok(keys.into_iter().zip(owners).filter_map(|(key, owner)| Some((key, owner?))).collect())
+    pub fn known_keys(&self, tenant: Tenant, keys: Vec<Key>) -> VerbFuture<'_, HashMap<Key, PublicId>> {
+        VerbFuture::new(async move {
+            let owners = self.of(tenant).read((tenant, keys.clone()), |tx, (tenant, keys)| {
+                Box::pin(async move {
+                    let mut owners = vec![None; keys.len()];
+                    find(tx, *tenant, keys, &mut owners).await?;
+                    Ok(owners)
+                })
+            });
+            let owners = owners.await?;
+            Ok(keys.into_iter().zip(owners).filter_map(|(key, owner)| Some((key, owner?))).collect())
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use super::super::tx::Tx;
 use super::super::value::{Value, params};
 use crate::base::error::Result;
 use crate::base::limits;
+use crate::store::tx::VerbFuture;
 
 /// How far one pass has come through the entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub struct PrunedEntries {
 impl Store {
     /// One step of a pass through the entries, beginning behind `cursor`: what has ended and is older
     /// than its time goes, with its deliveries and its answer.
-    pub async fn prune_entries(&self, cursor: i64) -> Result<PrunedEntries> {
-        self.write(cursor, |tx, cursor| Box::pin(prune(tx, *cursor))).await
+    pub fn prune_entries(&self, cursor: i64) -> VerbFuture<'_, PrunedEntries> {
+        self.write(cursor, |tx, cursor| Box::pin(prune(tx, *cursor)))
     }
 }
 

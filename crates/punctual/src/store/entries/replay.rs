@@ -14,28 +14,33 @@ use crate::base::error::{Error, Result};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::public_id::PublicId;
+use crate::store::tx::VerbFuture;
 
 impl Store {
     /// Puts those of a tenant's entries that failed back to work; answers which. A dry run writes nothing.
     ///
     /// # Errors
     /// [`Error::Invalid`] for too many ids.
-    pub async fn replay_entries(
+    pub fn replay_entries(
         &self,
         tenant: Tenant,
         mut ids: Vec<PublicId>,
         dry_run: bool,
-    ) -> Result<Vec<PublicId>> {
-        if ids.len() > limits::BATCH_ITEMS_MAX {
-            let said = format!("{} ids, at most {} are allowed", ids.len(), limits::BATCH_ITEMS_MAX);
-            return Err(Error::invalid("ids", said));
-        }
-        // In one order, so that two replays never wait for each other in a circle.
-        ids.sort_unstable_by_key(|id| id.halves());
-        ids.dedup();
-        self.of(tenant)
-            .write((tenant, ids, dry_run), |tx, (tenant, ids, dry)| Box::pin(replay(tx, *tenant, ids, *dry)))
-            .await
+    ) -> VerbFuture<'_, Vec<PublicId>> {
+        VerbFuture::new(async move {
+            if ids.len() > limits::BATCH_ITEMS_MAX {
+                let said = format!("{} ids, at most {} are allowed", ids.len(), limits::BATCH_ITEMS_MAX);
+                return Err(Error::invalid("ids", said));
+            }
+            // In one order, so that two replays never wait for each other in a circle.
+            ids.sort_unstable_by_key(|id| id.halves());
+            ids.dedup();
+            self.of(tenant)
+                .write((tenant, ids, dry_run), |tx, (tenant, ids, dry)| {
+                    Box::pin(replay(tx, *tenant, ids, *dry))
+                })
+                .await
+        })
     }
 }
 

@@ -31,6 +31,7 @@ use crate::rules::claim::Item;
 use crate::rules::entry::failure::Failure;
 use crate::rules::entry::log::Outcome;
 use crate::rules::entry::schedule::Schedule;
+use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -144,22 +145,26 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] for an impossible lease or owner.
-    pub async fn begin_sends(&self, wish: Wish) -> Result<Outgoing> {
-        wish.check()?;
-        if wish.takes.is_empty() {
-            return Ok(Outgoing::default());
-        }
-        let begun = self.write(wish, |tx, wish| Box::pin(begin(tx, wish))).await;
-        reach(Point::ClaimedBeforeAnswer);
-        begun
+    pub fn begin_sends(&self, wish: Wish) -> VerbFuture<'_, Outgoing> {
+        VerbFuture::new(async move {
+            wish.check()?;
+            if wish.takes.is_empty() {
+                return Ok(Outgoing::default());
+            }
+            let begun = self.write(wish, |tx, wish| Box::pin(begin(tx, wish))).await;
+            reach(Point::ClaimedBeforeAnswer);
+            begun
+        })
     }
 
     /// Writes what became of sends of one claim.
-    pub async fn end_sends(&self, token: Token, ended: Arc<[Ended]>, seed: u64) -> Result<Settled> {
-        let ending = Ending { token, ended, seed };
-        let settled = self.write(ending, |tx, ending| Box::pin(settle::end(tx, ending))).await;
-        reach(Point::SettledBeforeAnswer);
-        settled
+    pub fn end_sends(&self, token: Token, ended: Arc<[Ended]>, seed: u64) -> VerbFuture<'_, Settled> {
+        VerbFuture::new(async move {
+            let ending = Ending { token, ended, seed };
+            let settled = self.write(ending, |tx, ending| Box::pin(settle::end(tx, ending))).await;
+            reach(Point::SettledBeforeAnswer);
+            settled
+        })
     }
 }
 

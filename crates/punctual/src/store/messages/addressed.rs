@@ -13,6 +13,7 @@ use crate::store::Store;
 use crate::store::columns::Column;
 use crate::store::routes;
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::{Value, params};
 
 /// A message that was written, and who is owed it.
@@ -32,18 +33,20 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] with every problem when the message is not acceptable.
-    pub async fn enqueue_to(
+    pub fn enqueue_to(
         &self,
         tenant: Tenant,
         message: NewMessage,
         only: Option<Vec<String>>,
-    ) -> Result<Addressed> {
-        check(std::slice::from_ref(&message))?;
-        self.of(tenant)
-            .write((tenant, message, only), |tx, (tenant, message, only)| {
-                Box::pin(insert_to(tx, *tenant, message, only.as_deref()))
-            })
-            .await
+    ) -> VerbFuture<'_, Addressed> {
+        VerbFuture::new(async move {
+            check(std::slice::from_ref(&message))?;
+            self.of(tenant)
+                .write((tenant, message, only), |tx, (tenant, message, only)| {
+                    Box::pin(insert_to(tx, *tenant, message, only.as_deref()))
+                })
+                .await
+        })
     }
 }
 

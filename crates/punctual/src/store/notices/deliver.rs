@@ -24,6 +24,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::claim::Item;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{Planned, Whom};
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,38 +171,43 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] for an impossible lease or owner.
-    pub async fn begin_deliveries(&self, wish: Wish) -> Result<Outgoing<Due>> {
-        wish.check()?;
-        if wish.takes.is_empty() {
-            return Ok(Outgoing::default());
-        }
-        let begun = self.write(wish, |tx, wish| Box::pin(begin(tx, wish))).await;
-        reach(Point::ClaimedBeforeAnswer);
-        begun
+    pub fn begin_deliveries(&self, wish: Wish) -> VerbFuture<'_, Outgoing<Due>> {
+        VerbFuture::new(async move {
+            wish.check()?;
+            if wish.takes.is_empty() {
+                return Ok(Outgoing::default());
+            }
+            let begun = self.write(wish, |tx, wish| Box::pin(begin(tx, wish))).await;
+            reach(Point::ClaimedBeforeAnswer);
+            begun
+        })
     }
 
     /// Writes what became of deliveries of one claim.
-    pub async fn end_deliveries(&self, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {
-        let settled =
-            self.write((token, ended), |tx, (token, ended)| Box::pin(outcome::end(tx, token, ended))).await;
-        reach(Point::SettledBeforeAnswer);
-        settled
+    pub fn end_deliveries(&self, token: Token, ended: Arc<[Ended]>) -> VerbFuture<'_, Settled> {
+        VerbFuture::new(async move {
+            let settled = self
+                .write((token, ended), |tx, (token, ended)| Box::pin(outcome::end(tx, token, ended)))
+                .await;
+            reach(Point::SettledBeforeAnswer);
+            settled
+        })
     }
 
     /// Why these notices were given. One whose event was dropped by age is left out.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn causes(&self, notices: Vec<NoticeId>) -> Result<HashMap<NoticeId, Cause>> {
-        self.read(notices, |tx, notices| Box::pin(causes(tx, notices))).await
+    pub fn causes(&self, notices: Vec<NoticeId>) -> VerbFuture<'_, HashMap<NoticeId, Cause>> {
+        self.read(notices, |tx, notices| Box::pin(causes(tx, notices)))
     }
 
     /// Whom deliveries were for, as far as they keep it.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn kept_recipients(&self, ids: Vec<DeliveryId>) -> Result<HashMap<DeliveryId, Whom>> {
-        self.read(ids, |tx, ids| Box::pin(kept_recipients(tx, ids))).await
+    pub fn kept_recipients(&self, ids: Vec<DeliveryId>) -> VerbFuture<'_, HashMap<DeliveryId, Whom>> {
+        self.read(ids, |tx, ids| Box::pin(kept_recipients(tx, ids)))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::base::id::{DeliveryId, NoticeId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::notice::{DeliveryStatus, Planned};
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 
 /// A message that a replay would send, or would not.
@@ -32,10 +33,9 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn foresee(&self, tenant: Tenant, planned: Vec<Planned>) -> Result<Vec<Foreseen>> {
+    pub fn foresee(&self, tenant: Tenant, planned: Vec<Planned>) -> VerbFuture<'_, Vec<Foreseen>> {
         self.of(tenant)
             .read((tenant, planned), |tx, (tenant, planned)| Box::pin(by_keys(tx, *tenant, planned)))
-            .await
     }
 }
 

@@ -19,6 +19,7 @@ use crate::rules::consent::address::normal;
 use crate::rules::message::Entity;
 use crate::rules::notice::{DeliveryStatus, Whom};
 use crate::rules::template::choose::is_named;
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 
 /// Which deliveries; what is `None` does not count.
@@ -138,26 +139,24 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn communication_log(
+    pub fn communication_log(
         &self,
         tenant: Tenant,
         filter: LogFilter,
         before: DeliveryId,
         limit: usize,
-    ) -> Result<Vec<Logged>> {
-        self.of(tenant)
-            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-                Box::pin(log(tx, *tenant, filter, *before, *limit))
-            })
-            .await
+    ) -> VerbFuture<'_, Vec<Logged>> {
+        self.of(tenant).read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+            Box::pin(log(tx, *tenant, filter, *before, *limit))
+        })
     }
 
     /// One delivery of a tenant, with every try and what providers answered.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn communication(&self, tenant: Tenant, id: DeliveryId) -> Result<Option<Logged>> {
-        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(one_logged(tx, *tenant, *id))).await
+    pub fn communication(&self, tenant: Tenant, id: DeliveryId) -> VerbFuture<'_, Option<Logged>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(one_logged(tx, *tenant, *id)))
     }
 }
 

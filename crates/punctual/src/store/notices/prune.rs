@@ -10,6 +10,7 @@ use super::super::value::{Value, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::limits;
+use crate::store::tx::VerbFuture;
 use std::time::Duration;
 
 /// How far one pass has come through the notices.
@@ -29,8 +30,8 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn prune_notices(&self, cursor: i64, kept: Duration) -> Result<PrunedNotices> {
-        self.write((cursor, kept), |tx, (cursor, kept)| Box::pin(prune(tx, *cursor, *kept))).await
+    pub fn prune_notices(&self, cursor: i64, kept: Duration) -> VerbFuture<'_, PrunedNotices> {
+        self.write((cursor, kept), |tx, (cursor, kept)| Box::pin(prune(tx, *cursor, *kept)))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::base::id::NoticeId;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::Planned;
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 
 /// A notice that failed before anything was to be sent.
@@ -31,8 +32,8 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn unplanned_notices(&self, tenant: Tenant, ids: Vec<NoticeId>) -> Result<Vec<Unplanned>> {
-        self.of(tenant).read((tenant, ids), |tx, (tenant, ids)| Box::pin(unplanned(tx, *tenant, ids))).await
+    pub fn unplanned_notices(&self, tenant: Tenant, ids: Vec<NoticeId>) -> VerbFuture<'_, Vec<Unplanned>> {
+        self.of(tenant).read((tenant, ids), |tx, (tenant, ids)| Box::pin(unplanned(tx, *tenant, ids)))
     }
 
     /// Gives such a notice its deliveries; answers how many are to be sent, and how many were before. If it
@@ -40,18 +41,16 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn plan_notice(
+    pub fn plan_notice(
         &self,
         tenant: Tenant,
         id: NoticeId,
         deliveries: Vec<Planned>,
         dry_run: bool,
-    ) -> Result<(u64, u64)> {
-        self.of(tenant)
-            .write((tenant, id, deliveries, dry_run), |tx, (tenant, id, deliveries, dry_run)| {
-                Box::pin(plan(tx, *tenant, *id, deliveries, *dry_run))
-            })
-            .await
+    ) -> VerbFuture<'_, (u64, u64)> {
+        self.of(tenant).write((tenant, id, deliveries, dry_run), |tx, (tenant, id, deliveries, dry_run)| {
+            Box::pin(plan(tx, *tenant, *id, deliveries, *dry_run))
+        })
     }
 }
 

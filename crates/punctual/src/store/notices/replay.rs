@@ -19,6 +19,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::claim::work_of;
 use crate::rules::notice::{DeliveryStatus, NoticeStatus};
+use crate::store::tx::VerbFuture;
 use std::collections::BTreeMap;
 
 /// Which failed notices.
@@ -58,22 +59,24 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] for too many ids.
-    pub async fn replay_notices(
+    pub fn replay_notices(
         &self,
         tenant: Tenant,
         which: WhichNotices,
         dry_run: bool,
-    ) -> Result<Replayed> {
-        let named = which.ids.as_ref().map_or(0, Vec::len);
-        if named > limits::BATCH_ITEMS_MAX {
-            let said = format!("{named} ids, at most {} are allowed", limits::BATCH_ITEMS_MAX);
-            return Err(Error::invalid("ids", said));
-        }
-        self.of(tenant)
-            .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
-                Box::pin(replay(tx, *tenant, which, *dry))
-            })
-            .await
+    ) -> VerbFuture<'_, Replayed> {
+        VerbFuture::new(async move {
+            let named = which.ids.as_ref().map_or(0, Vec::len);
+            if named > limits::BATCH_ITEMS_MAX {
+                let said = format!("{named} ids, at most {} are allowed", limits::BATCH_ITEMS_MAX);
+                return Err(Error::invalid("ids", said));
+            }
+            self.of(tenant)
+                .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
+                    Box::pin(replay(tx, *tenant, which, *dry))
+                })
+                .await
+        })
     }
 }
 

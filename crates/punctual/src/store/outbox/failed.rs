@@ -10,6 +10,7 @@ use crate::base::tenant::Tenant;
 use crate::store::Store;
 use crate::store::notices::FLOWS_LANE;
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::{Row, Value};
 
 /// A message that failed for one consumer.
@@ -49,17 +50,16 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn outbox_failed(
+    pub fn outbox_failed(
         &self,
         filter: OutboxFilter,
         ids: Option<Vec<MessageId>>,
         after: DeadLetterId,
         limit: usize,
-    ) -> Result<Vec<Failed>> {
+    ) -> VerbFuture<'_, Vec<Failed>> {
         self.read((filter, ids, after, limit), |tx, (filter, ids, after, limit)| {
             Box::pin(list(tx, filter, ids.as_deref(), *after, *limit))
         })
-        .await
     }
 }
 

@@ -12,6 +12,7 @@ use crate::rules::claim::DELIVERIES_BELOW;
 use crate::rules::receipt::{Receipt, ReceiptStatus, look_again};
 use crate::store::Store;
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::{Row, Value, params};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,8 +31,8 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn waiting_receipts(&self) -> Result<Waiting> {
-        self.read((), |tx, ()| Box::pin(waiting(tx))).await
+    pub fn waiting_receipts(&self) -> VerbFuture<'_, Waiting> {
+        self.read((), |tx, ()| Box::pin(waiting(tx)))
     }
 }
 

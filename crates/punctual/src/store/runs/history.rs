@@ -9,6 +9,7 @@ use crate::store::Store;
 use crate::store::queues::COUNT_MAX;
 use crate::store::settle::read_items;
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::{Row, Value, params};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -89,28 +90,26 @@ pub struct Run {
 
 impl Store {
     /// Runs of a job, the latest first, those before `before`; `None` when there is no such job.
-    pub async fn runs(
+    pub fn runs(
         &self,
         tenant: Tenant,
         name: &str,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Option<Vec<Run>>> {
+    ) -> VerbFuture<'_, Option<Vec<Run>>> {
         let before = before.map_or(i64::MAX, |id| id.0);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.of(tenant)
-            .read((tenant, name.to_owned(), before, limit), |tx, (tenant, name, before, limit)| {
-                Box::pin(async move {
-                    let Some(job) = tx.first(JOB, params![tenant.id(), name]).await? else { return Ok(None) };
-                    let rows = tx.query(LIST, params![job.int(0)?, *before, *limit]).await?;
-                    read_runs(tx, &rows).await.map(Some)
-                })
+        self.of(tenant).read((tenant, name.to_owned(), before, limit), |tx, (tenant, name, before, limit)| {
+            Box::pin(async move {
+                let Some(job) = tx.first(JOB, params![tenant.id(), name]).await? else { return Ok(None) };
+                let rows = tx.query(LIST, params![job.int(0)?, *before, *limit]).await?;
+                read_runs(tx, &rows).await.map(Some)
             })
-            .await
+        })
     }
 
     /// Counts runs of all tenants by status; counting stops at [`COUNT_MAX`].
-    pub async fn run_census(&self) -> Result<RunCensus> {
+    pub fn run_census(&self) -> VerbFuture<'_, RunCensus> {
         self.read((), |tx, ()| {
             Box::pin(async move {
                 let since = tx.now().await?.minus(CENSUS_SPAN);
@@ -120,11 +119,10 @@ impl Store {
                 Ok(RunCensus { open, queued, succeeded, failed: int(3)?, skipped: int(4)? })
             })
         })
-        .await
     }
 
     /// Lets runs go that ended long ago, a bounded number at a time; answers how many.
-    pub async fn prune_runs(&self) -> Result<u64> {
+    pub fn prune_runs(&self) -> VerbFuture<'_, u64> {
         self.write((), |tx, ()| {
             Box::pin(async move {
                 let until = tx.now().await?.minus(limits::RUN_RETENTION);
@@ -132,7 +130,6 @@ impl Store {
                 tx.execute(PRUNE, params![until, limit]).await
             })
         })
-        .await
     }
 }
 

@@ -30,6 +30,8 @@ const CROWD_MIN: usize = 8;
 pub(in crate::store) trait Request: Send {
     /// Runs it; false when it failed, and what it wrote must be rolled back. It may be run again.
     fn run(&mut self, tx: &mut Tx) -> bool;
+    /// Why it failed when it was run last.
+    fn failure(&self) -> Option<&Error>;
     /// Answers whoever asked: what was run has committed, unless there was trouble.
     fn answer(self: Box<Self>, trouble: Option<Error>);
     /// How many callers it has served.
@@ -66,6 +68,10 @@ impl Request for Asked {
         self.failure.is_none()
     }
 
+    fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
     fn answer(mut self: Box<Self>, trouble: Option<Error>) {
         let result = match (trouble, self.failure.take(), self.call.take()) {
             (Some(trouble), None, _) => Err(trouble),
@@ -89,7 +95,10 @@ impl Request for Asked {
 /// What a request hears that had failed by itself before its group did: nothing of it was left to commit, but
 /// why it failed may rest on what others of the group wrote, so it should be tried again.
 pub(in crate::store) fn rolled_back(trouble: &Error) -> Error {
-    Error::Unavailable(trouble.to_string().into())
+    match trouble.again() {
+        Error::Unknown(source) | Error::Database(source) => Error::Unavailable(source),
+        other => other,
+    }
 }
 
 /// A verb that panics must not take the thread, and with it every other caller, along.
@@ -202,7 +211,7 @@ fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Se
     };
     let callers = group.iter().map(|request| request.callers()).sum();
     let served = Served { requests: group.len(), callers };
-    if trouble.is_some() {
+    if trouble.is_some() && !is_over(tx) {
         say(tx, "rollback").ok();
     }
     for request in group {
@@ -218,7 +227,9 @@ fn together(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<
         commit(tx, group)?;
         return Ok(true);
     }
-    say(tx, "rollback")?;
+    if !is_over(tx) {
+        say(tx, "rollback")?;
+    }
     Ok(false)
 }
 
@@ -228,11 +239,26 @@ fn one_by_one(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Resul
     for request in &mut *group {
         say(tx, "savepoint request")?;
         if !request.run(tx) {
+            if is_over(tx) {
+                return Err(request.failure().map_or_else(lost_transaction, rolled_back));
+            }
             say(tx, "rollback to request")?;
         }
         say(tx, "release request")?;
     }
     commit(tx, group)
+}
+
+/// Whether SQLite has ended the transaction by itself, as it does when the disk is full or cannot be read.
+#[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
+fn is_over(tx: &Tx) -> bool {
+    let Tx::Sqlite(tx) = tx else { return false };
+    tx.connection.is_autocommit()
+}
+
+/// What a statement hears that comes after the end of its transaction.
+pub(super) fn lost_transaction() -> Error {
+    Error::Unavailable("the transaction was rolled back because of an earlier error".into())
 }
 
 fn commit(tx: &mut Tx, group: &[Box<dyn Request>]) -> Result<()> {
@@ -242,9 +268,9 @@ fn commit(tx: &mut Tx, group: &[Box<dyn Request>]) -> Result<()> {
     }
 }
 
-/// Commits. [`Error::Unknown`] when the commit failed in a way that may have left it whole in the write-ahead log:
-/// this process does not see it any more, and the next commit overwrites it, but if there is none before the
-/// file is recovered, it is there.
+/// Commits. [`Error::Unknown`] when the commit failed in a way that may have left it whole in the
+/// write-ahead log: this process does not see it any more, and the next commit overwrites it, but if there
+/// is none before the file is recovered, it is there.
 pub(super) fn say_commit(tx: &mut Tx) -> Result<()> {
     say(tx, "commit").map_err(|error| match error {
         Error::Unavailable(source) if !is_refused(&source) => Error::Unknown(source),
@@ -259,7 +285,12 @@ fn is_refused(source: &Source) -> bool {
     // `Unknown` is SQLite's generic error, which says that no transaction is open.
     matches!(
         code,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::ConstraintViolation | ErrorCode::Unknown)
+        Some(
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::Unknown
+        )
     )
 }
 

@@ -20,6 +20,7 @@ use crate::store::dialect::Dialect;
 use crate::store::messages::INSERT_WORK;
 use crate::store::sequences::{DELETE_FOLLOWER, leave, lock_heads};
 use crate::store::tx::Tx;
+use crate::store::tx::VerbFuture;
 use crate::store::value::{Row, Value};
 use std::collections::{BTreeMap, HashSet};
 
@@ -35,20 +36,24 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] for more than a batch.
-    pub async fn cancel_timers(&self, tenant: Tenant, ids: Vec<MessageId>) -> Result<Vec<MessageId>> {
-        self.change_timers(tenant, ids.into_iter().map(|id| (id, None)).collect()).await
+    pub fn cancel_timers(&self, tenant: Tenant, ids: Vec<MessageId>) -> VerbFuture<'_, Vec<MessageId>> {
+        VerbFuture::new(async move {
+            self.change_timers(tenant, ids.into_iter().map(|id| (id, None)).collect()).await
+        })
     }
 
     /// Moves timers to other times; answers those that were moved in time.
     ///
     /// # Errors
     /// [`Error::Invalid`] for more than a batch.
-    pub async fn move_timers(
+    pub fn move_timers(
         &self,
         tenant: Tenant,
         moves: Vec<(MessageId, Timestamp)>,
-    ) -> Result<Vec<MessageId>> {
-        self.change_timers(tenant, moves.into_iter().map(|(id, due)| (id, Some(due))).collect()).await
+    ) -> VerbFuture<'_, Vec<MessageId>> {
+        VerbFuture::new(async move {
+            self.change_timers(tenant, moves.into_iter().map(|(id, due)| (id, Some(due))).collect()).await
+        })
     }
 
     async fn change_timers(&self, tenant: Tenant, mut changes: Vec<Change>) -> Result<Vec<MessageId>> {
@@ -71,33 +76,41 @@ impl Store {
     }
 
     /// Which of these timers could still be changed.
-    pub async fn timers_in_time(&self, tenant: Tenant, ids: Vec<MessageId>) -> Result<Vec<MessageId>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.of(tenant)
-            .read((tenant, ids), |tx, (tenant, ids)| {
-                Box::pin(async move {
-                    let now = tx.now().await?;
-                    let numbers: Vec<i64> = ids.iter().map(|id| id.0).collect();
-                    let values = [tenant.id().into(), Value::Ints(&numbers), now.into()];
-                    tx.query(IN_TIME, &values).await?.iter().map(|row| row.int(0).map(MessageId)).collect()
+    pub fn timers_in_time(&self, tenant: Tenant, ids: Vec<MessageId>) -> VerbFuture<'_, Vec<MessageId>> {
+        VerbFuture::new(async move {
+            if ids.is_empty() {
+                return Ok(Vec::new());
+            }
+            self.of(tenant)
+                .read((tenant, ids), |tx, (tenant, ids)| {
+                    Box::pin(async move {
+                        let now = tx.now().await?;
+                        let numbers: Vec<i64> = ids.iter().map(|id| id.0).collect();
+                        let values = [tenant.id().into(), Value::Ints(&numbers), now.into()];
+                        tx.query(IN_TIME, &values)
+                            .await?
+                            .iter()
+                            .map(|row| row.int(0).map(MessageId))
+                            .collect()
+                    })
                 })
-            })
-            .await
+                .await
+        })
     }
 
     /// The ids of timers that seem to be in time, by their filter; up to a limit.
     ///
     /// # Errors
     /// [`Error::Invalid`] when a filter is not a name.
-    pub async fn timer_ids(&self, tenant: Tenant, which: Which, limit: usize) -> Result<Vec<MessageId>> {
-        checked(&which)?;
-        self.of(tenant)
-            .read((tenant, which, limit), |tx, (tenant, which, limit)| {
-                Box::pin(find(tx, *tenant, which, *limit))
-            })
-            .await
+    pub fn timer_ids(&self, tenant: Tenant, which: Which, limit: usize) -> VerbFuture<'_, Vec<MessageId>> {
+        VerbFuture::new(async move {
+            checked(&which)?;
+            self.of(tenant)
+                .read((tenant, which, limit), |tx, (tenant, which, limit)| {
+                    Box::pin(find(tx, *tenant, which, *limit))
+                })
+                .await
+        })
     }
 }
 

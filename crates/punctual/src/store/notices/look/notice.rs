@@ -13,6 +13,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notice::{NoticeStatus, own_key};
+use crate::store::tx::VerbFuture;
 use std::collections::HashMap;
 
 /// Which notices; what is `None` does not count.
@@ -90,33 +91,29 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn notices(
+    pub fn notices(
         &self,
         tenant: Tenant,
         filter: NoticeFilter,
         before: NoticeId,
         limit: usize,
-    ) -> Result<Vec<Notice>> {
-        self.of(tenant)
-            .read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
-                Box::pin(notices(tx, *tenant, filter, *before, *limit))
-            })
-            .await
+    ) -> VerbFuture<'_, Vec<Notice>> {
+        self.of(tenant).read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+            Box::pin(notices(tx, *tenant, filter, *before, *limit))
+        })
     }
 
     /// One notice of a tenant, with its deliveries.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn notice(&self, tenant: Tenant, id: NoticeId) -> Result<Option<Notice>> {
-        self.of(tenant)
-            .read((tenant, id), |tx, (tenant, id)| {
-                Box::pin(async move {
-                    let rows = tx.query(ONE_NOTICE, params![tenant.id(), id.0]).await?;
-                    Ok(whole(tx, rows).await?.pop())
-                })
+    pub fn notice(&self, tenant: Tenant, id: NoticeId) -> VerbFuture<'_, Option<Notice>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let rows = tx.query(ONE_NOTICE, params![tenant.id(), id.0]).await?;
+                Ok(whole(tx, rows).await?.pop())
             })
-            .await
+        })
     }
 
     /// The latest event that a notice about this entity was made of; of these kinds, if some are given. Where
@@ -125,17 +122,15 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn latest_noticed(
+    pub fn latest_noticed(
         &self,
         tenant: Tenant,
         entity: Entity,
         kinds: Option<Vec<String>>,
-    ) -> Result<Noticed> {
-        self.of(tenant)
-            .read((tenant, entity, kinds), |tx, (tenant, entity, kinds)| {
-                Box::pin(latest(tx, *tenant, entity, kinds.as_deref()))
-            })
-            .await
+    ) -> VerbFuture<'_, Noticed> {
+        self.of(tenant).read((tenant, entity, kinds), |tx, (tenant, entity, kinds)| {
+            Box::pin(latest(tx, *tenant, entity, kinds.as_deref()))
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! A disk for tests: writes and flushes of SQLite's write-ahead log fail on demand.
 //!
-//! [`install`] puts a virtual file system before the default one of the process. It passes every call through,
-//! except writes and syncs of the `-wal` file of a database that a test has [planned](plan) a fault for. A test
-//! can so fail a commit at each of its steps, and look what is in the file afterwards.
+//! [`install`] puts a virtual file system before the default one of the process. It passes every call
+//! through, except writes and syncs of the `-wal` file of a database that a test has [planned](plan) a
+//! fault for. A test can so fail a commit at each of its steps, and look what is in the file afterwards.
 //!
 //! Not covered: the database file itself (a checkpoint that fails loses nothing, the log is kept), the shared
 //! memory beside the log, and what a disk forgets that said it had flushed.

@@ -1,7 +1,7 @@
 //! The virtual file system: the default one, with two methods of write-ahead logs replaced.
 //!
-//! A file is opened by the default file system, in the memory that SQLite gave for it. Its table of methods is
-//! then exchanged for a copy that has our `write`, `sync` and `close`; those call the original ones.
+//! A file is opened by the default file system, in the memory that SQLite gave for it. Its table of methods
+//! is then exchanged for a copy that has our `write`, `sync` and `close`; those call the original ones.
 
 use crate::{Fault, Operation, verdict};
 use rusqlite::ffi;
@@ -39,7 +39,8 @@ fn log_at(file: *mut ffi::sqlite3_file) -> Option<Log> {
     open_logs().as_ref().and_then(|logs| logs.get(&(file as usize)).cloned())
 }
 
-/// Makes the faulty disk the default file system of this process. Databases that are open already are not on it.
+/// Makes the faulty disk the default file system of this process. Databases that are open already are not
+/// on it.
 ///
 /// # Panics
 /// When SQLite has no default file system.
