@@ -35,12 +35,16 @@ pub enum Injection {
     LoseCommit,
     /// There is no room for a while.
     FullDisk,
+    /// The disk writes commits and says that it could not, until the power fails for everybody.
+    FailedCommits,
 }
 
 /// A frozen worker wakes up so long after: its lease, and time for others to notice.
 const FREEZE: Duration = Duration::from_millis(1_500);
 /// How long a link is slow, refused or half open for newcomers, and a disk full.
 const OUTAGE: Duration = Duration::from_millis(500);
+/// How long commits fail before the power does.
+const FAILING: Duration = Duration::from_millis(150);
 /// Each answer over a slow link.
 const SLOW: Duration = Duration::from_millis(40);
 /// Points that are reached only when a lease has run out.
@@ -72,7 +76,9 @@ impl Injection {
     pub fn deck(backend: Backend) -> Vec<Self> {
         let mut deck = vec![Self::Kill, Self::KillPublisher, Self::Freeze, Self::FullDisk];
         deck.extend(Point::ALL.iter().copied().map(Self::Point));
-        if backend == Backend::Postgres {
+        if backend == Backend::Sqlite {
+            deck.push(Self::FailedCommits);
+        } else {
             deck.extend([Self::RestartFast, Self::RestartImmediate, Self::Reset, Self::Swallow]);
             deck.extend([Self::Slow, Self::Refuse, Self::LoseCommit]);
         }
@@ -145,6 +151,15 @@ impl World {
                 }
                 tokio::time::sleep(OUTAGE).await;
                 self.fill_disk(false);
+            }
+            Injection::FailedCommits => {
+                // Only the last commit comes back. With the workers' it is hardly ever one of the publisher's.
+                if dice(seed, 4) % 2 == 0 {
+                    (0..self.workers()).for_each(|n| self.signal(n, "STOP"));
+                }
+                self.tell_all("commits fail");
+                tokio::time::sleep(FAILING).await;
+                self.cut_power().await;
             }
         }
         self.count(injection);

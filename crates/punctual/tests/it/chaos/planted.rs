@@ -109,3 +109,12 @@ async fn plt_7_a_lost_wake_up_without_polling_is_caught() {
     let calm_max = Duration::from_secs(8);
     Script { only: Some(Operation::Host), calm_max, ..script }.play().await;
 }
+
+/// PLT-3: the disk fails after it has written, and the power with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn plt_3_a_failed_commit_that_is_answered_as_refused_is_caught() {
+    let injections = vec![Injection::FailedCommits; 6];
+    let script = Script::new(Bug::FailedCommitIsRefused, Promise::NothingMadeUp, injections);
+    Script { backend: Backend::Sqlite, ..script }.play().await;
+}

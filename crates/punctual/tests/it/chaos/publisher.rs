@@ -203,7 +203,7 @@ fn on_sqlite(path: &str, op: u64, what: Operation, commit: bool) -> punctual::Re
         transaction.rollback().map_err(refused)?;
         return Ok(None);
     }
-    transaction.commit().map_err(refused)?;
+    transaction.commit().map_err(|e| Error::Unknown(e.into()))?;
     Ok(done[0].id().map(|id| id.0))
 }
 

@@ -20,8 +20,9 @@ use punctual::store::planted::Bug;
 use punctual::store::points;
 use punctual::store::settle::{Settlement, Word};
 use punctual::{Engine, Handled, HandlerError, Work};
+use punctual_faulty_disk::{Fault, Which};
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -66,6 +67,7 @@ async fn process() {
     let bug = std::env::var(BUG).ok().and_then(|name| Bug::named(&name));
     let offset = std::env::var(rehearsal::CLOCK_OFFSET_S).unwrap().parse().unwrap();
     let (pen, competes) = (Arc::new(Pen::new(&folder)), AtomicBool::new(false));
+    punctual_faulty_disk::install();
     let hired = Arc::new(Hired { database, pen, folder, bug, offset, competes });
     let is_worker = std::env::var(ROLE).unwrap() == "worker";
     let engine = hired.engine(is_worker).await;
@@ -85,12 +87,20 @@ impl Hired {
         host_now().as_micros() - self.offset * 1_000_000
     }
 
+    /// From now on every commit of this process is written, and fails.
+    fn fail_commits(&self) {
+        let file = self.database.strip_prefix("sqlite:").unwrap();
+        punctual_faulty_disk::plan(Path::new(file), Which::Syncs, Fault::Done);
+    }
+
     /// The engine; tried until the database is there.
     async fn engine(&self, is_worker: bool) -> Engine {
         loop {
             let mut builder = Engine::builder(&self.database).pool_size(3).without_migrations();
             if is_worker {
                 builder = self.with_handlers(builder);
+            } else if let Some(bug @ Bug::FailedCommitIsRefused) = self.bug {
+                builder = builder.plant(bug);
             }
             match builder.open().await {
                 Ok(engine) => return engine,
@@ -200,6 +210,7 @@ async fn obey(hired: Arc<Hired>, engine: Engine) {
             "sync" => hired.pen.note(&Event::Synced { n: rest.parse().unwrap() }),
             "point" => points::arm(rest).unwrap(),
             "beside" => go_beside(&hired, &engine, beside::Deliveries::read(rest)),
+            "commits" => hired.fail_commits(),
             "disk" => drop(engine.store().fill_disk(rest == "full").await),
             "publish" => drop(tokio::spawn(publisher::publish(
                 Arc::clone(&hired),

@@ -23,6 +23,7 @@ use punctual::testing::Backend;
 use punctual::testing::cluster::Shutdown;
 use punctual::testing::place::{Place, Rows};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a world is like.
@@ -108,6 +109,12 @@ pub struct World {
     delivered: u64,
     sync: u64,
     tally: Tally,
+}
+
+/// Whether this process has a file open.
+fn has_open(file: &Path) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|path| path == file)
 }
 
 impl World {
@@ -269,11 +276,27 @@ impl World {
             Home::Server { disk: Some(disk), .. } => disk.free(),
             Home::Server { .. } => return false,
             Home::File(_) => {
-                let word = if full { "disk full" } else { "disk roomy" };
-                self.slots.iter_mut().for_each(|slot| slot.process.tell(word));
+                self.tell_all(if full { "disk full" } else { "disk roomy" });
             }
         }
         true
+    }
+
+    pub fn tell_all(&mut self, word: &str) {
+        self.slots.iter_mut().for_each(|slot| slot.process.tell(word));
+    }
+
+    /// Ends all that have the file open, and only then opens it again: the first to do so recovers it.
+    pub async fn cut_power(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.process.signal("KILL"));
+        self.slots.iter_mut().for_each(|slot| slot.process.kill());
+        self.keeper = Engine::builder("sqlite::memory:").open().await.unwrap();
+        let file = PathBuf::from(self.home.url().trim_start_matches("sqlite:"));
+        while has_open(&file) {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.keeper = Engine::builder(self.home.url()).pool_size(2).open().await.unwrap();
+        (0..self.slots.len()).for_each(|slot| self.start_again(slot));
     }
 
     /// Starts again whoever ended at a named point. Nobody else may have ended.
