@@ -89,6 +89,12 @@ impl Stopping {
         self.0.send_replace(true);
     }
 
+    /// Hears of the stop.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<bool> {
+        self.0.subscribe()
+    }
+
     /// Ends when the stop has begun; at once if it has already.
     pub async fn begun(&self) {
         // The sender is this one, so it outlives the wait.

@@ -8,7 +8,7 @@ pub mod channels;
 mod file;
 mod root_key;
 
-pub use file::{File, KEYS, PUBLIC_KEYS, PublicFile};
+pub use file::{CONNECTION_KEYS, ConnectionsFile, File, KEYS, PUBLIC_KEYS, PublicFile};
 pub use root_key::ROOT_KEY_CHARS_MIN;
 
 use crate::app::Role;
@@ -137,6 +137,8 @@ pub struct Config {
     pub channels: channels::Channels,
     /// What needs no key.
     pub public: PublicConfig,
+    /// How many connections there may be; what it leaves out follows the descriptors that the process may have.
+    pub connections: ConnectionsFile,
 }
 
 /// Settings of what needs no key.
@@ -210,6 +212,7 @@ impl Config {
             survey_url: flags.survey_url.or(file.survey_url),
             channels: channels::decide(&file.channels, folder.as_deref())?,
             public: PublicConfig::decide(file.public)?,
+            connections: check_connections(file.connections)?,
         })
     }
 
@@ -254,6 +257,15 @@ pub fn channels_of(config: &Path) -> Outcome<(channels::Channels, Option<String>
 fn known_url<'a>(public: &'a PublicConfig, survey_url: Option<&'a str>) -> Option<&'a str> {
     let surveys = || survey_url.and_then(|url| url.strip_suffix("/s/{publicId}"));
     public.url.as_deref().or_else(surveys)
+}
+
+fn check_connections(file: ConnectionsFile) -> Outcome<ConnectionsFile> {
+    for (name, value) in [("max", file.max), ("per_address", file.per_address)] {
+        if value == Some(0) {
+            return Err(Failure::usage(format!("connections.{name} is 0, which lets nobody in")));
+        }
+    }
+    Ok(file)
 }
 
 fn length(name: &str, text: Option<String>) -> Outcome<Option<Duration>> {

@@ -15,6 +15,7 @@ pub mod app;
 pub mod auth;
 pub mod cli;
 pub mod config;
+pub mod connections;
 pub mod demo;
 pub mod http;
 pub mod rate_limit;

@@ -8,7 +8,8 @@ pub(super) mod signals;
 use super::failure::{Failure, Outcome};
 use super::{logs, print_line};
 use crate::app::{App, Role, Settings, Started, Stopping};
-use crate::config::{Config, Flags, channels};
+use crate::config::{Config, ConnectionsFile, Flags, channels};
+use crate::connections::{self, ConnectionLimits};
 use crate::demo::fakes::Fakes;
 use crate::http;
 use crate::http::visitor::Public;
@@ -31,6 +32,9 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// Buckets of every measured length of time: unlike quantiles they can be added up over
 /// processes.
 const BUCKETS_SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+
+/// Descriptors that a process may have where the system does not say.
+const DESCRIPTORS_USUAL: u64 = 1_024;
 
 /// A server with everything in place, about to accept requests.
 #[derive(Debug)]
@@ -151,11 +155,9 @@ impl Server {
             Role::All | Role::Worker => engine.start(),
         }
         let upkeep = tokio::spawn(upkeep(self.app.settings.metrics.clone()));
-        let service = routes(&self.app).into_make_service_with_connect_info::<SocketAddr>();
-        let settings = Arc::clone(&self.app.settings);
-        let quiet = async move { settings.stopping.begun().await };
-        let serving = axum::serve(self.listener, service).with_graceful_shutdown(quiet);
-        let mut serving = tokio::spawn(serving.into_future());
+        let stop = self.app.settings.stopping.subscribe();
+        let limits = connection_limits(self.config.connections);
+        let mut serving = tokio::spawn(connections::serve(self.listener, routes(&self.app), limits, stop));
         tokio::select! {
             () = asked => {}
             ended = &mut serving => return Err(broke_off(ended)),
@@ -216,6 +218,21 @@ fn webhooks(config: &Config, address: SocketAddr) -> Webhooks {
         Some(Ear { provider, channel, receipts: real.receipts.clone()? })
     });
     Webhooks { url: config.public_url(address), ears: ears.collect() }
+}
+
+/// As many connections as the system allows descriptors for, after asking it for as many as it gives.
+fn connection_limits(asked: ConnectionsFile) -> ConnectionLimits {
+    let allowed = rlimit::increase_nofile_limit(rlimit::INFINITY).unwrap_or(DESCRIPTORS_USUAL);
+    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
+    let limits = ConnectionLimits::for_descriptors(allowed, asked.max, asked.per_address);
+    if asked.max.is_some_and(|max| max > limits.max) {
+        tracing::warn!(
+            target: "punctual",
+            descriptors = allowed, max = limits.max,
+            "the system allows too few open files for connections.max; raise its limit (ulimit -n)"
+        );
+    }
+    limits
 }
 
 fn routes(app: &App) -> Router {
@@ -287,11 +304,7 @@ fn no_port(address: SocketAddr, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot listen on {address}: {why}"))
 }
 
-fn broke_off(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Failure {
-    let why = match ended {
-        Ok(Ok(())) => "it ended by itself".to_owned(),
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    };
+fn broke_off(ended: Result<(), tokio::task::JoinError>) -> Failure {
+    let why = ended.map_or_else(|error| error.to_string(), |()| "it ended by itself".to_owned());
     Failure::failed(format!("the server cannot accept requests any more: {why}"))
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 19] = [
     "database",
     "listen",
     "role",
@@ -29,9 +29,13 @@ pub const KEYS: [&str; 18] = [
     "survey_url",
     "channels",
     "public",
+    "connections",
 ];
 /// Every key of its table `[public]`.
 pub const PUBLIC_KEYS: [&str; 3] = ["requests_per_minute", "trust_forwarded_for", "url"];
+
+/// Every key of its table `[connections]`.
+pub const CONNECTION_KEYS: [&str; 2] = ["max", "per_address"];
 
 /// The file as it is written; what it leaves out is decided elsewhere.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -73,6 +77,18 @@ pub struct File {
     pub channels: Written,
     /// What needs no key.
     pub public: Option<PublicFile>,
+    /// How many connections there may be.
+    pub connections: ConnectionsFile,
+}
+
+/// The table `[connections]`: how many there may be.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ConnectionsFile {
+    /// In all.
+    pub max: Option<usize>,
+    /// From one address.
+    pub per_address: Option<usize>,
 }
 
 /// The table `[public]`: what needs no key.
@@ -104,13 +120,20 @@ impl File {
         if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(format!("`{unknown}` is not a setting{}", hint(unknown, &KEYS)));
         }
-        let public = table.get("public").and_then(toml::Value::as_table);
-        let mut inner = public.into_iter().flat_map(toml::Table::keys);
-        if let Some(unknown) = inner.find(|key| !PUBLIC_KEYS.contains(&key.as_str())) {
-            return Err(format!("`public.{unknown}` is not a setting{}", hint(unknown, &PUBLIC_KEYS)));
-        }
+        check_keys(&table, "public", &PUBLIC_KEYS)?;
+        check_keys(&table, "connections", &CONNECTION_KEYS)?;
         // From the text once more, so that a wrong value can be named with its line.
         toml::from_str(text).map_err(|e| at_line(text, &e))
+    }
+}
+
+/// Refuses a key of an inner table that nobody knows.
+fn check_keys(table: &toml::Table, name: &str, known: &[&str]) -> Result<(), String> {
+    let inner = table.get(name).and_then(toml::Value::as_table);
+    let mut keys = inner.into_iter().flat_map(toml::Table::keys);
+    match keys.find(|key| !known.contains(&key.as_str())) {
+        Some(unknown) => Err(format!("`{name}.{unknown}` is not a setting{}", hint(unknown, known))),
+        None => Ok(()),
     }
 }
 
@@ -146,6 +169,7 @@ mod tests {
             ("listen = ", "line 1:"),
             ("[public]\nrequest_per_minute = 1", "did you mean `requests_per_minute`?"),
             ("[public]\nrequests_per_minute = -1", "line 2: invalid value"),
+            ("[connections]\nmaximum = 1", "did you mean `max`?"),
         ];
         for (text, said) in table {
             let found = File::parse(text).unwrap_err();

@@ -29,6 +29,7 @@ mod browser;
 mod cli;
 mod clock;
 mod cloud_events;
+mod connections;
 mod consent;
 mod dead_letters;
 mod entities;

@@ -6,6 +6,7 @@ use punctual::{ClockMode, Engine};
 use punctual_bench::cluster::{Cluster, Options};
 use punctual_bench::database::Database;
 use punctual_server::app::{App, Settings};
+use punctual_server::connections::{self, ConnectionLimits};
 use punctual_server::http;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -62,8 +63,12 @@ impl World {
         let router = http::router(App { engine: engine.clone(), settings });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let service = router.into_make_service_with_connect_info::<SocketAddr>();
-        tokio::spawn(async move { axum::serve(listener, service).await });
+        let (stopper, stop) = tokio::sync::watch::channel(false);
+        let limits = ConnectionLimits::for_descriptors(10_000, None, None);
+        tokio::spawn(async move {
+            connections::serve(listener, router, limits, stop).await;
+            drop(stopper);
+        });
         Self { engine, address }
     }
 

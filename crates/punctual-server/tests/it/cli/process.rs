@@ -78,6 +78,8 @@ pub struct Said {
 pub trait Run {
     fn said(&mut self) -> Said;
     fn serve(&mut self) -> Serving;
+    /// The same with so many descriptors.
+    fn serve_with_descriptors(&mut self, descriptors: u32) -> Serving;
 }
 
 impl Run for Command {
@@ -89,6 +91,22 @@ impl Run for Command {
             out: text(&output.stdout),
             err: text(&output.stderr),
         }
+    }
+
+    fn serve_with_descriptors(&mut self, descriptors: u32) -> Serving {
+        let mut shell = Command::new("sh");
+        let limit = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &limit]).arg(self.get_program()).args(self.get_args());
+        for (name, value) in self.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        if let Some(folder) = self.get_current_dir() {
+            shell.current_dir(folder);
+        }
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).serve()
     }
 
     /// Starts a server and waits for its ready line.

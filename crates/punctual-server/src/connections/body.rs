@@ -1,0 +1,96 @@
+//! Bodies that tell their [`Peer`] when they end.
+
+use super::peer::Peer;
+use axum::body::{Body, Bytes};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// The body of a request.
+#[derive(Debug)]
+pub struct Upload {
+    body: Incoming,
+    peer: Arc<Peer>,
+}
+
+impl Upload {
+    /// Watches a body; one that is empty has ended already.
+    pub fn new(body: Incoming, peer: Arc<Peer>) -> Self {
+        if body.is_end_stream() {
+            peer.has_sent_body();
+        }
+        Self { body, peer }
+    }
+}
+
+impl HttpBody for Upload {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.peer.has_sent_body();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.peer.has_sent_body();
+    }
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub struct Answer {
+    body: Body,
+    peer: Arc<Peer>,
+}
+
+impl Answer {
+    /// Watches a body.
+    pub const fn new(body: Body, peer: Arc<Peer>) -> Self {
+        Self { body, peer }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.peer.is_answered();
+    }
+}
