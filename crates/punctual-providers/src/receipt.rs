@@ -11,6 +11,8 @@ use crate::file::receipt::{Challenge, Event, Format, ReceiptForm};
 use crate::known::{Known, Text};
 use crate::path;
 use crate::settings::Settings;
+use punctual::Timestamp;
+use punctual::base::clock::host_now;
 pub use punctual::rules::receipt::{Receipt, ReceiptStatus};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -88,11 +90,19 @@ impl Receipts {
         file.receipt.clone().map(|form| Self { form, settings: settings.clone() })
     }
 
-    /// Verifies a callback and reads it.
+    /// Verifies a callback that comes now, and reads it.
     ///
     /// # Errors
     /// Why it is not heard.
     pub fn hear(&self, callback: &Callback<'_>) -> Result<Heard, Refused> {
+        self.hear_at(callback, host_now())
+    }
+
+    /// Verifies a callback that came at this time, and reads it.
+    ///
+    /// # Errors
+    /// Why it is not heard.
+    pub fn hear_at(&self, callback: &Callback<'_>, came_at: Timestamp) -> Result<Heard, Refused> {
         if callback.body.len() > CALLBACK_BYTES_MAX {
             return Err(Refused::Unreadable(format!("is larger than {} KiB", CALLBACK_BYTES_MAX / 1024)));
         }
@@ -101,7 +111,7 @@ impl Receipts {
         {
             return self.greet(callback, token, token_query, answer_query);
         }
-        self.verify(callback)?;
+        let signed_at = self.verify(callback, came_at)?;
         let body = self.body(callback.body)?;
         if let Some(Challenge::Body { path, field }) = &self.form.challenge
             && let Some(code) = path::at(&body, path).and_then(path::text)
@@ -110,7 +120,9 @@ impl Receipts {
             return Ok(Heard::Answer { body, content_type: "application/json" });
         }
         let events = self.form.events.iter();
-        Ok(Heard::Receipts(events.flat_map(|event| read(event, &body)).take(RECEIPTS_MAX).collect()))
+        Ok(Heard::Receipts(
+            events.flat_map(|event| read(event, &body, signed_at)).take(RECEIPTS_MAX).collect(),
+        ))
     }
 
     fn greet(
@@ -153,7 +165,8 @@ impl Receipts {
     }
 }
 
-fn read(event: &Event, body: &Value) -> Vec<Receipt> {
+/// The news of one kind in a body. What does not say when it happened, happened when it was signed.
+fn read(event: &Event, body: &Value, signed_at: Option<Timestamp>) -> Vec<Receipt> {
     let text = |item: &Value, place: &Option<String>| {
         place.as_deref().and_then(|place| path::at(item, place)).and_then(path::text)
     };
@@ -181,9 +194,18 @@ fn read(event: &Event, body: &Value) -> Vec<Receipt> {
             said,
             error,
             event_id: text(item, &event.event_id),
+            occurred_at: text(item, &event.time).as_deref().and_then(time).or(signed_at),
         })
     };
     path::each(body, &event.list).into_iter().filter_map(one).collect()
+}
+
+/// A time in Unix seconds or milliseconds, or in RFC 3339.
+fn time(text: &str) -> Option<Timestamp> {
+    let Ok(number) = text.trim().parse::<i64>() else { return Timestamp::parse(text.trim()).ok() };
+    // In seconds, this is in the year 5138; in milliseconds, in 1973.
+    let micros = if number.abs() < 100_000_000_000 { 1_000_000 } else { 1_000 };
+    number.checked_mul(micros).map(Timestamp::from_micros)
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ CREATE TABLE punctual_early_receipt (
     event_id    text,
     received_at integer not null,
     look_at     integer not null
-);
+, occurred_at integer);
 
 CREATE UNIQUE INDEX punctual_early_receipt_by_key on punctual_early_receipt (key, provider);
 
@@ -264,6 +264,14 @@ CREATE TABLE punctual_handled_topic (
     topic text   primary key,
     since integer not null
 );
+
+CREATE TABLE punctual_heard_resumption (
+    tenant_id integer not null references punctual_tenant,
+    source    text    not null,
+    key       text    not null,
+    at        integer not null,
+    primary key (tenant_id, source, key)
+) without rowid;
 
 CREATE TABLE punctual_inbox (
     id           integer primary key autoincrement,
@@ -594,7 +602,7 @@ CREATE TABLE punctual_suppression (
     since     integer not null,
     made_by   text    not null,
     lifted_at integer,
-    lifted_by text,
+    lifted_by text, told_at integer not null default 0,
     check ((lifted_at is null) = (lifted_by is null))
 );
 

@@ -5,8 +5,10 @@ use crate::known::{Names, Text};
 use crate::receipt::ReceiptStatus;
 use punctual::Problems;
 use punctual::rules::document::{self, Part, quote};
+use punctual::rules::duration;
 use punctual::rules::nearest::hint;
 use serde_json::Value;
+use std::time::Duration;
 
 /// Readers of one file, at most.
 const EVENTS_MAX: usize = 10;
@@ -31,14 +33,25 @@ pub(crate) enum Format {
 #[derive(Clone, Debug)]
 pub(crate) enum Verify {
     /// A keyed digest of the body, in a header; with a timestamp, of that, a dot and the body.
-    Hmac { secret: Text, header: String, prefix: String, sha1: bool, base64: bool, stamp: Option<String> },
+    Hmac { secret: Text, header: String, prefix: String, sha1: bool, base64: bool, stamp: Option<Stamp> },
     /// Twilio's signature over the URL and the form's fields.
     Twilio { secret: Text },
     /// A signature with the provider's private key over a timestamp and the body.
-    Ecdsa { public_key: Text, header: String, timestamp: String },
+    Ecdsa { public_key: Text, header: String, stamp: Stamp },
     /// A secret that both know, in a header or in the URL's query.
     Token { secret: Text, header: Option<String>, query: Option<String> },
 }
+
+/// A time that is signed with the body: a header in Unix seconds, and how far it may be from the time at which the
+/// callback comes.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) header: String,
+    pub(crate) tolerance: Duration,
+}
+
+/// How far a signed time may be from the time at which a callback comes, unless the file says something else.
+const TOLERANCE_DEFAULT: Duration = Duration::from_secs(300);
 
 /// A question that a provider asks before it sends anything.
 #[derive(Clone, Debug)]
@@ -61,6 +74,8 @@ pub(crate) struct Event {
     pub(crate) address_after: Option<String>,
     /// Where the provider's id of the news itself is.
     pub(crate) event_id: Option<String>,
+    /// Where the time of the news is: Unix seconds or milliseconds, or RFC 3339.
+    pub(crate) time: Option<String>,
     pub(crate) status: String,
     pub(crate) error: Option<String>,
     /// The provider's words, in lower case, and what they mean.
@@ -120,6 +135,17 @@ impl Fields<'_, '_> {
         Text::parse(&text, &self.part.at(field), self.names, self.problems)
     }
 
+    fn stamp(&mut self) -> Option<Stamp> {
+        let header = self.get("timestamp_header")?.to_lowercase();
+        let text = self.get("tolerance");
+        let read = text.as_deref().map_or(Ok(TOLERANCE_DEFAULT), duration::parse);
+        let tolerance = read.unwrap_or_else(|said| {
+            self.problems.push(self.part.at("tolerance"), said);
+            TOLERANCE_DEFAULT
+        });
+        Some(Stamp { header, tolerance })
+    }
+
     /// Whether a field has the second of two words; without it, the first.
     fn choice(&mut self, field: &str, words: [&str; 2]) -> bool {
         let Some(word) = self.get(field) else { return false };
@@ -140,6 +166,7 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
         "algorithm",
         "encoding",
         "timestamp_header",
+        "tolerance",
         "query",
         "public_key",
     ];
@@ -154,13 +181,16 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
             prefix: fields.get("prefix").unwrap_or_default(),
             sha1: fields.choice("algorithm", ["sha256", "sha1"]),
             base64: fields.choice("encoding", ["hex", "base64"]),
-            stamp: fields.get("timestamp_header").map(|name| name.to_lowercase()),
+            stamp: fields.stamp(),
         }),
         "twilio" => Some(Verify::Twilio { secret: fields.text("secret")? }),
         "ecdsa" => Some(Verify::Ecdsa {
             public_key: fields.text("public_key")?,
             header: fields.header("header")?,
-            timestamp: fields.header("timestamp_header")?,
+            stamp: {
+                fields.need("timestamp_header")?;
+                fields.stamp()?
+            },
         }),
         "token" => {
             let secret = fields.text("secret");
@@ -196,7 +226,7 @@ fn read_challenge(value: &Value, names: &Names<'_>, problems: &mut Problems) -> 
 
 fn read_event(value: &Value, path: &str, problems: &mut Problems) -> Option<Event> {
     let mut known = vec!["list", "message_id", "message_id_until", "address", "address_after", "event_id"];
-    known.extend(["status", "error"]);
+    known.extend(["time", "status", "error"]);
     known.extend(ReceiptStatus::ALL.map(ReceiptStatus::word));
     let part = Part::read(value, path, &known, problems)?;
     let mut words = Vec::new();
@@ -215,10 +245,21 @@ fn read_event(value: &Value, path: &str, problems: &mut Problems) -> Option<Even
     };
     let (list, message_id, address) = (text("list").unwrap_or_default(), text("message_id"), text("address"));
     let (message_id_until, error) = (text("message_id_until"), text("error"));
-    let (address_after, event_id) = (text("address_after"), text("event_id"));
+    let (address_after, event_id, time) = (text("address_after"), text("event_id"), text("time"));
     if message_id.is_none() && address.is_none() {
         problems.push(path, "must have `message_id` or `address`: whom it is about");
     }
     let status = part.need_text("status", "where the provider's word is", problems)?.to_owned();
-    Some(Event { list, message_id, message_id_until, address, address_after, event_id, status, error, words })
+    Some(Event {
+        list,
+        message_id,
+        message_id_until,
+        address,
+        address_after,
+        event_id,
+        time,
+        status,
+        error,
+        words,
+    })
 }

@@ -1,24 +1,43 @@
 //! Whether a callback comes from whom it says.
 
 use super::{Callback, Receipts, Refused};
-use crate::file::receipt::Verify;
+use crate::file::receipt::{Stamp, Verify};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use punctual::rules::digest;
+use punctual::Timestamp;
+use punctual::rules::{digest, duration};
 use ring::hmac;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use std::time::Duration;
 
 /// What a P-256 key of X.509 begins with, in bytes; then comes the point itself.
 const P256_POINT_BYTES: usize = 65;
 
 impl Receipts {
-    pub(super) fn verify(&self, callback: &Callback<'_>) -> Result<(), Refused> {
-        let holds = match &self.form.verify {
+    /// Checks who sent a callback, and that it was signed lately where the provider signs a time. Returns that time.
+    pub(super) fn verify(
+        &self,
+        callback: &Callback<'_>,
+        came_at: Timestamp,
+    ) -> Result<Option<Timestamp>, Refused> {
+        let stamp = match &self.form.verify {
+            Verify::Hmac { stamp, .. } => stamp.as_ref(),
+            Verify::Ecdsa { stamp, .. } => Some(stamp),
+            Verify::Twilio { .. } | Verify::Token { .. } => None,
+        };
+        if !self.is_proved(callback)? {
+            return Err(Refused::Unproved("the signature or token is wrong".into()));
+        }
+        stamp.map(|stamp| signed_lately(stamp, needed(callback, &stamp.header)?, came_at)).transpose()
+    }
+
+    fn is_proved(&self, callback: &Callback<'_>) -> Result<bool, Refused> {
+        Ok(match &self.form.verify {
             Verify::Hmac { secret, header, prefix, sha1, base64, stamp } => {
                 let secret = self.secret(secret)?;
                 let given = needed(callback, header)?.strip_prefix(prefix.as_str()).unwrap_or_default();
                 let given = if *base64 { STANDARD.decode(given).ok() } else { unhex(given) };
-                let stamp = stamp.as_deref().map(|name| needed(callback, name)).transpose()?;
+                let stamp = stamp.as_ref().map(|stamp| needed(callback, &stamp.header)).transpose()?;
                 let content = stamp.map(|stamp| [stamp.as_bytes(), b".", callback.body].concat());
                 let content = content.as_deref().unwrap_or(callback.body);
                 given.is_some_and(|given| signed(*sha1, &secret, content, &given))
@@ -28,10 +47,10 @@ impl Receipts {
                 let given = STANDARD.decode(needed(callback, "x-twilio-signature")?).unwrap_or_default();
                 signed(true, &secret, &twilio_content(callback), &given)
             }
-            Verify::Ecdsa { public_key, header, timestamp } => {
+            Verify::Ecdsa { public_key, header, stamp } => {
                 let key = self.secret(public_key)?;
                 let given = STANDARD.decode(needed(callback, header)?).unwrap_or_default();
-                let content = [needed(callback, timestamp)?.as_bytes(), callback.body].concat();
+                let content = [needed(callback, &stamp.header)?.as_bytes(), callback.body].concat();
                 point(&key).is_some_and(|point| {
                     UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(&content, &given).is_ok()
                 })
@@ -42,9 +61,23 @@ impl Receipts {
                 let given = in_header.or_else(|| query.as_deref().and_then(|name| callback.query(name)));
                 same(given.unwrap_or_default().as_bytes(), secret.as_bytes())
             }
-        };
-        if holds { Ok(()) } else { Err(Refused::Unproved("the signature or token is wrong".into())) }
+        })
     }
+}
+
+/// The signed time, unless it is too far from the time at which the callback came.
+fn signed_lately(stamp: &Stamp, text: &str, came_at: Timestamp) -> Result<Timestamp, Refused> {
+    let unusable = || Refused::Unproved(format!("`{}` is not a time in Unix seconds", stamp.header));
+    let signed_at = super::time(text).ok_or_else(unusable)?;
+    let apart = Duration::from_micros(came_at.as_micros().abs_diff(signed_at.as_micros()));
+    if apart > stamp.tolerance {
+        let (signed, limit) = (signed_at.to_string(), duration::write(stamp.tolerance));
+        let said = format!(
+            "it was signed at {signed}, which is more than {limit} from now; check this server's clock"
+        );
+        return Err(Refused::Unproved(said));
+    }
+    Ok(signed_at)
 }
 
 fn needed<'a>(callback: &Callback<'a>, header: &str) -> Result<&'a str, Refused> {

@@ -3,7 +3,10 @@
 use crate::letters::settings;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use punctual_providers::{Callback, Catalogue, Heard, Receipt, ReceiptStatus, Receipts, Refused, Settings};
+use punctual::Timestamp;
+use punctual_providers::{
+    Callback, Catalogue, Heard, ProviderFile, Receipt, ReceiptStatus, Receipts, Refused, Settings,
+};
 use ring::hmac;
 use serde_json::{Value, json};
 
@@ -12,6 +15,34 @@ fn receipts(provider: &str, pairs: &[(&str, &str)]) -> Receipts {
     let file = catalogue.get(provider).unwrap();
     let settings = Settings::new(file.settings(), settings(pairs)).unwrap();
     Receipts::of(file, &settings).unwrap()
+}
+
+/// A provider of our own; `VERIFY` stands for how its callbacks are verified.
+const PROVIDER: &str = r#"
+title = "Acme"
+kind = "sms"
+address = "phone"
+[settings]
+key = { about = "a key", secret = true }
+[request]
+url = "https://acme.example/"
+timeout = "5s"
+[[request.body]]
+json = { text = "{{body}}" }
+[response]
+message_id = "id"
+[receipt]
+verify = { VERIFY, secret = "{{setting.key}}" }
+[[receipt.event]]
+message_id = "id"
+status = "status"
+delivered = ["sent"]
+"#;
+
+fn of_text(text: &str) -> Receipts {
+    let file = ProviderFile::parse("acme", text).unwrap();
+    let settings = Settings::new(file.settings(), settings(&[("key", "s3cret")])).unwrap();
+    Receipts::of(&file, &settings).unwrap()
 }
 
 fn heard(receipts: &Receipts, callback: &Callback<'_>) -> Vec<(Option<String>, ReceiptStatus)> {
@@ -114,6 +145,7 @@ fn ntf_16_stop_and_doubles() {
     let callback = Callback { method: "POST", url: "https://x.example/", headers: &headers, body: &body };
     let Ok(Heard::Receipts(all)) = receipts.hear(&callback) else { panic!("not heard") };
     let stop = Receipt {
+        occurred_at: None,
         message_id: None,
         address: Some("919876543210".into()),
         status: ReceiptStatus::Stopped,
@@ -201,10 +233,46 @@ fn ntf_16_sendgrid_is_verified_and_read() {
         ("X-Twilio-Email-Event-Webhook-Timestamp", "1588788367"),
     ];
     let callback = Callback { method: "POST", url: "https://x.example/", headers: &headers, body };
-    assert_eq!(heard(&receipts, &callback), vec![]);
+    let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+    let hear = |callback: &Callback<'_>, seconds| receipts.hear_at(callback, at(seconds));
+    assert_eq!(hear(&callback, 1_588_788_367), Ok(Heard::Receipts(vec![])));
     let later = [headers[0], ("X-Twilio-Email-Event-Webhook-Timestamp", "1588788368")];
-    let said = receipts.hear(&Callback { headers: &later, ..callback });
+    let said = hear(&Callback { headers: &later, ..callback }, 1_588_788_367);
     assert!(matches!(said, Err(Refused::Unproved(_))), "{said:?}");
+}
+
+/// NTF-16: what was signed more than five minutes ago, or will be, is somebody's repetition.
+#[test]
+fn ntf_16_a_signed_time_must_be_near() {
+    let file = PROVIDER.replace("VERIFY", r#"type = "hmac", header = "x-sig", timestamp_header = "x-at""#);
+    let slack = PROVIDER
+        .replace("VERIFY", r#"type = "hmac", header = "x-sig", timestamp_header = "x-at", tolerance = "8h""#);
+    let hear = |file: &str, stamp: &str, came_at: i64| {
+        let body = br#"{"id":"1","status":"sent"}"#;
+        let signature = sha256("s3cret", &[stamp.as_bytes(), b".", body].concat());
+        let headers = [("x-sig", signature.as_str()), ("x-at", stamp)];
+        let callback = Callback { method: "POST", url: "https://x.example/", headers: &headers, body };
+        let said = of_text(file).hear_at(&callback, Timestamp::from_micros(came_at * 1_000_000));
+        match said {
+            Ok(Heard::Receipts(all)) => Ok(all[0].occurred_at.unwrap().as_micros() / 1_000_000),
+            Ok(other) => panic!("{other:?}"),
+            Err(refused) => Err(format!("{refused:?}")),
+        }
+    };
+    for (file, stamp, came_at, fine) in [
+        (&file, "1000000", 1_000_000, true),
+        (&file, "1000000", 1_000_300, true),
+        (&file, "1000000", 1_000_301, false),
+        (&file, "1000000", 999_700, true),
+        (&file, "1000000", 999_699, false),
+        (&file, "soon", 1_000_000, false),
+        (&slack, "1000000", 1_020_000, true),
+        (&slack, "1000000", 1_030_000, false),
+    ] {
+        let said = hear(file, stamp, came_at);
+        assert_eq!(said.is_ok(), fine, "signed at {stamp}, came at {came_at}: {said:?}");
+        assert!(!fine || said == Ok(1_000_000), "news that has no time happened when it was signed");
+    }
 }
 
 /// A callback whose token is in the query.

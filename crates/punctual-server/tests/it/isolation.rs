@@ -58,6 +58,7 @@ async fn report(engine: &Engine, place: &TemporaryStore, base: Base) {
         if matches!(base, Base::Sqlite) { "punctual_notice_delivery" } else { "punctual.notice_delivery" };
     let ids = place.sql(&[format!("select provider_id from {table}")]).await.unwrap();
     let receipt = Receipt {
+        occurred_at: None,
         message_id: ids[0][0][0].clone(),
         address: None,
         status: ReceiptStatus::Delivered,

@@ -5,6 +5,7 @@ use crate::client::{Client, Reply};
 use crate::world::{Base, World, engine_on};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use punctual::base::clock::host_now;
 use punctual_providers::Catalogue;
 use punctual_server::app::Settings;
 use punctual_server::http::visitor::Public;
@@ -225,17 +226,20 @@ async fn ntf_16_sendgrid_reports_over_http(base: Base) {
     ];
     let (world, root) = server(base, &[("email:sendgrid", "sendgrid", &settings)]).await;
     told(&root, "email:sendgrid").await;
-    let send = async |events: Value, tampered: &str| {
+    let now = host_now().as_micros() / 1_000_000;
+    let send_at = async |stamp: i64, events: Value, tampered: &str| {
         let body = events.to_string();
-        let signed = pair.sign(&random, format!("1588788367{body}").as_bytes()).unwrap();
-        let client = world.anybody().with("x-twilio-email-event-webhook-timestamp", "1588788367");
+        let signed = pair.sign(&random, format!("{stamp}{body}").as_bytes()).unwrap();
+        let client = world.anybody().with("x-twilio-email-event-webhook-timestamp", &stamp.to_string());
         let client = client.with("x-twilio-email-event-webhook-signature", &STANDARD.encode(signed));
         client.send("POST", "/webhooks/sendgrid", &format!("{body}{tampered}")).await.status
     };
+    let send = async |events: Value, tampered: &str| send_at(now, events, tampered).await;
     let bounce = json!([{"email": "ana@example.org", "event": "bounce", "type": "bounce",
         "reason": "550 no such user",
         "sg_message_id": "abc.filter1", "sg_event_id": "e1"}]);
     assert_eq!(send(bounce.clone(), " ").await, 401);
+    assert_eq!(send_at(now - 3_600, bounce.clone(), "").await, 401, "signed an hour ago");
     assert_eq!(log(&root).await["status"], "Sent");
     assert_eq!(send(bounce, "").await, 200);
     let logged = log(&root).await;

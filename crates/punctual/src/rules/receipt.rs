@@ -11,6 +11,7 @@ use super::consent::Reason;
 use super::digest;
 use super::masked::masked;
 use super::notice::DeliveryStatus;
+use crate::base::clock::Timestamp;
 use crate::base::limits::{RECEIPT_KEPT, RECEIPT_LOOK_MIN};
 use std::time::Duration;
 
@@ -87,6 +88,8 @@ pub struct Receipt {
     pub error: Option<String>,
     /// The provider's id of this very news, if it names one.
     pub event_id: Option<String>,
+    /// When it happened, if the provider says so.
+    pub occurred_at: Option<Timestamp>,
 }
 
 impl Receipt {
@@ -107,6 +110,25 @@ impl Receipt {
             said: clean(self.said),
             error,
             event_id: self.event_id.map(clean),
+            occurred_at: self.occurred_at,
+        }
+    }
+
+    /// When it happened, as far as that is known; never after it was heard.
+    #[must_use]
+    pub fn occurred_by(&self, heard_at: Timestamp) -> Timestamp {
+        self.occurred_at.map_or(heard_at, |at| at.min(heard_at))
+    }
+
+    /// Which opt-outs this news lifts, if it says that messages are wanted again. It must be possible to tell it
+    /// from the same news that somebody posts again after a newer opt-out: by the time at which it happened, or by
+    /// an id that was not heard before.
+    #[must_use]
+    pub const fn lifts(&self) -> Lifts {
+        match (self.status, self.occurred_at, &self.event_id) {
+            (ReceiptStatus::Resumed, Some(at), _) => Lifts::Until(at),
+            (ReceiptStatus::Resumed, None, Some(_)) => Lifts::All,
+            _ => Lifts::Nothing,
         }
     }
 
@@ -123,6 +145,17 @@ impl Receipt {
         let (status, said) = (self.status.word().as_bytes(), self.said.as_bytes());
         Some(digest::of([id.as_bytes(), address.as_bytes(), status, said, event.as_bytes()]))
     }
+}
+
+/// The opt-outs that end because messages are wanted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifts {
+    /// None.
+    Nothing,
+    /// Those that were told at this time or before.
+    Until(Timestamp),
+    /// All, unless the news was heard before.
+    All,
 }
 
 /// How a delivery stands after a receipt; `None` if as before. Nothing goes back: what arrived has arrived,

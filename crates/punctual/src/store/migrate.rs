@@ -19,7 +19,7 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 17] = [
+const MIGRATIONS: [Migration; 18] = [
     Migration {
         version: 1,
         name: "start",
@@ -121,6 +121,12 @@ const MIGRATIONS: [Migration; 17] = [
         name: "refused sends",
         postgres: include_str!("../../migrations/postgres/0017_refused_sends.sql"),
         sqlite: include_str!("../../migrations/sqlite/0017_refused_sends.sql"),
+    },
+    Migration {
+        version: 18,
+        name: "told at",
+        postgres: include_str!("../../migrations/postgres/0018_told_at.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0018_told_at.sql"),
     },
 ];
 

@@ -32,7 +32,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::attempt::kept_error;
 use crate::rules::consent::{Reason, Scope, channel_kind};
 use crate::rules::notice::{DeliveryStatus, Planned};
-use crate::rules::receipt::{Receipt, ReceiptStatus, after};
+use crate::rules::receipt::{Lifts, Receipt, ReceiptStatus, after};
 use crate::store::tx::VerbFuture;
 use find::Found;
 use std::collections::{BTreeMap, HashMap};
@@ -160,7 +160,7 @@ impl Session<'_> {
             error.as_deref()
         ];
         tx.execute(WRITE, row).await?;
-        self.consent(tx, of.tenant, &of.address, receipt.status).await?;
+        self.consent(tx, of.tenant, &of.address, receipt).await?;
         // What became of an earlier try says nothing of the last one.
         if !of.is_latest {
             return Ok(());
@@ -202,7 +202,7 @@ impl Session<'_> {
         let address = receipt.address.as_deref().unwrap_or_default();
         for tenant in &tenants {
             if self.is_new(tx, *tenant, receipt).await? {
-                self.consent(tx, *tenant, address, receipt.status).await?;
+                self.consent(tx, *tenant, address, receipt).await?;
             }
         }
         Ok(())
@@ -222,19 +222,30 @@ impl Session<'_> {
     }
 
     /// What an address is sent from now on.
-    async fn consent(&self, tx: &mut Tx, tenant: Tenant, address: &str, status: ReceiptStatus) -> Result<()> {
+    async fn consent(&self, tx: &mut Tx, tenant: Tenant, address: &str, receipt: &Receipt) -> Result<()> {
         let channel = self.hearing.news.channels.first().map(|key| channel_kind(key));
         let by = format!("receipt of {}", self.hearing.news.provider);
-        if let Some(reason) = status.suppresses() {
+        if let Some(reason) = receipt.status.suppresses() {
             let scope = Scope { channel, kind: None };
-            let new = NewSuppression { address: address.to_owned(), scope, reason, by };
+            let told_at = Some(receipt.occurred_by(self.now));
+            let new = NewSuppression { address: address.to_owned(), scope, reason, by, told_at };
             suppressions::suppress(tx, tenant, &new).await?;
-        } else if status == ReceiptStatus::Resumed {
-            let address = Some(address.to_owned());
-            let (kind, reason) = (Some(String::new()), Some(Reason::Stop));
-            let stopped = SuppressionFilter { address, channel, kind, reason, lifted: false };
-            suppressions::lift(tx, tenant, &stopped, &by).await?;
+            return Ok(());
         }
+        let told_until = match receipt.lifts() {
+            Lifts::Nothing => return Ok(()),
+            Lifts::Until(at) => Some(at),
+            Lifts::All => None,
+        };
+        // Longer than the inbox remembers: an opt-out has no end of its own, so neither has this.
+        if let Some(key) = receipt.dedup_key()
+            && tx.execute(HEARD, params![tenant.id(), &self.source, &key, self.now]).await? == 0
+        {
+            return Ok(());
+        }
+        let (address, kind, reason) = (Some(address.to_owned()), Some(String::new()), Some(Reason::Stop));
+        let stopped = SuppressionFilter { address, channel, kind, reason, told_until, lifted: false };
+        suppressions::lift(tx, tenant, &stopped, &by).await?;
         Ok(())
     }
 
@@ -270,6 +281,8 @@ fn failed_as(receipt: &Receipt) -> String {
     kept_error(&format!("the provider says that it {how}: {said}"))
 }
 
+const HEARD: &str = "insert into punctual.heard_resumption (tenant_id, source, key, at) values ($1, $2, $3, $4) \
+    on conflict do nothing";
 const WRITE: &str = "insert into punctual.receipt (tenant_id, delivery_id, at, status, said, error) \
     values ($1, $2, $3, $4, $5, $6)";
 const STANDS: &str = "update punctual.notice_delivery set status = $2, error = $3, \

@@ -38,6 +38,12 @@ impl From<Timestamp> for Value<'_> {
     }
 }
 
+impl From<Option<Timestamp>> for Value<'_> {
+    fn from(v: Option<Timestamp>) -> Self {
+        v.map_or(Self::Null, Into::into)
+    }
+}
+
 impl From<bool> for Value<'_> {
     fn from(v: bool) -> Self {
         Self::Int(i64::from(v))

@@ -43,7 +43,13 @@ cases![
 const ADDRESS: &str = "+964 770 000 0001";
 
 async fn suppress(engine: &Engine, address: &str, reason: Reason) {
-    let wish = NewSuppression { address: address.into(), scope: Scope::default(), reason, by: "test".into() };
+    let wish = NewSuppression {
+        told_at: None,
+        address: address.into(),
+        scope: Scope::default(),
+        reason,
+        by: "test".into(),
+    };
     engine.store().suppress(TENANT, wish).await.unwrap();
 }
 

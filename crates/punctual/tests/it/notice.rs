@@ -414,6 +414,7 @@ async fn ntf_18_one_click_ends_letters_of_a_kind(t: &Bench) {
     assert_eq!((link.address.as_str(), link.channel.as_str()), ("guest@example.com", "email"));
     assert_eq!(link.kind.as_deref(), Some(KIND));
     let wish = punctual::store::consent::NewSuppression {
+        told_at: None,
         address: link.address,
         scope: punctual::rules::consent::Scope { channel: Some(link.channel), kind: link.kind },
         reason: punctual::rules::consent::Reason::Unsubscribe,

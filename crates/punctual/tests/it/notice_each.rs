@@ -121,6 +121,7 @@ async fn ntf_5_two_who_did_not_get_it_are_both_told_by_the_other_channel(t: &Ben
     assert_eq!(tick(&engine).await.sent, 2);
     let ids = texts(t, "select provider_id from punctual.notice_delivery order by id").await;
     let failed = |id: String| Receipt {
+        occurred_at: None,
         message_id: Some(id),
         address: None,
         status: ReceiptStatus::Failed,

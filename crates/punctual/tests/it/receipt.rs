@@ -15,6 +15,7 @@ use punctual::store::receipts::{Learned, News};
 use punctual::store::tenants::NewTenant;
 use punctual::{DeliveryId, Engine, Token};
 use serde_json::json;
+use std::time::Duration;
 
 cases![
     ntf_19_receipts_go_with_their_deliveries,
@@ -25,6 +26,8 @@ cases![
     ntf_16_an_early_receipt_is_given_up_in_the_end,
     ntf_16_a_hard_bounce_suppresses_the_address,
     ntf_16_a_stop_suppresses_and_a_start_lifts,
+    ntf_18_a_start_that_is_posted_again_lifts_no_newer_stop,
+    ntf_18_a_start_lifts_no_stop_that_is_newer_by_the_providers_clock,
     ntf_16_a_stop_is_for_those_who_wrote,
     ntf_16_another_channels_message_is_not_touched,
     ntf_16_what_did_not_arrive_goes_by_another_channel,
@@ -36,6 +39,7 @@ const PHONE: &str = "+919876543210";
 
 fn of(message_id: &str, status: ReceiptStatus) -> Receipt {
     Receipt {
+        occurred_at: None,
         message_id: Some(message_id.to_owned()),
         address: Some(PHONE.trim_start_matches('+').to_owned()),
         status,
@@ -214,6 +218,40 @@ async fn ntf_16_a_stop_suppresses_and_a_start_lifts(t: &Bench) {
     assert_eq!(suppressed(t).await, Vec::<String>::new());
     hear(&engine, vec![reply(Stopped, "SMc")]).await;
     assert_eq!(suppressed(t).await.len(), 1);
+}
+
+/// NTF-18: a captured START is posted again after the inbox has forgotten it. Twilio signs no time.
+async fn ntf_18_a_start_that_is_posted_again_lifts_no_newer_stop(t: &Bench) {
+    let (engine, _) = sent(t).await;
+    let start = || vec![reply(Resumed, "SMb")];
+    hear(&engine, start()).await;
+    hear(&engine, vec![reply(Stopped, "SMc")]).await;
+    let year = Duration::from_secs(365 * 86_400);
+    t.advance(year).await;
+    t.store().prune_inbox(Duration::from_secs(86_400)).await.unwrap();
+    hear(&engine, start()).await;
+    assert_eq!(suppressed(t).await.len(), 1, "the START is older than the STOP");
+    let nameless = Receipt { event_id: None, ..reply(Resumed, "") };
+    hear(&engine, vec![nameless]).await;
+    assert_eq!(suppressed(t).await.len(), 1, "a START without id and time may be any old one");
+    hear(&engine, vec![reply(Resumed, "SMd")]).await;
+    assert_eq!(suppressed(t).await, Vec::<String>::new(), "a new START lifts it");
+}
+
+/// NTF-18: where the provider says when, the order in which news comes does not matter.
+async fn ntf_18_a_start_lifts_no_stop_that_is_newer_by_the_providers_clock(t: &Bench) {
+    let (engine, _) = sent(t).await;
+    let now = t.now().await;
+    let at = |minutes: u64, status, id: &str| {
+        let occurred_at = Some(now.minus(Duration::from_secs(60 * minutes)));
+        vec![Receipt { occurred_at, ..reply(status, id) }]
+    };
+    hear(&engine, at(50, Stopped, "a")).await;
+    hear(&engine, at(10, Stopped, "b")).await;
+    hear(&engine, at(30, Resumed, "c")).await;
+    assert_eq!(suppressed(t).await.len(), 1, "the START came after the first STOP, and before the last");
+    hear(&engine, at(5, Resumed, "d")).await;
+    assert_eq!(suppressed(t).await, Vec::<String>::new());
 }
 
 /// NTF-16, NTF-23: of several tenants, those that have written to the address.

@@ -122,6 +122,7 @@ fn read(input: &Input, caller: &Caller) -> Answer<NewSuppression> {
     let mut problems = Problems::default();
     let part = Part::read(&body, "", &["address", "channel", "kind", "reason"], &mut problems);
     let mut new = NewSuppression {
+        told_at: None,
         address: String::new(),
         scope: Scope::default(),
         reason: Reason::Manual,

@@ -45,6 +45,7 @@ fn ntf_16_what_suppresses() {
 #[test]
 fn ntf_16_keys_of_news() {
     let one = Receipt {
+        occurred_at: None,
         message_id: Some("SM1".into()),
         address: Some("+1".into()),
         status: ReceiptStatus::Delivered,
@@ -84,6 +85,7 @@ fn ntf_16_looks_for_a_message_end() {
 #[test]
 fn ntf_16_what_is_kept_of_a_receipt() {
     let receipt = Receipt {
+        occurred_at: None,
         message_id: Some("m\0-1".into()),
         address: Some("ada@example.org".into()),
         status: ReceiptStatus::Bounced,
@@ -95,4 +97,30 @@ fn ntf_16_what_is_kept_of_a_receipt() {
     assert_eq!((kept.message_id.as_deref(), kept.said.as_str()), (Some("m-1"), "bounce"));
     let error = kept.error.unwrap();
     assert!(!error.contains("ada@example.org") && error.starts_with("550 5.1.1 <"), "{error}");
+}
+
+/// NTF-18
+#[test]
+fn ntf_18_only_news_that_is_not_a_repetition_lifts_an_opt_out() {
+    let at = Timestamp::from_micros(7);
+    let table = [
+        (ReceiptStatus::Resumed, Some(at), Some("e"), Lifts::Until(at)),
+        (ReceiptStatus::Resumed, Some(at), None, Lifts::Until(at)),
+        (ReceiptStatus::Resumed, None, Some("e"), Lifts::All),
+        (ReceiptStatus::Resumed, None, None, Lifts::Nothing),
+        (ReceiptStatus::Stopped, Some(at), Some("e"), Lifts::Nothing),
+        (ReceiptStatus::Delivered, Some(at), Some("e"), Lifts::Nothing),
+    ];
+    for (status, occurred_at, event_id, lifts) in table {
+        let receipt = Receipt {
+            message_id: None,
+            address: Some("+1".into()),
+            status,
+            said: String::new(),
+            error: None,
+            event_id: event_id.map(str::to_owned),
+            occurred_at,
+        };
+        assert_eq!(receipt.lifts(), lifts, "{receipt:?}");
+    }
 }

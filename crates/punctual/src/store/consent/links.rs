@@ -104,6 +104,7 @@ async fn follow(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
         return Ok(None);
     }
     let new = NewSuppression {
+        told_at: None,
         address: link.address.clone(),
         scope: scope(link),
         reason: Reason::Unsubscribe,
@@ -117,6 +118,7 @@ async fn undo(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
     let scope = scope(link);
     let (channel, kind) = names(&scope);
     let own = SuppressionFilter {
+        told_until: None,
         address: Some(link.address.clone()),
         channel: Some(channel.to_owned()),
         kind: Some(kind.to_owned()),

@@ -45,6 +45,8 @@ pub struct NewSuppression {
     pub reason: Reason,
     /// By whose word.
     pub by: String,
+    /// When the recipient said so, if that was before now.
+    pub told_at: Option<Timestamp>,
 }
 
 /// Which suppressions a list shows; what is `None` does not matter.
@@ -58,6 +60,8 @@ pub struct SuppressionFilter {
     pub kind: Option<String>,
     /// For this reason.
     pub reason: Option<Reason>,
+    /// Told last at this time or before.
+    pub told_until: Option<Timestamp>,
     /// Lifted ones, too.
     pub lifted: bool,
 }
@@ -138,10 +142,11 @@ macro_rules! named {
 }
 
 const INSERT: &str = concat!(
-    "insert into punctual.suppression (tenant_id, address, channel, kind, reason, since, made_by) \
-     values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning ",
+    "insert into punctual.suppression (tenant_id, address, channel, kind, reason, since, made_by, told_at) \
+     values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing returning ",
     columns!()
 );
+const TOLD_AGAIN: &str = "update punctual.suppression set told_at = $2 where id = $1 and told_at < $2";
 const IN_FORCE: &str = concat!(
     "select ",
     columns!(),
@@ -151,7 +156,7 @@ const IN_FORCE: &str = concat!(
 const LIFT: &str = concat!(
     "update punctual.suppression set lifted_at = $6, lifted_by = $7 where ",
     named!(),
-    " and lifted_at is null returning ",
+    " and lifted_at is null and ($8::bigint is null or told_at <= $8) returning ",
     columns!()
 );
 const LIST: &str = concat!(
@@ -177,12 +182,15 @@ pub(in crate::store) async fn suppress(
     let address = normal(&new.address);
     let (channel, kind) = names(&new.scope);
     for _ in 0..TRIES_MAX {
-        let row = params![tenant.id(), &address, channel, kind, new.reason.word(), now, &new.by];
+        let told_at = new.told_at.unwrap_or(now);
+        let row = params![tenant.id(), &address, channel, kind, new.reason.word(), now, &new.by, told_at];
         if let Some(row) = tx.first(INSERT, row).await? {
             return Ok((read(&row)?, true));
         }
         if let Some(row) = tx.first(IN_FORCE, params![tenant.id(), &address, channel, kind]).await? {
-            return Ok((read(&row)?, false));
+            let known = read(&row)?;
+            tx.execute(TOLD_AGAIN, params![known.id.0, told_at]).await?;
+            return Ok((known, false));
         }
     }
     Err(Error::Conflict("somebody else changes this suppression at the same time; try again".into()))
@@ -202,7 +210,7 @@ pub(in crate::store) async fn lift(
     let now = tx.now().await?;
     let address = filter.address.as_deref().map(normal);
     let mut values = of_filter(tenant, filter, address.as_deref());
-    values.extend_from_slice(params![now, by]);
+    values.extend_from_slice(params![now, by, filter.told_until]);
     let rows = tx.query(LIFT, &values).await?;
     let mut lifted = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
     lifted.sort_by_key(|one| one.id);

@@ -53,13 +53,13 @@ async fn waiting(tx: &mut Tx) -> Result<Waiting> {
             ..Hearing::default()
         });
         hearing.news.receipts.push(read(row)?);
-        hearing.waited.push((row.int(0)?, row.time(9)?));
+        hearing.waited.push((row.int(0)?, row.time(10)?));
     }
     Ok(Waiting { due: by.into_values().collect(), next: Some(Duration::ZERO) })
 }
 
 const DUE: &str = "select id, provider, channels, message_id, address, status, said, error, event_id, \
-        received_at from punctual.early_receipt where look_at <= $1 order by look_at limit $2";
+        occurred_at, received_at from punctual.early_receipt where look_at <= $1 order by look_at limit $2";
 const NEXT: &str = "select min(look_at) from punctual.early_receipt";
 
 fn read(row: &Row) -> Result<Receipt> {
@@ -73,6 +73,7 @@ fn read(row: &Row) -> Result<Receipt> {
         said: row.text(6)?,
         error: row.maybe_text(7)?,
         event_id: row.maybe_text(8)?,
+        occurred_at: row.maybe_time(9)?,
     })
 }
 
@@ -133,7 +134,8 @@ async fn write(tx: &mut Tx, hearing: &Hearing, receipt: &Receipt, now: Timestamp
         receipt.error.as_deref(),
         receipt.event_id.as_deref(),
         now,
-        now.plus(RECEIPT_LOOK_MIN)
+        now.plus(RECEIPT_LOOK_MIN),
+        receipt.occurred_at
     ];
     tx.execute(KEEP, row).await?;
     Ok(())
@@ -141,7 +143,7 @@ async fn write(tx: &mut Tx, hearing: &Hearing, receipt: &Receipt, now: Timestamp
 
 const FULL: &str = "select 1 from punctual.early_receipt order by look_at limit 1 offset $1";
 const KEEP: &str = "insert into punctual.early_receipt (provider, channels, key, message_id, address, \
-        status, said, error, event_id, received_at, look_at) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (key, provider) do nothing";
+        status, said, error, event_id, received_at, look_at, occurred_at) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict (key, provider) do nothing";
 const LATER: &str = "update punctual.early_receipt set look_at = $2 where id = $1";
 const FORGET: &str = "delete from punctual.early_receipt where id = any($1::bigint[])";

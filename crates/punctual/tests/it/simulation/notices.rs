@@ -413,7 +413,13 @@ async fn happenings(world: &Arc<World>, keeper: &Engine) -> Result<()> {
             1 => {
                 let scope = Scope { channel: None, kind: None };
                 let by = "recipient".to_owned();
-                let wish = NewSuppression { address: phone.clone(), scope, reason: Reason::Unsubscribe, by };
+                let wish = NewSuppression {
+                    told_at: None,
+                    address: phone.clone(),
+                    scope,
+                    reason: Reason::Unsubscribe,
+                    by,
+                };
                 keeper.store().suppress(TENANT, wish).await?;
                 let now = world.now();
                 world.state().silent.entry(phone).or_insert(now);
