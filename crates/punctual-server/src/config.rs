@@ -137,7 +137,8 @@ pub struct Config {
     pub channels: channels::Channels,
     /// What needs no key.
     pub public: PublicConfig,
-    /// How many connections there may be; what it leaves out follows the descriptors that the process may have.
+    /// How many connections there may be; what it leaves out follows the descriptors that the process may
+    /// have.
     pub connections: ConnectionsFile,
 }
 

@@ -42,8 +42,8 @@ pub(crate) enum Verify {
     Token { secret: Text, header: Option<String>, query: Option<String> },
 }
 
-/// A time that is signed with the body: a header in Unix seconds, and how far it may be from the time at which the
-/// callback comes.
+/// A time that is signed with the body: a header in Unix seconds, and how far it may be from the time at
+/// which the callback comes.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamp {
     pub(crate) header: String,

@@ -14,7 +14,8 @@ use std::time::Duration;
 const P256_POINT_BYTES: usize = 65;
 
 impl Receipts {
-    /// Checks who sent a callback, and that it was signed lately where the provider signs a time. Returns that time.
+    /// Checks who sent a callback, and that it was signed lately where the provider signs a time. Returns
+    /// that time.
     pub(super) fn verify(
         &self,
         callback: &Callback<'_>,

@@ -56,7 +56,8 @@ impl ConnectionLimits {
     pub fn for_descriptors(descriptors: usize, max: Option<usize>, per_address: Option<usize>) -> Self {
         let possible = descriptors.saturating_sub(DESCRIPTORS_KEPT + RESERVE).max(MAX_LEAST);
         let max = max.unwrap_or(MAX_DEFAULT).min(possible);
-        // A proxy is one address, so the limit must leave it room; half still leaves the other half to others.
+        // A proxy is one address, so the limit must leave it room; half still leaves the other half to
+        // others.
         let per_address = per_address.unwrap_or(max / 2).clamp(1, max);
         Self { max, per_address, timeouts: Timeouts::default() }
     }
@@ -155,7 +156,8 @@ mod tests {
 
     #[test]
     fn the_peer_that_was_awaited_longest_gives_up_its_place() {
-        let table: [(&[(u8, Awaited, u64)], Option<u8>); 4] = [
+        type Waiting<'a> = &'a [(u8, Awaited, u64)];
+        let table: [(Waiting<'_>, Option<u8>); 4] = [
             (&[], None),
             (&[(1, Awaited::Nothing, 99)], None),
             (&[(1, Awaited::Nothing, 99), (2, Awaited::Request, 1), (3, Awaited::Head, 2)], Some(3)),

@@ -1,7 +1,7 @@
 //! What one connection waits for, and since when.
 //!
-//! The stream, the bodies and the service of a connection write it down; [`super::places`] reads it. Times are
-//! milliseconds since the process began to count, so that everything fits into atomics.
+//! The stream, the bodies and the service of a connection write it down; [`super::places`] reads it. Times
+//! are milliseconds since the process began to count, so that everything fits into atomics.
 
 use super::limits::{Awaited, SEND_BYTES_MIN};
 use punctual::base::clock::{Moment, monotonic};
@@ -135,7 +135,8 @@ mod tests {
     #[test]
     fn a_peer_is_awaited_in_every_phase_but_the_servers_own() {
         let peer = Peer::new(Ipv4Addr::LOCALHOST.into());
-        let steps: [(fn(&Peer), Awaited); 9] = [
+        type Step = fn(&Peer);
+        let steps: [(Step, Awaited); 9] = [
             (|_| {}, Awaited::Request),
             (Peer::has_sent_bytes, Awaited::Head),
             (Peer::has_sent_head, Awaited::Body),

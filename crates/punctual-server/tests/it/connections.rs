@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout};
 const STRANGERS: usize = 1_100;
 const ROOT_KEY: &str = "root-key-of-the-tests-0123456789abcdef";
 
-/// PRD-14: with 1,024 descriptors, however strangers hold their connections, a health check is answered within a
-/// second and a publish within two; and operators hear of it.
+/// PRD-14: with 1,024 descriptors, however strangers hold their connections, a health check is answered
+/// within a second and a publish within two; and operators hear of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prd_14_strangers_cannot_stop_the_server_by_holding_connections() {
     rlimit::increase_nofile_limit(4_096).unwrap();
@@ -42,7 +42,8 @@ async fn prd_14_strangers_cannot_stop_the_server_by_holding_connections() {
         );
         let event = r#"{"topic":"t","kind":"k","payload":1}"#;
         let publish = format!(
-            "POST /api/events HTTP/1.1\r\nhost: x\r\n{key}connection: close\r\ncontent-length: {}\r\n\r\n{event}",
+            "POST /api/events HTTP/1.1\r\nhost: x\r\n{key}connection: close\r\n\
+             content-length: {}\r\n\r\n{event}",
             event.len()
         );
         let answer = timeout(Duration::from_secs(2), ask(address, &publish)).await;

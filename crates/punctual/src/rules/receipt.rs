@@ -120,9 +120,9 @@ impl Receipt {
         self.occurred_at.map_or(heard_at, |at| at.min(heard_at))
     }
 
-    /// Which opt-outs this news lifts, if it says that messages are wanted again. It must be possible to tell it
-    /// from the same news that somebody posts again after a newer opt-out: by the time at which it happened, or by
-    /// an id that was not heard before.
+    /// Which opt-outs this news lifts, if it says that messages are wanted again. It must be possible to
+    /// tell it from the same news that somebody posts again after a newer opt-out: by the time at which it
+    /// happened, or by an id that was not heard before.
     #[must_use]
     pub const fn lifts(&self) -> Lifts {
         match (self.status, self.occurred_at, &self.event_id) {

@@ -281,8 +281,8 @@ fn failed_as(receipt: &Receipt) -> String {
     kept_error(&format!("the provider says that it {how}: {said}"))
 }
 
-const HEARD: &str = "insert into punctual.heard_resumption (tenant_id, source, key, at) values ($1, $2, $3, $4) \
-    on conflict do nothing";
+const HEARD: &str = "insert into punctual.heard_resumption (tenant_id, source, key, at) \
+    values ($1, $2, $3, $4) on conflict do nothing";
 const WRITE: &str = "insert into punctual.receipt (tenant_id, delivery_id, at, status, said, error) \
     values ($1, $2, $3, $4, $5, $6)";
 const STANDS: &str = "update punctual.notice_delivery set status = $2, error = $3, \

@@ -153,8 +153,9 @@ impl World {
                 self.fill_disk(false);
             }
             Injection::FailedCommits => {
-                // Only the last commit comes back. With the workers' it is hardly ever one of the publisher's.
-                if dice(seed, 4) % 2 == 0 {
+                // Only the last commit comes back. With the workers' it is hardly ever one of the
+                // publisher's.
+                if dice(seed, 4).is_multiple_of(2) {
                     (0..self.workers()).for_each(|n| self.signal(n, "STOP"));
                 }
                 self.tell_all("commits fail");
