@@ -127,12 +127,15 @@ async fn worked_off(world: &Arc<World>) -> Verdict {
     Err(format!("{name} was not worked off within {PATIENCE:?} after healing: it is {}", item.place))
 }
 
-/// A stop in peace: nothing is left in anybody's hands.
+/// Stops every engine: each ends within a bounded time and holds no claim afterwards.
 async fn stop(world: &Arc<World>, nodes: Vec<tokio::task::JoinHandle<()>>) -> Verdict {
     world.state().over = true;
     world.state().nodes.iter().for_each(|node| node.stop.notify_one());
     for node in nodes {
-        node.await.map_err(|e| format!("an engine could not be stopped: {e}"))?;
+        // A planted bug may leave an engine with work that never ends.
+        let ended = tokio::time::timeout(PATIENCE, node).await;
+        let ended = ended.map_err(|_| format!("an engine was not stopped within {PATIENCE:?}"))?;
+        ended.map_err(|e| format!("an engine could not be stopped: {e}"))?;
     }
     Ok(())
 }
