@@ -29,7 +29,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use peer::Peer;
-use places::{Admission, Place, Places};
+use places::{Admission, Limit, Place, Places};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ use tower::ServiceExt;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long the listener rests when the system has no descriptor for a new connection.
 const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
+/// The longest head of a request, and what a connection may buffer.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// How long a client that was refused should wait.
 const BUSY_SECONDS: u32 = 1;
 
@@ -61,7 +63,7 @@ pub async fn serve(
         let accepted = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
             _ = look.tick() => {
-                places.disconnect_overdue();
+                places.disconnect_overdue(&limits.timeouts);
                 continue;
             }
             Some(_) = connections.join_next() => continue,
@@ -76,7 +78,18 @@ pub async fn serve(
         }
     }
     drop(listener);
-    while connections.join_next().await.is_some() {}
+    drain(&mut connections, &places, limits.timeouts.while_stopping()).await;
+}
+
+/// Waits for requests under way; peers that keep them waiting still run out of time.
+async fn drain(connections: &mut JoinSet<()>, places: &Places, timeouts: Timeouts) {
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    loop {
+        tokio::select! {
+            ended = connections.join_next() => if ended.is_none() { return },
+            _ = look.tick() => places.disconnect_overdue(&timeouts),
+        }
+    }
 }
 
 /// A connection that broke before it was accepted is nothing to rest for; a lack of descriptors is.
@@ -107,8 +120,9 @@ async fn connection(
     });
     let stream = TokioIo::new(WatchedStream::new(stream, Arc::clone(place.peer())));
     // Time is kept by `Places`, which knows of every phase of a connection.
-    let mut connection =
-        std::pin::pin!(http1::Builder::new().header_read_timeout(None).serve_connection(stream, service));
+    let mut http = http1::Builder::new();
+    http.header_read_timeout(None).max_buf_size(HEAD_BYTES_MAX);
+    let mut connection = std::pin::pin!(http.serve_connection(stream, service));
     tokio::select! {
         biased;
         () = place.peer().disconnected() => return,
@@ -134,14 +148,15 @@ async fn respond(
     let mut request = request.map(|body| Body::new(Upload::new(body, Arc::clone(&peer))));
     request.extensions_mut().insert(ConnectInfo(address));
     let response = match admission {
-        Admission::Reserve if !is_health => busy(),
+        Admission::Reserve(limit) if !is_health => busy(limit),
         _ => router.oneshot(request).await.into_response(),
     };
     response.map(|body| Answer::new(body, peer))
 }
 
 /// 503 for a connection beyond the limit, which is closed after it.
-fn busy() -> Response<Body> {
+fn busy(limit: Limit) -> Response<Body> {
+    limit.count_refused();
     let said = "this server has as many connections as it may; try again soon";
     let failure = Failure::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-connections", said);
     let mut response = failure.retry_after(BUSY_SECONDS).into_response();

@@ -15,7 +15,7 @@ CREATE TABLE punctual_answer (
     digest          text   not null,
     asked_at        integer not null,
     status          integer,
-    body            text,
+    body            text, token text, suspended integer not null default 0,
     primary key (tenant_id, idempotency_key)
 );
 
@@ -264,14 +264,6 @@ CREATE TABLE punctual_handled_topic (
     topic text   primary key,
     since integer not null
 );
-
-CREATE TABLE punctual_heard_resumption (
-    tenant_id integer not null references punctual_tenant,
-    source    text    not null,
-    key       text    not null,
-    at        integer not null,
-    primary key (tenant_id, source, key)
-) without rowid;
 
 CREATE TABLE punctual_inbox (
     id           integer primary key autoincrement,
@@ -526,6 +518,13 @@ CREATE TABLE punctual_response (
 );
 
 CREATE INDEX punctual_response_by_flow on punctual_response (tenant_id, flow_id, completed_at);
+
+CREATE TABLE punctual_resumption (
+    source text    not null,
+    key    text    not null,
+    at     integer not null,
+    primary key (source, key)
+) without rowid;
 
 CREATE TABLE punctual_route (
     tenant_id integer  not null,

@@ -169,7 +169,7 @@ mod tests {
             ("listen = ", "line 1:"),
             ("[public]\nrequest_per_minute = 1", "did you mean `requests_per_minute`?"),
             ("[public]\nrequests_per_minute = -1", "line 2: invalid value"),
-            ("[connections]\nmaximum = 1", "did you mean `max`?"),
+            ("[connections]\nper_addres = 1", "did you mean `per_address`?"),
         ];
         for (text, said) in table {
             let found = File::parse(text).unwrap_err();
@@ -184,7 +184,8 @@ mod tests {
                    migrate=false\nstop_limit=''\nretention=''\nlog_retention=''\ninbox_retention=''\n\
                    inbox_stuck_after=''\ninbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
                    survey_url=''\n\
-                   public={requests_per_minute=9,trust_forwarded_for=true,url='https://x'}\nchannels={}";
+                   public={requests_per_minute=9,trust_forwarded_for=true,url='https://x'}\n\
+                   connections={max=9,per_address=3}\nchannels={}";
         let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());

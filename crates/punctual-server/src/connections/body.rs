@@ -6,7 +6,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 /// The body of a request.
 #[derive(Debug)]
@@ -16,11 +16,8 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Watches a body; one that is empty has ended already.
-    pub fn new(body: Incoming, peer: Arc<Peer>) -> Self {
-        if body.is_end_stream() {
-            peer.has_sent_body();
-        }
+    /// Watches a body.
+    pub const fn new(body: Incoming, peer: Arc<Peer>) -> Self {
         Self { body, peer }
     }
 }
@@ -33,7 +30,10 @@ impl HttpBody for Upload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+            self.peer.has_body_to_send();
+            return Poll::Pending;
+        };
         if frame.is_none() || self.body.is_end_stream() {
             self.peer.has_sent_body();
         }

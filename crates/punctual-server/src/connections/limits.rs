@@ -27,12 +27,31 @@ pub struct ConnectionLimits {
 pub struct Timeouts {
     /// From the first byte of a request to the end of its head.
     pub head: Duration,
-    /// From the end of the head to the end of the body.
+    /// From when the server waits for the body to its end.
     pub body: Duration,
     /// To read enough of an answer ([`SEND_BYTES_MIN`]) when it waits to be read.
     pub send: Duration,
     /// Between two requests.
     pub idle: Duration,
+}
+
+/// How long a peer may take to send the rest of a head while the server stops.
+const STOPPING_HEAD: Duration = Duration::from_secs(1);
+/// How long it may take to send a body or to read an answer then.
+const STOPPING_REST: Duration = Duration::from_secs(5);
+
+impl Timeouts {
+    /// The limits while the server stops: requests under way are finished, others are not awaited.
+    #[must_use]
+    pub fn while_stopping(self) -> Self {
+        let rest = |limit: Duration| limit.min(STOPPING_REST);
+        Self {
+            head: self.head.min(STOPPING_HEAD),
+            body: rest(self.body),
+            send: rest(self.send),
+            idle: Duration::ZERO,
+        }
+    }
 }
 
 /// A peer that reads so much of a waiting answer gets the whole [`Timeouts::send`] again.

@@ -7,7 +7,7 @@ use super::limits::{Awaited, SEND_BYTES_MIN};
 use punctual::base::clock::{Moment, monotonic};
 use std::net::IpAddr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 pub struct Peer {
     /// Where it connects from.
     pub address: IpAddr,
-    phase: AtomicU8,
-    phase_since: AtomicU64,
+    /// The phase, and since when: in one word, so that nobody reads the one without the other.
+    phase: AtomicU64,
     /// When an answer began to wait to be read, or zero.
     unread_since: AtomicU64,
     /// How much was read since then.
@@ -25,10 +25,18 @@ pub struct Peer {
     disconnect: Notify,
 }
 
-const REQUEST: u8 = 0;
-const HEAD: u8 = 1;
-const BODY: u8 = 2;
-const WORK: u8 = 3;
+const REQUEST: u64 = 0;
+const HEAD: u64 = 1;
+const BODY: u64 = 2;
+const WORK: u64 = 3;
+/// Bits of a phase below its time.
+const PHASE_BITS: u32 = 2;
+const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
+
+/// A phase that begins now.
+fn begun(phase: u64) -> u64 {
+    now() << PHASE_BITS | phase
+}
 
 /// Milliseconds since the first call, from 1.
 fn now() -> u64 {
@@ -42,42 +50,42 @@ impl Peer {
     pub fn new(address: IpAddr) -> Self {
         Self {
             address,
-            phase: AtomicU8::new(REQUEST),
-            phase_since: AtomicU64::new(now()),
+            phase: AtomicU64::new(begun(REQUEST)),
             unread_since: AtomicU64::new(0),
             read_bytes: AtomicUsize::new(0),
             disconnect: Notify::new(),
         }
     }
 
-    fn enter(&self, phase: u8) {
-        if self.phase.swap(phase, Ordering::Relaxed) != phase {
-            self.phase_since.store(now(), Ordering::Relaxed);
-        }
+    /// Begins a phase, if the peer is in one of those that it may follow.
+    fn enter(&self, phase: u64, from: &[u64]) {
+        let follow = |word: u64| from.contains(&(word & PHASE_MASK)).then(|| begun(phase));
+        let _ = self.phase.fetch_update(Ordering::Relaxed, Ordering::Relaxed, follow);
     }
 
     /// It sent some bytes.
     pub fn has_sent_bytes(&self) {
-        if self.phase.load(Ordering::Relaxed) == REQUEST {
-            self.enter(HEAD);
-        }
+        self.enter(HEAD, &[REQUEST]);
     }
 
-    /// The head of a request is complete.
+    /// The head of a request is complete: the server works on it.
     pub fn has_sent_head(&self) {
-        self.enter(BODY);
+        self.enter(WORK, &[REQUEST, HEAD, BODY]);
+    }
+
+    /// The server wants to read the body, and it is not all there.
+    pub fn has_body_to_send(&self) {
+        self.enter(BODY, &[WORK]);
     }
 
     /// The body is complete, or is not wanted any more.
     pub fn has_sent_body(&self) {
-        if self.phase.load(Ordering::Relaxed) == BODY {
-            self.enter(WORK);
-        }
+        self.enter(WORK, &[BODY]);
     }
 
     /// The answer has been handed to the connection.
     pub fn is_answered(&self) {
-        self.enter(REQUEST);
+        self.enter(REQUEST, &[HEAD, BODY, WORK]);
     }
 
     /// The connection takes no more of an answer before the peer has read some.
@@ -106,11 +114,13 @@ impl Peer {
     /// What is awaited from it, and for how long.
     pub fn awaited(&self) -> (Awaited, Duration) {
         let unread = self.unread_since.load(Ordering::Relaxed);
-        let (awaited, since) = match self.phase.load(Ordering::Relaxed) {
+        let word = self.phase.load(Ordering::Relaxed);
+        let since = word >> PHASE_BITS;
+        let (awaited, since) = match word & PHASE_MASK {
             _ if unread > 0 => (Awaited::Reading, unread),
-            REQUEST => (Awaited::Request, self.phase_since.load(Ordering::Relaxed)),
-            HEAD => (Awaited::Head, self.phase_since.load(Ordering::Relaxed)),
-            BODY => (Awaited::Body, self.phase_since.load(Ordering::Relaxed)),
+            REQUEST => (Awaited::Request, since),
+            HEAD => (Awaited::Head, since),
+            BODY => (Awaited::Body, since),
             _ => (Awaited::Nothing, now()),
         };
         (awaited, Duration::from_millis(now().saturating_sub(since)))
@@ -136,10 +146,11 @@ mod tests {
     fn a_peer_is_awaited_in_every_phase_but_the_servers_own() {
         let peer = Peer::new(Ipv4Addr::LOCALHOST.into());
         type Step = fn(&Peer);
-        let steps: [(Step, Awaited); 9] = [
+        let steps: [(Step, Awaited); 10] = [
             (|_| {}, Awaited::Request),
             (Peer::has_sent_bytes, Awaited::Head),
-            (Peer::has_sent_head, Awaited::Body),
+            (Peer::has_sent_head, Awaited::Nothing),
+            (Peer::has_body_to_send, Awaited::Body),
             (Peer::has_sent_bytes, Awaited::Body),
             (Peer::has_sent_body, Awaited::Nothing),
             (Peer::has_unread, Awaited::Reading),

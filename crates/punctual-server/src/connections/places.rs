@@ -1,10 +1,10 @@
-//! The places of connections: who has one, and who gives one up.
+//! The places of connections: admits new connections and decides which one makes room.
 
-use super::limits::{ConnectionLimits, RESERVE, longest_awaited};
+use super::limits::{ConnectionLimits, RESERVE, Timeouts, longest_awaited};
 use super::peer::Peer;
 use punctual::base::clock::{Moment, monotonic};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,8 +16,45 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 pub enum Admission {
     /// Everything.
     Full,
-    /// Health checks only: all other places are taken.
-    Reserve,
+    /// Health checks only, because this limit is met.
+    Reserve(Limit),
+}
+
+/// A limit that connections meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Connections in all.
+    Total,
+    /// Connections from one address.
+    Address,
+    /// Descriptors of the system.
+    Descriptors,
+}
+
+impl Limit {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Address => "address",
+            Self::Descriptors => "descriptors",
+        }
+    }
+
+    /// Counts a connection that was refused because of this limit.
+    pub fn count_refused(self) {
+        metrics::counter!("punctual_http_connections_refused_total", "limit" => self.name()).increment(1);
+    }
+}
+
+/// The address that a limit counts: an IPv6 host has its whole network of 64 bits.
+fn counted(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
 }
 
 /// All connections of a listener.
@@ -33,8 +70,8 @@ struct State {
     peers: HashMap<u64, (Arc<Peer>, Admission)>,
     per_address: HashMap<IpAddr, usize>,
     reserve: usize,
-    logged: Option<Moment>,
-    unlogged: usize,
+    /// When each limit was last logged, and how often it was met since.
+    logged: HashMap<Limit, (Moment, usize)>,
 }
 
 /// The place of one connection, free again when it is dropped.
@@ -58,20 +95,14 @@ impl Places {
 
     /// A place for a new connection; `None` when not even one for a health check is left.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let address = counted(address);
         let mut state = self.state();
         let admission = match self.limit_met(&state, address) {
             None => Admission::Full,
             Some(limit) => {
-                let gives_up = state
-                    .longest_awaited(Admission::Full, |peer| limit == "total" || peer.address == address);
-                state.report(limit, gives_up.is_some(), self.limits);
-                match gives_up {
-                    Some(number) => {
-                        state.disconnect(number, "made-room");
-                        Admission::Full
-                    }
-                    None => state.make_room_in_reserve()?,
-                }
+                let made_room = state.make_room(limit, address);
+                state.report(limit, made_room, self.limits);
+                if made_room { Admission::Full } else { state.make_room_in_reserve(limit)? }
             }
         };
         let peer = Arc::new(Peer::new(address));
@@ -79,24 +110,24 @@ impl Places {
         Some(Place { places: Arc::clone(self), number, peer, admission })
     }
 
-    /// The name of the limit that a connection from this address would exceed.
-    fn limit_met(&self, state: &State, address: IpAddr) -> Option<&'static str> {
+    /// The limit that a connection from this address would exceed.
+    fn limit_met(&self, state: &State, address: IpAddr) -> Option<Limit> {
         let full = state.peers.len() - state.reserve;
         if state.per_address.get(&address).is_some_and(|count| *count >= self.limits.per_address) {
-            return Some("address");
+            return Some(Limit::Address);
         }
-        (full >= self.limits.max).then_some("total")
+        (full >= self.limits.max).then_some(Limit::Total)
     }
 
     /// Disconnects peers that have run out of time.
-    pub fn disconnect_overdue(&self) {
+    pub fn disconnect_overdue(&self, timeouts: &Timeouts) {
         let mut state = self.state();
         let overdue: Vec<_> = state
             .peers
             .iter()
             .filter_map(|(number, (peer, _))| {
                 let (awaited, waited) = peer.awaited();
-                awaited.is_overdue(waited, &self.limits.timeouts).then_some((*number, awaited.reason()))
+                awaited.is_overdue(waited, timeouts).then_some((*number, awaited.reason()))
             })
             .collect();
         for (number, reason) in overdue {
@@ -107,13 +138,11 @@ impl Places {
     /// The system has no descriptor for a new connection.
     pub fn out_of_descriptors(&self, error: &std::io::Error) {
         let mut state = self.state();
-        metrics::counter!("punctual_http_connections_refused_total", "limit" => "descriptors").increment(1);
-        if state.may_log() {
-            tracing::warn!(target: "punctual", %error, "a connection could not be accepted");
+        Limit::Descriptors.count_refused();
+        if let Some(times) = state.may_log(Limit::Descriptors) {
+            tracing::warn!(target: "punctual", %error, times, "a connection could not be accepted");
         }
-        if let Some(number) = state.longest_awaited(Admission::Full, |_| true) {
-            state.disconnect(number, "made-room");
-        }
+        state.make_room(Limit::Descriptors, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     }
 }
 
@@ -122,7 +151,7 @@ impl State {
         let number = self.next;
         self.next += 1;
         self.peers.insert(number, (Arc::clone(peer), admission));
-        if admission == Admission::Reserve {
+        if admission != Admission::Full {
             self.reserve += 1;
         } else {
             *self.per_address.entry(peer.address).or_default() += 1;
@@ -131,16 +160,35 @@ impl State {
         number
     }
 
-    fn make_room_in_reserve(&mut self) -> Option<Admission> {
-        if self.reserve >= RESERVE {
-            let number = self.longest_awaited(Admission::Reserve, |_| true)?;
-            self.disconnect(number, "made-room");
-        }
-        Some(Admission::Reserve)
+    /// Disconnects the peer that has kept the server waiting longest: of this address where its limit is met,
+    /// else of the address with most connections, so that a flood from one address is felt there first.
+    /// Returns whether there is one.
+    fn make_room(&mut self, limit: Limit, address: IpAddr) -> bool {
+        let largest = self.per_address.iter().max_by_key(|(_, count)| **count).map(|(address, _)| *address);
+        let first = if limit == Limit::Address { Some(address) } else { largest };
+        let within = self.longest_awaited(|peer, has| *has == Admission::Full && Some(peer.address) == first);
+        let anywhere = || match limit {
+            Limit::Address => None,
+            Limit::Total | Limit::Descriptors => self.longest_awaited(|_, has| *has == Admission::Full),
+        };
+        let Some(number) = within.or_else(anywhere) else { return false };
+        self.disconnect(number, "made-room");
+        true
     }
 
-    fn longest_awaited(&self, admission: Admission, eligible: impl Fn(&Peer) -> bool) -> Option<u64> {
-        let eligible = self.peers.iter().filter(|(_, (peer, has))| *has == admission && eligible(peer));
+    fn make_room_in_reserve(&mut self, limit: Limit) -> Option<Admission> {
+        if self.reserve >= RESERVE {
+            let Some(number) = self.longest_awaited(|_, has| *has != Admission::Full) else {
+                limit.count_refused();
+                return None;
+            };
+            self.disconnect(number, "made-room");
+        }
+        Some(Admission::Reserve(limit))
+    }
+
+    fn longest_awaited(&self, is_eligible: impl Fn(&Peer, &Admission) -> bool) -> Option<u64> {
+        let eligible = self.peers.iter().filter(|(_, (peer, has))| is_eligible(peer, has));
         longest_awaited(eligible.map(|(number, (peer, _))| {
             let (awaited, waited) = peer.awaited();
             (*number, awaited, waited)
@@ -157,7 +205,7 @@ impl State {
 
     fn remove(&mut self, number: u64) -> Option<Arc<Peer>> {
         let (peer, admission) = self.peers.remove(&number)?;
-        if admission == Admission::Reserve {
+        if admission != Admission::Full {
             self.reserve -= 1;
         } else if let Some(count) = self.per_address.get_mut(&peer.address) {
             *count -= 1;
@@ -170,29 +218,31 @@ impl State {
     }
 
     /// Tells operators that a limit was met.
-    fn report(&mut self, limit: &'static str, made_room: bool, limits: ConnectionLimits) {
-        if !made_room {
-            metrics::counter!("punctual_http_connections_refused_total", "limit" => limit).increment(1);
-        }
-        if self.may_log() {
-            let (connections, times) = (self.peers.len(), self.unlogged);
+    fn report(&mut self, limit: Limit, made_room: bool, limits: ConnectionLimits) {
+        if let Some(times) = self.may_log(limit) {
+            let (limit, connections) = (limit.name(), self.peers.len());
             let (max, per_address) = (limits.max, limits.per_address);
             tracing::warn!(
                 target: "punctual",
                 limit, connections, max, per_address, made_room, times,
                 "the limit of connections was met"
             );
-            self.unlogged = 0;
         }
     }
 
-    fn may_log(&mut self) -> bool {
-        self.unlogged += 1;
-        let may = self.logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY);
-        if may {
-            self.logged = Some(monotonic());
+    /// How often a limit was met since it was logged last; `None` if that is not long ago.
+    fn may_log(&mut self, limit: Limit) -> Option<usize> {
+        match self.logged.get_mut(&limit) {
+            Some((at, times)) if at.elapsed() < LOG_EVERY => {
+                *times += 1;
+                None
+            }
+            logged => {
+                let times = logged.map_or(1, |(_, times)| *times + 1);
+                self.logged.insert(limit, (monotonic(), 0));
+                Some(times)
+            }
         }
-        may
     }
 }
 
@@ -221,7 +271,6 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::Timeouts;
     use super::*;
 
     fn places(max: usize, per_address: usize) -> Arc<Places> {
@@ -234,7 +283,37 @@ mod tests {
 
     fn work(place: &Place) {
         place.peer().has_sent_head();
-        place.peer().has_sent_body();
+    }
+
+    #[test]
+    fn a_flood_from_one_address_is_felt_there_first() {
+        let places = places(4, 4);
+        let honest = places.admit(address(1)).unwrap();
+        let flood: Vec<_> = (0..3).map(|_| places.admit(address(2)).unwrap()).collect();
+        let _more = places.admit(address(2)).unwrap();
+        assert!(
+            places.state().peers.contains_key(&honest.number),
+            "the connection of the other address stays"
+        );
+        assert_eq!(places.state().peers.len(), 4);
+        drop(flood);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let table = [
+            ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true),
+            ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+        ];
+        for (one, other, same) in table {
+            assert_eq!(
+                counted(one.parse().unwrap()) == counted(other.parse().unwrap()),
+                same,
+                "{one} {other}"
+            );
+        }
     }
 
     #[test]
@@ -255,7 +334,7 @@ mod tests {
         let busy = places.admit(address(1)).unwrap();
         work(&busy);
         let reserve: Vec<_> = (0..RESERVE).map(|_| places.admit(address(2)).unwrap()).collect();
-        assert!(reserve.iter().all(|place| place.admission() == Admission::Reserve));
+        assert!(reserve.iter().all(|place| place.admission() == Admission::Reserve(Limit::Total)));
         reserve.iter().for_each(work);
         assert!(places.admit(address(3)).is_none());
         drop(busy);
@@ -270,7 +349,7 @@ mod tests {
         let places = places(10, 2);
         let mine: Vec<_> = (0..2).map(|_| places.admit(address(1)).unwrap()).collect();
         mine.iter().for_each(work);
-        assert_eq!(places.admit(address(1)).unwrap().admission(), Admission::Reserve);
+        assert_eq!(places.admit(address(1)).unwrap().admission(), Admission::Reserve(Limit::Address));
         assert_eq!(places.admit(address(2)).unwrap().admission(), Admission::Full);
     }
 }

@@ -4,11 +4,11 @@
 //! ([`Keep`]), because a secret is shown once. What failed on our side is not kept.
 //!
 //! The answer is not kept in the transaction that carries the request out. If that transaction's outcome is
-//! unknown, or the process ends between the two, the request is carried out again; messages and timers get
-//! ids that are made from the key ([`RequestKey`]), so they are written once all the same. Other requests
-//! have no such guard.
+//! unknown, or the process ends between the two, the same request is carried out again; messages and timers
+//! get ids from the token of the reservation ([`RequestToken`]), so they are written once all the same. Other
+//! requests have no such guard.
 
-use super::error::{Answer, Failure, PROBLEM_JSON};
+use super::error::{Answer, Failure, OutcomeUnknown, PROBLEM_JSON};
 use super::input;
 use crate::app::App;
 use crate::auth::Caller;
@@ -47,8 +47,8 @@ pub async fn once(State(app): State<App>, caller: Caller, request: Request, next
     let (parts, body) = request.into_parts();
     let bytes = input::read(body).await?;
     let store = app.engine.store();
-    match store.reserve_answer(caller.tenant, &key, &digest_of(&parts, &bytes)).await? {
-        Asked::First => {}
+    let token = match store.reserve_answer(caller.tenant, &key, &digest_of(&parts, &bytes)).await? {
+        Asked::First { token } => token,
         Asked::Answered { status, body } => return Ok(again(status, body)),
         Asked::Running => {
             let said = "the first request with this Idempotency-Key is still being carried out";
@@ -57,18 +57,18 @@ pub async fn once(State(app): State<App>, caller: Caller, request: Request, next
         Asked::Other => {
             return Err(Failure::conflict("this Idempotency-Key was used for another request"));
         }
-    }
+    };
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    request.extensions_mut().insert(RequestKey(Some(key.clone())));
+    request.extensions_mut().insert(RequestToken(Some(token)));
     let response = next.run(request).await;
     keep(&app, &caller, &key, response).await
 }
 
-/// The Idempotency-Key of a request, if it has one.
+/// Names a request with an Idempotency-Key in the ids of what it writes; empty for other requests.
 #[derive(Clone, Debug, Default)]
-pub struct RequestKey(Option<String>);
+pub struct RequestToken(Option<String>);
 
-impl RequestKey {
+impl RequestToken {
     /// Gives an id to every message that has none, so that the request writes it once. Returns whether each
     /// got one.
     pub fn identify<'m>(
@@ -76,10 +76,9 @@ impl RequestKey {
         publisher: &str,
         messages: impl IntoIterator<Item = &'m mut NewMessage>,
     ) -> Vec<bool> {
-        let digest = self.0.as_ref().map(|key| digest::of([key.as_bytes()]));
         let mut identify = |(n, message): (usize, &mut NewMessage)| {
-            let Some(digest) = digest.as_ref().filter(|_| message.id.is_none()) else { return false };
-            message.id = Some(format!("idempotency-key:{digest}:{n}"));
+            let Some(token) = self.0.as_ref().filter(|_| message.id.is_none()) else { return false };
+            message.id = Some(format!("idempotency-key:{token}:{n}"));
             message.source.get_or_insert_with(|| publisher.to_owned());
             true
         };
@@ -87,7 +86,7 @@ impl RequestKey {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for RequestKey {
+impl<S: Sync> FromRequestParts<S> for RequestToken {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
@@ -134,6 +133,9 @@ async fn keep(app: &App, caller: &Caller, key: &str, response: Response) -> Answ
         Some(text) => {
             let status = parts.status.as_u16();
             store.keep_answer(caller.tenant, key, status, text).await
+        }
+        None if parts.extensions.get::<OutcomeUnknown>().is_some() => {
+            store.suspend_answer(caller.tenant, key).await
         }
         None => store.free_answer(caller.tenant, key).await,
     };

@@ -141,15 +141,26 @@ impl From<Error> for Failure {
 
 fn unavailable(error: &Error) -> Failure {
     tracing::warn!(%error, "a request met a database that is not available");
-    let said = match error {
-        Error::Unknown(_) => {
+    let (slug, said) = match error {
+        Error::Unknown(_) => (
+            OUTCOME_UNKNOWN,
             "the database failed while the change was being committed, so it is unknown whether it happened; \
-             repeat the request with the same Idempotency-Key or message ids"
-        }
-        _ => "the database cannot be reached or is too busy right now; nothing was changed, try again soon",
+             repeat events and timers with the same Idempotency-Key or ids, and look up anything else first",
+        ),
+        _ => (
+            "unavailable",
+            "the database cannot be reached or is too busy right now; nothing was changed, try again soon",
+        ),
     };
-    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", said).retry_after(RETRY_SECONDS)
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
 }
+
+/// The problem of a change that may or may not have happened.
+const OUTCOME_UNKNOWN: &str = "outcome-unknown";
+
+/// Marks a response whose change may or may not have happened.
+#[derive(Clone, Copy, Debug)]
+pub struct OutcomeUnknown;
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
@@ -163,6 +174,9 @@ impl IntoResponse for Failure {
         let text = serde_json::to_string(&body).unwrap_or_default();
         let kind = HeaderValue::from_static(PROBLEM_JSON);
         let mut response = (self.status, [(CONTENT_TYPE, kind)], text).into_response();
+        if self.slug == OUTCOME_UNKNOWN {
+            response.extensions_mut().insert(OutcomeUnknown);
+        }
         let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -6,7 +6,10 @@ use punctual_faulty_disk::{Fault, Which, heal, install, plan};
 use punctual_server::app::Settings;
 use serde_json::{Value, json};
 
-on_each! { a_repeated_request_gets_the_first_answer, a_secret_is_shown_once, keys_are_the_tenants_own }
+on_each! {
+    a_repeated_request_gets_the_first_answer, a_key_is_free_again_after_a_day, a_secret_is_shown_once,
+    keys_are_the_tenants_own
+}
 
 async fn a_repeated_request_gets_the_first_answer(base: Base) {
     let world = World::manual(base).await;
@@ -28,6 +31,20 @@ async fn a_repeated_request_gets_the_first_answer(base: Base) {
     }
     let long = world.root().with("idempotency-key", &"x".repeat(256));
     assert_eq!(long.post("/api/events", json!({})).await.problem(422), ["Idempotency-Key"]);
+}
+
+/// A nightly job that sends the same key every night is carried out every night.
+async fn a_key_is_free_again_after_a_day(base: Base) {
+    let world = World::manual(base).await;
+    let once = world.root().with("idempotency-key", "nightly");
+    for night in 1..=2 {
+        let first = once.post("/api/events", json!({"topic": "t", "kind": "k", "payload": 1})).await;
+        assert_eq!((first.status, first.header("idempotent-replayed")), (202, ""), "night {night}");
+        // Nobody acknowledges, so the first one is there again on the second night.
+        assert_eq!(claim(&world.root(), "t").await.len(), night, "night {night}");
+        world.advance("25h").await;
+        world.engine.store().prune_rest(std::time::Duration::from_secs(3_600)).await.unwrap();
+    }
 }
 
 async fn a_secret_is_shown_once(base: Base) {
@@ -75,7 +92,10 @@ async fn plt_3_a_request_whose_commit_failed_is_safe_to_repeat() {
             unknown += usize::from(first.status == 503);
             if first.status == 503 {
                 let detail = serde_json::from_str::<Value>(&first.text).unwrap()["detail"].to_string();
-                assert!(detail.contains("repeat the request with the same Idempotency-Key"), "{detail}");
+                assert!(
+                    detail.contains("repeat events and timers with the same Idempotency-Key"),
+                    "{detail}"
+                );
             }
             let mut again = once.post(path, body.clone()).await;
             if again.status == 409 {

@@ -73,7 +73,7 @@ pub enum Error {
     Unavailable(#[source] Source),
     /// A commit failed, or its answer was lost: it may or may not have happened. Ask again under the same
     /// ids.
-    #[error("the database failed during a commit, so it is unknown whether it happened: {0}")]
+    #[error("a commit failed, so it is unknown whether it happened; repeat it with the same ids: {0}")]
     Unknown(#[source] Source),
     /// The schema does not fit this version.
     #[error("{0}")]
@@ -91,16 +91,6 @@ impl Error {
     #[must_use]
     pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid(Problems(vec![Problem::new(path, message)]))
-    }
-
-    /// What this error means for a statement that commits by itself: where the answer was lost or the commit
-    /// failed, nobody can tell whether it happened.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(crate) fn of_commit(self) -> Self {
-        match self {
-            Self::Unavailable(source) => Self::Unknown(source),
-            other => other,
-        }
     }
 
     /// The same error for one more caller, whose source is its text.

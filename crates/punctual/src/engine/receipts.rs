@@ -11,7 +11,8 @@ impl Engine {
     /// being sent is kept until that is written down.
     ///
     /// # Errors
-    /// When the database does not answer; nothing was heard then.
+    /// When the database does not answer. After [`Error::Unknown`](crate::Error::Unknown) the receipts may
+    /// have been stored; hearing them again is safe.
     pub fn hear_receipts(&self, news: News) -> VerbFuture<'_, Learned> {
         VerbFuture::new(async move {
             let learned = hear(&self.inner.post, news).await?;

@@ -5,11 +5,12 @@
 //! own; a database in memory cannot be shared.
 
 use super::{Enqueue, Known, Param, Statement, Written};
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::store::dialect::Dialect;
 use crate::store::messages::Enqueued;
+use crate::store::sqlite::threads::commit_failure;
 use crate::store::sqlite::trouble;
 use rusqlite::{Connection, Row, ToSql};
 
@@ -31,12 +32,10 @@ pub fn enqueue(connection: &Connection, tenant: Tenant, messages: &[NewMessage])
 /// # Errors
 /// As [`enqueue`].
 pub fn run(connection: &Connection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
-    let own = connection.is_autocommit();
     connection.execute_batch("savepoint punctual_outbox").map_err(trouble)?;
-    let release = || {
-        let released = connection.execute_batch("release punctual_outbox").map_err(trouble);
-        if own { released.map_err(Error::of_commit) } else { released }
-    };
+    // To release the outermost savepoint is to commit; to release another one writes nothing that could fail.
+    let release =
+        || connection.execute_batch("release punctual_outbox").map_err(trouble).map_err(commit_failure);
     let result = write(connection, batch).and_then(|all| release().map(|()| all));
     if result.is_err() {
         // When even this fails SQLite has rolled back the whole transaction already.
@@ -73,7 +72,7 @@ fn rows<T>(
 pub(crate) fn count(connection: &Connection, statement: &Statement) -> Result<usize> {
     let own = connection.is_autocommit();
     let rows = rows(connection, statement, |_| Ok(()));
-    Ok(if own { rows.map_err(Error::of_commit) } else { rows }?.len())
+    Ok(if own { rows.map_err(commit_failure) } else { rows }?.len())
 }
 
 fn value(param: &Param) -> &dyn ToSql {

@@ -24,7 +24,7 @@ macro_rules! statements_of {
         pub(crate) async fn count(connection: &mut $connection, statement: Statement) -> Result<usize> {
             let own = !connection.is_in_transaction();
             let rows = rows(connection, statement, |_| Ok(())).await;
-            Ok(if own { rows.map_err(Error::of_commit) } else { rows }?.len())
+            Ok(if own { rows.map_err(commit_failure) } else { rows }?.len())
         }
 
         fn read_written(row: &$row) -> Result<Written, SqlxError> {

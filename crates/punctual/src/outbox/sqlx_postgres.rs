@@ -51,6 +51,15 @@ async fn write(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enq
 
 statements_of!(PgConnection, PgRow);
 
+/// Turns the error of a statement that commits by itself into [`Error::Unknown`] where the connection was
+/// lost, because the server may have committed.
+fn commit_failure(error: Error) -> Error {
+    match error {
+        Error::Unavailable(source) => Error::Unknown(source),
+        refused => refused,
+    }
+}
+
 fn trouble(e: SqlxError) -> Error {
     let unavailable = match &e {
         SqlxError::Database(refused) => refused.code().is_some_and(|code| is_unavailable(&code)),

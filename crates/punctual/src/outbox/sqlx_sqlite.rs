@@ -11,6 +11,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::message::NewMessage;
 use crate::store::dialect::Dialect;
 use crate::store::messages::Enqueued;
+use crate::store::sqlite::threads::is_refusal;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection, Error as SqlxError, Row};
 
@@ -35,12 +36,11 @@ pub async fn enqueue(
 /// # Errors
 /// As [`enqueue`].
 pub async fn run(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
-    let own = !connection.is_in_transaction();
     // A savepoint inside the caller's transaction. Dropped half-way, it is rolled back.
     let mut inner = connection.begin().await.map_err(trouble)?;
     let outcome = write(&mut inner, batch).await?;
-    let committed = inner.commit().await.map_err(trouble);
-    if own { committed.map_err(Error::of_commit) } else { committed }?;
+    // To release the outermost savepoint is to commit; to release another one writes nothing that could fail.
+    inner.commit().await.map_err(trouble).map_err(commit_failure)?;
     Ok(outcome)
 }
 
@@ -58,16 +58,29 @@ async fn write(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec
 
 statements_of!(SqliteConnection, SqliteRow);
 
+/// Turns the error of a commit into [`Error::Unknown`], unless SQLite refused it before it wrote anything.
+fn commit_failure(error: Error) -> Error {
+    match error {
+        Error::Unavailable(source) | Error::Database(source)
+            if !source.downcast_ref().and_then(code).is_some_and(is_refusal) =>
+        {
+            Error::Unknown(source)
+        }
+        refused => refused,
+    }
+}
+
+fn code(error: &SqlxError) -> Option<i32> {
+    error.as_database_error().and_then(|refused| refused.code()?.parse().ok())
+}
+
 /// Busy, locked, out of memory, read-only, an I/O error, a full disk, not to be opened.
 const UNAVAILABLE: [i32; 7] = [5, 6, 7, 8, 10, 13, 14];
 
 fn trouble(e: SqlxError) -> Error {
     let unavailable = match &e {
         // The low byte of an extended result code is the code itself.
-        SqlxError::Database(refused) => refused
-            .code()
-            .and_then(|code| code.parse::<i32>().ok())
-            .is_some_and(|code| UNAVAILABLE.contains(&(code & 0xff))),
+        SqlxError::Database(_) => code(&e).is_some_and(|code| UNAVAILABLE.contains(&(code & 0xff))),
         SqlxError::Io(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed | SqlxError::WorkerCrashed => true,
         _ => false,
     };

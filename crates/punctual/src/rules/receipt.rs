@@ -120,15 +120,19 @@ impl Receipt {
         self.occurred_at.map_or(heard_at, |at| at.min(heard_at))
     }
 
-    /// Which opt-outs this news lifts, if it says that messages are wanted again. It must be possible to
-    /// tell it from the same news that somebody posts again after a newer opt-out: by the time at which it
-    /// happened, or by an id that was not heard before.
+    /// The time before which an opt-out must have been told to be lifted by this receipt; `None` if the
+    /// receipt lifts none.
+    ///
+    /// Only a receipt that says that messages are wanted again lifts opt-outs, and only if a copy of it that
+    /// is posted after a newer opt-out can be told from it: by the time at which it happened, or by an id.
+    /// Providers tell times in whole seconds, so an opt-out of the same second stays. A receipt without a
+    /// time lifts what was told up to now, when it is received for the first time.
     #[must_use]
-    pub const fn lifts(&self) -> Lifts {
+    pub fn lifts_before(&self, now: Timestamp) -> Option<Timestamp> {
         match (self.status, self.occurred_at, &self.event_id) {
-            (ReceiptStatus::Resumed, Some(at), _) => Lifts::Until(at),
-            (ReceiptStatus::Resumed, None, Some(_)) => Lifts::All,
-            _ => Lifts::Nothing,
+            (ReceiptStatus::Resumed, Some(at), _) => Some(at.min(now)),
+            (ReceiptStatus::Resumed, None, Some(_)) => Some(now.plus(Duration::from_micros(1))),
+            _ => None,
         }
     }
 
@@ -145,17 +149,6 @@ impl Receipt {
         let (status, said) = (self.status.word().as_bytes(), self.said.as_bytes());
         Some(digest::of([id.as_bytes(), address.as_bytes(), status, said, event.as_bytes()]))
     }
-}
-
-/// The opt-outs that end because messages are wanted again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lifts {
-    /// None.
-    Nothing,
-    /// Those that were told at this time or before.
-    Until(Timestamp),
-    /// All, unless the news was heard before.
-    All,
 }
 
 /// How a delivery stands after a receipt; `None` if as before. Nothing goes back: what arrived has arrived,

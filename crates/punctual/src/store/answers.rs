@@ -1,12 +1,13 @@
 //! First answers to requests with an Idempotency-Key.
 //!
 //! A key is reserved before the request is carried out and filled with its answer
-//! afterwards. A reservation that stays empty (a crash in between) can be taken over
-//! after a while: the request is then carried out again, which is why ids of messages,
-//! not this table, are what makes an enqueue happen once.
+//! afterwards. A reservation that stays empty (a crash in between, or a commit whose outcome is unknown) can
+//! be taken over by the same request: that is then carried out again under the same token, from which its
+//! messages have their ids, so that they are written once.
 
 use super::Store;
 use super::value::params;
+use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::store::tx::VerbFuture;
 use std::time::Duration;
@@ -17,8 +18,11 @@ const RESERVED_FOR: Duration = Duration::from_secs(60);
 /// What is known of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Nothing: it is now reserved, carry out the request.
-    First,
+    /// Nothing, or the same request, whose outcome is unknown: carry out the request.
+    First {
+        /// Names the request in the ids of what it writes; the same until its outcome is known.
+        token: String,
+    },
     /// The same request was answered with this.
     Answered {
         /// The HTTP status.
@@ -40,8 +44,10 @@ impl Store {
             Box::pin(async move {
                 let now = tx.now().await?;
                 let stale = now.minus(RESERVED_FOR);
-                if tx.execute(RESERVE, params![tenant.id(), key, digest, now, stale]).await? == 1 {
-                    return Ok(Asked::First);
+                let token = random::hex::<16>();
+                let reservation = params![tenant.id(), key, digest, now, stale, &token];
+                if let Some(row) = tx.first(RESERVE, reservation).await? {
+                    return Ok(Asked::First { token: row.text(0)? });
                 }
                 let Some(row) = tx.first(FIND, params![tenant.id(), key]).await? else {
                     return Ok(Asked::Running);
@@ -73,18 +79,33 @@ impl Store {
 
     /// Gives a reservation back: the request was not carried out.
     pub fn free_answer(&self, tenant: Tenant, key: &str) -> VerbFuture<'_, ()> {
-        self.of(tenant).write((tenant, key.to_owned()), |tx, (tenant, key)| {
+        self.execute_on_answer(FREE, tenant, key)
+    }
+
+    /// Leaves a reservation to the same request, which may be carried out again at once: whether it was
+    /// carried out is unknown.
+    pub fn suspend_answer(&self, tenant: Tenant, key: &str) -> VerbFuture<'_, ()> {
+        self.execute_on_answer(SUSPEND, tenant, key)
+    }
+
+    fn execute_on_answer(&self, sql: &'static str, tenant: Tenant, key: &str) -> VerbFuture<'_, ()> {
+        self.of(tenant).write((sql, tenant, key.to_owned()), |tx, (sql, tenant, key)| {
             Box::pin(async move {
-                tx.execute(FREE, params![tenant.id(), key]).await?;
+                tx.execute(sql, params![tenant.id(), key]).await?;
                 Ok(())
             })
         })
     }
 }
 
-const RESERVE: &str = "insert into punctual.answer as a (tenant_id, idempotency_key, digest, asked_at) \
-    values ($1, $2, $3, $4) on conflict (tenant_id, idempotency_key) do update \
-    set asked_at = excluded.asked_at, digest = excluded.digest where a.status is null and a.asked_at < $5";
+const RESERVE: &str = "insert into punctual.answer as a \
+        (tenant_id, idempotency_key, digest, asked_at, token) \
+    values ($1, $2, $3, $4, $6) on conflict (tenant_id, idempotency_key) do update \
+    set asked_at = excluded.asked_at, suspended = 0 where a.status is null and a.digest = excluded.digest \
+        and (a.suspended = 1 or a.asked_at < $5) \
+    returning token";
+const SUSPEND: &str = "update punctual.answer set suspended = 1 \
+    where tenant_id = $1 and idempotency_key = $2 and status is null";
 const FIND: &str = "select digest, status, body from punctual.answer \
     where tenant_id = $1 and idempotency_key = $2";
 const KEEP: &str = "update punctual.answer set status = $3, body = $4 \

@@ -53,7 +53,8 @@ impl Store {
             let mut alone = self.enqueue_plain(tenant, vec![back.0.message]).await?;
             return alone.pop().ok_or_else(|| Error::Database("a message was not written".into()));
         }
-        answer.await.map_err(|e| Error::Unavailable(e.into()))?
+        // The task that had the message may have committed it.
+        answer.await.map_err(|e| Error::Unknown(e.into()))?
     }
 }
 

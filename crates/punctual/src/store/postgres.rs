@@ -136,7 +136,7 @@ impl Postgres {
     pub async fn write(&self, mut call: Call) -> Result<Call> {
         let db = self.clone();
         let task = tokio::spawn(async move { db.write_until_done(&mut call).await.map(|()| call) });
-        task.await.map_err(|e| Error::Unavailable(e.into()))?
+        task.await.map_err(|e| Error::Unknown(e.into()))?
     }
 
     /// Runs a verb of one writing statement, which needs no transaction around it.
@@ -146,7 +146,7 @@ impl Postgres {
             let result = db.alone(&mut call).await?;
             result.map(|()| call).map_err(unless_refused)
         });
-        task.await.map_err(|e| Error::Unavailable(e.into()))?
+        task.await.map_err(|e| Error::Unknown(e.into()))?
     }
 
     /// Runs a verb that only reads. Its statements stand each for itself, but a tenant's are in a

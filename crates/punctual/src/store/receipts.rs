@@ -32,7 +32,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::attempt::kept_error;
 use crate::rules::consent::{Reason, Scope, channel_kind};
 use crate::rules::notice::{DeliveryStatus, Planned};
-use crate::rules::receipt::{Lifts, Receipt, ReceiptStatus, after};
+use crate::rules::receipt::{Receipt, ReceiptStatus, after};
 use crate::store::tx::VerbFuture;
 use find::Found;
 use std::collections::{BTreeMap, HashMap};
@@ -200,6 +200,8 @@ impl Session<'_> {
         };
         self.learned.unknown += usize::from(tenants.is_empty());
         let address = receipt.address.as_deref().unwrap_or_default();
+        // Remembered even where it concerns no tenant yet.
+        self.lifts_before(tx, receipt).await?;
         for tenant in &tenants {
             if self.is_new(tx, *tenant, receipt).await? {
                 self.consent(tx, *tenant, address, receipt).await?;
@@ -232,21 +234,26 @@ impl Session<'_> {
             suppressions::suppress(tx, tenant, &new).await?;
             return Ok(());
         }
-        let told_until = match receipt.lifts() {
-            Lifts::Nothing => return Ok(()),
-            Lifts::Until(at) => Some(at),
-            Lifts::All => None,
-        };
-        // Longer than the inbox remembers: an opt-out has no end of its own, so neither has this.
-        if let Some(key) = receipt.dedup_key()
-            && tx.execute(HEARD, params![tenant.id(), &self.source, &key, self.now]).await? == 0
-        {
-            return Ok(());
-        }
+        let Some(told_before) = self.lifts_before(tx, receipt).await? else { return Ok(()) };
         let (address, kind, reason) = (Some(address.to_owned()), Some(String::new()), Some(Reason::Stop));
-        let stopped = SuppressionFilter { address, channel, kind, reason, told_until, lifted: false };
-        suppressions::lift(tx, tenant, &stopped, &by).await?;
+        let stopped = SuppressionFilter { address, channel, kind, reason, lifted: false };
+        suppressions::lift(tx, tenant, &stopped, Some(told_before), &by).await?;
         Ok(())
+    }
+
+    /// The time before which an opt-out must have been told to be lifted by this receipt.
+    ///
+    /// A resumption with an id is remembered for every tenant and without end, because an opt-out has no end
+    /// either: the same resumption posted again counts from when it was first received.
+    async fn lifts_before(&self, tx: &mut Tx, receipt: &Receipt) -> Result<Option<Timestamp>> {
+        let Some(before) = receipt.lifts_before(self.now) else { return Ok(None) };
+        let Some(key) = receipt.event_id.as_ref().and_then(|_| receipt.dedup_key()) else {
+            return Ok(Some(before));
+        };
+        tx.execute(REMEMBER, params![&self.source, &key, receipt.occurred_by(self.now)]).await?;
+        let row = tx.first(REMEMBERED, params![&self.source, &key]).await?;
+        let first = row.map(|row| row.time(0)).transpose()?.filter(|first| *first < self.now);
+        Ok(Some(first.unwrap_or(before)))
     }
 
     /// Other channels take over, and notices count.
@@ -281,8 +288,9 @@ fn failed_as(receipt: &Receipt) -> String {
     kept_error(&format!("the provider says that it {how}: {said}"))
 }
 
-const HEARD: &str = "insert into punctual.heard_resumption (tenant_id, source, key, at) \
-    values ($1, $2, $3, $4) on conflict do nothing";
+const REMEMBER: &str = "insert into punctual.resumption (source, key, at) values ($1, $2, $3) \
+    on conflict do nothing";
+const REMEMBERED: &str = "select at from punctual.resumption where source = $1 and key = $2";
 const WRITE: &str = "insert into punctual.receipt (tenant_id, delivery_id, at, status, said, error) \
     values ($1, $2, $3, $4, $5, $6)";
 const STANDS: &str = "update punctual.notice_delivery set status = $2, error = $3, \

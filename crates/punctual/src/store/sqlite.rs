@@ -28,7 +28,7 @@ use threads::{Mode, Request, ask, is_busy, lost_transaction, thread};
 pub mod direct;
 #[cfg(feature = "testing")]
 pub mod simulated;
-pub(super) mod threads;
+pub(crate) mod threads;
 
 /// How long another connection's lock is waited for before a caller hears of it.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
@@ -92,7 +92,7 @@ impl Sqlite {
 
     /// Runs a verb in a writing transaction.
     pub async fn write(&self, call: Call) -> Result<Call> {
-        ask(&self.writer, call).await
+        ask(&self.writer, call, Error::Unknown).await
     }
 
     /// The writer answers this request itself. Whether it can.
@@ -102,7 +102,7 @@ impl Sqlite {
 
     /// Runs a verb in a reading transaction.
     pub async fn read(&self, call: Call) -> Result<Call> {
-        ask(&self.reader, call).await
+        ask(&self.reader, call, Error::Unavailable).await
     }
 }
 

@@ -8,10 +8,11 @@
 use crate::bench::{TENANT, message};
 use punctual::base::id::MessageId;
 use punctual::store::Store;
+use punctual::store::inbox::{Begun, Ticket};
 use punctual::store::keys::Role;
 use punctual::store::messages::Enqueued;
 use punctual::store::tenants::NewTenant;
-use punctual::{Error, NewMessage, Result, Tenant};
+use punctual::{Delivery, Error, NewMessage, Result, Tenant};
 use punctual_faulty_disk::{Fault, Operation, Which, heal, install, plan};
 use std::path::{Path, PathBuf};
 
@@ -143,6 +144,91 @@ async fn plt_3_a_failed_commit_of_a_key_is_unknown() {
     each_step!(|store| store.create_key(TENANT, "till", Role::Viewer, None), |left| async {
         !left.keys(TENANT, punctual::base::id::KeyId(0), 9).await.unwrap().is_empty()
     });
+}
+
+/// A driver of the host's own, with which it enqueues and completes beside the engine.
+#[derive(Clone, Copy, Debug)]
+enum Driver {
+    Rusqlite,
+    Sqlx,
+}
+
+impl Driver {
+    async fn enqueue(self, database: &Path, disk: impl FnOnce()) -> Result<()> {
+        let messages = [message("orders").id("shop", "1")];
+        match self {
+            Self::Rusqlite => {
+                let connection = rusqlite::Connection::open(database).unwrap();
+                disk();
+                punctual::outbox::rusqlite::enqueue(&connection, TENANT, &messages).map(drop)
+            }
+            Self::Sqlx => {
+                let mut connection = sqlite_connection(database).await;
+                disk();
+                punctual::outbox::sqlx_sqlite::enqueue(&mut connection, TENANT, &messages).await.map(drop)
+            }
+        }
+    }
+
+    async fn complete(self, database: &Path, ticket: &Ticket, disk: impl FnOnce()) -> Result<()> {
+        match self {
+            Self::Rusqlite => {
+                let connection = rusqlite::Connection::open(database).unwrap();
+                disk();
+                punctual::inbox::rusqlite::complete(&connection, TENANT, ticket)
+            }
+            Self::Sqlx => {
+                let mut connection = sqlite_connection(database).await;
+                disk();
+                punctual::inbox::sqlx_sqlite::complete(&mut connection, TENANT, ticket).await
+            }
+        }
+    }
+}
+
+async fn sqlite_connection(database: &Path) -> sqlx::SqliteConnection {
+    let url = format!("sqlite:{}", database.display());
+    <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap()
+}
+
+/// PLT-3: the adapters, in a transaction of their own.
+#[tokio::test]
+async fn plt_3_a_failed_commit_of_an_adapter_is_unknown() {
+    for driver in [Driver::Rusqlite, Driver::Sqlx] {
+        let mut trials = Vec::new();
+        for fault in Fault::ALL {
+            for n in 1.. {
+                let (folder, _store) = Folder::migrated().await;
+                let database = folder.database();
+                let heard = driver.enqueue(&database, || plan(&database, Which::Nth(n), fault)).await;
+                let Some(met) = heal(&database).first().copied() else { break };
+                let there = is_there(&folder.after_crash().open(), 1).await;
+                let trial = Trial { fault, met, heard, there };
+                trial.check();
+                trials.push(trial);
+            }
+        }
+        assert_all_were_seen(&trials);
+    }
+}
+
+/// PLT-13: a completion outside of any transaction of the host.
+#[tokio::test]
+async fn plt_13_a_failed_commit_of_a_completion_is_unknown() {
+    for driver in [Driver::Rusqlite, Driver::Sqlx] {
+        let mut unknown = 0;
+        for fault in Fault::ALL {
+            let (folder, store) = Folder::migrated().await;
+            let begun = store.inbox_begin(TENANT, Delivery::new("shop", "1")).await.unwrap();
+            let Begun::Process { ticket, .. } = begun else { panic!("{begun:?}") };
+            let database = folder.database();
+            let heard = driver.complete(&database, &ticket, || plan(&database, Which::Syncs, fault)).await;
+            heal(&database);
+            unknown += usize::from(matches!(heard, Err(Error::Unknown(_))));
+            assert!(!matches!(heard, Err(Error::Unavailable(_))), "{driver:?}: {heard:?}");
+        }
+        assert!(unknown > 0, "{driver:?}: no commit failed");
+    }
 }
 
 /// PLT-3, PLT-24: a migration that fails in its commit can be made again.

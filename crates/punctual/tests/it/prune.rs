@@ -168,7 +168,8 @@ async fn plt_8_answers_and_admitted_ids_have_their_own_time(t: &Bench) {
     assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 0);
     t.advance(seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 1, "the answer");
-    assert_eq!(t.store().reserve_answer(TENANT, "key", "e").await.unwrap(), Asked::First);
+    let asked = t.store().reserve_answer(TENANT, "key", "e").await.unwrap();
+    assert!(matches!(asked, Asked::First { .. }), "{asked:?}");
     t.store().free_answer(TENANT, "key").await.unwrap();
     t.advance(limits::ADMITTED_RETENTION - DAY - seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 0);

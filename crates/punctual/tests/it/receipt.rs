@@ -27,6 +27,7 @@ cases![
     ntf_16_a_hard_bounce_suppresses_the_address,
     ntf_16_a_stop_suppresses_and_a_start_lifts,
     ntf_18_a_start_that_is_posted_again_lifts_no_newer_stop,
+    ntf_18_a_start_is_remembered_before_anybody_wrote,
     ntf_18_a_start_lifts_no_stop_that_is_newer_by_the_providers_clock,
     ntf_16_a_stop_is_for_those_who_wrote,
     ntf_16_another_channels_message_is_not_touched,
@@ -238,7 +239,22 @@ async fn ntf_18_a_start_that_is_posted_again_lifts_no_newer_stop(t: &Bench) {
     assert_eq!(suppressed(t).await, Vec::<String>::new(), "a new START lifts it");
 }
 
-/// NTF-18: where the provider says when, the order in which news comes does not matter.
+/// NTF-18: a START that concerned nobody when it came, and is posted again after a STOP.
+async fn ntf_18_a_start_is_remembered_before_anybody_wrote(t: &Bench) {
+    let engine = engine(t).await;
+    let start = || vec![reply(Resumed, "SMb")];
+    assert_eq!(hear(&engine, start()).await.unknown, 1, "nobody has written to the address");
+    t.advance(Duration::from_secs(60)).await;
+    define(&engine, TENANT, |_| {}).await;
+    template(&engine, TENANT, "SMS", "x").await;
+    confirm(&engine, "1").await;
+    assert_eq!(tick(&engine).await.sent, 1);
+    hear(&engine, vec![reply(Stopped, "SMc")]).await;
+    hear(&engine, start()).await;
+    assert_eq!(suppressed(t).await.len(), 1, "the START is older than the STOP");
+}
+
+/// NTF-18: where the provider says when, a START lifts older STOPs only; one of the same second stays.
 async fn ntf_18_a_start_lifts_no_stop_that_is_newer_by_the_providers_clock(t: &Bench) {
     let (engine, _) = sent(t).await;
     let now = t.now().await;
@@ -250,6 +266,8 @@ async fn ntf_18_a_start_lifts_no_stop_that_is_newer_by_the_providers_clock(t: &B
     hear(&engine, at(10, Stopped, "b")).await;
     hear(&engine, at(30, Resumed, "c")).await;
     assert_eq!(suppressed(t).await.len(), 1, "the START came after the first STOP, and before the last");
+    hear(&engine, at(10, Resumed, "e")).await;
+    assert_eq!(suppressed(t).await.len(), 1, "providers tell whole seconds");
     hear(&engine, at(5, Resumed, "d")).await;
     assert_eq!(suppressed(t).await, Vec::<String>::new());
 }

@@ -9,7 +9,7 @@ pub(super) mod plain;
 use super::{Id, route_waiting};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::answers::RequestKey;
+use crate::http::answers::RequestToken;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{self, Input};
 use axum::Json;
@@ -70,7 +70,7 @@ pub(super) struct Draft<'a> {
 pub async fn publish(
     State(app): State<App>,
     caller: Caller,
-    key: RequestKey,
+    token: RequestToken,
     headers: HeaderMap,
     input: Input,
 ) -> Answer<(StatusCode, Json<Published>)> {
@@ -83,7 +83,7 @@ pub async fn publish(
     reading.check_forms(&app, &caller).await?;
     let states = std::mem::take(&mut reading.states);
     let (mut messages, mut warnings) = reading.finish()?;
-    let identified = key.identify(&caller.name, &mut messages);
+    let identified = token.identify(&caller.name, &mut messages);
     let enqueued = app.engine.enqueue_with_states(caller.tenant, messages, states).await?;
     route_at_once(&app.engine).await?;
     let published = published(&enqueued, &identified, &mut warnings);

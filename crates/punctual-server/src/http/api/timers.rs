@@ -5,7 +5,7 @@ mod body;
 use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::answers::RequestKey;
+use crate::http::answers::RequestToken;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
@@ -39,12 +39,12 @@ pub struct Made {
 pub async fn schedule(
     State(app): State<App>,
     caller: Caller,
-    key: RequestKey,
+    token: RequestToken,
     query: Page,
     input: Input,
 ) -> Answer<Response> {
     let (mut timers, is_list) = body::read_timers(&input, &caller.name)?;
-    let identified = key.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
+    let identified = token.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
     let spread = read_spread(query.filter("spread"))?;
     let made = app.engine.schedule(caller.tenant, timers, spread).await?;
     let mut made = made.into_iter().zip(identified).map(shown_made);

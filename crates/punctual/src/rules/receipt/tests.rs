@@ -102,16 +102,17 @@ fn ntf_16_what_is_kept_of_a_receipt() {
 /// NTF-18
 #[test]
 fn ntf_18_only_news_that_is_not_a_repetition_lifts_an_opt_out() {
-    let at = Timestamp::from_micros(7);
+    let [at, now, after_now] = [7, 10, 11].map(Timestamp::from_micros);
     let table = [
-        (ReceiptStatus::Resumed, Some(at), Some("e"), Lifts::Until(at)),
-        (ReceiptStatus::Resumed, Some(at), None, Lifts::Until(at)),
-        (ReceiptStatus::Resumed, None, Some("e"), Lifts::All),
-        (ReceiptStatus::Resumed, None, None, Lifts::Nothing),
-        (ReceiptStatus::Stopped, Some(at), Some("e"), Lifts::Nothing),
-        (ReceiptStatus::Delivered, Some(at), Some("e"), Lifts::Nothing),
+        (ReceiptStatus::Resumed, Some(at), Some("e"), Some(at)),
+        (ReceiptStatus::Resumed, Some(at), None, Some(at)),
+        (ReceiptStatus::Resumed, Some(Timestamp::from_micros(99)), None, Some(now)),
+        (ReceiptStatus::Resumed, None, Some("e"), Some(after_now)),
+        (ReceiptStatus::Resumed, None, None, None),
+        (ReceiptStatus::Stopped, Some(at), Some("e"), None),
+        (ReceiptStatus::Delivered, Some(at), Some("e"), None),
     ];
-    for (status, occurred_at, event_id, lifts) in table {
+    for (status, occurred_at, event_id, lifts_before) in table {
         let receipt = Receipt {
             message_id: None,
             address: Some("+1".into()),
@@ -121,6 +122,6 @@ fn ntf_18_only_news_that_is_not_a_repetition_lifts_an_opt_out() {
             event_id: event_id.map(str::to_owned),
             occurred_at,
         };
-        assert_eq!(receipt.lifts(), lifts, "{receipt:?}");
+        assert_eq!(receipt.lifts_before(now), lifts_before, "{receipt:?}");
     }
 }

@@ -55,11 +55,17 @@ impl Waiting {
         std::mem::take(&mut door.singles)
     }
 
-    /// Nobody will serve them: their callers hear of it.
+    /// Refuses all who wait, because the writer has stopped.
     fn send_away(&self) {
-        let mut door = self.door();
-        door.called = false;
-        drop(self.take(&mut door));
+        let singles = {
+            let mut door = self.door();
+            door.called = false;
+            self.take(&mut door)
+        };
+        for single in singles {
+            let gone = Error::Unavailable("the database thread has stopped".into());
+            single.reply.send(Err(gone)).ok();
+        }
     }
 }
 

@@ -118,14 +118,13 @@ async fn undo(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
     let scope = scope(link);
     let (channel, kind) = names(&scope);
     let own = SuppressionFilter {
-        told_until: None,
         address: Some(link.address.clone()),
         channel: Some(channel.to_owned()),
         kind: Some(kind.to_owned()),
         reason: Some(Reason::Unsubscribe),
         lifted: false,
     };
-    lift(tx, link.tenant, &own, RECIPIENT).await?;
+    lift(tx, link.tenant, &own, None, RECIPIENT).await?;
     look(tx, link).await
 }
 

@@ -60,8 +60,6 @@ pub struct SuppressionFilter {
     pub kind: Option<String>,
     /// For this reason.
     pub reason: Option<Reason>,
-    /// Told last at this time or before.
-    pub told_until: Option<Timestamp>,
     /// Lifted ones, too.
     pub lifted: bool,
 }
@@ -105,7 +103,7 @@ impl Store {
         by: &str,
     ) -> VerbFuture<'_, Lifted> {
         self.of(tenant).write((tenant, filter, by.to_owned()), |tx, (tenant, filter, by)| {
-            Box::pin(lift(tx, *tenant, filter, by))
+            Box::pin(lift(tx, *tenant, filter, None, by))
         })
     }
 
@@ -146,17 +144,16 @@ const INSERT: &str = concat!(
      values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing returning ",
     columns!()
 );
-const TOLD_AGAIN: &str = "update punctual.suppression set told_at = $2 where id = $1 and told_at < $2";
-const IN_FORCE: &str = concat!(
-    "select ",
-    columns!(),
-    " from punctual.suppression where tenant_id = $1 and address = $2 and channel = $3 and kind = $4 \
-     and lifted_at is null"
+/// One statement, so that a suppression that is lifted meanwhile is made anew instead of being renewed.
+const RENEW: &str = concat!(
+    "update punctual.suppression set told_at = case when told_at < $5 then $5 else told_at end \
+     where tenant_id = $1 and address = $2 and channel = $3 and kind = $4 and lifted_at is null returning ",
+    columns!()
 );
 const LIFT: &str = concat!(
     "update punctual.suppression set lifted_at = $6, lifted_by = $7 where ",
     named!(),
-    " and lifted_at is null and ($8::bigint is null or told_at <= $8) returning ",
+    " and lifted_at is null and ($8::bigint is null or told_at < $8) returning ",
     columns!()
 );
 const LIST: &str = concat!(
@@ -187,10 +184,9 @@ pub(in crate::store) async fn suppress(
         if let Some(row) = tx.first(INSERT, row).await? {
             return Ok((read(&row)?, true));
         }
-        if let Some(row) = tx.first(IN_FORCE, params![tenant.id(), &address, channel, kind]).await? {
-            let known = read(&row)?;
-            tx.execute(TOLD_AGAIN, params![known.id.0, told_at]).await?;
-            return Ok((known, false));
+        let again = params![tenant.id(), &address, channel, kind, told_at];
+        if let Some(row) = tx.first(RENEW, again).await? {
+            return Ok((read(&row)?, false));
         }
     }
     Err(Error::Conflict("somebody else changes this suppression at the same time; try again".into()))
@@ -201,16 +197,18 @@ pub(super) fn names(scope: &Scope) -> (&str, &str) {
     (scope.channel.as_deref().unwrap_or_default(), scope.kind.as_deref().unwrap_or_default())
 }
 
+/// Lifts what the filter names; where a time is given, only what was told before it.
 pub(in crate::store) async fn lift(
     tx: &mut Tx,
     tenant: Tenant,
     filter: &SuppressionFilter,
+    told_before: Option<Timestamp>,
     by: &str,
 ) -> Result<Lifted> {
     let now = tx.now().await?;
     let address = filter.address.as_deref().map(normal);
     let mut values = of_filter(tenant, filter, address.as_deref());
-    values.extend_from_slice(params![now, by, filter.told_until]);
+    values.extend_from_slice(params![now, by, told_before]);
     let rows = tx.query(LIFT, &values).await?;
     let mut lifted = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
     lifted.sort_by_key(|one| one.id);

@@ -73,7 +73,8 @@ fn read(row: &Row) -> Result<Receipt> {
         said: row.text(6)?,
         error: row.maybe_text(7)?,
         event_id: row.maybe_text(8)?,
-        occurred_at: row.maybe_time(9)?,
+        // A receipt that says no time happened before it was received, however long it waited here.
+        occurred_at: Some(row.maybe_time(9)?.map_or_else(|| row.time(10), Ok)?),
     })
 }
 

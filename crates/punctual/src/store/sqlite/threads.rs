@@ -92,8 +92,8 @@ impl Request for Asked {
     }
 }
 
-/// What a request hears that had failed by itself before its group did: nothing of it was left to commit, but
-/// why it failed may rest on what others of the group wrote, so it should be tried again.
+/// The error for a request that had failed by itself before its group did. Nothing of the request was left to
+/// commit, but its failure may rest on rows that others of the group wrote, so it should be tried again.
 pub(in crate::store) fn rolled_back(trouble: &Error) -> Error {
     match trouble.again() {
         Error::Unknown(source) | Error::Database(source) => Error::Unavailable(source),
@@ -114,13 +114,18 @@ pub(in crate::store) fn finish<T>(steps: Steps<'_, T>) -> Result<T> {
     }
 }
 
-pub(super) async fn ask(thread: &mpsc::Sender<Box<dyn Request>>, call: Call) -> Result<Call> {
+/// Has a thread run a call. `lost` is the error when the thread stopped with the call in its hands: a
+/// writer may have committed it.
+pub(super) async fn ask(
+    thread: &mpsc::Sender<Box<dyn Request>>,
+    call: Call,
+    lost: fn(Source) -> Error,
+) -> Result<Call> {
     let (reply, answer) = oneshot::channel();
     let gone = || Error::Unavailable("the database thread has stopped".into());
     let asked = Asked { call: Some(call), failure: None, reply: Some(reply) };
     thread.send(Box::new(asked)).map_err(|_| gone())?;
-    // A thread that stopped with the call in its hands may have committed it.
-    answer.await.map_err(|e| Error::Unknown(e.into()))?
+    answer.await.map_err(|e| lost(e.into()))?
 }
 
 type Queue = Mutex<mpsc::Receiver<Box<dyn Request>>>;
@@ -272,26 +277,30 @@ fn commit(tx: &mut Tx, group: &[Box<dyn Request>]) -> Result<()> {
 /// write-ahead log: this process does not see it any more, and the next commit overwrites it, but if there
 /// is none before the file is recovered, it is there.
 pub(super) fn say_commit(tx: &mut Tx) -> Result<()> {
-    say(tx, "commit").map_err(|error| match error {
-        Error::Unavailable(source) if !is_refused(&source) => Error::Unknown(source),
-        Error::Database(source) if !is_refused(&source) => Error::Unknown(source),
-        refused => refused,
-    })
+    say(tx, "commit").map_err(commit_failure)
 }
 
-/// Whether SQLite refused a commit before it wrote anything.
+/// Turns the error of a commit into [`Error::Unknown`], unless SQLite refused it before it wrote anything.
+pub(crate) fn commit_failure(error: Error) -> Error {
+    match error {
+        Error::Unavailable(source) | Error::Database(source) if !is_refused(&source) => {
+            Error::Unknown(source)
+        }
+        refused => refused,
+    }
+}
+
 fn is_refused(source: &Source) -> bool {
-    let code = source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
-    // `Unknown` is SQLite's generic error, which says that no transaction is open.
-    matches!(
-        code,
-        Some(
-            ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::ConstraintViolation
-                | ErrorCode::Unknown
-        )
-    )
+    match source.downcast_ref() {
+        Some(rusqlite::Error::SqliteFailure(error, _)) => is_refusal(error.extended_code),
+        _ => false,
+    }
+}
+
+/// Whether a result code of a commit says that nothing was written: a generic error (no transaction is open),
+/// busy, locked, a violated constraint. The low byte of an extended code is the code itself.
+pub(crate) const fn is_refusal(code: i32) -> bool {
+    matches!(code & 0xff, 1 | 5 | 6 | 19)
 }
 
 /// A word of transaction control, said again while another connection is busy.
