@@ -12,6 +12,8 @@ create table punctual.resumption (
     at     bigint not null,
     primary key (source, key)
 );
+-- It is of no tenant, and none has to see it.
+select punctual.wall('punctual.resumption', 'false');
 
 -- Messages of a request with an Idempotency-Key get ids from this token, so that they are written once however often
 -- the request is repeated while its outcome is unknown.

@@ -34,7 +34,7 @@ pub async fn enqueue(
 pub async fn run(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
     let own = !connection.is_in_transaction();
     let done = write(connection, batch).await;
-    if own { done.map_err(Error::of_commit) } else { done }
+    if own { done.map_err(commit_failure) } else { done }
 }
 
 async fn write(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
