@@ -30,7 +30,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of the inner loop, and of the whole suite.
-const QUICK_SEEDS: u64 = 80;
+const QUICK_SEEDS: u64 = 40;
 const FULL_SEEDS: u64 = 2_000;
 /// So many calls of a verb meet every fault that is thrown now and then.
 const OFTEN: usize = 10_000;

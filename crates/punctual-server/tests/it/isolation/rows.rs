@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 pub struct Rows(BTreeMap<String, (bool, Vec<String>)>);
 
 /// Tables that may be empty: nothing in them is any tenant's, or only retention writes them.
-const MAY_BE_EMPTY: [&str; 6] =
-    ["clock", "early_receipt", "entry_key", "handled_topic", "migration", "secret"];
+const MAY_BE_EMPTY: [&str; 7] =
+    ["clock", "early_receipt", "entry_key", "handled_topic", "migration", "resumption", "secret"];
 
 impl Rows {
     pub async fn of(place: &TemporaryStore, base: Base) -> Self {

@@ -41,7 +41,7 @@ const LEASE: Duration = Duration::from_secs(3);
 /// After healing, everything has ended within this time.
 const PATIENCE: Duration = Duration::from_secs(600);
 const BOOKINGS: u64 = 6;
-const QUICK_SEEDS: u64 = 30;
+const QUICK_SEEDS: u64 = 20;
 const FULL_SEEDS: u64 = 600;
 
 /// One call of a provider.
