@@ -3,13 +3,12 @@
 use punctual_providers::PhoneNumber;
 use serde_json::Value;
 
-/// NTF-15: every case of the table, if it lies beside the repository.
+/// NTF-15: every case of the table.
 #[test]
-fn ntf_15_the_public_table_of_numbers() {
-    let Some(folder) = std::env::var_os("PUNCTUAL_CONFORMANCE_DATA") else {
-        println!("not run: PUNCTUAL_CONFORMANCE_DATA does not say where phones.json lies");
-        return;
-    };
+#[ignore = "needs PUNCTUAL_CONFORMANCE_DATA"]
+fn ntf_15_the_public_table_of_numbers_passes() {
+    let folder = std::env::var_os("PUNCTUAL_CONFORMANCE_DATA");
+    let folder = folder.expect("PUNCTUAL_CONFORMANCE_DATA should say where phones.json is");
     let path = std::path::Path::new(&folder).join("phones.json");
     let table: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let cases = table["cases"].as_array().unwrap();

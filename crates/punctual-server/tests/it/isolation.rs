@@ -124,6 +124,8 @@ fn judge(route: &Route, role: &str, case: &Case, reply: &Reply, may: bool) {
         assert_eq!(reply.status, 404, "what is another tenant's should not be there: {what}");
     }
     assert!(reply.status < 500 && reply.status != 401, "{what}");
+    let refused = matches!(reply.status, 400 | 413 | 415 | 422);
+    assert!(!may || !refused || case.is_refused_for_its_extras(reply), "it should reach its verb: {what}");
     let empty = reply.status != 200 || reply.text.is_empty() || cases::nothing_of(reply);
     assert!(!may || !case.lists || empty, "a list should be empty: {what}");
 }

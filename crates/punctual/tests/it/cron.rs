@@ -4,6 +4,7 @@
 //! its authors, the cases are named below, each with its reason; a named case that passes after
 //! all is a failure, too.
 
+use crate::public_table::public_table;
 use proptest::prelude::*;
 use punctual::base::clock::monotonic;
 use punctual::rules::cron::Cron;
@@ -94,13 +95,9 @@ fn deviation(case: &Value) -> Option<&'static str> {
 
 /// PLT-21: several hundred cases of two other schedulers.
 #[test]
-fn plt_21_the_table_of_cron_patterns_passes() {
-    let Some(folder) = std::env::var_os("PUNCTUAL_CONFORMANCE_DATA") else {
-        eprintln!("not run: PUNCTUAL_CONFORMANCE_DATA does not say where cron.json is");
-        return;
-    };
-    let text = std::fs::read_to_string(std::path::Path::new(&folder).join("cron.json")).unwrap();
-    let table: Value = serde_json::from_str(&text).unwrap();
+#[ignore = "needs PUNCTUAL_CONFORMANCE_DATA"]
+fn plt_21_the_public_table_of_cron_patterns_passes() {
+    let table = public_table("cron.json");
     let cases = table["cases"].as_array().unwrap();
     assert!(cases.len() > 500, "only {} cases", cases.len());
     let mut failures = Vec::new();

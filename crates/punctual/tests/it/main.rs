@@ -94,6 +94,7 @@ mod outbox_status;
 mod poison;
 mod provider_journal;
 mod prune;
+mod public_table;
 mod queue;
 mod reap;
 mod receipt;
