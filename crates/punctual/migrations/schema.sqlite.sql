@@ -15,7 +15,9 @@ CREATE TABLE punctual_answer (
     digest          text   not null,
     asked_at        integer not null,
     status          integer,
-    body            text, token text, suspended integer not null default 0,
+    body            text,
+    token           text,
+    suspended       integer not null default 0,
     primary key (tenant_id, idempotency_key)
 );
 
@@ -117,7 +119,8 @@ CREATE TABLE punctual_delivery_outcome (
     at          integer not null,
     status      text   not null check (status in ('delivered', 'failed', 'unknown', 'no-channel')),
     provider_id text,
-    error       text, reason text,
+    error       text,
+    reason      text,
     primary key (entry_id, attempt, part, tried)
 );
 
@@ -133,8 +136,9 @@ CREATE TABLE punctual_early_receipt (
     error       text,
     event_id    text,
     received_at integer not null,
-    look_at     integer not null
-, occurred_at integer);
+    look_at     integer not null,
+    occurred_at integer
+);
 
 CREATE UNIQUE INDEX punctual_early_receipt_by_key on punctual_early_receipt (key, provider);
 
@@ -227,8 +231,9 @@ CREATE TABLE punctual_flow (
     published      integer,
     created_at     integer not null,
     updated_at     integer not null,
-    deleted_at     integer
-, hears integer not null default 0);
+    deleted_at     integer,
+    hears          integer not null default 0
+);
 
 CREATE INDEX punctual_flow_by_tenant on punctual_flow (tenant_id, id);
 
@@ -434,7 +439,8 @@ CREATE TABLE punctual_notice_attempt (
     outcome     text   not null check (outcome in ('sent', 'transient', 'permanent', 'timeout', 'unknown')),
     provider_id text,
     error       text,
-    answer      text, warnings text,
+    answer      text,
+    warnings    text,
     primary key (delivery_id, tried)
 );
 
@@ -464,8 +470,10 @@ CREATE TABLE punctual_notice_delivery (
     created_at       integer   not null,
     due_at           integer,
     sent_at          integer,
-    version          integer      not null default 1
-, recipient text, recipient_ref text);
+    version          integer      not null default 1,
+    recipient        text,
+    recipient_ref    text
+);
 
 CREATE INDEX punctual_notice_delivery_by_address on punctual_notice_delivery (address, tenant_id);
 
@@ -601,7 +609,8 @@ CREATE TABLE punctual_suppression (
     since     integer not null,
     made_by   text    not null,
     lifted_at integer,
-    lifted_by text, told_at integer not null default 0,
+    lifted_by text,
+    told_at   integer not null,
     check ((lifted_at is null) = (lifted_by is null))
 );
 

@@ -1,7 +1,8 @@
 //! Migrations: numbered, forward only, embedded in the binary.
 //!
 //! Applied in one transaction under a lock, so that any number of instances may start at
-//! once. A database with a newer schema than this binary knows is refused.
+//! once. The first one is the baseline, which makes every table; nothing is carried over from before it. A
+//! database with a newer schema than this binary knows is refused, and so is one of before the baseline.
 
 use super::Store;
 use super::dialect::Dialect;
@@ -19,116 +20,15 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 18] = [
-    Migration {
-        version: 1,
-        name: "start",
-        postgres: include_str!("../../migrations/postgres/0001_start.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0001_start.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "leases and inbox",
-        postgres: include_str!("../../migrations/postgres/0002_leases_and_inbox.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0002_leases_and_inbox.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "timers",
-        postgres: include_str!("../../migrations/postgres/0003_timers.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0003_timers.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "jobs",
-        postgres: include_str!("../../migrations/postgres/0004_jobs.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0004_jobs.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "clock function",
-        postgres: include_str!("../../migrations/postgres/0005_clock_function.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0005_clock_function.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "entries",
-        postgres: include_str!("../../migrations/postgres/0006_entries.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0006_entries.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "subscriptions",
-        postgres: include_str!("../../migrations/postgres/0007_subscriptions.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0007_subscriptions.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "message templates",
-        postgres: include_str!("../../migrations/postgres/0008_message_templates.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0008_message_templates.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "indexes of entries",
-        postgres: include_str!("../../migrations/postgres/0009_entry_indexes.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0009_entry_indexes.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "event kinds",
-        postgres: include_str!("../../migrations/postgres/0010_event_kinds.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0010_event_kinds.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "consent",
-        postgres: include_str!("../../migrations/postgres/0011_consent.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0011_consent.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "notices",
-        postgres: include_str!("../../migrations/postgres/0012_notices.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0012_notices.sql"),
-    },
-    Migration {
-        version: 13,
-        name: "details of notices",
-        postgres: include_str!("../../migrations/postgres/0013_notice_details.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0013_notice_details.sql"),
-    },
-    Migration {
-        version: 14,
-        name: "receipts",
-        postgres: include_str!("../../migrations/postgres/0014_receipts.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0014_receipts.sql"),
-    },
-    Migration {
-        version: 15,
-        name: "row-level security",
-        postgres: include_str!("../../migrations/postgres/0015_row_level_security.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0015_row_level_security.sql"),
-    },
-    Migration {
-        version: 16,
-        name: "events that surveys hear",
-        postgres: include_str!("../../migrations/postgres/0016_flow_hears.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0016_flow_hears.sql"),
-    },
-    Migration {
-        version: 17,
-        name: "refused sends",
-        postgres: include_str!("../../migrations/postgres/0017_refused_sends.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0017_refused_sends.sql"),
-    },
-    Migration {
-        version: 18,
-        name: "told at",
-        postgres: include_str!("../../migrations/postgres/0018_told_at.sql"),
-        sqlite: include_str!("../../migrations/sqlite/0018_told_at.sql"),
-    },
-];
+const MIGRATIONS: [Migration; 1] = [Migration {
+    version: BASELINE,
+    name: "baseline",
+    postgres: include_str!("../../migrations/postgres/0019_baseline.sql"),
+    sqlite: include_str!("../../migrations/sqlite/0019_baseline.sql"),
+}];
+
+/// The first schema version that later ones are made from. Databases of older builds are refused.
+const BASELINE: i64 = 19;
 
 /// The schema version that this binary works with.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -155,6 +55,7 @@ impl Store {
             let version = self.read((), |tx, ()| Box::pin(current(tx))).await?;
             match version {
                 v if v > SCHEMA_VERSION => Err(too_new(v)),
+                v if is_before_baseline(v) => Err(too_old(v)),
                 v if v < SCHEMA_VERSION => Err(Error::Schema(format!(
                     "the schema is at version {v}, but version {SCHEMA_VERSION} is needed; \
                      run `punctual migrate`"
@@ -217,6 +118,9 @@ async fn migrate(tx: &mut Tx) -> Result<(i64, i64)> {
     if before > SCHEMA_VERSION {
         return Err(too_new(before));
     }
+    if is_before_baseline(before) {
+        return Err(too_old(before));
+    }
     if before == 0 {
         script(tx, tx.dialect().pick(LEDGER_POSTGRES, LEDGER_SQLITE)).await?;
     }
@@ -247,6 +151,18 @@ async fn verify(tx: &mut Tx, migration: &Migration, checksum: &str) -> Result<()
             migration.version, migration.name
         ))),
     }
+}
+
+/// Whether a build from before the first release made this schema.
+const fn is_before_baseline(version: i64) -> bool {
+    version > 0 && version < BASELINE
+}
+
+fn too_old(version: i64) -> Error {
+    Error::Schema(format!(
+        "the database has schema version {version} of a build from before the first release, and this binary \
+         begins with version {BASELINE}: start with an empty database, or use the build that made this one"
+    ))
 }
 
 fn too_new(version: i64) -> Error {

@@ -16,6 +16,7 @@ cases![
     plt_24_many_may_open_a_new_database_at_once,
     plt_24_migrating_again_changes_nothing,
     plt_24_a_newer_schema_is_refused,
+    plt_24_a_database_of_an_older_build_is_refused,
     plt_24_other_texts_are_refused,
     plt_24_an_old_schema_is_told,
     plt_24_the_printed_sql_makes_the_same_schema,
@@ -90,9 +91,18 @@ async fn plt_24_a_newer_schema_is_refused(t: &Bench) {
     before.assert_equals(&t.dump().await, "a refused migration");
 }
 
+/// PLT-24: a build from before the baseline made it.
+async fn plt_24_a_database_of_an_older_build_is_refused(t: &Bench) {
+    ledger(t, "update LEDGER set version = 18").await;
+    let before = t.dump().await;
+    refused(t.store().migrate().await, "start with an empty database");
+    refused(t.store().check_schema().await, "has schema version 18 of a build from before the first release");
+    before.assert_equals(&t.dump().await, "a refused migration");
+}
+
 /// PLT-24
 async fn plt_24_other_texts_are_refused(t: &Bench) {
-    ledger(t, "update LEDGER set checksum = 'other' where version = 1").await;
+    ledger(t, "update LEDGER set checksum = 'other'").await;
     refused(t.store().migrate().await, "was applied to this database in another form");
 }
 

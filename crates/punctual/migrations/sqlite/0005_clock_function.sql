@@ -1,1 +1,0 @@
--- Nothing to do here: the clock function is PostgreSQL's.

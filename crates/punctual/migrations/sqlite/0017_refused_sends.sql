@@ -1,2 +1,0 @@
--- Why a send was not even tried, as one word: `stop`, `opted-out`, …; null for what was.
-alter table punctual_delivery_outcome add column reason text;
