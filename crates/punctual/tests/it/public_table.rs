@@ -1,7 +1,7 @@
 //! Public tables of cases, which lie beside the repository.
 //!
-//! Their tests are ignored unless somebody asks for them (`--ignored public_table`), so that a machine without
-//! the tables does not report them as passed.
+//! Their tests are ignored unless somebody asks for them (`--ignored public_table`), so that a machine
+//! without the tables does not report them as passed.
 
 use serde_json::Value;
 use std::path::Path;

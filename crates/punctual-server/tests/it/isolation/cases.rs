@@ -15,7 +15,8 @@ pub struct Case {
     pub by_number: bool,
     /// Whether the answer is a list, of which nothing may be left.
     pub lists: bool,
-    /// What was added to a call that is good by itself: the route may refuse it for that, and for nothing else.
+    /// What was added to a call that is good by itself: the route may refuse it for that, and for nothing
+    /// else.
     pub extras: &'static [&'static str],
 }
 
