@@ -20,6 +20,7 @@ cases![
     trg_8_of_many_at_once_one_is_made,
     trg_9_a_publish_is_seen_by_the_next_ingest_of_another_process,
     trg_10_an_entry_remembers_its_event,
+    trg_10_public_ids_of_one_batch_have_nothing_in_common,
     trg_12_the_long_cadence_sends_on_its_days,
     trg_14_what_is_quiet_expires_strictly_after_its_grace,
     trg_15_failures_are_logged_retried_and_given_up,
@@ -239,6 +240,19 @@ async fn trg_9_a_publish_is_seen_by_the_next_ingest_of_another_process(t: &Bench
     assert_eq!(entry(&there, new[0].instances[0].public_id).await.number, 2);
     here.store().unpublish_flow(TENANT, flow).await.unwrap();
     assert_eq!(ingest(&there, vec![visit("4", "PM")]).await[0].outcome, Outcome::NoMatch);
+}
+
+/// TRG-10: 122 random bits each.
+async fn trg_10_public_ids_of_one_batch_have_nothing_in_common(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    publish(&engine, survey(|_| {})).await;
+    let made = ingest(&engine, (0..64).map(|n| visit(&n.to_string(), "GR")).collect()).await;
+    let ids: Vec<String> = made.iter().map(|one| one.instances[0].public_id.to_string()).collect();
+    // All digits are random but the hyphens, the version, and the variant.
+    for place in (0..36).filter(|place| ![8, 13, 14, 18, 19, 23].contains(place)) {
+        let digits: std::collections::BTreeSet<u8> = ids.iter().map(|id| id.as_bytes()[place]).collect();
+        assert!(digits.len() > 4, "64 ids have only {digits:?} at {place}: {ids:?}");
+    }
 }
 
 /// TRG-10: what an entry keeps of its event.

@@ -40,7 +40,7 @@ impl Which<'_> {
 
 /// What a batch comes to.
 pub(super) struct Batch {
-    /// Random bytes for the names of its entries.
+    /// Random bytes for the public ids of its entries, drawn at once.
     names: std::vec::IntoIter<[u8; 16]>,
     pub(super) entries: Vec<NewEntry>,
     /// For each entry, the item and the trigger it comes from.
@@ -51,7 +51,7 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn matched(items: &[Item<'_>], offered: &Offered, which: Which<'_>) -> Self {
         let mut batch = Self {
-            names: names(items.len()),
+            names: random::many(items.len()).into_iter(),
             entries: Vec::with_capacity(items.len()),
             origins: Vec::with_capacity(items.len()),
             failed: BTreeMap::new(),
@@ -122,17 +122,6 @@ fn unreachable(offered: &Offered, place: Place) -> String {
     let (edition, trigger, _) = offered.at(place);
     let (flow, id, channel) = (edition.flow, &trigger.id, &trigger.channel);
     format!("trigger `{id}` of survey {flow} sends by {channel}, and it names nobody who is reached so")
-}
-
-/// Random bytes for names that begin alike, so that the index of names takes a batch in one place. What
-/// is left of a name to guess is 90 bits.
-fn names(count: usize) -> std::vec::IntoIter<[u8; 16]> {
-    let mut names: Vec<[u8; 16]> = random::many(count);
-    let beginning: [u8; 4] = random::bytes();
-    for name in &mut names {
-        name[..beginning.len()].copy_from_slice(&beginning);
-    }
-    names.into_iter()
 }
 
 /// What all entries of one item share.
