@@ -186,7 +186,7 @@ impl Host {
             let (path, statement, ticket) = (path.to_owned(), statement.to_owned(), ticket.cloned());
             let done = move || on_sqlite(&path, &statement, ticket.as_ref());
             return match tokio::task::spawn_blocking(done).await.unwrap() {
-                Ok(rows) => Ended::Committed(rows),
+                Ok(ended) => ended,
                 Err(why) => self.rolled_back(&why),
             };
         }
@@ -232,7 +232,7 @@ impl Host {
     }
 }
 
-fn on_sqlite(path: &str, statement: &str, ticket: Option<&Ticket>) -> punctual::Result<usize> {
+fn on_sqlite(path: &str, statement: &str, ticket: Option<&Ticket>) -> punctual::Result<Ended> {
     let trouble = |e: rusqlite::Error| Error::Unavailable(e.into());
     let mut connection = rusqlite::Connection::open(path).map_err(trouble)?;
     connection.busy_timeout(Duration::from_secs(10)).map_err(trouble)?;
@@ -242,6 +242,6 @@ fn on_sqlite(path: &str, statement: &str, ticket: Option<&Ticket>) -> punctual::
     if let Some(ticket) = ticket {
         punctual::inbox::rusqlite::complete(&transaction, TENANT, ticket)?;
     }
-    transaction.commit().map_err(trouble)?;
-    Ok(rows)
+    // A commit that failed may be there when the file is recovered.
+    Ok(if transaction.commit().is_ok() { Ended::Committed(rows) } else { Ended::Unknown })
 }
