@@ -23,7 +23,7 @@ use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
-use crate::base::id::{JobId, MessageId, RunId};
+use crate::base::id::{JobId, LaneId, MessageId, RunId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::job::Overlap;
@@ -196,6 +196,7 @@ pub(super) use has_run;
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     pub(super) message: MessageId,
+    pub(super) lane: LaneId,
     pub(super) attempt: u32,
     pub(super) what: What,
 }
@@ -230,7 +231,11 @@ pub(super) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], no
     // The job's row first, as everybody does who touches its runs. It may be gone by now.
     let rows = tx.query(TAKE_JOBS, &[Value::Ints(&ids)]).await?;
     let jobs = rows.iter().map(read_job).collect::<Result<Vec<_>>>()?;
+    let planning = planning_lanes(tx, endings.iter().map(|e| e.lane)).await?;
     let common = |e: &Ending| -> Vec<Value<'_>> {
+        if planning.contains(&e.lane) {
+            return vec![e.message.0.into(), Value::Null, 0.into(), Value::Null];
+        }
         vec![e.message.0.into(), holder.claimed_at.into(), i64::from(e.attempt).into(), holder.owner.into()]
     };
     let (mut done, mut again, mut dead, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -262,6 +267,20 @@ pub(super) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], no
     Ok(())
 }
 
+/// Those of the lanes in which the engine plans entries from messages. A run waits for them too, but it is no
+/// worker who takes its message there.
+pub(super) async fn planning_lanes(
+    tx: &mut Tx,
+    lanes: impl Iterator<Item = LaneId>,
+) -> Result<HashSet<LaneId>> {
+    let lanes: Vec<i64> = lanes.map(|lane| lane.0).collect::<HashSet<_>>().into_iter().collect();
+    let rows = tx.query(PLANNING_LANES, &[Value::Ints(&lanes)]).await?;
+    rows.iter().map(|row| Ok(LaneId(row.int(0)?))).collect()
+}
+
+const PLANNING_LANES: &str =
+    "select id from punctual.lane where id = any($1::bigint[]) and subscription = '/flows'";
+
 const JOBS_OF: &str =
     "select distinct job_id from punctual.run where message_id = any($1::bigint[]) and open > 0";
 const TAKE_JOBS: &str = concat!(
@@ -273,7 +292,8 @@ const TAKE_JOBS: &str = concat!(
 macro_rules! attempted {
     () => {
         "update punctual.run set started_at = coalesce(started_at, $2), \
-            attempts = case when attempts < $3 then $3 else attempts end, claimed_by = $4, "
+            attempts = case when attempts < $3 then $3 else attempts end, \
+            claimed_by = coalesce($4, claimed_by), "
     };
 }
 const AGAIN: &str = concat!(attempted!(), "last_error = $5 where message_id = $1 and open > 0");

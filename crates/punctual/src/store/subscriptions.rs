@@ -336,7 +336,7 @@ async fn drop_orphaned(tx: &mut Tx, lane: LaneId) -> Result<usize> {
     let mut heads = Vec::new();
     for (row, key) in rows.iter().zip(&keys) {
         let message = MessageId(row.int(0)?);
-        endings.push(Ending { message, attempt: 0, what: What::Dropped });
+        endings.push(Ending { message, lane, attempt: 0, what: What::Dropped });
         heads.extend(key.as_deref().map(|key| (lane, key, message)));
     }
     sequences::leave(tx, &heads).await?;

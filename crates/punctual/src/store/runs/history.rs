@@ -1,10 +1,12 @@
 //! What a person sees of runs.
 
+use super::planning_lanes;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{JobId, MessageId, RunId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::rules::claim::Item;
 use crate::store::Store;
 use crate::store::queues::COUNT_MAX;
 use crate::store::settle::read_items;
@@ -207,14 +209,16 @@ async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashMap<MessageId, F
     let (Some(first), Some(last)) = (messages.iter().min(), messages.iter().max()) else {
         return Ok(HashMap::new());
     };
-    let mut found = HashMap::new();
+    let mut held = Vec::new();
     for row in tx.query(CLAIMS, params![*first, *last]).await? {
         let (owner, since) = (row.text(0)?, row.time(1)?);
-        for item in read_items(&row.text(2)?)? {
-            found.insert(item.message(), (owner.clone(), since, item.attempt()));
-        }
+        held.extend(read_items(&row.text(2)?)?.into_iter().map(|item| (item, owner.clone(), since)));
     }
-    Ok(found)
+    let planning = planning_lanes(tx, held.iter().map(|(item, ..)| item.lane())).await?;
+    held.retain(|(item, ..)| !planning.contains(&item.lane()));
+    let flight =
+        |(item, owner, since): (Item, String, Timestamp)| (item.message(), (owner, since, item.attempt()));
+    Ok(held.into_iter().map(flight).collect())
 }
 
 const CLAIMS: &str = "select owner, claimed_at, coalesce(open, items) from punctual.claim \

@@ -76,7 +76,8 @@ impl<'a> Aftermath<'a> {
 
     fn ending(&mut self, item: &Item, what: impl FnOnce() -> What) {
         if self.has_run {
-            self.endings.push(Ending { message: item.message(), attempt: item.attempt(), what: what() });
+            let (message, lane, attempt) = (item.message(), item.lane(), item.attempt());
+            self.endings.push(Ending { message, lane, attempt, what: what() });
         }
     }
 

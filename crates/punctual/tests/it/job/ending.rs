@@ -1,7 +1,8 @@
 //! PLT-22, PLT-23: how a run knows that it has begun and ended.
 
 use super::{hourly, time};
-use crate::bench::{Bench, LEASE, abandon, claim_from, fail, message, seconds};
+use crate::bench::{Bench, LEASE, TENANT, abandon, claim_from, fail, message, seconds};
+use crate::notice;
 use punctual::store::dead_letters::Which;
 use punctual::store::runs::{ENTITY, RunStatus};
 use punctual::store::settle::{Outcome, Word};
@@ -16,9 +17,29 @@ cases![
     plt_22_a_message_that_claims_to_be_a_run_is_nobodys,
     plt_23_a_run_is_neither_cancelled_nor_moved_as_a_timer,
     plt_23_a_stale_worker_ends_no_run,
+    plt_23_a_run_that_no_worker_took_is_nobodys,
     plt_23_a_run_of_several_lanes_ends_with_the_last,
     plt_23_the_end_of_a_run_releases_the_next_however_it_ends,
 ];
+
+/// PLT-23: in a tenant with templates the engine plans from every message, and is no worker by that.
+async fn plt_23_a_run_that_no_worker_took_is_nobodys(t: &Bench) {
+    let engine = notice::engine(t).await;
+    notice::template(&engine, TENANT, "SMS", "x").await;
+    t.job("nightly", hourly()).await;
+    t.at("2026-05-14T06:00:00Z").await;
+    t.plan().await;
+    t.at("2026-05-14T06:00:01Z").await;
+    notice::tick(&engine).await;
+    let run = t.runs("nightly").await.remove(0);
+    assert_eq!((run.status, run.attempts), (RunStatus::Pending, 0));
+    assert_eq!((run.claimed_by, run.started_at), (None, None), "no worker has taken it");
+    let lane = t.lane("reports").await;
+    let item = t.claim_one(lane).await;
+    t.say(&[item], Word::Ack).await;
+    let run = t.runs("nightly").await.remove(0);
+    assert_eq!((run.status, run.claimed_by.as_deref()), (RunStatus::Succeeded, Some("tester")));
+}
 
 /// PLT-22
 async fn plt_22_a_run_is_told_from_its_claim_to_its_end(t: &Bench) {
