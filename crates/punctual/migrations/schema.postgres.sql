@@ -211,6 +211,8 @@ create table punctual.flow (
     updated_at bigint not null,
     deleted_at bigint,
     hears integer not null default 0,
+    removed_entries bigint not null default 0,
+    removed_answers bigint not null default 0,
     FOREIGN KEY (tenant_id) REFERENCES punctual.tenant(id),
     PRIMARY KEY (id)
 );

@@ -223,16 +223,18 @@ CREATE TABLE punctual_event_kind_stamp (
 );
 
 CREATE TABLE punctual_flow (
-    id             integer primary key autoincrement,
-    tenant_id      integer    not null references punctual_tenant,
-    name           text   not null,
-    integration_id text,
-    draft          text   not null,
-    published      integer,
-    created_at     integer not null,
-    updated_at     integer not null,
-    deleted_at     integer,
-    hears          integer not null default 0
+    id              integer primary key autoincrement,
+    tenant_id       integer not null references punctual_tenant,
+    name            text    not null,
+    integration_id  text    ,
+    draft           text    not null,
+    published       integer ,
+    created_at      integer not null,
+    updated_at      integer not null,
+    deleted_at      integer ,
+    hears           integer not null default 0,
+    removed_entries integer not null default 0,
+    removed_answers integer not null default 0
 );
 
 CREATE INDEX punctual_flow_by_tenant on punctual_flow (tenant_id, id);

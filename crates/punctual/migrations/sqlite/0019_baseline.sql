@@ -349,17 +349,20 @@ create index punctual_run_by_end on punctual_run (ended_at) where ended_at is no
 
 -- A definition. The draft is edited; versions are facts. `hears` says which messages may begin or stop entries of the
 -- published version: none (0), events (1), or also what surveys tell (2).
+-- `removed_…` count what retention has dropped, so that results can say so.
 create table punctual_flow (
-    id             integer primary key autoincrement,
-    tenant_id      integer    not null references punctual_tenant,
-    name           text   not null,
-    integration_id text,
-    draft          text   not null,
-    published      integer,
-    created_at     integer not null,
-    updated_at     integer not null,
-    deleted_at     integer,
-    hears          integer not null default 0
+    id              integer primary key autoincrement,
+    tenant_id       integer not null references punctual_tenant,
+    name            text    not null,
+    integration_id  text,
+    draft           text    not null,
+    published       integer,
+    created_at      integer not null,
+    updated_at      integer not null,
+    deleted_at      integer,
+    hears           integer not null default 0,
+    removed_entries integer not null default 0,
+    removed_answers integer not null default 0
 );
 create index punctual_flow_by_tenant on punctual_flow (tenant_id, id);
 

@@ -73,7 +73,7 @@ pub const SHORT_ANSWER_CHARS_MAX: usize = 500;
 pub const LONG_ANSWER_CHARS_MAX: usize = 10_000;
 /// How long messages are kept after they are done.
 pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long an entry is kept after it was made, with its deliveries and its answer.
+/// How long an entry is kept after its last event, with its deliveries and its answer.
 pub const ENTRY_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// How long the dedup key of an entry is remembered.
 pub const ENTRY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);

@@ -10,6 +10,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::results::Results;
 use crate::rules::survey::Survey;
 use crate::store::entries::look::{EntryCounts, Response, ResultFilter};
+use crate::store::entries::prune::RemovedEntries;
 use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct SurveyResults {
     pub survey: Arc<Survey>,
     /// Entries by status.
     pub counts: EntryCounts,
+    /// What retention has dropped before, of the whole survey.
+    pub removed: RemovedEntries,
     /// Answers, counted.
     pub results: Results,
     /// The newest texts in people's own words.
@@ -63,6 +66,7 @@ impl Engine {
         VerbFuture::new(async move {
             let survey = self.survey_for_results(tenant, flow, filter.number).await?;
             let counts = self.store().entry_counts(tenant, flow, filter.clone()).await?;
+            let removed = self.store().removed_entries(tenant, flow).await?;
             let (mut results, mut comments) = (Results::of(&survey), Vec::new());
             let mut after = FROM_THE_START;
             loop {
@@ -77,7 +81,7 @@ impl Engine {
                 comments.drain(..old);
             }
             comments.reverse();
-            Ok(SurveyResults { survey, counts, results, comments })
+            Ok(SurveyResults { survey, counts, removed, results, comments })
         })
     }
 

@@ -7,6 +7,8 @@ use punctual::rules::entry::Status;
 use punctual::rules::public_id::PublicId;
 use punctual::store::entries::Entry;
 use punctual::store::entries::deed::Deeded;
+use punctual::store::entries::look::ResultFilter;
+use punctual::store::entries::prune::RemovedEntries;
 use punctual::store::flows::FlowDraft;
 use punctual::{Accepted, ClockMode, Engine, FlowId, Letter, NotSent, Timestamp};
 use serde_json::{Map, Value, json};
@@ -32,6 +34,7 @@ cases![
     a_lost_claim_of_letters_is_sent_again_and_says_so,
     trg_18_texts_come_from_templates_by_locale_and_attempt,
     trg_8_a_key_outlives_its_entry,
+    trg_14_an_entry_is_kept_by_its_last_event,
     trg_2_opening_can_end_the_reminders_and_nothing_else,
 ];
 
@@ -506,13 +509,34 @@ pub fn read_template(value: &Value) -> punctual::rules::template::Definition {
     read.unwrap_or_else(|| panic!("{problems}"))
 }
 
-/// TRG-8: an entry goes after 400 days, its key after 800.
+/// TRG-14: an answer is kept by its own age, not by that of its invitation, and results say what has left.
+async fn trg_14_an_entry_is_kept_by_its_last_event(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    let slow = |d: &mut Value| d["triggers"][0]["schedule"]["initialDelay"] = json!("380d");
+    let flow = publish(&engine, survey(slow)).await;
+    let (late, quiet) = (invite(&engine, "1").await, invite(&engine, "2").await);
+    let start = t.now().await;
+    engine.travel(start.plus(381 * DAY), true).await.unwrap();
+    assert!(matches!(engine.submit(late, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    engine.travel(start.plus(402 * DAY), true).await.unwrap();
+    assert_eq!(status(&engine, late).await, Status::Completed, "it was answered three weeks ago");
+    let results = || async { engine.results(TENANT, flow, &ResultFilter::default()).await.unwrap() };
+    assert_eq!((results().await.removed.entries, results().await.counts.total()), (0, 2));
+    engine.travel(start.plus(900 * DAY), true).await.unwrap();
+    for id in [late, quiet] {
+        assert_eq!(engine.store().entry(TENANT, id).await.unwrap(), None, "it was dropped");
+    }
+    let RemovedEntries { entries, answers } = results().await.removed;
+    assert_eq!((entries, answers, results().await.counts.total()), (2, 1, 0));
+}
+
+/// TRG-8: an entry goes 400 days after its last send, its key 800 days after its event.
 async fn trg_8_a_key_outlives_its_entry(t: &Bench) {
     let (engine, _) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
     let id = invite(&engine, "1").await;
     let start = t.now().await;
-    engine.travel(start.plus(401 * DAY), true).await.unwrap();
+    engine.travel(start.plus(440 * DAY), true).await.unwrap();
     assert_eq!(engine.store().entry(TENANT, id).await.unwrap(), None, "it was dropped");
     for table in ["delivery", "delivery_outcome"] {
         assert_eq!(t.count(&format!("select count(*) from punctual.{table}")).await, 0, "{table}");

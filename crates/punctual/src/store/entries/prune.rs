@@ -1,11 +1,13 @@
-//! Entries leave by age, when they have ended; their keys stay behind, so that an event which comes
-//! again after years is still known.
+//! Entries leave by the age of their last event, when they have ended; their keys stay behind, so that an
+//! event which comes again after years is still known. Their survey counts how many have left.
 
 use super::super::Store;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
+use crate::base::id::FlowId;
 use crate::base::limits;
+use crate::base::tenant::Tenant;
 use crate::store::tx::VerbFuture;
 
 /// How far one pass has come through the entries.
@@ -19,12 +21,33 @@ pub struct PrunedEntries {
     pub finished: bool,
 }
 
+/// What retention has dropped of a survey.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct RemovedEntries {
+    /// Entries.
+    pub entries: u64,
+    /// Answers among them.
+    pub answers: u64,
+}
+
 impl Store {
-    /// One step of a pass through the entries, beginning behind `cursor`: what has ended and is older
-    /// than its time goes, with its deliveries and its answer.
+    /// One step of a pass through the entries, beginning behind `cursor`: drops those that have ended and
+    /// whose last event (made, sent, opened or answered) is too old, with their deliveries and answers.
     pub fn prune_entries(&self, cursor: i64) -> VerbFuture<'_, PrunedEntries> {
         self.write(cursor, |tx, cursor| Box::pin(prune(tx, *cursor)))
     }
+
+    /// How many entries and answers of a survey retention has dropped so far.
+    pub fn removed_entries(&self, tenant: Tenant, flow: FlowId) -> VerbFuture<'_, RemovedEntries> {
+        self.of(tenant).read((tenant, flow), |tx, (tenant, flow)| Box::pin(removed(tx, *tenant, *flow)))
+    }
+}
+
+async fn removed(tx: &mut Tx, tenant: Tenant, flow: FlowId) -> Result<RemovedEntries> {
+    let row = tx.first(REMOVED, params![tenant.id(), flow.0]).await?;
+    let Some(row) = row else { return Ok(RemovedEntries::default()) };
+    let count = |column| Ok::<_, Error>(u64::try_from(row.int(column)?).unwrap_or_default());
+    Ok(RemovedEntries { entries: count(0)?, answers: count(1)? })
 }
 
 async fn prune(tx: &mut Tx, cursor: i64) -> Result<PrunedEntries> {
@@ -44,6 +67,7 @@ async fn prune(tx: &mut Tx, cursor: i64) -> Result<PrunedEntries> {
     }
     if !ids.is_empty() {
         tx.execute(KEEP_KEYS, &[Value::Ints(&ids)]).await?;
+        tx.execute(COUNT_REMOVED, &[Value::Ints(&ids)]).await?;
         for sql in DROPS {
             tx.execute(sql, &[Value::Ints(&ids)]).await?;
         }
@@ -55,9 +79,19 @@ async fn prune(tx: &mut Tx, cursor: i64) -> Result<PrunedEntries> {
     Ok(step)
 }
 
-const OLD: &str = "select e.id, case when e.triggered_at < $2 and e.status > 2 then 1 else 0 end, \
+const OLD: &str = "select e.id, case when e.triggered_at < $2 and coalesce(e.last_sent_at, 0) < $2 \
+            and coalesce(e.opened_at, 0) < $2 and coalesce(e.completed_at, 0) < $2 \
+            and e.status > 2 then 1 else 0 end, \
         case when e.triggered_at < $2 then 1 else 0 end \
     from punctual.entry e where e.id > $1 order by e.id limit $3";
+const COUNT_REMOVED: &str = "update punctual.flow as f set \
+        removed_entries = removed_entries + (select count(*) from punctual.entry e \
+            where e.flow_id = f.id and e.id = any($1::bigint[])), \
+        removed_answers = removed_answers + (select count(*) from punctual.response r \
+            where r.flow_id = f.id and r.entry_id = any($1::bigint[])) \
+    where f.id in (select e.flow_id from punctual.entry e where e.id = any($1::bigint[]))";
+const REMOVED: &str = "select removed_entries, removed_answers from punctual.flow \
+    where tenant_id = $1 and id = $2";
 const KEEP_KEYS: &str = "insert into punctual.entry_key \
         (tenant_id, key_high, key_low, public_high, public_low, made_at) \
     select tenant_id, key_high, key_low, public_high, public_low, triggered_at from punctual.entry \

@@ -16,6 +16,7 @@ use punctual::rules::entry::Status;
 use punctual::rules::results::{Tally, response_rate};
 use punctual::rules::survey::Survey;
 use punctual::store::entries::look::{self, ResultFilter};
+use punctual::store::entries::prune::RemovedEntries;
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -30,6 +31,7 @@ pub struct Shown {
     pub(crate) completed: u64,
     pub(crate) response_rate: Option<f64>,
     by_status: Map<String, Value>,
+    removed: RemovedEntries,
     pub(crate) nps: Option<f64>,
     pub(crate) csat: Option<f64>,
     pub(crate) questions: Vec<Question>,
@@ -165,7 +167,7 @@ fn read_filter(page: &Page) -> Answer<ResultFilter> {
 /// The results as they are shown, here and on the command line.
 #[must_use]
 pub fn shown(id: i64, found: SurveyResults) -> Shown {
-    let SurveyResults { survey, counts, results, comments } = found;
+    let SurveyResults { survey, counts, removed, results, comments } = found;
     let completed = counts.of(Status::Completed);
     // Whoever was sent nothing was not invited, unless they answered all the same.
     let invited = counts.total() - counts.of(Status::Pending) - counts.of(Status::Failed);
@@ -178,6 +180,7 @@ pub fn shown(id: i64, found: SurveyResults) -> Shown {
         completed,
         response_rate: response_rate(completed, invited),
         by_status: by_status.collect(),
+        removed,
         nps: questions.iter().find_map(|q| q.nps),
         csat: questions.iter().find_map(|q| q.csat),
         questions,
