@@ -1,6 +1,6 @@
 //! Accepts connections and bounds what strangers can hold of the server.
 //!
-//! Every connection has a [`Peer`]: which of the two sides has to act, and since when. A [`Peer`] that
+//! Every connection has a `Peer`: which of the two sides has to act, and since when. A `Peer` that
 //! does not send its request, does not read its answer, or is idle for too long is disconnected
 //! ([`Timeouts`]). When all places are taken, the connection that has kept the server waiting longest gives
 //! up its place to a new one; where none does, because every place has a request that is being carried out, a

@@ -29,7 +29,7 @@ pub struct Timeouts {
     pub head: Duration,
     /// From when the server waits for the body to its end.
     pub body: Duration,
-    /// To read enough of an answer ([`SEND_BYTES_MIN`]) when it waits to be read.
+    /// To read enough of an answer (`SEND_BYTES_MIN`) when it waits to be read.
     pub send: Duration,
     /// Between two requests.
     pub idle: Duration,
