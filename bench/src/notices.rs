@@ -24,7 +24,7 @@ use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
 use crate::raw_notices::{BATCH, RawEvent, RawNotices};
-use crate::report::{Bound, Measuring, Report};
+use crate::report::{Bound, Report, ReportFuture};
 use crate::rounds::rotated;
 use crate::series::Series;
 
@@ -47,7 +47,7 @@ pub struct NoticeOptions {
 }
 
 /// Measures notices.
-pub fn notify(options: NoticeOptions) -> Measuring {
+pub fn notify(options: NoticeOptions) -> ReportFuture {
     Box::pin(async move {
         let cluster = Arc::new(Cluster::start(&Options::durable())?);
         let mut report = Report { machine: Machine::here(&std::env::temp_dir()), ..Report::default() };

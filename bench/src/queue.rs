@@ -17,7 +17,7 @@ use anyhow::Result;
 
 use crate::machine::Machine;
 use crate::ours::{EngineSettings, System};
-use crate::report::{Measuring, Report};
+use crate::report::{Report, ReportFuture};
 use crate::rounds::{Measured, Plan};
 use crate::series::Series;
 
@@ -98,7 +98,7 @@ impl QueueOptions {
 }
 
 /// Measures `system`; without one, only what stands beside it.
-pub fn queue(system: Option<Arc<dyn System>>, options: QueueOptions) -> Measuring {
+pub fn queue(system: Option<Arc<dyn System>>, options: QueueOptions) -> ReportFuture {
     Box::pin(async move {
         let mut report = Report { machine: Machine::here(&options.folder()), ..Report::default() };
         describe(&options, &mut report);

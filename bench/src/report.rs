@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::series::Series;
 
 /// A run on its way to its report. Its type says nothing of what is measured, so that it is compiled here.
-pub type Measuring = Pin<Box<dyn Future<Output = anyhow::Result<Report>>>>;
+pub type ReportFuture = Pin<Box<dyn Future<Output = anyhow::Result<Report>>>>;
 
 /// Everything a run found out.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -21,7 +21,7 @@ use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
 use crate::raw_entries::{BATCH, RawEntries, RawEvent};
-use crate::report::{Bound, Measuring, Report};
+use crate::report::{Bound, Report, ReportFuture};
 use crate::rounds::rotated;
 use crate::series::Series;
 
@@ -46,7 +46,7 @@ pub struct SurveyOptions {
 }
 
 /// Measures ingest.
-pub fn ingest(options: SurveyOptions) -> Measuring {
+pub fn ingest(options: SurveyOptions) -> ReportFuture {
     Box::pin(async move {
         let (cluster, mut report) = begin(&options).await?;
         let mut series: [[Series; 2]; 3] = Default::default();
@@ -82,7 +82,7 @@ pub fn ingest(options: SurveyOptions) -> Measuring {
 }
 
 /// Measures sends.
-pub fn send(options: SurveyOptions) -> Measuring {
+pub fn send(options: SurveyOptions) -> ReportFuture {
     Box::pin(async move {
         let (cluster, mut report) = begin(&options).await?;
         let mut series: [Series; 2] = Default::default();

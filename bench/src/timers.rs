@@ -23,7 +23,7 @@ use crate::machine::Machine;
 use crate::ours::Place;
 use crate::queue::Databases;
 use crate::raw_sqlite::remove;
-use crate::report::{Bound, Measuring, Report};
+use crate::report::{Bound, Report, ReportFuture};
 use crate::series::Series;
 
 /// The topic whose timers are handled.
@@ -64,7 +64,7 @@ impl Default for TimerOptions {
 }
 
 /// Measures timers.
-pub fn timers(options: TimerOptions) -> Measuring {
+pub fn timers(options: TimerOptions) -> ReportFuture {
     Box::pin(async move {
         let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
         let mut report = Report { machine: Machine::here(&folder), ..Report::default() };

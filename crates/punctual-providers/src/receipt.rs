@@ -165,7 +165,7 @@ impl Receipts {
     }
 }
 
-/// The news of one kind in a body. What does not say when it happened, happened when it was signed.
+/// Reads the receipts of one event form in a body. A receipt without a time gets the time of the signature.
 fn read(event: &Event, body: &Value, signed_at: Option<Timestamp>) -> Vec<Receipt> {
     let text = |item: &Value, place: &Option<String>| {
         place.as_deref().and_then(|place| path::at(item, place)).and_then(path::text)

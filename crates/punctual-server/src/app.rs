@@ -89,7 +89,7 @@ impl Stopping {
         self.0.send_replace(true);
     }
 
-    /// Hears of the stop.
+    /// Returns a receiver that becomes true when the server begins to stop.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<bool> {
         self.0.subscribe()

@@ -263,7 +263,9 @@ fn known_url<'a>(public: &'a PublicConfig, survey_url: Option<&'a str>) -> Optio
 fn check_connections(file: ConnectionsFile) -> Outcome<ConnectionsFile> {
     for (name, value) in [("max", file.max), ("per_address", file.per_address)] {
         if value == Some(0) {
-            return Err(Failure::usage(format!("connections.{name} is 0, which lets nobody in")));
+            return Err(Failure::usage(format!(
+                "connections.{name} is 0: set it to 1 or more, or leave it out"
+            )));
         }
     }
     Ok(file)

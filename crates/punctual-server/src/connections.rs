@@ -23,7 +23,7 @@ use axum::extract::ConnectInfo;
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, Request, Response, StatusCode};
 use axum::response::IntoResponse;
-use body::{Answer, Upload};
+use body::{RequestBody, ResponseBody};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -142,16 +142,16 @@ async fn respond(
     peer: Arc<Peer>,
     admission: Admission,
     router: Router,
-) -> Response<Answer> {
+) -> Response<ResponseBody> {
     let is_health = request.uri().path().starts_with("/health");
     peer.has_sent_head();
-    let mut request = request.map(|body| Body::new(Upload::new(body, Arc::clone(&peer))));
+    let mut request = request.map(|body| Body::new(RequestBody::new(body, Arc::clone(&peer))));
     request.extensions_mut().insert(ConnectInfo(address));
     let response = match admission {
         Admission::Reserve(limit) if !is_health => busy(limit),
         _ => router.oneshot(request).await.into_response(),
     };
-    response.map(|body| Answer::new(body, peer))
+    response.map(|body| ResponseBody::new(body, peer))
 }
 
 /// 503 for a connection beyond the limit, which is closed after it.

@@ -285,15 +285,15 @@ pub struct Route {
 /// A handler of any route. They are all of this one type, so that routing, layers and services are compiled
 /// once.
 #[derive(Clone)]
-struct RouteHandler(Arc<dyn Fn(Request, App) -> Answering + Send + Sync>);
+struct RouteHandler(Arc<dyn Fn(Request, App) -> ResponseFuture + Send + Sync>);
 
 /// The answer to a request, on its way.
-type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 impl Handler<(), App> for RouteHandler {
-    type Future = Answering;
+    type Future = ResponseFuture;
 
-    fn call(self, request: Request, app: App) -> Answering {
+    fn call(self, request: Request, app: App) -> ResponseFuture {
         (self.0)(request, app)
     }
 }

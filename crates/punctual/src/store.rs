@@ -143,7 +143,7 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        VerbFuture::of_call(self.carry(Call::new(request, verb, self.fault), Kind::Write))
+        VerbFuture::from_call(self.carry(Call::new(request, verb, self.fault), Kind::Write))
     }
 
     /// Runs a verb that, on Postgres, is one statement.
@@ -153,7 +153,7 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        VerbFuture::of_call(self.carry(Call::new(request, verb, self.fault), Kind::WriteAlone))
+        VerbFuture::from_call(self.carry(Call::new(request, verb, self.fault), Kind::WriteAlone))
     }
 
     /// Runs a verb that only reads.
@@ -163,7 +163,7 @@ impl Store {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        VerbFuture::of_call(self.carry(Call::new(request, verb, self.fault), Kind::Read))
+        VerbFuture::from_call(self.carry(Call::new(request, verb, self.fault), Kind::Read))
     }
 
     /// Takes a call to the database, and back with its result.

@@ -68,7 +68,8 @@ impl Receipts {
 
 /// The signed time, unless it is too far from the time at which the callback came.
 fn signed_lately(stamp: &Stamp, text: &str, came_at: Timestamp) -> Result<Timestamp, Refused> {
-    let unusable = || Refused::Unproved(format!("`{}` is not a time in Unix seconds", stamp.header));
+    let unusable =
+        || Refused::Unproved(format!("`{}` is not a time, such as 1789650000 in Unix seconds", stamp.header));
     let signed_at = super::time(text).ok_or_else(unusable)?;
     let apart = Duration::from_micros(came_at.as_micros().abs_diff(signed_at.as_micros()));
     if apart > stamp.tolerance {

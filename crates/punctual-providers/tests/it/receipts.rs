@@ -241,7 +241,7 @@ fn ntf_16_sendgrid_is_verified_and_read() {
     assert!(matches!(said, Err(Refused::Unproved(_))), "{said:?}");
 }
 
-/// NTF-16: what was signed more than five minutes ago, or will be, is somebody's repetition.
+/// NTF-16: a callback whose signed time is more than five minutes from now is refused as a replay.
 #[test]
 fn ntf_16_a_signed_time_must_be_near() {
     let file = PROVIDER.replace("VERIFY", r#"type = "hmac", header = "x-sig", timestamp_header = "x-at""#);

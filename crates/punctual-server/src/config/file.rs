@@ -127,7 +127,7 @@ impl File {
     }
 }
 
-/// Refuses a key of an inner table that nobody knows.
+/// Refuses an unknown key of an inner table.
 fn check_keys(table: &toml::Table, name: &str, known: &[&str]) -> Result<(), String> {
     let inner = table.get(name).and_then(toml::Value::as_table);
     let mut keys = inner.into_iter().flat_map(toml::Table::keys);

@@ -10,19 +10,19 @@ use std::task::{Context, Poll};
 
 /// The body of a request.
 #[derive(Debug)]
-pub struct Upload {
+pub struct RequestBody {
     body: Incoming,
     peer: Arc<Peer>,
 }
 
-impl Upload {
+impl RequestBody {
     /// Watches a body.
     pub const fn new(body: Incoming, peer: Arc<Peer>) -> Self {
         Self { body, peer }
     }
 }
 
-impl HttpBody for Upload {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -49,7 +49,7 @@ impl HttpBody for Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         self.peer.has_sent_body();
     }
@@ -57,19 +57,19 @@ impl Drop for Upload {
 
 /// The body of an answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ResponseBody {
     body: Body,
     peer: Arc<Peer>,
 }
 
-impl Answer {
+impl ResponseBody {
     /// Watches a body.
     pub const fn new(body: Body, peer: Arc<Peer>) -> Self {
         Self { body, peer }
     }
 }
 
-impl HttpBody for Answer {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -89,7 +89,7 @@ impl HttpBody for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.peer.is_answered();
     }

@@ -84,7 +84,7 @@ impl ConnectionLimits {
 
 /// The side that has to act on a connection, and what is awaited from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub enum AwaitedStep {
     /// Nothing from the peer: the server carries out a request.
     Nothing,
     /// The first byte of a request.
@@ -97,7 +97,7 @@ pub enum Awaited {
     Reading,
 }
 
-impl Awaited {
+impl AwaitedStep {
     /// Why a connection is disconnected, for logs and metrics.
     #[must_use]
     pub const fn reason(self) -> &'static str {
@@ -130,8 +130,8 @@ impl Awaited {
 
 /// The connection that gives up its place: the one whose peer has been awaited longest.
 #[must_use]
-pub fn longest_awaited<K>(all: impl IntoIterator<Item = (K, Awaited, Duration)>) -> Option<K> {
-    let awaited = all.into_iter().filter(|(_, awaited, _)| *awaited != Awaited::Nothing);
+pub fn longest_awaited<K>(all: impl IntoIterator<Item = (K, AwaitedStep, Duration)>) -> Option<K> {
+    let awaited = all.into_iter().filter(|(_, awaited, _)| *awaited != AwaitedStep::Nothing);
     awaited.max_by_key(|(_, _, waited)| *waited).map(|(key, _, _)| key)
 }
 
@@ -165,22 +165,33 @@ mod tests {
     #[test]
     fn a_peer_is_overdue_after_the_time_of_its_phase() {
         let timeouts = Timeouts { head: seconds(1), body: seconds(2), send: seconds(3), idle: seconds(4) };
-        let table = [(Awaited::Head, 1), (Awaited::Body, 2), (Awaited::Reading, 3), (Awaited::Request, 4)];
+        let table = [
+            (AwaitedStep::Head, 1),
+            (AwaitedStep::Body, 2),
+            (AwaitedStep::Reading, 3),
+            (AwaitedStep::Request, 4),
+        ];
         for (awaited, limit) in table {
             assert!(!awaited.is_overdue(seconds(limit) - Duration::from_millis(1), &timeouts), "{awaited:?}");
             assert!(awaited.is_overdue(seconds(limit), &timeouts), "{awaited:?}");
         }
-        assert!(!Awaited::Nothing.is_overdue(seconds(1_000_000), &timeouts), "a long poll is the server's");
+        assert!(
+            !AwaitedStep::Nothing.is_overdue(seconds(1_000_000), &timeouts),
+            "a long poll is the server's"
+        );
     }
 
     #[test]
     fn the_peer_that_was_awaited_longest_gives_up_its_place() {
-        type Waiting<'a> = &'a [(u8, Awaited, u64)];
+        type Waiting<'a> = &'a [(u8, AwaitedStep, u64)];
         let table: [(Waiting<'_>, Option<u8>); 4] = [
             (&[], None),
-            (&[(1, Awaited::Nothing, 99)], None),
-            (&[(1, Awaited::Nothing, 99), (2, Awaited::Request, 1), (3, Awaited::Head, 2)], Some(3)),
-            (&[(1, Awaited::Reading, 9), (2, Awaited::Body, 3)], Some(1)),
+            (&[(1, AwaitedStep::Nothing, 99)], None),
+            (
+                &[(1, AwaitedStep::Nothing, 99), (2, AwaitedStep::Request, 1), (3, AwaitedStep::Head, 2)],
+                Some(3),
+            ),
+            (&[(1, AwaitedStep::Reading, 9), (2, AwaitedStep::Body, 3)], Some(1)),
         ];
         for (all, longest) in table {
             let all = all.iter().map(|(key, awaited, waited)| (*key, *awaited, seconds(*waited)));

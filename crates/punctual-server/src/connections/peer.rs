@@ -3,7 +3,7 @@
 //! The stream, the bodies and the service of a connection write it down; [`super::places`] reads it. Times
 //! are milliseconds since the process began to count, so that everything fits into atomics.
 
-use super::limits::{Awaited, SEND_BYTES_MIN};
+use super::limits::{AwaitedStep, SEND_BYTES_MIN};
 use punctual::base::clock::{Moment, monotonic};
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 pub struct Peer {
     /// Where it connects from.
     pub address: IpAddr,
-    /// The phase, and since when: in one word, so that nobody reads the one without the other.
+    /// The phase and the time at which it began, in one word so that they are read together.
     phase: AtomicU64,
     /// When an answer began to wait to be read, or zero.
     unread_since: AtomicU64,
@@ -34,7 +34,7 @@ const PHASE_BITS: u32 = 2;
 const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
 
 /// A phase that begins now.
-fn begun(phase: u64) -> u64 {
+fn starting_now(phase: u64) -> u64 {
     now() << PHASE_BITS | phase
 }
 
@@ -50,7 +50,7 @@ impl Peer {
     pub fn new(address: IpAddr) -> Self {
         Self {
             address,
-            phase: AtomicU64::new(begun(REQUEST)),
+            phase: AtomicU64::new(starting_now(REQUEST)),
             unread_since: AtomicU64::new(0),
             read_bytes: AtomicUsize::new(0),
             disconnect: Notify::new(),
@@ -59,7 +59,7 @@ impl Peer {
 
     /// Begins a phase, if the peer is in one of those that it may follow.
     fn enter(&self, phase: u64, from: &[u64]) {
-        let follow = |word: u64| from.contains(&(word & PHASE_MASK)).then(|| begun(phase));
+        let follow = |word: u64| from.contains(&(word & PHASE_MASK)).then(|| starting_now(phase));
         let _ = self.phase.fetch_update(Ordering::Relaxed, Ordering::Relaxed, follow);
     }
 
@@ -112,16 +112,16 @@ impl Peer {
     }
 
     /// What is awaited from it, and for how long.
-    pub fn awaited(&self) -> (Awaited, Duration) {
+    pub fn awaited(&self) -> (AwaitedStep, Duration) {
         let unread = self.unread_since.load(Ordering::Relaxed);
         let word = self.phase.load(Ordering::Relaxed);
         let since = word >> PHASE_BITS;
         let (awaited, since) = match word & PHASE_MASK {
-            _ if unread > 0 => (Awaited::Reading, unread),
-            REQUEST => (Awaited::Request, since),
-            HEAD => (Awaited::Head, since),
-            BODY => (Awaited::Body, since),
-            _ => (Awaited::Nothing, now()),
+            _ if unread > 0 => (AwaitedStep::Reading, unread),
+            REQUEST => (AwaitedStep::Request, since),
+            HEAD => (AwaitedStep::Head, since),
+            BODY => (AwaitedStep::Body, since),
+            _ => (AwaitedStep::Nothing, now()),
         };
         (awaited, Duration::from_millis(now().saturating_sub(since)))
     }
@@ -146,17 +146,17 @@ mod tests {
     fn a_peer_is_awaited_in_every_phase_but_the_servers_own() {
         let peer = Peer::new(Ipv4Addr::LOCALHOST.into());
         type Step = fn(&Peer);
-        let steps: [(Step, Awaited); 10] = [
-            (|_| {}, Awaited::Request),
-            (Peer::has_sent_bytes, Awaited::Head),
-            (Peer::has_sent_head, Awaited::Nothing),
-            (Peer::has_body_to_send, Awaited::Body),
-            (Peer::has_sent_bytes, Awaited::Body),
-            (Peer::has_sent_body, Awaited::Nothing),
-            (Peer::has_unread, Awaited::Reading),
-            (Peer::is_answered, Awaited::Reading),
-            (|peer| peer.has_read(SEND_BYTES_MIN - 1), Awaited::Reading),
-            (|peer| peer.has_read(1), Awaited::Request),
+        let steps: [(Step, AwaitedStep); 10] = [
+            (|_| {}, AwaitedStep::Request),
+            (Peer::has_sent_bytes, AwaitedStep::Head),
+            (Peer::has_sent_head, AwaitedStep::Nothing),
+            (Peer::has_body_to_send, AwaitedStep::Body),
+            (Peer::has_sent_bytes, AwaitedStep::Body),
+            (Peer::has_sent_body, AwaitedStep::Nothing),
+            (Peer::has_unread, AwaitedStep::Reading),
+            (Peer::is_answered, AwaitedStep::Reading),
+            (|peer| peer.has_read(SEND_BYTES_MIN - 1), AwaitedStep::Reading),
+            (|peer| peer.has_read(1), AwaitedStep::Request),
         ];
         for (n, (step, awaited)) in steps.into_iter().enumerate() {
             step(&peer);

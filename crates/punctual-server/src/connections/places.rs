@@ -47,7 +47,7 @@ impl Limit {
 }
 
 /// The address that a limit counts: an IPv6 host has its whole network of 64 bits.
-fn counted(address: IpAddr) -> IpAddr {
+fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -95,7 +95,7 @@ impl Places {
 
     /// A place for a new connection; `None` when not even one for a health check is left.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let address = counted(address);
+        let address = counted_address(address);
         let mut state = self.state();
         let admission = match self.limit_met(&state, address) {
             None => Admission::Full,
@@ -309,7 +309,7 @@ mod tests {
         ];
         for (one, other, same) in table {
             assert_eq!(
-                counted(one.parse().unwrap()) == counted(other.parse().unwrap()),
+                counted_address(one.parse().unwrap()) == counted_address(other.parse().unwrap()),
                 same,
                 "{one} {other}"
             );

@@ -58,7 +58,7 @@ async fn prd_14_strangers_cannot_stop_the_server_by_holding_connections() {
         assert!(metrics.contains(cut), "a metric says that connections gave up their places: {metrics}");
         let begun = Instant::now();
         let (_, _, err) = serving.stop("-TERM");
-        assert!(err.contains("the limit of connections was met"), "{err}");
+        assert!(err.contains("the limit of connections was met") && err.contains("limit=\"total\""), "{err}");
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(15), "strangers held up the stop, {stalled:?}: {took:?}");
         drop(strangers);

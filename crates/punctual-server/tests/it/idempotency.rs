@@ -2,7 +2,7 @@
 
 use crate::world::{Base, World, claim};
 use punctual::ClockMode;
-use punctual_faulty_disk::{Fault, Which, heal, install, plan};
+use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
 use punctual_server::app::Settings;
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ async fn a_key_is_free_again_after_a_day(base: Base) {
     for night in 1..=2 {
         let first = once.post("/api/events", json!({"topic": "t", "kind": "k", "payload": 1})).await;
         assert_eq!((first.status, first.header("idempotent-replayed")), (202, ""), "night {night}");
-        // Nobody acknowledges, so the first one is there again on the second night.
+        // No worker acknowledges the message of the first night, so it is claimed again on the second.
         assert_eq!(claim(&world.root(), "t").await.len(), night, "night {night}");
         world.advance("25h").await;
         world.engine.store().prune_rest(std::time::Duration::from_secs(3_600)).await.unwrap();
@@ -67,7 +67,7 @@ async fn keys_are_the_tenants_own(base: Base) {
     }
 }
 
-/// PLT-3: a commit that fails is told as unknown, with advice, and the advice is good: at whichever write
+/// PLT-3: the server reports a failed commit as unknown, with advice, and the advice is good: at each write
 /// or flush the disk fails, the same request again is carried out once.
 #[tokio::test]
 async fn plt_3_a_request_whose_commit_failed_is_safe_to_repeat() {
@@ -83,7 +83,7 @@ async fn plt_3_a_request_whose_commit_failed_is_safe_to_repeat() {
     for (path, body) in [("/api/events", event), ("/api/timers", timer)] {
         for n in 1.. {
             let once = world.root().with("idempotency-key", &format!("{path} {n}"));
-            plan(&database, Which::Nth(n), Fault::Done);
+            plan(&database, FaultTarget::Nth(n), Fault::Done);
             let first = once.post(path, body.clone()).await;
             requests += 1;
             if heal(&database).is_empty() {

@@ -94,7 +94,7 @@ impl Error {
     }
 
     /// The same error for one more caller, whose source is its text.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn replicate(&self) -> Self {
         match self {
             Self::Unknown(source) => Self::Unknown(source.to_string().into()),
             Self::Database(source) => Self::Database(source.to_string().into()),

@@ -117,7 +117,9 @@ impl Engine {
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
             let about = self.about(tenant, &event).await?;
             Ok(match self.plan_event(&event, about.as_ref(), &set, None).await? {
-                Plan::PassOver => Outlook::Nothing("nobody is told of such events".to_owned()),
+                Plan::PassOver => {
+                    Outlook::Nothing("no event kind or template of this tenant covers the event".to_owned())
+                }
                 Plan::NoTemplate => Outlook::Nothing("it would fail: Template not found".to_owned()),
                 Plan::Missing(said) => Outlook::Nothing(format!("it would fail again: {said}")),
                 Plan::Pointless(_, said) => Outlook::Nothing(said),

@@ -104,6 +104,6 @@ fn parties(singles: impl Iterator<Item = Single>) -> BTreeMap<Tenant, Party> {
 fn answer(result: Result<Vec<Enqueued>>, replies: Vec<oneshot::Sender<Result<Enqueued>>>) {
     match result {
         Ok(all) => replies.into_iter().zip(all).for_each(|(reply, one)| _ = reply.send(Ok(one))),
-        Err(error) => replies.into_iter().for_each(|reply| _ = reply.send(Err(error.again()))),
+        Err(error) => replies.into_iter().for_each(|reply| _ = reply.send(Err(error.replicate()))),
     }
 }

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use threads::{Mode, Request, ask, is_busy, lost_transaction, thread};
+use threads::{Mode, Request, ask, ended_transaction, is_busy, thread};
 
 #[cfg(feature = "testing")]
 pub mod direct;
@@ -221,7 +221,7 @@ impl SqliteTx {
     /// is full or cannot be read; a statement after that would be a transaction of its own, and commit.
     fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>> {
         if self.connection.is_autocommit() {
-            return Err(lost_transaction());
+            return Err(ended_transaction());
         }
         let text = self.words.entry(sql).or_insert_with(|| for_sqlite(sql));
         self.connection.prepare_cached(text).map_err(trouble)

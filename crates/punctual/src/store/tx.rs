@@ -63,7 +63,7 @@ impl Call {
     /// The result of the last try.
     fn into_result<T: 'static>(mut self) -> Result<T> {
         let mut result: Option<T> = None;
-        self.body.hand_over(&mut result);
+        self.body.move_result(&mut result);
         result.ok_or_else(no_result)
     }
 }
@@ -76,7 +76,7 @@ fn no_result() -> Error {
 trait Body: Send {
     fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()>;
     /// Moves the result into an `Option` of its type.
-    fn hand_over(&mut self, to: &mut dyn Any);
+    fn move_result(&mut self, to: &mut dyn Any);
 }
 
 struct VerbBody<R, T> {
@@ -87,10 +87,10 @@ struct VerbBody<R, T> {
 
 impl<R: Send + Sync + 'static, T: Send + 'static> Body for VerbBody<R, T> {
     fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()> {
-        keep((self.verb)(tx, &self.request), &mut self.result)
+        store_result((self.verb)(tx, &self.request), &mut self.result)
     }
 
-    fn hand_over(&mut self, to: &mut dyn Any) {
+    fn move_result(&mut self, to: &mut dyn Any) {
         if let Some(to) = to.downcast_mut::<Option<T>>() {
             *to = self.result.take();
         }
@@ -98,7 +98,7 @@ impl<R: Send + Sync + 'static, T: Send + 'static> Body for VerbBody<R, T> {
 }
 
 /// The same steps, with their result put into a slot.
-fn keep<'t, T: Send>(steps: Steps<'t, T>, slot: &'t mut Option<T>) -> Steps<'t, ()> {
+fn store_result<'t, T: Send>(steps: Steps<'t, T>, slot: &'t mut Option<T>) -> Steps<'t, ()> {
     Box::pin(async move {
         *slot = Some(steps.await?);
         Ok(())
@@ -124,7 +124,7 @@ impl<'s, T> VerbFuture<'s, T> {
     }
 
     /// A verb that is one transaction, which is on its way.
-    pub(super) fn of_call(carried: Steps<'s, Call>) -> Self
+    pub(super) fn from_call(carried: Steps<'s, Call>) -> Self
     where
         T: 'static,
     {

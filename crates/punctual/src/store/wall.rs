@@ -77,7 +77,7 @@ impl<'s> Walled<'s> {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        VerbFuture::of_call(self.carry(Call::new(request, verb, self.store.fault), Kind::Write))
+        VerbFuture::from_call(self.carry(Call::new(request, verb, self.store.fault), Kind::Write))
     }
 
     /// Runs a verb that only reads.
@@ -87,7 +87,7 @@ impl<'s> Walled<'s> {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        VerbFuture::of_call(self.carry(Call::new(request, verb, self.store.fault), Kind::Read))
+        VerbFuture::from_call(self.carry(Call::new(request, verb, self.store.fault), Kind::Read))
     }
 
     fn carry(self, mut call: Call, kind: Kind) -> Steps<'s, Call> {

@@ -13,7 +13,7 @@ use punctual::store::keys::Role;
 use punctual::store::messages::Enqueued;
 use punctual::store::tenants::NewTenant;
 use punctual::{Delivery, Error, NewMessage, Result, Tenant};
-use punctual_faulty_disk::{Fault, Operation, Which, heal, install, plan};
+use punctual_faulty_disk::{Fault, FaultTarget, Operation, heal, install, plan};
 use std::path::{Path, PathBuf};
 
 /// A database in a folder of its own.
@@ -91,7 +91,7 @@ macro_rules! each_step {
         for fault in Fault::ALL {
             for n in 1.. {
                 let (folder, $store) = Folder::migrated().await;
-                plan(&folder.database(), Which::Nth(n), fault);
+                plan(&folder.database(), FaultTarget::Nth(n), fault);
                 let heard = $verb.await.map(drop);
                 let failed = heal(&folder.database());
                 let Some(met) = failed.first().copied() else {
@@ -200,7 +200,7 @@ async fn plt_3_a_failed_commit_of_an_adapter_is_unknown() {
             for n in 1.. {
                 let (folder, _store) = Folder::migrated().await;
                 let database = folder.database();
-                let heard = driver.enqueue(&database, || plan(&database, Which::Nth(n), fault)).await;
+                let heard = driver.enqueue(&database, || plan(&database, FaultTarget::Nth(n), fault)).await;
                 let Some(met) = heal(&database).first().copied() else { break };
                 let there = is_there(&folder.after_crash().open(), 1).await;
                 let trial = Trial { fault, met, heard, there };
@@ -222,7 +222,8 @@ async fn plt_13_a_failed_commit_of_a_completion_is_unknown() {
             let begun = store.inbox_begin(TENANT, Delivery::new("shop", "1")).await.unwrap();
             let Begun::Process { ticket, .. } = begun else { panic!("{begun:?}") };
             let database = folder.database();
-            let heard = driver.complete(&database, &ticket, || plan(&database, Which::Syncs, fault)).await;
+            let heard =
+                driver.complete(&database, &ticket, || plan(&database, FaultTarget::Syncs, fault)).await;
             heal(&database);
             unknown += usize::from(matches!(heard, Err(Error::Unknown(_))));
             assert!(!matches!(heard, Err(Error::Unavailable(_))), "{driver:?}: {heard:?}");
@@ -238,7 +239,7 @@ async fn plt_3_a_failed_commit_of_a_migration_leaves_all_or_nothing() {
     for fault in Fault::ALL {
         let folder = Folder::new();
         let store = folder.open();
-        plan(&folder.database(), Which::Syncs, fault);
+        plan(&folder.database(), FaultTarget::Syncs, fault);
         let heard = store.migrate().await;
         assert!(matches!(heard, Err(Error::Unknown(_))), "{heard:?}");
         assert!(!heal(&folder.database()).is_empty());
@@ -255,7 +256,7 @@ async fn plt_3_a_failed_commit_of_a_migration_leaves_all_or_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plt_3_a_failed_group_commit_is_unknown_for_all_that_wrote() {
     let (folder, store) = Folder::migrated().await;
-    plan(&folder.database(), Which::Syncs, Fault::Done);
+    plan(&folder.database(), FaultTarget::Syncs, Fault::Done);
     let mut callers = tokio::task::JoinSet::new();
     for n in 0..40 {
         let broken = n % 10 == 9;
@@ -281,7 +282,7 @@ async fn plt_3_asking_again_under_the_same_id_makes_an_unknown_outcome_known() {
     let named = || vec![message("orders").id("shop", "1")];
     for fault in Fault::ALL {
         let (folder, store) = Folder::migrated().await;
-        plan(&folder.database(), Which::Syncs, fault);
+        plan(&folder.database(), FaultTarget::Syncs, fault);
         assert!(matches!(store.enqueue(TENANT, named()).await, Err(Error::Unknown(_))));
         heal(&folder.database());
         let left = folder.after_crash();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 cases![
-    ntf_18_suppressing_again_changes_nothing,
+    ntf_18_suppressing_again_keeps_the_first_reason,
     ntf_18_lifting_says_what_it_lifted,
     ntf_18_suppressions_are_listed_by_filter,
     ntf_18_a_sender_reads_a_batch_of_many_tenants_at_once,
@@ -77,7 +77,7 @@ fn settings(json: Value) -> Settings {
 const STOPPED: Verdict = Verdict::Suppressed(Why::Suppressed(Reason::Stop));
 
 /// NTF-18: the first stands, with its reason; the address has one form.
-async fn ntf_18_suppressing_again_changes_nothing(t: &Bench) {
+async fn ntf_18_suppressing_again_keeps_the_first_reason(t: &Bench) {
     let first = suppress(t, PHONE, scope("sms", ""), Reason::Stop).await;
     assert_eq!((first.address.as_str(), first.since), (FORM, t.now().await));
     let before = t.dump().await;

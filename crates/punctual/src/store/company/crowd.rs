@@ -14,7 +14,7 @@ use crate::store::messages::{Enqueued, enqueue_all};
 use crate::store::planted::Bug;
 use crate::store::points::{Point, reach};
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::threads::{Request, finish, guarded, patiently, rolled_back};
+use crate::store::sqlite::threads::{Request, finish, guarded, patiently, without_writes};
 use crate::store::tx::Tx;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -168,13 +168,13 @@ impl Request for Crowd {
             }
         }
         // One party's failure rolled back what the others wrote, so nothing of them was left to commit.
-        let failed = self.failure().map(Error::again);
+        let failed = self.failure().map(Error::replicate);
         let trouble = match (trouble, failed) {
-            (Some(trouble), Some(_)) => Some(rolled_back(&trouble)),
+            (Some(trouble), Some(_)) => Some(without_writes(&trouble)),
             (trouble, failed) => trouble.or(failed),
         };
         for (party, written) in self.served {
-            answer(trouble.as_ref().map_or(written, |trouble| Err(trouble.again())), party.replies);
+            answer(trouble.as_ref().map_or(written, |trouble| Err(trouble.replicate())), party.replies);
         }
     }
 

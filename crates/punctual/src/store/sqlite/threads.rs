@@ -75,7 +75,7 @@ impl Request for Asked {
     fn answer(mut self: Box<Self>, trouble: Option<Error>) {
         let result = match (trouble, self.failure.take(), self.call.take()) {
             (Some(trouble), None, _) => Err(trouble),
-            (Some(trouble), Some(_), _) => Err(rolled_back(&trouble)),
+            (Some(trouble), Some(_), _) => Err(without_writes(&trouble)),
             (None, Some(failure), _) => Err(failure),
             (None, None, Some(call)) => Ok(call),
             (None, None, None) => return,
@@ -94,8 +94,8 @@ impl Request for Asked {
 
 /// The error for a request that had failed by itself before its group did. Nothing of the request was left to
 /// commit, but its failure may rest on rows that others of the group wrote, so it should be tried again.
-pub(in crate::store) fn rolled_back(trouble: &Error) -> Error {
-    match trouble.again() {
+pub(in crate::store) fn without_writes(trouble: &Error) -> Error {
+    match trouble.replicate() {
         Error::Unknown(source) | Error::Database(source) => Error::Unavailable(source),
         other => other,
     }
@@ -220,7 +220,7 @@ fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Se
         say(tx, "rollback").ok();
     }
     for request in group {
-        request.answer(trouble.as_ref().map(Error::again));
+        request.answer(trouble.as_ref().map(Error::replicate));
     }
     served
 }
@@ -245,7 +245,7 @@ fn one_by_one(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Resul
         say(tx, "savepoint request")?;
         if !request.run(tx) {
             if is_over(tx) {
-                return Err(request.failure().map_or_else(lost_transaction, rolled_back));
+                return Err(request.failure().map_or_else(ended_transaction, without_writes));
             }
             say(tx, "rollback to request")?;
         }
@@ -262,13 +262,15 @@ fn is_over(tx: &Tx) -> bool {
 }
 
 /// What a statement hears that comes after the end of its transaction.
-pub(super) fn lost_transaction() -> Error {
+pub(super) fn ended_transaction() -> Error {
     Error::Unavailable("the transaction was rolled back because of an earlier error".into())
 }
 
 fn commit(tx: &mut Tx, group: &[Box<dyn Request>]) -> Result<()> {
     match say_commit(tx) {
-        Err(e) if group.iter().any(|request| request.has(Bug::FailedCommitIsRefused)) => Err(rolled_back(&e)),
+        Err(e) if group.iter().any(|request| request.has(Bug::FailedCommitIsRefused)) => {
+            Err(without_writes(&e))
+        }
         other => other,
     }
 }

@@ -40,9 +40,9 @@ pub enum Operation {
     Sync,
 }
 
-/// Which operations fail.
+/// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum FaultTarget {
     /// Only the n-th write or sync from now on, from 1.
     Nth(usize),
     /// Every sync.
@@ -51,7 +51,7 @@ pub enum Which {
 
 #[derive(Debug)]
 struct Plan {
-    which: Which,
+    target: FaultTarget,
     fault: Fault,
     seen: usize,
     failed: Vec<Operation>,
@@ -67,8 +67,8 @@ fn plans() -> MutexGuard<'static, BTreeMap<PathBuf, Plan>> {
 ///
 /// # Panics
 /// When the folder of the database does not exist.
-pub fn plan(database: &Path, which: Which, fault: Fault) {
-    plans().insert(log_of(database), Plan { which, fault, seen: 0, failed: Vec::new() });
+pub fn plan(database: &Path, target: FaultTarget, fault: Fault) {
+    plans().insert(log_of(database), Plan { target, fault, seen: 0, failed: Vec::new() });
 }
 
 /// Ends a plan. Returns the operations that failed by it.
@@ -93,9 +93,9 @@ fn verdict(log: &Path, operation: Operation) -> Option<Fault> {
     let mut plans = plans();
     let plan = plans.get_mut(log)?;
     plan.seen += 1;
-    let fails = match plan.which {
-        Which::Nth(n) => plan.seen == n,
-        Which::Syncs => operation == Operation::Sync,
+    let fails = match plan.target {
+        FaultTarget::Nth(n) => plan.seen == n,
+        FaultTarget::Syncs => operation == Operation::Sync,
     };
     fails.then(|| {
         plan.failed.push(operation);

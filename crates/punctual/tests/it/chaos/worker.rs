@@ -20,7 +20,7 @@ use punctual::store::planted::Bug;
 use punctual::store::points;
 use punctual::store::settle::{Settlement, Word};
 use punctual::{Engine, Handled, HandlerError, Work};
-use punctual_faulty_disk::{Fault, Which};
+use punctual_faulty_disk::{Fault, FaultTarget};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Hired {
     /// From now on every commit of this process is written, and fails.
     fn fail_commits(&self) {
         let file = self.database.strip_prefix("sqlite:").unwrap();
-        punctual_faulty_disk::plan(Path::new(file), Which::Syncs, Fault::Done);
+        punctual_faulty_disk::plan(Path::new(file), FaultTarget::Syncs, Fault::Done);
     }
 
     /// The engine; tried until the database is there.
