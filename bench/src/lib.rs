@@ -6,7 +6,7 @@
 //! another day or another machine says nothing.
 //!
 //! Measured: the queue (enqueue, drain, WAL, growth, repeated drains), latency, fairness, the cost of
-//! being idle; how late timers are; surveys and notices, each beside hand-written SQL. Not measured:
+//! being idle; how late timers are; surveys and notifications, each beside hand-written SQL. Not measured:
 //! networks (server and client share a machine), disks that flush slowly (whatever disk the temporary
 //! folder is on), handlers that do something.
 //!
@@ -24,13 +24,13 @@ pub mod growth;
 pub mod idle;
 pub mod latency;
 pub mod machine;
-pub mod notices;
+pub mod notifications;
 pub mod ours;
 pub mod peers;
 pub mod punctual;
 pub mod queue;
 pub mod raw_entries;
-pub mod raw_notices;
+pub mod raw_notifications;
 pub mod raw_postgres;
 pub mod raw_sqlite;
 pub mod report;

@@ -10,6 +10,7 @@ pub(crate) mod answer;
 pub(crate) mod receipt;
 pub(crate) mod request;
 
+use crate::http::destination::ALLOW_HOST;
 use crate::known::Names;
 use crate::settings::Setting;
 use answer::{Response, Rule};
@@ -129,7 +130,8 @@ fn read(name: &str, document: &Value, problems: &mut Problems) -> Option<Provide
     let part = Part::read(document, "", &known, problems)?;
     let kind = read_kind(&part, problems);
     let address = read_address(&part, problems);
-    let settings = read_settings(&part, problems);
+    let mut settings = read_settings(&part, problems);
+    settings.push(allow_host());
     let named: BTreeSet<String> = settings.iter().map(|setting| setting.name.clone()).collect();
     let names = Names { settings: &named };
     let need = "what is asked of the provider";
@@ -186,13 +188,19 @@ fn read_settings(part: &Part<'_>, problems: &mut Problems) -> Vec<Setting> {
     all.iter().filter_map(|(name, value)| read_setting(name, value, problems)).collect()
 }
 
+/// The setting that every provider over HTTP has.
+fn allow_host() -> Setting {
+    let about = "a host that is not public or has no TLS, and that the channel may send to all the same";
+    Setting { name: ALLOW_HOST.into(), about: about.into(), ..Setting::default() }
+}
+
 fn read_setting(name: &str, value: &Value, problems: &mut Problems) -> Option<Setting> {
     let path = format!("settings.{}", quote(name));
     let well_formed = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && name.starts_with(|c: char| c.is_ascii_lowercase());
     if !well_formed {
         problems.push(&path, "is not a name for a setting: use a-z, 0-9 and _, and begin with a letter");
-    } else if RESERVED.contains(&name) {
+    } else if name == ALLOW_HOST || RESERVED.contains(&name) {
         problems.push(&path, "is a name that every channel has already; choose another");
     }
     let part = Part::read(value, &path, &["about", "secret", "required", "default", "url"], problems)?;

@@ -14,11 +14,13 @@
 //! | ... other 4xx | permanent |
 //! | ... another status | unknown |
 //! | no answer in time, or the connection broke | no answer: it may have gone out |
-//! | 2xx, but its body broke off | unknown: the body may have said no |
+//! | 2xx whose body broke off or is larger than 64 KiB | unknown: the body may have said no |
+//! | a rule asks for the body, and that cannot be read whole | unknown |
 //!
 //! Not promised: that the provider knows the idempotency key. Where it has a header for one, it gets it.
 
 mod client;
+pub(crate) mod destination;
 mod judge;
 mod sign;
 
@@ -28,8 +30,10 @@ use crate::known::Known;
 use crate::mailbox;
 use crate::node::fill_fields;
 use crate::phone::PhoneNumber;
+use crate::redaction::replace_address;
 use crate::settings::Settings;
-use judge::{Heard, Verdict};
+use destination::{ALLOW_HOST, Destinations};
+use judge::{Heard, Judge};
 use punctual::rules::masked::masked;
 use punctual::run::channel::Sent;
 use punctual::{Accepted, Channel, Letter, NotSent, Problems};
@@ -37,6 +41,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::{Client, Method, Url};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -52,11 +57,21 @@ pub struct HttpChannel {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     file: Arc<ProviderFile>,
     settings: Settings,
     client: Client,
+    destinations: Arc<Destinations>,
+    /// The URL with the same word for everything that a message brings.
+    shape: Url,
+}
+
+/// Without the URL, which may have secrets in it.
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, settings, .. } = self;
+        f.debug_struct("HttpChannel").field("file", file).field("settings", settings).finish_non_exhaustive()
+    }
 }
 
 /// A request, ready to be sent.
@@ -74,10 +89,12 @@ impl HttpChannel {
     /// Every setting that cannot be used.
     pub fn new(file: Arc<ProviderFile>, given: BTreeMap<String, String>) -> Result<Self, Problems> {
         let settings = Settings::new(&file.settings, given)?;
-        let client = client::build(file.request.timeout).map_err(|error| problem("", error))?;
-        let inner = Inner { file, settings, client };
-        inner.url(&Known::of_settings(&inner.settings)).map_err(|said| problem("", said))?;
-        Ok(Self { inner: Arc::new(inner) })
+        let destinations = Destinations::new(settings.get(ALLOW_HOST), settings.has_secret());
+        let destinations = Arc::new(destinations.map_err(|said| problem(ALLOW_HOST, said))?);
+        let shape = file.request.url.url_shape(&Known::of_settings(&settings), &file.settings);
+        let shape = destinations.parse(&shape).map_err(|said| problem(base_setting(&file), said))?;
+        let client = client::build(file.request.timeout, &destinations).map_err(|said| problem("", said))?;
+        Ok(Self { inner: Arc::new(Inner { file, settings, client, destinations, shape }) })
     }
 
     /// The settings of the channel.
@@ -85,6 +102,11 @@ impl HttpChannel {
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
+}
+
+/// The setting that has the provider's address, if one has.
+fn base_setting(file: &ProviderFile) -> &str {
+    file.settings.iter().find(|setting| setting.url).map_or("request.url", |setting| &setting.name)
 }
 
 fn problem(path: &str, said: impl Into<String>) -> Problems {
@@ -106,7 +128,8 @@ impl Channel for HttpChannel {
 
 impl Inner {
     async fn send(&self, letter: &Letter) -> Result<Accepted, NotSent> {
-        let permanent = |said: String| NotSent::Permanent { error: self.clean(&said, letter) };
+        let clean = |text: &str| self.clean(text, letter);
+        let permanent = |said: String| NotSent::Permanent { error: clean(&said) };
         let address = address(self.file.address, &letter.to)
             .map_err(|said| permanent(format!("the address {said}")))?;
         let composed = self.compose(letter, address).map_err(permanent)?;
@@ -118,27 +141,12 @@ impl Inner {
             .body(composed.body);
         let heard = match request.send().await {
             Ok(answer) => Heard::read(answer).await,
-            Err(error) => return Err(judge::unanswered(&error, self.file.request.timeout)),
+            Err(error) => return Err(judge::unanswered(&error, self.file.request.timeout, &clean)),
         };
-        self.tell(heard.verdict(&self.file), letter)
+        heard.judge(&Judge { file: &self.file, settings: &self.settings, clean: &clean })
     }
 
-    /// The verdict without secrets and addresses.
-    fn tell(&self, verdict: Verdict, letter: &Letter) -> Result<Accepted, NotSent> {
-        let clean = |text: &str| self.clean(text, letter);
-        match verdict {
-            Verdict::Accepted { message_id, answer } => {
-                Ok(Accepted { message_id, answer: Some(clean(&answer)).filter(|answer| !answer.is_empty()) })
-            }
-            Verdict::Transient { error, retry_after } => {
-                Err(NotSent::Transient { error: clean(&error), retry_after })
-            }
-            Verdict::Permanent { error } => Err(NotSent::Permanent { error: clean(&error) }),
-            Verdict::Unknown { error } => Err(NotSent::Unknown { error: clean(&error) }),
-        }
-    }
-
-    /// A text that may be kept: without secrets, and the address masked however it is written.
+    /// Returns the text without secrets, and with the address masked however it is written.
     fn clean(&self, text: &str, letter: &Letter) -> String {
         let mut text = self.settings.redacted(text);
         let mut forms = vec![letter.to.trim().to_owned()];
@@ -147,7 +155,7 @@ impl Inner {
         }
         // Shorter ones are no addresses, and would be found in many a word.
         for form in forms.iter().filter(|form| form.len() >= ADDRESS_BYTES_MIN) {
-            text = text.replace(form.as_str(), &masked(&letter.to));
+            text = replace_address(&text, form, &masked(&letter.to));
         }
         text
     }
@@ -185,15 +193,15 @@ impl Inner {
         Ok(Composed { method: request.method.clone(), url, headers, body })
     }
 
+    /// The URL for a message: the host of the configuration, and the path of the file. A value is encoded as
+    /// a part of one segment; one that would be no segment or another (empty, `.`, `..`) is refused.
     fn url(&self, known: &Known<'_>) -> Result<Url, String> {
-        let is_address = |name: &str| {
-            let name = name.strip_prefix("setting.").unwrap_or_default();
-            self.file.settings.iter().any(|setting| setting.url && setting.name == name)
-        };
-        let text = self.file.request.url.url(known, is_address);
-        let url = Url::parse(&text).map_err(|error| format!("the provider's address cannot be: {error}"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err("the provider's address must not have a name and a password in it".into());
+        let text = self.file.request.url.url(known, &self.file.settings);
+        let url = self.destinations.parse(&text).map_err(|said| format!("the provider's address {said}"))?;
+        if !same_place(&self.shape, &url) {
+            return Err(
+                "a value would change the path of the provider's address: it is empty, `.` or `..`".into()
+            );
         }
         Ok(url)
     }
@@ -220,6 +228,13 @@ impl Inner {
             }
         })
     }
+}
+
+/// Whether two URLs have the same host and the same segments, but for their words.
+fn same_place(shape: &Url, url: &Url) -> bool {
+    let segments =
+        |url: &Url| -> Vec<bool> { url.path_segments().into_iter().flatten().map(str::is_empty).collect() };
+    shape.origin() == url.origin() && segments(shape) == segments(url)
 }
 
 /// The address in the forms that files may name.
@@ -253,3 +268,6 @@ fn value(name: &HeaderName, text: &str) -> Result<HeaderValue, String> {
     value.set_sensitive(true);
     Ok(value)
 }
+
+#[cfg(test)]
+mod mutated;

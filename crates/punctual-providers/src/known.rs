@@ -5,9 +5,10 @@
 //! What a letter does not have is empty.
 
 use crate::path;
-use crate::settings::Settings;
+use crate::settings::{Setting, Settings};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use punctual::rules::digest;
+use punctual::rules::document::quote;
 use punctual::rules::nearest::hint;
 use punctual::rules::template::{Target, Template, Values};
 use punctual::{Letter, Problems};
@@ -58,7 +59,8 @@ impl Names<'_> {
             let settings = self.settings.iter().map(|setting| format!("setting.{setting}"));
             let all: Vec<String> = NAMES.iter().map(|name| (*name).to_owned()).chain(settings).collect();
             let all: Vec<&str> = all.iter().map(String::as_str).collect();
-            problems.push(path, format!("`{name}` is nothing that a letter has{}", hint(name, &all)));
+            let said = format!("`{}` is nothing that a letter has{}", quote(name), hint(name, &all));
+            problems.push(path, said);
         }
     }
 }
@@ -193,9 +195,9 @@ impl Text {
         self.template.fixed()
     }
 
-    /// Whether it begins with these words.
-    pub(crate) fn starts_with(&self, words: &str) -> bool {
-        self.written.starts_with(words)
+    /// As it was written.
+    pub(crate) fn written(&self) -> &str {
+        &self.written
     }
 
     /// The text, with values as they are.
@@ -211,11 +213,16 @@ impl Text {
         self.fill(|name| known.text(name), Target::Line)
     }
 
-    /// The text as a URL: values are percent-encoded, but for those that are addresses themselves.
-    pub(crate) fn url(&self, known: &Known<'_>, is_address: impl Fn(&str) -> bool) -> String {
-        let value = |name: &str| {
-            let text = known.text(name);
-            if is_address(name) { text } else { utf8_percent_encode(&text, &PLAIN).to_string() }
+    /// The text as a URL: values are percent-encoded, but for settings that are addresses themselves.
+    pub(crate) fn url(&self, known: &Known<'_>, settings: &[Setting]) -> String {
+        self.fill(|name| url_value(name, known, settings), Target::Text)
+    }
+
+    /// The URL with one word in place of everything that a message brings.
+    pub(crate) fn url_shape(&self, known: &Known<'_>, settings: &[Setting]) -> String {
+        let value = |name: &str| match name.starts_with("setting.") {
+            true => url_value(name, known, settings),
+            false => "x".to_owned(),
         };
         self.fill(value, Target::Text)
     }
@@ -224,4 +231,11 @@ impl Text {
         let values = self.names().fold(Values::default(), |values, name| values.given(name, value(name)));
         self.template.render(&values, target, "en").text
     }
+}
+
+fn url_value(name: &str, known: &Known<'_>, settings: &[Setting]) -> String {
+    let text = known.text(name);
+    let setting = name.strip_prefix("setting.");
+    let is_address = settings.iter().any(|one| one.url && setting == Some(&one.name));
+    if is_address { text } else { utf8_percent_encode(&text, &PLAIN).to_string() }
 }

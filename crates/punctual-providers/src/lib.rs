@@ -17,6 +17,10 @@ pub mod file;
 mod http;
 #[cfg(feature = "http")]
 mod known;
+#[cfg(all(test, feature = "http"))]
+#[path = "../../punctual/tests/it/mutation.rs"]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
+mod mutation;
 #[cfg(feature = "http")]
 mod node;
 #[cfg(feature = "http")]
@@ -27,6 +31,7 @@ mod phone;
 mod provider;
 #[cfg(feature = "http")]
 pub mod receipt;
+mod redaction;
 pub mod settings;
 #[cfg(feature = "smtp")]
 mod smtp;

@@ -13,7 +13,7 @@
 
 use crate::known::{Known, Names, Text};
 use punctual::Problems;
-use punctual::rules::document::kind;
+use punctual::rules::document::{kind, quote};
 use serde_json::{Map, Value};
 
 /// Trees deeper than this are mistakes.
@@ -174,7 +174,8 @@ impl Reader<'_> {
     fn object(&mut self, written: &Map<String, Value>, path: &str, problems: &mut Problems) -> Node {
         let known = ["$value", "$names", "$each", "$item", "$merge", "$when"];
         for name in written.keys().filter(|name| name.starts_with('$') && !known.contains(&name.as_str())) {
-            problems.push(path, format!("`{name}` is not a special form; known are {}", known.join(", ")));
+            let said = format!("`{}` is not a special form; known are {}", quote(name), known.join(", "));
+            problems.push(path, said);
         }
         if let Some(source) = self.source(written, "$value", path, problems) {
             return Node::Whole(source);

@@ -121,7 +121,7 @@ impl Receipts {
         }
         let events = self.form.events.iter();
         Ok(Heard::Receipts(
-            events.flat_map(|event| read(event, &body, signed_at)).take(RECEIPTS_MAX).collect(),
+            events.flat_map(|event| self.read(event, &body, signed_at)).take(RECEIPTS_MAX).collect(),
         ))
     }
 
@@ -163,18 +163,22 @@ impl Receipts {
             }
         }
     }
-}
 
-/// Reads the receipts of one event form in a body. A receipt without a time gets the time of the signature.
-fn read(event: &Event, body: &Value, signed_at: Option<Timestamp>) -> Vec<Receipt> {
-    let text = |item: &Value, place: &Option<String>| {
-        place.as_deref().and_then(|place| path::at(item, place)).and_then(path::text)
-    };
-    let one = |item: &Value| {
+    /// Reads the receipts of one event form in a body. A receipt without a time gets the time of the
+    /// signature. Texts are redacted, and ids as they were when the message was accepted.
+    fn read(&self, event: &Event, body: &Value, signed_at: Option<Timestamp>) -> Vec<Receipt> {
+        let one = |item: &Value| self.read_one(event, item, signed_at);
+        path::each(body, &event.list).into_iter().filter_map(one).collect()
+    }
+
+    fn read_one(&self, event: &Event, item: &Value, signed_at: Option<Timestamp>) -> Option<Receipt> {
+        let text = |place: &Option<String>| {
+            place.as_deref().and_then(|place| path::at(item, place)).and_then(path::text)
+        };
         let said = path::at(item, &event.status).and_then(path::text)?;
         let word = said.trim().to_lowercase();
         let (_, status) = event.words.iter().find(|(known, _)| *known == word)?;
-        let (mut message_id, mut address) = (text(item, &event.message_id), text(item, &event.address));
+        let (mut message_id, mut address) = (text(&event.message_id), text(&event.address));
         if let (Some(address), Some(before)) = (&mut address, &event.address_after)
             && let Some(rest) = address.strip_prefix(before.as_str())
         {
@@ -185,19 +189,18 @@ fn read(event: &Event, body: &Value, signed_at: Option<Timestamp>) -> Vec<Receip
         {
             id.truncate(end);
         }
-        let cut = |text: String| text.chars().take(ERROR_CHARS_MAX).collect::<String>();
-        let (said, error) = (cut(said), text(item, &event.error).map(cut));
-        (message_id.is_some() || address.is_some()).then_some(Receipt {
-            message_id,
+        let clean = |text: String| self.settings.redacted(&text);
+        let cut = |text: String| clean(text).chars().take(ERROR_CHARS_MAX).collect::<String>();
+        (message_id.is_some() || address.is_some()).then(|| Receipt {
+            message_id: message_id.map(clean),
             address,
             status: *status,
-            said,
-            error,
-            event_id: text(item, &event.event_id),
-            occurred_at: text(item, &event.time).as_deref().and_then(time).or(signed_at),
+            said: cut(said),
+            error: text(&event.error).map(cut),
+            event_id: text(&event.event_id).map(clean),
+            occurred_at: text(&event.time).as_deref().and_then(time).or(signed_at),
         })
-    };
-    path::each(body, &event.list).into_iter().filter_map(one).collect()
+    }
 }
 
 /// A time in Unix seconds or milliseconds, or in RFC 3339.

@@ -1,14 +1,10 @@
 //! Settings that a provider needs: what it calls them, which are secret, and what was given.
 
+use crate::redaction::Redaction;
 use punctual::Problems;
 use punctual::rules::nearest::hint;
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// A secret shorter than this is not looked for in texts: it would hide half of them.
-const SECRET_CHARS_MIN: usize = 4;
-/// What stands where a secret stood.
-const HIDDEN: &str = "•••";
 
 /// One setting of a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +27,8 @@ pub struct Setting {
 #[derive(Clone, Default)]
 pub struct Settings {
     values: BTreeMap<String, String>,
-    secrets: Vec<String>,
+    redaction: Redaction,
+    has_secret: bool,
 }
 
 impl fmt::Debug for Settings {
@@ -73,8 +70,14 @@ impl Settings {
         } else if setting.url && !(value.starts_with("https://") || value.starts_with("http://")) {
             problems.push(&setting.name, "is not an address: write one that begins with https://");
         }
-        if setting.secret && value.chars().count() >= SECRET_CHARS_MIN {
-            self.secrets.push(value.clone());
+        if setting.secret {
+            self.redaction.add(&value);
+            // A secret address is echoed without its host, too.
+            let path = value.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+            if let Some((_, path)) = path.filter(|_| setting.url) {
+                self.redaction.add(path);
+            }
+            self.has_secret = true;
         }
         let value = if setting.url { value.trim_end_matches('/').to_owned() } else { value };
         self.values.insert(setting.name.clone(), value);
@@ -86,16 +89,22 @@ impl Settings {
         self.values.get(name).map(String::as_str)
     }
 
+    /// Whether one of them is secret.
+    #[cfg(feature = "http")]
+    pub(crate) const fn has_secret(&self) -> bool {
+        self.has_secret
+    }
+
     /// Every name with its value.
     #[cfg(feature = "http")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A text in which no secret of these can be read.
+    /// Returns the text without the channel's secrets, in whatever encoding, and without control characters.
     #[must_use]
     pub fn redacted(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), HIDDEN))
+        self.redaction.apply(text)
     }
 }
 

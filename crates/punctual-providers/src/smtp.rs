@@ -20,6 +20,7 @@ mod message;
 
 use crate::CALL_TIMEOUT_MAX;
 use crate::mailbox;
+use crate::redaction::replace_address;
 use crate::settings::{Setting, Settings};
 use connection::{Connections, Failed, Relay, Tls};
 use lettre::Address;
@@ -152,12 +153,13 @@ impl Inner {
     }
 
     fn clean(&self, text: &str, letter: &Letter) -> String {
-        let text: String = text.chars().take(SAID_CHARS_MAX).collect();
-        let text = self.settings.redacted(&text);
-        match letter.to.trim() {
+        let text = self.settings.redacted(text);
+        let text = match letter.to.trim() {
             "" => text,
-            to => text.replace(to, &masked::masked(to)),
-        }
+            to => replace_address(&text, to, &masked::masked(to)),
+        };
+        // Cut last: half a secret would not be found.
+        text.chars().take(SAID_CHARS_MAX).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every request sees. The only place where the parts are put together is
 //! `cli::serve`.
 
+use crate::http::api::waiting::WaitingClaims;
 use crate::http::visitor::Public;
 use crate::http::webhooks::Webhooks;
 use punctual::Engine;
@@ -24,9 +25,9 @@ pub struct Settings {
     pub root_key: Option<String>,
     /// Whether the manual clock and its routes are on.
     pub dev: bool,
-    /// Whether health and metrics need a key (a listener that is not private).
-    pub guard_ops: bool,
-    /// Whether this is the demo: its status page is open to everybody who reaches it.
+    /// Who can reach this server; decides what is shown without a key.
+    pub exposure: Exposure,
+    /// Whether this is the demo: its pages are open to everybody who reaches it.
     pub demo: bool,
     /// What stands for the providers in the demo.
     pub fakes: Option<crate::demo::fakes::Fakes>,
@@ -34,6 +35,8 @@ pub struct Settings {
     pub role: Role,
     /// What needs no key, and how often strangers may ask for it.
     pub public: Public,
+    /// The claims that wait for work.
+    pub waiting: WaitingClaims,
     /// Who hears the callbacks of providers.
     pub webhooks: Webhooks,
     /// When it began.
@@ -42,6 +45,18 @@ pub struct Settings {
     pub stopping: Stopping,
     /// Renders the metrics.
     pub metrics: Option<metrics_exporter_prometheus::PrometheusHandle>,
+}
+
+/// Who can reach a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exposure {
+    /// Programs on this machine.
+    #[default]
+    Local,
+    /// Programs on this machine, and others through a proxy: a public address or a proxy is configured.
+    Proxied,
+    /// Other machines: the listener is not on the loopback address.
+    Public,
 }
 
 /// What a process does.

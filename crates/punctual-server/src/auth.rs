@@ -3,8 +3,9 @@
 //! A key is asked of the database at most every `REMEMBERED`, so that a revoked one stops
 //! working within a second; on a manual clock it is asked every time, since time may jump.
 
-use crate::app::App;
+use crate::app::{App, Exposure};
 use crate::http::error::{Answer, Failure};
+use crate::http::host::is_direct;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -44,7 +45,9 @@ pub struct Caller {
 pub enum Need {
     /// Anybody.
     Nothing,
-    /// Anybody on a private listener; a key of this role elsewhere.
+    /// Anybody on this machine; a viewer's key on a listener that others reach.
+    Probe,
+    /// Anybody on this machine who comes through no proxy; a key of this role elsewhere.
     Private(Role),
     /// A key of this role or a higher one.
     Key(Role),
@@ -68,7 +71,9 @@ impl Guard {
     async fn check(&self, need: Need, headers: &HeaderMap) -> Answer<Option<Caller>> {
         let role = match need {
             Need::Nothing => return Ok(None),
-            Need::Private(_) if !self.app.settings.guard_ops => return Ok(None),
+            Need::Probe if self.app.settings.exposure != Exposure::Public => return Ok(None),
+            Need::Probe => Role::Viewer,
+            Need::Private(_) if is_private(&self.app, headers) => return Ok(None),
             Need::Private(role) | Need::Key(role) => role,
         };
         let caller = self.caller(headers).await?;
@@ -128,6 +133,11 @@ impl Guard {
         self.tenants.remember(row.slug, row.tenant);
         Ok(row.tenant)
     }
+}
+
+/// Whether a request comes from a program on this machine, so that operators' pages need no key.
+pub fn is_private(app: &App, headers: &HeaderMap) -> bool {
+    app.settings.exposure == Exposure::Local && is_direct(headers)
 }
 
 /// Lets a request pass, with its [`Caller`], or refuses it.

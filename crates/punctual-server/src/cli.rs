@@ -11,6 +11,7 @@ pub mod words;
 mod ask;
 mod bench;
 mod call;
+mod config;
 mod database;
 mod dead_letters;
 mod demo;
@@ -33,8 +34,10 @@ mod tenants;
 mod tick;
 mod timers;
 
-use clap::{Parser, Subcommand};
+use crate::config::{File, Sources};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::{Failure, Outcome};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Business events into messages and work that happen on time, once, and provably.
@@ -56,6 +59,26 @@ struct Everywhere {
     /// sqlite:PATH, sqlite::memory: or postgres://… [default: sqlite:punctual.db]
     #[arg(long, global = true, env = "PUNCTUAL_DATABASE", hide_env_values = true, value_name = "URL")]
     database: Option<String>,
+    /// A TOML file with settings; flags and the environment go before it
+    #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The file's settings.
+    #[arg(skip)]
+    file: File,
+    /// Which settings are flags, and which come from the environment.
+    #[arg(skip)]
+    sources: Sources,
+}
+
+impl Everywhere {
+    /// Reads the file. Its database is that of every command but `demo`, which leaves real ones alone.
+    fn with_file(mut self, command: &Command) -> Outcome<Self> {
+        if let Some(path) = self.config.as_deref().filter(|_| !matches!(command, Command::Demo(_))) {
+            self.file = File::read(path)?;
+            self.database = self.database.or_else(|| self.file.database.clone());
+        }
+        Ok(self)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,6 +131,9 @@ enum Command {
     /// Make and list tenants
     #[command(subcommand)]
     Tenants(tenants::Tenants),
+    /// Show the settings, and where each came from
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Check the database and the channels, and say what to do
     Doctor(doctor::Doctor),
     /// Measure this machine
@@ -118,11 +144,11 @@ enum Command {
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let (cli, sources) = match parse() {
+        Ok(parsed) => parsed,
         Err(error) => return misunderstood(&error),
     };
-    let everywhere = cli.everywhere;
+    let everywhere = Everywhere { sources, ..cli.everywhere };
     let json = everywhere.json;
     match runtime().and_then(|runtime| runtime.block_on(run(cli.command, everywhere))) {
         Ok(code) => code,
@@ -130,9 +156,17 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The command line, and where each of its values came from.
+fn parse() -> Result<(Cli, Sources), clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    Ok((Cli::from_arg_matches(&matches)?, Sources::of(&matches)))
+}
+
 async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
+    let everywhere = everywhere.with_file(&command)?;
     match command {
-        Command::Serve(flags) => serve::run(everywhere.json, everywhere.database, *flags).await?,
+        Command::Serve(flags) => serve::run(everywhere, *flags).await?,
+        Command::Config(command) => command.run(&everywhere)?,
         Command::Demo(command) => command.run(&everywhere).await?,
         Command::Migrate(command) => command.run(&everywhere).await?,
         Command::Status(command) => command.run(&everywhere).await?,
@@ -200,7 +234,6 @@ fn print_line(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -5,14 +5,18 @@
 //! does: a setting that is silently ignored is worse than a server that does not start.
 
 pub mod channels;
+mod encryption_key;
 mod file;
 mod root_key;
+mod shown;
 
 pub use file::{CONNECTION_KEYS, ConnectionsFile, File, KEYS, PUBLIC_KEYS, PublicFile};
-pub use root_key::ROOT_KEY_CHARS_MIN;
+pub use root_key::{ROOT_KEY_CHARS_MIN, decide as root_key};
+pub use shown::{ShownSetting, Sources, show};
 
-use crate::app::Role;
+use crate::app::{Exposure, Role};
 use crate::cli::failure::{Failure, Outcome};
+use crate::http::host::is_loopback;
 use crate::http::visitor::REQUESTS_PER_MINUTE_DEFAULT;
 use clap::ValueEnum;
 use punctual::ClockMode;
@@ -43,9 +47,6 @@ pub struct Flags {
     /// Whose hand moves time; `manual` is for tests and staging [default: system]
     #[arg(long, env = "PUNCTUAL_CLOCK")]
     pub clock: Option<Clock>,
-    /// A TOML file with settings
-    #[arg(long, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
     /// Go on with the system clock on a database that ran on a manual one
     #[arg(long)]
     pub leave_manual_clock: bool,
@@ -174,13 +175,14 @@ impl PublicConfig {
 }
 
 impl Config {
-    /// Decides every setting.
+    /// Decides every setting; `file` is the settings file with its path.
     ///
     /// # Errors
     /// One sentence about the first setting that cannot be used.
-    pub fn decide(database: Option<String>, flags: Flags) -> Outcome<Self> {
-        let file = flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)?;
-        let folder = flags.config.as_deref().map(providers_folder);
+    pub fn decide(database: Option<String>, flags: Flags, file: (Option<&Path>, File)) -> Outcome<Self> {
+        encryption_key::check()?;
+        let folder = file.0.map(providers_folder);
+        let file = file.1;
         let stop_limit = flags.stop_limit.or(file.stop_limit);
         let retention = flags.retention.or(file.retention);
         let pool_size = flags.pool_size.or(file.pool_size).unwrap_or(POOL_SIZE_DEFAULT);
@@ -209,7 +211,7 @@ impl Config {
             inbox,
             pool_size,
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
-            root_key: root_key::decide(file.root_key)?,
+            root_key: root_key(file.root_key)?,
             survey_url: flags.survey_url.or(file.survey_url),
             channels: channels::decide(&file.channels, folder.as_deref())?,
             public: PublicConfig::decide(file.public)?,
@@ -225,10 +227,16 @@ impl Config {
         known.map_or_else(|| format!("http://{listener}"), str::to_owned)
     }
 
-    /// Whether only this machine can reach the listener.
+    /// Who can reach the server. An address that the world uses, and trust in what a proxy writes, mean that
+    /// there is a proxy.
     #[must_use]
-    pub const fn is_private(&self) -> bool {
-        self.listen.ip().is_loopback()
+    pub fn exposure(&self) -> Exposure {
+        if !self.listen.ip().is_loopback() {
+            return Exposure::Public;
+        }
+        let mut urls = self.public.url.iter().chain(&self.survey_url);
+        let is_proxied = self.public.trust_forwarded_for || urls.any(|url| !is_loopback(host_of(url)));
+        if is_proxied { Exposure::Proxied } else { Exposure::Local }
     }
 }
 
@@ -236,6 +244,12 @@ impl Config {
 fn is_address(url: &str) -> bool {
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     host.is_some_and(|rest| !rest.is_empty() && !rest.contains(['?', '#', ' ', '@']))
+}
+
+/// The host of an address, with its port.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 /// Where files of providers are: beside the configuration.
@@ -288,17 +302,50 @@ mod tests {
     use super::*;
 
     fn decide(flags: Flags) -> Outcome<Config> {
-        Config::decide(Some("sqlite::memory:".into()), flags)
+        Config::decide(Some("sqlite::memory:".into()), flags, (None, File::default()))
     }
 
     #[test]
     fn defaults_are_what_the_documentation_says() {
-        let config = Config::decide(None, Flags::default()).unwrap();
+        let config = Config::decide(None, Flags::default(), (None, File::default())).unwrap();
         assert_eq!(config.database, "sqlite:punctual.db");
         assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
         assert_eq!((config.role, config.clock, config.migrate), (Role::All, ClockMode::System, true));
         assert_eq!(config.stop_limit, Duration::from_secs(10));
-        assert!(config.is_private());
+        assert_eq!(config.exposure(), Exposure::Local);
+    }
+
+    /// PRD-15: whoever configures a public address or a proxy is reached by strangers.
+    #[test]
+    fn prd_15_a_public_address_or_a_proxy_is_no_private_server() {
+        let plain = decide(Flags::default()).unwrap();
+        let public = |url: Option<&str>, trust_forwarded_for| PublicConfig {
+            url: url.map(str::to_owned),
+            trust_forwarded_for,
+            ..plain.public.clone()
+        };
+        for (config, want) in [
+            (
+                Config { public: public(Some("https://notify.example"), false), ..plain.clone() },
+                Exposure::Proxied,
+            ),
+            (
+                Config { public: public(Some("http://localhost:8080/x"), false), ..plain.clone() },
+                Exposure::Local,
+            ),
+            (Config { public: public(None, true), ..plain.clone() }, Exposure::Proxied),
+            (
+                Config { survey_url: Some("https://s.example/{publicId}".into()), ..plain.clone() },
+                Exposure::Proxied,
+            ),
+            (
+                Config { survey_url: Some("http://[::1]:9/s/{publicId}".into()), ..plain.clone() },
+                Exposure::Local,
+            ),
+            (Config { listen: "0.0.0.0:8080".parse().unwrap(), ..plain.clone() }, Exposure::Public),
+        ] {
+            assert_eq!(config.exposure(), want, "{:?} {:?}", config.public, config.survey_url);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod body;
 mod limits;
+mod parser_refusal;
 mod peer;
 mod places;
 mod stream;

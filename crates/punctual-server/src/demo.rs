@@ -11,6 +11,7 @@ mod shop;
 
 pub use shop::{TOPICS, handle, prepare, sell};
 
+use crate::app::Exposure;
 use crate::cli::failure::{Failure, Outcome};
 use crate::config::Config;
 use punctual::base::random;
@@ -21,7 +22,7 @@ use punctual::base::random;
 /// PRD-15: everybody who reaches the demo may look at it, so a public address is refused
 /// unless it was asked for.
 pub fn settings(mut config: Config, allow_public: bool) -> Outcome<(Config, Option<String>)> {
-    if !config.is_private() && !allow_public {
+    if config.exposure() != Exposure::Local && !allow_public {
         return Err(Failure::usage(format!(
             "the demo is open to everybody who reaches it, and {} is not only this machine; \
              say --allow-public if that is meant",
@@ -38,11 +39,11 @@ pub fn settings(mut config: Config, allow_public: bool) -> Outcome<(Config, Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Flags;
+    use crate::config::{File, Flags};
 
     fn config(listen: &str) -> Config {
         let flags = Flags { listen: Some(listen.into()), ..Flags::default() };
-        Config::decide(Some("sqlite::memory:".into()), flags).unwrap()
+        Config::decide(Some("sqlite::memory:".into()), flags, (None, File::default())).unwrap()
     }
 
     /// PRD-15: a demo on a public address is refused unless told.

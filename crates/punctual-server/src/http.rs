@@ -5,17 +5,21 @@
 
 pub mod answers;
 pub mod api;
+pub mod body_limit;
 pub mod dev;
 pub mod docs;
 pub mod error;
 pub mod frame;
 pub mod health;
+pub mod host;
 pub mod input;
 pub mod metrics;
 pub mod openapi;
 pub mod ops;
 pub mod page;
 pub mod pages;
+pub mod query_schema;
+pub mod stream;
 pub mod unsubscribe;
 pub mod visit;
 pub mod visitor;
@@ -28,17 +32,19 @@ use api::{
     queues, recipients, resends, schedules, subscriptions, suppressions, surveys, templates, tenant_settings,
     tenants, timers, triggers, visits, work,
 };
-use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
+use axum::{Extension, Router};
+use body_limit::BodyLimit;
 use dev::{channels, clock, messages};
 use error::Failure;
 use ops::outbox;
 use punctual::store::keys::Role;
+use query_schema::QuerySchema;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -51,7 +57,7 @@ pub fn table() -> Vec<Route> {
         of_visitors(),
         of_time(),
         of_words(),
-        of_notices(),
+        of_notifications(),
         of_consent(),
         of_the_house(),
     ]
@@ -191,7 +197,7 @@ fn of_words() -> Vec<Route> {
 
 /// What people were told, and what they are told again.
 #[rustfmt::skip]
-fn of_notices() -> Vec<Route> {
+fn of_notifications() -> Vec<Route> {
     use Need::Key;
     use Role::{Support, Viewer};
     vec![
@@ -201,6 +207,10 @@ fn of_notices() -> Vec<Route> {
         route("GET /api/automation-schedules/{id}",              Key(Viewer),  schedules::show),
         route("GET /api/automation-schedules/{id}/trace",        Key(Viewer),  schedules::trace),
         route("POST /api/automation-schedules/replay",           Key(Support), schedules::replay),
+        route("POST /api/automation-schedules/{id}/hold",        Key(Support), schedules::hold),
+        route("POST /api/automation-schedules/{id}/release",     Key(Support), schedules::release),
+        route("POST /api/automation-schedules/{id}/retry",       Key(Support), schedules::retry),
+        route("POST /api/automation-schedules/{id}/cancel",      Key(Support), schedules::cancel),
         route("POST /api/bookings/{id}/resend-notification",     Key(Support), resends::booking),
         route("POST /api/entities/{type}/{id}/resend-notification", Key(Support), resends::entity),
     ]
@@ -243,8 +253,8 @@ fn of_visitors() -> Vec<Route> {
 /// Tenants, keys, the clock, the sandbox, and what operators and programs look at.
 #[rustfmt::skip]
 fn of_the_house() -> Vec<Route> {
-    use Need::{Key, Nothing, Private};
-    use Role::{Admin, Ops, Viewer};
+    use Need::{Key, Nothing, Private, Probe};
+    use Role::{Admin, Ops};
     vec![
         route("POST /api/tenants",                               Key(Ops),     tenants::create),
         route("GET /api/tenants",                                Key(Ops),     tenants::list),
@@ -264,8 +274,8 @@ fn of_the_house() -> Vec<Route> {
         route("PUT /dev/channels/{key}",                         Key(Ops),     channels::script),
 
         route("GET /health",                                     Private(Ops), health::details),
-        route("GET /health/live",                                Private(Viewer), health::live),
-        route("GET /health/ready",                               Private(Viewer), health::ready),
+        route("GET /health/live",                                Probe,        health::live),
+        route("GET /health/ready",                               Probe,        health::ready),
         route("GET /metrics",                                    Private(Ops), metrics::render),
         route("GET /openapi.json",                               Nothing,      openapi::show),
         route("GET /docs",                                       Nothing,      docs::show),
@@ -333,12 +343,20 @@ pub fn router(app: App) -> Router {
         if method == "POST" && route.need != Need::Nothing {
             run = run.route_layer(from_fn_with_state(app.clone(), answers::once));
         }
+        // Strangers add parameters of their own to links, and providers to callbacks.
+        if matches!(route.need, Need::Key(_)) {
+            let schema = QuerySchema::of(route.name);
+            run = run.route_layer(from_fn_with_state(schema, query_schema::check));
+        }
         let check = (guard.clone(), route.need);
-        all = all.route(path, run.route_layer(from_fn_with_state(check, pass)));
+        let limit = Extension(BodyLimit::of(route.name, route.need));
+        all = all.route(path, run.route_layer(from_fn_with_state(check, pass)).route_layer(limit));
     }
     all.merge(pages::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn(input::refuse_encoded))
+        .layer(from_fn_with_state(app.clone(), host::check))
         .layer(from_fn(frame::around))
         .with_state(app)
 }

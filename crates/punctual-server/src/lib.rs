@@ -13,6 +13,7 @@
 
 pub mod app;
 pub mod auth;
+pub mod base64;
 pub mod cli;
 pub mod config;
 pub mod connections;

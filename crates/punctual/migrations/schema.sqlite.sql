@@ -54,6 +54,7 @@ CREATE INDEX punctual_attempt_by_message on punctual_attempt (message_id, lane_i
 
 CREATE TABLE punctual_claim (
     token       text   primary key,
+    purpose     text   not null default 'dispatch',
     owner       text   not null,
     claimed_at  integer not null,
     lease_until integer not null,
@@ -62,6 +63,7 @@ CREATE TABLE punctual_claim (
     open        text,
     first_id    integer not null,
     last_id     integer not null,
+    mark        integer,
     finished_at integer,
     ending      text check (ending in ('settled', 'reaped')),
     check ((finished_at is null) = (ending is null))
@@ -71,7 +73,7 @@ CREATE INDEX punctual_claim_by_end on punctual_claim (finished_at) where finishe
 
 CREATE INDEX punctual_claim_by_lease on punctual_claim (lease_until) where finished_at is null;
 
-CREATE INDEX punctual_claim_by_message on punctual_claim (last_id);
+CREATE INDEX punctual_claim_by_message on punctual_claim (last_id) where purpose = 'dispatch';
 
 CREATE TABLE punctual_clock (
     id         integer    primary key check (id = 1),
@@ -102,27 +104,57 @@ CREATE INDEX punctual_dead_letter_by_message on punctual_dead_letter (message_id
 CREATE INDEX punctual_dead_letter_by_tenant on punctual_dead_letter (tenant_id, id);
 
 CREATE TABLE punctual_delivery (
-    entry_id   integer not null,
-    attempt    integer    not null,
-    part       integer    not null default 0,
-    channel    text   not null,
-    address    text   not null,
-    created_at integer not null,
-    primary key (entry_id, attempt, part)
+    id               integer primary key autoincrement,
+    tenant_id        integer not null,
+    entry_id         integer not null,
+    idempotency_key  text not null,
+    lane_id          integer not null,
+    channel          text not null,
+    address          text not null,
+    send             integer not null default 1,
+    part             integer not null,
+    template_id      integer not null,
+    template_version integer not null,
+    status           integer not null default 0 check (status between 0 and 5),
+    keeps_key        integer not null default 1,
+    error            text,
+    provider_id      text,
+    tries            integer not null default 0,
+    tried_before     integer not null default 0,
+    replaced_by      integer,
+    carried_by       integer,
+    created_at       integer not null,
+    due_at           integer,
+    sent_at          integer,
+    version          integer not null default 1,
+    recipient        text,
+    recipient_ref    text
 );
 
-CREATE TABLE punctual_delivery_outcome (
-    entry_id    integer not null,
-    attempt     integer    not null,
-    part        integer    not null default 0,
-    tried       integer    not null,
+CREATE INDEX punctual_delivery_by_address on punctual_delivery (address, tenant_id);
+
+CREATE INDEX punctual_delivery_by_entry on punctual_delivery (entry_id);
+
+CREATE UNIQUE INDEX punctual_delivery_by_key on punctual_delivery (idempotency_key, tenant_id) where keeps_key = 1;
+
+CREATE TABLE punctual_delivery_attempt (
+    delivery_id integer not null,
+    tried       integer not null,
     at          integer not null,
-    status      text   not null check (status in ('delivered', 'failed', 'unknown', 'no-channel')),
+    outcome     text not null check (outcome in
+        ('sent', 'transient', 'permanent', 'timeout', 'unknown', 'no-channel', 'skipped')),
+    reason      text,
     provider_id text,
     error       text,
-    reason      text,
-    primary key (entry_id, attempt, part, tried)
+    answer      text,
+    warnings    text,
+    primary key (delivery_id, tried)
 );
+
+CREATE INDEX punctual_delivery_attempt_by_provider on punctual_delivery_attempt (provider_id) where provider_id is not null;
+
+CREATE TRIGGER punctual_delivery_attempt_is_never_updated before update on punctual_delivery_attempt
+begin select raise(abort, 'rows of delivery_attempt are inserted and deleted, never updated'); end;
 
 CREATE TABLE punctual_early_receipt (
     id          integer primary key autoincrement,
@@ -156,45 +188,80 @@ CREATE TABLE punctual_entity (
 );
 
 CREATE TABLE punctual_entry (
-    id           integer primary key autoincrement,
-    tenant_id    integer      not null,
-    flow_id      integer   not null,
-    number       integer      not null,
-    trigger_id   text     not null,
-    lane_id      integer      not null,
-    channel      text     not null,
-    public_high  integer   not null,
-    public_low   integer   not null,
-    key_high     integer  not null,
-    key_low      integer  not null,
-    unique_hash  text     not null,
-    address      text     not null,
-    locale       text,
-    customer_ref text,
-    payload      text     not null,
-    triggered_by text     not null,
-    triggered_at integer   not null,
-    grace_us     integer   not null,
-    status       integer not null default 0 check (status between 0 and 6),
-    next_send_at integer,
-    last_sent_at integer,
-    reminders    integer      not null,
-    remaining    integer      not null,
-    opened_at    integer,
-    completed_at integer,
-    deleted_at   integer,
-    version      integer      not null default 1
+    id             integer primary key autoincrement,
+    tenant_id      integer not null,
+    kind           text not null check (kind in ('survey', 'notification')),
+    event_kind     text not null,
+    message_id     integer,
+    request_id     text,
+    triggered_by   text not null,
+    entity_type    text,
+    entity_id      text,
+    correlation_id text,
+    flow_id        integer,
+    number         integer,
+    trigger_id     text,
+    public_high    integer,
+    public_low     integer,
+    key_high       integer,
+    key_low        integer,
+    unique_hash    text,
+    channel        text,
+    address        text,
+    locale         text,
+    customer_ref   text,
+    person_id      text,
+    payload        text,
+    status         integer not null default 0 check (status between 0 and 6),
+    reason         text,
+    error          text,
+    lane_id        integer,
+    due_at         integer,
+    not_after      integer,
+    held_at        integer,
+    held_by        text,
+    hold_reason    text,
+    grace_us       integer,
+    reminders      integer not null default 0,
+    remaining      integer not null default 0,
+    open           integer not null default 0,
+    sent           integer not null default 0,
+    failed         integer not null default 0,
+    created_at     integer not null,
+    last_sent_at   integer,
+    opened_at      integer,
+    completed_at   integer,
+    ended_at       integer,
+    deleted_at     integer,
+    version        integer not null default 1
 );
 
-CREATE INDEX punctual_entry_by_address on punctual_entry (address, tenant_id);
+CREATE INDEX punctual_entry_by_address on punctual_entry (address, tenant_id) where address is not null;
 
 CREATE INDEX punctual_entry_by_customer on punctual_entry (customer_ref, tenant_id) where customer_ref is not null;
 
-CREATE INDEX punctual_entry_by_flow on punctual_entry (flow_id, id);
+CREATE INDEX punctual_entry_by_entity on punctual_entry (entity_id, entity_type, tenant_id) where entity_id is not null;
 
-CREATE UNIQUE INDEX punctual_entry_by_key on punctual_entry (key_high, key_low, tenant_id) where deleted_at is null;
+CREATE UNIQUE INDEX punctual_entry_by_event on punctual_entry (message_id) where kind = 'notification' and request_id is null;
 
-CREATE INDEX punctual_entry_by_public_id on punctual_entry (public_high);
+CREATE INDEX punctual_entry_by_flow on punctual_entry (flow_id, id) where flow_id is not null;
+
+CREATE UNIQUE INDEX punctual_entry_by_key on punctual_entry (key_high, key_low, tenant_id)
+    where key_high is not null and deleted_at is null;
+
+CREATE INDEX punctual_entry_by_public_id on punctual_entry (public_high) where public_high is not null;
+
+CREATE TABLE punctual_entry_history (
+    id        integer primary key autoincrement,
+    tenant_id integer not null,
+    entry_id  integer not null,
+    at        integer not null,
+    what      text not null check (what in ('held', 'released', 'retried', 'cancelled')),
+    actor     text not null,
+    reason    text not null
+);
+
+CREATE INDEX punctual_entry_history_by_entry on punctual_entry_history (entry_id, id);
 
 CREATE TABLE punctual_entry_key (
     tenant_id   integer not null,
@@ -320,6 +387,7 @@ CREATE INDEX punctual_job_by_due on punctual_job (next_due) where next_due is no
 CREATE TABLE punctual_lane (
     id           integer primary key autoincrement,
     tenant_id    integer    not null references punctual_tenant,
+    purpose      text   not null default 'dispatch' check (purpose in ('dispatch', 'advance', 'send', 'expire')),
     topic        text   not null,
     subscription text   not null default '',
     declared     integer    not null default 0 check (declared in (0, 1)),
@@ -329,7 +397,7 @@ CREATE TABLE punctual_lane (
     retention_us integer check (retention_us > 0),
     dead_head    text   not null default 'block' check (dead_head in ('block', 'pass')),
     created_at   integer not null,
-    unique (tenant_id, topic, subscription),
+    unique (tenant_id, topic, subscription, purpose),
     check (id > 0)
 );
 
@@ -409,80 +477,6 @@ begin select raise(abort, 'rows of message_template_version are inserted and del
 CREATE TABLE punctual_migration (
     version integer primary key, name text not null, checksum text not null, applied_at integer not null
 );
-
-CREATE TABLE punctual_notice (
-    id             integer primary key autoincrement,
-    tenant_id      integer      not null,
-    message_id     integer   not null,
-    kind           text     not null,
-    entity_type    text,
-    entity_id      text,
-    correlation_id text,
-    request_id     text,
-    requested_by   text,
-    status         integer not null default 0 check (status between 0 and 3),
-    reason         text,
-    error          text,
-    open           integer      not null default 0,
-    sent           integer      not null default 0,
-    failed         integer      not null default 0,
-    created_at     integer   not null,
-    ended_at       integer
-);
-
-CREATE INDEX punctual_notice_by_entity on punctual_notice (entity_id, entity_type, tenant_id) where entity_id is not null;
-
-CREATE UNIQUE INDEX punctual_notice_by_event on punctual_notice (message_id) where request_id is null;
-
-CREATE TABLE punctual_notice_attempt (
-    delivery_id integer not null,
-    tried       integer    not null,
-    at          integer not null,
-    outcome     text   not null check (outcome in ('sent', 'transient', 'permanent', 'timeout', 'unknown')),
-    provider_id text,
-    error       text,
-    answer      text,
-    warnings    text,
-    primary key (delivery_id, tried)
-);
-
-CREATE INDEX punctual_notice_attempt_by_provider on punctual_notice_attempt (provider_id) where provider_id is not null;
-
-CREATE TRIGGER punctual_notice_attempt_is_never_updated before update on punctual_notice_attempt
-begin select raise(abort, 'rows of notice_attempt are inserted and deleted, never updated'); end;
-
-CREATE TABLE punctual_notice_delivery (
-    id               integer primary key autoincrement,
-    tenant_id        integer      not null,
-    notice_id        integer   not null,
-    idempotency_key  text     not null,
-    lane_id          integer      not null,
-    channel          text     not null,
-    address          text     not null,
-    part             integer      not null,
-    template_id      integer   not null,
-    template_version integer      not null,
-    status           integer not null default 0 check (status between 0 and 5),
-    keeps_key        integer not null default 1,
-    error            text,
-    provider_id      text,
-    tries            integer      not null default 0,
-    tried_before     integer  not null default 0,
-    replaced_by      integer,
-    created_at       integer   not null,
-    due_at           integer,
-    sent_at          integer,
-    version          integer      not null default 1,
-    recipient        text,
-    recipient_ref    text
-);
-
-CREATE INDEX punctual_notice_delivery_by_address on punctual_notice_delivery (address, tenant_id);
-
-CREATE UNIQUE INDEX punctual_notice_delivery_by_key on punctual_notice_delivery (idempotency_key, tenant_id)
-    where keeps_key = 1;
-
-CREATE INDEX punctual_notice_delivery_by_notice on punctual_notice_delivery (notice_id);
 
 CREATE TABLE punctual_progress (
     entry_id integer primary key,

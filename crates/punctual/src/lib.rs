@@ -23,8 +23,8 @@ pub mod run;
 pub use base::clock::Timestamp;
 pub use base::error::{Error, Problem, Problems, Result};
 pub use base::id::{
-    DeadLetterId, DeliveryId, EntryId, FencingToken, FlowId, InboxId, JobId, KeyId, LaneId, MessageId,
-    NoticeId, RunId, SuppressionId, TemplateId, Token,
+    DeadLetterId, DeliveryId, EntryId, FencingToken, FlowId, InboxId, JobId, KeyId, LaneId, MessageId, RunId,
+    SuppressionId, TemplateId, Token,
 };
 pub use base::tenant::Tenant;
 pub use engine::Engine;

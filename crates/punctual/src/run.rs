@@ -15,6 +15,7 @@
 //! through a [`gate`] each; the [`sandbox`] is one that only keeps what it was given. A [`lease`] guard has
 //! a task of its own, whether loops run or not.
 
+pub mod answer;
 pub mod batch;
 mod causes;
 pub mod channel;

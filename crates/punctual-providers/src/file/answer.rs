@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// The longest wait that a provider is granted: if it asks for more, it is asked again after this one.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Rules of one file, at most.
 const RULES_MAX: usize = 100;
 
@@ -57,6 +59,17 @@ pub(crate) struct Answer<'a> {
     /// The body as a text, and as JSON if it is.
     pub(crate) text: &'a str,
     pub(crate) json: Option<&'a Value>,
+    /// Whether the text is the whole body.
+    pub(crate) whole: bool,
+}
+
+/// Whether a rule speaks about an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuleMatch {
+    Yes,
+    No,
+    /// It asks what is in a body that cannot be read whole.
+    Unreadable,
 }
 
 impl Answer<'_> {
@@ -66,6 +79,12 @@ impl Answer<'_> {
             return Some(self.text.trim().to_owned());
         }
         self.json.and_then(|json| path::at(json, path)).and_then(path::text)
+    }
+
+    /// Whether everything at a path can be seen. A body that begins as JSON and is none is not read.
+    fn is_readable(&self, path: &str) -> bool {
+        let begun = self.text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with(['{', '[']);
+        self.whole && (path.is_empty() || self.json.is_some() || !begun)
     }
 
     /// A header's value.
@@ -81,22 +100,34 @@ impl Words {
             || self.is.contains(&text)
             || self.contains.iter().any(|word| text.contains(word))
     }
+
+    /// Compares with what stands at a path of a body.
+    fn compare(&self, path: &str, answer: &Answer<'_>) -> RuleMatch {
+        let found = answer.at(path);
+        if answer.is_readable(path) {
+            let fits = found.is_some_and(|text| self.fit(&text));
+            return if fits { RuleMatch::Yes } else { RuleMatch::No };
+        }
+        // Words that stand in what was read stand in the whole.
+        let text = found.unwrap_or_default().to_lowercase();
+        let seen = self.contains.iter().any(|word| text.contains(word));
+        if seen { RuleMatch::Yes } else { RuleMatch::Unreadable }
+    }
 }
 
 impl Rule {
-    /// Whether the rule speaks about an answer.
-    pub(crate) fn fits(&self, answer: &Answer<'_>) -> bool {
+    /// Compares the rule with an answer.
+    pub(crate) fn compare(&self, answer: &Answer<'_>) -> RuleMatch {
         let status = self.statuses.is_empty() || self.statuses.iter().any(|one| one.contains(&answer.status));
         let header = self
             .header
             .as_ref()
             .is_none_or(|(name, words)| answer.header(name).is_some_and(|text| words.fit(text)));
-        let body = || {
-            self.body
-                .as_ref()
-                .is_none_or(|(path, words)| answer.at(path).is_some_and(|text| words.fit(&text)))
-        };
-        status && header && body()
+        match &self.body {
+            _ if !(status && header) => RuleMatch::No,
+            None => RuleMatch::Yes,
+            Some((path, words)) => words.compare(path, answer),
+        }
     }
 }
 
@@ -145,6 +176,9 @@ fn read_rule(value: &Value, path: &str, problems: &mut Problems) -> Option<Rule>
         problems.push(path, "fits every answer: give it `status`, `header` or `body`");
     }
     let retry_after = part.duration("retry_after", problems);
+    if retry_after.is_some_and(|wait| wait > RETRY_AFTER_MAX) {
+        problems.push(part.at("retry_after"), "must be at most 24h: no wait is longer");
+    }
     let class = read_class(&part, problems)?;
     if retry_after.is_some() && class != Class::Transient {
         problems.push(part.at("retry_after"), "only what is transient is tried again");

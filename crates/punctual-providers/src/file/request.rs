@@ -81,14 +81,23 @@ impl Request {
         Some(Self { method, url: url?, timeout, headers, auth, idempotency, bodies })
     }
 
-    /// An address begins with a scheme and a host that the file or a setting decides, never a letter.
+    /// An address begins with a scheme and a host that the file or a setting decides, never a message.
     pub(super) fn check_base(&self, settings: &[Setting], problems: &mut Problems) {
-        let mut urls = settings.iter().filter(|setting| setting.url);
-        let fixed = self.url.starts_with("https://");
-        let by_setting = urls.any(|url| self.url.starts_with(&format!("{{{{setting.{}}}}}", url.name)));
-        if !fixed && !by_setting {
+        let written = self.url.written();
+        let urls =
+            settings.iter().filter(|setting| setting.url).map(|url| format!("{{{{setting.{}}}}}", url.name));
+        let mut begins = urls.chain(["https://".to_owned()]);
+        let Some(rest) = begins.find_map(|begin| written.strip_prefix(begin.as_str())) else {
             let said = "must begin with https:// or with a setting that has `url = true`";
             problems.push("request.url", said);
+            return;
+        };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let mut names = authority.split("{{").skip(1).map(|name| name.trim_start());
+        if let Some(name) = names.find(|name| !name.starts_with("setting.")) {
+            let name = quote(name.split(['|', '}']).next().unwrap_or_default().trim());
+            let said = "has `{{NAME}}` before the path: only settings may decide the host; put a / before it";
+            problems.push("request.url", said.replace("NAME", &name));
         }
     }
 }

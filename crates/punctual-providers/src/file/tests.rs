@@ -121,6 +121,7 @@ fn ntf_13_rules_and_receipts_are_checked() {
         ),
         ("[[classify]]\nstatus = \"409-400\"\nclass = \"unknown\"", "`\"409-400\"` is not a status"),
         ("[[classify]]\nstatus = 400\nclass = \"permanent\"\nretry_after = \"1s\"", "only what is transient"),
+        ("[[classify]]\nstatus = 400\nclass = \"transient\"\nretry_after = \"25h\"", "must be at most 24h"),
         ("[[classify]]\nbody = { is = 7 }\nclass = \"unknown\"", "classify[0].body.path: is missing"),
         ("[[classify]]\nbody = { path = \"a\", is = [{}] }\nclass = \"unknown\"", "must be texts or numbers"),
         ("[receipt]", "receipt.verify: is missing"),

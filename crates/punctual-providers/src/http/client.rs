@@ -1,5 +1,7 @@
-//! The HTTP client: TLS by rustls and ring, Mozilla's roots, no redirects, no proxy.
+//! The HTTP client: TLS by rustls and ring, Mozilla's roots, no redirects, no proxy, and only addresses
+//! that the channel may send to.
 
+use super::destination::{CheckedResolver, Destinations};
 use reqwest::Client;
 use reqwest::redirect::Policy;
 use rustls::{ClientConfig, RootCertStore};
@@ -14,7 +16,7 @@ const IDLE_MAX: Duration = Duration::from_secs(20);
 const USER_AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 
 /// A client whose calls may take as long as `timeout`.
-pub(super) fn build(timeout: Duration) -> Result<Client, String> {
+pub(super) fn build(timeout: Duration, destinations: &Arc<Destinations>) -> Result<Client, String> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     // Of our own, since the process may have no default provider, or another one.
     let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -26,6 +28,7 @@ pub(super) fn build(timeout: Duration) -> Result<Client, String> {
         .tls_backend_preconfigured(tls)
         .redirect(Policy::none())
         .no_proxy()
+        .dns_resolver(CheckedResolver(Arc::clone(destinations)))
         .user_agent(USER_AGENT)
         .connect_timeout(CONNECT_MAX.min(timeout / 2))
         .pool_idle_timeout(IDLE_MAX)

@@ -1,11 +1,13 @@
 //! What an answer, or none, comes to.
 
 use crate::file::ProviderFile;
-use crate::file::answer::{Answer, Class};
+use crate::file::answer::{Answer, Class, RETRY_AFTER_MAX, RuleMatch};
 use crate::path;
+use crate::settings::Settings;
 use jiff::fmt::rfc2822::DateTimeParser;
-use punctual::NotSent;
 use punctual::base::clock;
+use punctual::run::channel::Sent;
+use punctual::{Accepted, NotSent};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 use std::time::Duration;
@@ -16,9 +18,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const KEPT_CHARS_MAX: usize = 1_000;
 /// What a provider says of an error is cut here, in characters.
 const SAID_CHARS_MAX: usize = 300;
-/// A provider that wants to be left alone for longer is asked again all the same.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// An id that is longer is no id, in bytes.
+/// The longest message id that is kept, in bytes.
 const MESSAGE_ID_BYTES_MAX: usize = 255;
 
 /// What was heard of a provider.
@@ -26,20 +26,26 @@ pub(super) struct Heard {
     status: u16,
     headers: HeaderMap,
     body: String,
-    /// Whether the body ended before its end.
-    broken: bool,
+    /// Why the body is not whole, if it is not.
+    partial: Option<&'static str>,
 }
 
-/// What it comes to.
-pub(super) enum Verdict {
-    Accepted { message_id: Option<String>, answer: String },
-    Transient { error: String, retry_after: Option<Duration> },
-    Permanent { error: String },
-    Unknown { error: String },
+/// What an answer is judged by.
+pub(super) struct Judge<'a> {
+    pub(super) file: &'a ProviderFile,
+    pub(super) settings: &'a Settings,
+    /// Removes secrets and the address from a text. Texts are cleaned before they are cut: half a secret
+    /// would not be found.
+    pub(super) clean: &'a dyn Fn(&str) -> String,
 }
 
 /// What it comes to when there was no answer.
-pub(super) fn unanswered(error: &reqwest::Error, timeout: Duration) -> NotSent {
+pub(super) fn unanswered(
+    error: &reqwest::Error,
+    timeout: Duration,
+    clean: &dyn Fn(&str) -> String,
+) -> NotSent {
+    let reason = |error| clean(&reason(error));
     if error.is_connect() {
         let error = format!("no connection to the provider: {}", reason(error));
         return NotSent::Transient { error, retry_after: None };
@@ -67,50 +73,89 @@ fn reason(error: &reqwest::Error) -> String {
 impl Heard {
     pub(super) async fn read(mut answer: reqwest::Response) -> Self {
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let (mut bytes, mut broken) = (Vec::new(), false);
-        while bytes.len() < ANSWER_BYTES_MAX {
+        let (mut bytes, mut partial) = (Vec::new(), None);
+        loop {
             match answer.chunk().await {
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
                 Ok(None) => break,
                 Err(_) => {
-                    broken = true;
+                    partial = Some("broke off");
                     break;
                 }
             }
+            if bytes.len() > ANSWER_BYTES_MAX {
+                partial = Some("is larger than 64 KiB");
+                break;
+            }
         }
         bytes.truncate(ANSWER_BYTES_MAX);
-        Self { status, headers, body: String::from_utf8_lossy(&bytes).into_owned(), broken }
+        Self { status, headers, body: String::from_utf8_lossy(&bytes).into_owned(), partial }
     }
 
-    pub(super) fn verdict(&self, file: &ProviderFile) -> Verdict {
-        let json: Option<Value> = serde_json::from_str(&self.body).ok();
-        let answer =
-            Answer { status: self.status, headers: &self.headers, text: &self.body, json: json.as_ref() };
-        let rule = file.rules.iter().find(|rule| rule.fits(&answer));
+    /// An answer that was read whole, or was too large.
+    #[cfg(test)]
+    pub(super) fn of(status: u16, headers: HeaderMap, body: &[u8]) -> Self {
+        let partial = (body.len() > ANSWER_BYTES_MAX).then_some("is larger than 64 KiB");
+        Self { status, headers, body: String::from_utf8_lossy(body).into_owned(), partial }
+    }
+
+    pub(super) fn judge(&self, judge: &Judge<'_>) -> Sent {
+        let json: Option<Value> = serde_json::from_str(self.body.trim_start_matches('\u{feff}')).ok();
+        let answer = Answer {
+            status: self.status,
+            headers: &self.headers,
+            text: &self.body,
+            json: json.as_ref(),
+            whole: self.partial.is_none(),
+        };
+        let mut compared = judge.file.rules.iter().map(|rule| (rule, rule.compare(&answer)));
+        let decisive = compared.find(|(_, found)| *found != RuleMatch::No);
+        if matches!(decisive, Some((_, RuleMatch::Unreadable))) {
+            return Err(self.unreadable(judge));
+        }
+        let rule = decisive.map(|(rule, _)| rule);
         let class = rule.map_or_else(|| Class::of_status(self.status), |rule| rule.class);
+        let error = || self.error(judge, &answer);
         match class {
-            Class::Accepted if self.broken => {
-                let error = format!("the answer (status {}) broke off; it may have been sent", self.status);
-                Verdict::Unknown { error }
-            }
-            Class::Accepted => {
-                Verdict::Accepted { message_id: message_id(file, &answer), answer: self.kept() }
-            }
+            Class::Accepted if self.partial.is_some() => Err(self.unreadable(judge)),
+            Class::Accepted => Ok(self.accepted(judge, &answer)),
             Class::Transient => {
                 let asked = self.retry_after().or_else(|| rule.and_then(|rule| rule.retry_after));
                 let retry_after = asked.map(|wait| wait.min(RETRY_AFTER_MAX));
-                Verdict::Transient { error: self.error(file, &answer), retry_after }
+                Err(NotSent::Transient { error: error(), retry_after })
             }
-            Class::Permanent => Verdict::Permanent { error: self.error(file, &answer) },
-            Class::Unknown => Verdict::Unknown { error: self.error(file, &answer) },
+            Class::Permanent => Err(NotSent::Permanent { error: error() }),
+            Class::Unknown => Err(NotSent::Unknown { error: error() }),
         }
+    }
+
+    /// An answer that may say yes or no where it was not read.
+    fn unreadable(&self, judge: &Judge<'_>) -> NotSent {
+        let why = self.partial.unwrap_or("is not JSON that can be read");
+        let kept = self.kept(judge);
+        let error = format!("the answer (status {}) {why}; it may have been sent: {kept}", self.status);
+        NotSent::Unknown { error }
+    }
+
+    fn accepted(&self, judge: &Judge<'_>, answer: &Answer<'_>) -> Accepted {
+        let mut kept = self.kept(judge);
+        let mut message_id = message_id(judge.file, answer);
+        if let Some(id) = message_id.take_if(|id| id.len() > MESSAGE_ID_BYTES_MAX) {
+            let said = "the provider's message id was not kept, so its receipts cannot be matched";
+            kept =
+                format!("{said}: it has {} bytes, at most {MESSAGE_ID_BYTES_MAX} are kept; {kept}", id.len());
+        }
+        // Not masked: some ids have the address in them, and receipts come with the same id.
+        let message_id = message_id.map(|id| judge.settings.redacted(&id));
+        Accepted { message_id, answer: Some(kept).filter(|kept| !kept.is_empty()) }
     }
 
     /// Seconds, or a moment; measured against the provider's own clock, if it shows it.
     fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-        if let Ok(seconds) = text.parse::<u64>() {
-            return Some(Duration::from_secs(seconds));
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            // More seconds than a number holds are many all the same.
+            return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
         }
         let until = moment(text)?;
         let date = self.headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(moment);
@@ -118,17 +163,18 @@ impl Heard {
         Some(Duration::from_secs(u64::try_from(until - now).unwrap_or(0)))
     }
 
-    fn error(&self, file: &ProviderFile, answer: &Answer<'_>) -> String {
-        let said = file.response.error.as_deref().and_then(|path| answer.at(path));
-        let said = said.map(|said| format!(": {}", cut(&said, SAID_CHARS_MAX))).unwrap_or_default();
-        let kept = self.kept();
+    fn error(&self, judge: &Judge<'_>, answer: &Answer<'_>) -> String {
+        let said = judge.file.response.error.as_deref().and_then(|path| answer.at(path));
+        let said = said.map(|said| format!(": {}", cut(&(judge.clean)(&said), SAID_CHARS_MAX)));
+        let (said, kept) = (said.unwrap_or_default(), self.kept(judge));
         let kept = if kept.is_empty() { String::new() } else { format!("; answer: {kept}") };
         format!("the provider answered {}{said}{kept}", self.status)
     }
 
     /// The answer as it is kept: in one line, in part.
-    fn kept(&self) -> String {
-        cut(&self.body.split_whitespace().collect::<Vec<_>>().join(" "), KEPT_CHARS_MAX)
+    fn kept(&self, judge: &Judge<'_>) -> String {
+        let clean = (judge.clean)(&self.body);
+        cut(&clean.split_whitespace().collect::<Vec<_>>().join(" "), KEPT_CHARS_MAX)
     }
 }
 
@@ -140,7 +186,7 @@ fn message_id(file: &ProviderFile, answer: &Answer<'_>) -> Option<String> {
         path::at(json, path).and_then(path::text)
     };
     let found = in_header.map(str::to_owned).or_else(in_body)?;
-    (!found.is_empty() && found.len() <= MESSAGE_ID_BYTES_MAX).then_some(found)
+    (!found.is_empty()).then_some(found)
 }
 
 /// Seconds since 1970 of an HTTP date.

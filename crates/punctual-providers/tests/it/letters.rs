@@ -50,6 +50,7 @@ pub(crate) fn channel(provider: &str, stub: &Stub, pairs: &[(&str, &str)]) -> Ht
     let catalogue = Catalogue::shipped().unwrap();
     let mut given = settings(pairs);
     given.entry("base_url".into()).or_insert_with(|| stub.url.clone());
+    given.insert("allow_host".into(), "127.0.0.1".into());
     HttpChannel::new(Arc::clone(catalogue.get(provider).unwrap()), given).unwrap()
 }
 

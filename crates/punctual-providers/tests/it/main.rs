@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
+mod answers;
 mod chat;
+mod destinations;
 mod letters;
 mod mail;
 mod phones;
 mod receipts;
+mod redaction;
 mod sms;
 mod smtp;
 mod stub;

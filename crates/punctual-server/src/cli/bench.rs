@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_line};
 use punctual::rules::duration;
-use punctual_bench::notices::{NoticeOptions, notify};
+use punctual_bench::notifications::{NotificationOptions, notify};
 use punctual_bench::punctual::Punctual;
 use punctual_bench::queue::{Databases, QueueOptions, queue};
 use punctual_bench::surveys::{self, SurveyOptions};
@@ -23,7 +23,7 @@ pub(super) enum Bench {
     /// Due invitations through a channel that takes everything, beside hand-written SQL (PostgreSQL)
     Send(Surveys),
     /// Events to logged sends, two templates each, beside hand-written SQL for the same rows (PostgreSQL)
-    Notify(Notices),
+    Notify(Notifications),
 }
 
 /// Which databases are measured.
@@ -82,7 +82,7 @@ pub(super) struct Surveys {
 
 /// How many events.
 #[derive(Debug, clap::Args)]
-pub(super) struct Notices {
+pub(super) struct Notifications {
     /// Events in each round; each is told by two letters
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     events: usize,
@@ -180,12 +180,12 @@ impl Surveys {
     }
 }
 
-impl Notices {
-    fn options(&self) -> Outcome<NoticeOptions> {
+impl Notifications {
+    fn options(&self) -> Outcome<NotificationOptions> {
         if self.events == 0 || self.rounds == 0 || self.connections == 0 {
             return Err(Failure::usage("--events, --rounds and --connections must be at least 1"));
         }
-        Ok(NoticeOptions { events: self.events, rounds: self.rounds, connections: self.connections })
+        Ok(NotificationOptions { events: self.events, rounds: self.rounds, connections: self.connections })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::serve::{Server, signals};
 use super::{Everywhere, logs, print_line};
-use crate::config::{Config, Flags};
+use crate::config::{Config, File, Flags};
 use crate::demo::{self, fakes::Fakes};
 use punctual::engine::Builder;
 
@@ -25,7 +25,7 @@ impl Demo {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
         let database = everywhere.database.clone().unwrap_or_else(|| "sqlite::memory:".into());
         let flags = Flags { listen: self.listen, ..Flags::default() };
-        let config = Config::decide(Some(database), flags)?;
+        let config = Config::decide(Some(database), flags, (None, File::default()))?;
         logs::begin(config.log_format);
         let (config, made) = demo::settings(config, self.allow_public)?;
         let fakes = Fakes::start().await.map_err(|error| Failure::failed(error.to_string()))?;

@@ -12,7 +12,6 @@ use punctual::store::inbox::InboxCounts;
 use punctual::store::migrate::SCHEMA_VERSION;
 use punctual::{Error, Store};
 use serde_json::json;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -49,11 +48,7 @@ struct Finding {
 
 /// Looks at everything.
 #[derive(Debug, clap::Args)]
-pub(super) struct Doctor {
-    /// The server's TOML file, whose channels are looked at, too
-    #[arg(long, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
-}
+pub(super) struct Doctor;
 
 impl Doctor {
     /// The worst kind of finding decides the exit code.
@@ -67,7 +62,7 @@ impl Doctor {
                 Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
             }
         };
-        match self.config.as_deref().map(channels_of).transpose() {
+        match everywhere.config.as_deref().map(channels_of).transpose() {
             Ok(known) => {
                 findings.extend(known.iter().flat_map(|(all, url)| channels::look(all, url.as_deref())))
             }

@@ -6,7 +6,7 @@ use super::table::Table;
 use super::{Everywhere, print_json, print_line};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::rules::duration;
-use punctual::store::keys::{ApiKey, Role};
+use punctual::store::keys::{ApiKey, RevokeOutcome, Role};
 use punctual::{KeyId, Store, Timestamp};
 use serde_json::{Value, json};
 
@@ -123,7 +123,7 @@ async fn list(store: &Store, of: &OfTenant, as_json: bool) -> Outcome {
 
 async fn revoke(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
-    if !store.revoke_key(tenant, KeyId(id)).await? {
+    if store.revoke_key(tenant, KeyId(id), Role::Ops).await? != RevokeOutcome::Revoked {
         return Err(Failure::failed(format!("there is no key {id}, or it is revoked already")));
     }
     if as_json {

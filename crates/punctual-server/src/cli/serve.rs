@@ -6,12 +6,13 @@
 pub(super) mod signals;
 
 use super::failure::{Failure, Outcome};
-use super::{logs, print_line};
-use crate::app::{App, Role, Settings, Started, Stopping};
+use super::{Everywhere, logs, print_line};
+use crate::app::{App, Exposure, Role, Settings, Started, Stopping};
 use crate::config::{Config, ConnectionsFile, Flags, channels};
 use crate::connections::{self, ConnectionLimits};
 use crate::demo::fakes::Fakes;
 use crate::http;
+use crate::http::api::waiting::WaitingClaims;
 use crate::http::visitor::Public;
 use crate::http::webhooks::{Ear, Webhooks};
 use axum::Router;
@@ -49,11 +50,12 @@ pub struct Server {
 ///
 /// # Errors
 /// One sentence about what keeps it from starting.
-pub async fn run(as_json: bool, database: Option<String>, flags: Flags) -> Outcome {
-    let config = Config::decide(database, flags)?;
+pub(super) async fn run(everywhere: Everywhere, flags: Flags) -> Outcome {
+    let as_json = everywhere.json;
+    let config = Config::decide(everywhere.database, flags, (everywhere.config.as_deref(), everywhere.file))?;
     logs::begin(config.log_format);
     let server = Server::open(config, |builder| builder, None).await?;
-    server.warn_if_open_to_all().await?;
+    server.warn_without_keys().await?;
     server.warn_of_sandboxed();
     // Before the ready line: whoever waits for it may ask for a stop at once.
     let asked = signals::asked_to_stop()?;
@@ -80,11 +82,12 @@ impl Server {
         let settings = Settings {
             root_key: config.root_key.clone(),
             dev: config.clock == ClockMode::Manual,
-            guard_ops: !config.is_private(),
+            exposure: config.exposure(),
             demo,
             fakes,
             role: config.role,
             public: Public::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
+            waiting: WaitingClaims::default(),
             webhooks: webhooks(&config, address),
             started: Started::default(),
             stopping: Stopping::default(),
@@ -118,19 +121,18 @@ impl Server {
         }
     }
 
-    /// A server that everybody reaches and nobody can use is a mistake, or will be one.
-    async fn warn_if_open_to_all(&self) -> Outcome {
-        if self.config.is_private()
-            || self.config.root_key.is_some()
-            || any_key(self.engine().store()).await?
-        {
+    /// A server that nobody can use is a mistake, or will be one. A worker on a private listener shows
+    /// everything it has without a key.
+    async fn warn_without_keys(&self) -> Outcome {
+        let needs_none = self.config.role == Role::Worker && self.config.exposure() == Exposure::Local;
+        if needs_none || self.config.root_key.is_some() || any_key(self.engine().store()).await? {
             return Ok(());
         }
         tracing::warn!(
             target: "punctual",
-            "{} is a public address, but there is neither a root key (PUNCTUAL_ROOT_KEY) nor an API key \
-             (`punctual keys create`): every request that needs one will be refused",
-            self.address
+            "there is neither a root key nor an API key, so every request that needs one is refused: set \
+             PUNCTUAL_ROOT_KEY (make one with `openssl rand -hex 32`) and start again, or make a key with \
+             `punctual keys create NAME --role admin`"
         );
         Ok(())
     }

@@ -6,6 +6,7 @@
 use super::call::Server;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
+use crate::config::root_key;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
 use punctual::rules::duration;
 use serde_json::{Map, json};
@@ -15,12 +16,12 @@ const KEYS: [&str; 2] = ["PUNCTUAL_KEY", "PUNCTUAL_ROOT_KEY"];
 
 /// Let a running server do what is due.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The key, of the role ops, is in PUNCTUAL_KEY or PUNCTUAL_ROOT_KEY.")]
+#[command(after_help = "The key, of the role ops, is in PUNCTUAL_KEY or PUNCTUAL_ROOT_KEY, or in the file.")]
 pub(super) struct Tick {
     /// Letters that are taken together [default: as many as the server takes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=CLAIM_ITEMS_MAX as u64))]
     batch: Option<u64>,
-    /// The server, such as http://127.0.0.1:8080 [default: where PUNCTUAL_LISTEN says]
+    /// The server, such as http://127.0.0.1:8080 [default: where PUNCTUAL_LISTEN or the file says]
     #[arg(long)]
     url: Option<String>,
     /// How long to wait for the answer
@@ -35,13 +36,19 @@ impl Tick {
         let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let server = match &self.url {
             Some(url) => Server::parse(url)?,
-            None => Server::listening(named(&"PUNCTUAL_LISTEN").as_deref())?,
+            None => {
+                let listen = named(&"PUNCTUAL_LISTEN").or_else(|| everywhere.file.listen.clone());
+                Server::listening(listen.as_deref())?
+            }
         };
         let mut body = Map::new();
         if let Some(batch) = self.batch {
             body.insert("batchSize".into(), batch.into());
         }
-        let key = KEYS.iter().find_map(named);
+        let key = match KEYS.iter().find_map(named) {
+            Some(key) => Some(key),
+            None => root_key(everywhere.file.root_key.clone())?,
+        };
         let ticked = server.post("/api/scheduler/tick", key.as_deref(), &json!(body), patience).await?;
         if everywhere.json {
             print_json(&ticked);

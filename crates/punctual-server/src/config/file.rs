@@ -7,6 +7,7 @@ use crate::app::Role;
 use crate::cli::failure::{Failure, Outcome};
 use punctual::rules::nearest::hint;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Every key of the file.
@@ -79,6 +80,9 @@ pub struct File {
     pub public: Option<PublicFile>,
     /// How many connections there may be.
     pub connections: ConnectionsFile,
+    /// The names of all settings in the file; those of an inner table behind its name and a dot.
+    #[serde(skip)]
+    pub named: BTreeSet<String>,
 }
 
 /// The table `[connections]`: how many there may be.
@@ -123,8 +127,18 @@ impl File {
         check_keys(&table, "public", &PUBLIC_KEYS)?;
         check_keys(&table, "connections", &CONNECTION_KEYS)?;
         // From the text once more, so that a wrong value can be named with its line.
-        toml::from_str(text).map_err(|e| at_line(text, &e))
+        let file: Self = toml::from_str(text).map_err(|e| at_line(text, &e))?;
+        Ok(Self { named: names(&table), ..file })
     }
+}
+
+fn names(table: &toml::Table) -> BTreeSet<String> {
+    let inner = |(name, value): (&String, &toml::Value)| {
+        let keys = value.as_table().filter(|_| name != "root_key").into_iter().flat_map(toml::Table::keys);
+        let dotted: Vec<String> = keys.map(|key| format!("{name}.{key}")).collect();
+        if dotted.is_empty() { vec![name.clone()] } else { dotted }
+    };
+    table.iter().flat_map(inner).collect()
 }
 
 /// Refuses an unknown key of an inner table.

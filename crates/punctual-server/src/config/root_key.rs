@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// A shorter root key can be guessed.
 pub const ROOT_KEY_CHARS_MIN: usize = 32;
 /// The variable that goes before the file.
-const VARIABLE: &str = "PUNCTUAL_ROOT_KEY";
+pub(super) const VARIABLE: &str = "PUNCTUAL_ROOT_KEY";
 
 /// A secret in the settings file: itself, or where to find it.
 #[derive(Clone, Deserialize)]
@@ -47,7 +47,10 @@ impl Secret {
 }
 
 /// The root key from the environment or the file.
-pub(super) fn decide(file: Option<Secret>) -> Outcome<Option<String>> {
+///
+/// # Errors
+/// One sentence when it is too short or cannot be found.
+pub fn decide(file: Option<Secret>) -> Outcome<Option<String>> {
     let variable = std::env::var(VARIABLE).ok().filter(|key| !key.is_empty());
     let (place, key) = match (variable, file) {
         (Some(key), _) => (VARIABLE, Some(key)),

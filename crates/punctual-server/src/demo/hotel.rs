@@ -36,10 +36,11 @@ pub fn channels(fakes: &Fakes) -> Outcome<Channels> {
     let text = format!(
         "[\"whatsapp:meta\"]\nprovider = \"meta-whatsapp\"\nphone_number_id = \"1055\"\n\
          access_token = \"demo\"\napp_secret = \"{secret}\"\nbase_url = \"{url}\"\n\
+         allow_host = \"127.0.0.1\"\n\
          [\"sms:twilio\"]\nprovider = \"twilio-sms\"\naccount_sid = \"ACdemo\"\nauth_token = \"demo\"\n\
-         from = \"+15550100\"\nbase_url = \"{url}\"\n\
+         from = \"+15550100\"\nbase_url = \"{url}\"\nallow_host = \"127.0.0.1\"\n\
          [\"email:sendgrid\"]\nprovider = \"sendgrid\"\napi_key = \"demo\"\nsender = \"stay@hotel.example\"\n\
-         sender_name = \"The hotel\"\nbase_url = \"{url}\"\n"
+         sender_name = \"The hotel\"\nbase_url = \"{url}\"\nallow_host = \"127.0.0.1\"\n"
     );
     let written: Written = toml::from_str(&text).map_err(|error| Failure::failed(error.to_string()))?;
     channels::decide(&written, None)

@@ -25,6 +25,7 @@ pub mod timers;
 pub mod triggers;
 mod veil;
 pub mod visits;
+pub mod waiting;
 pub mod work;
 
 use super::error::{Answer, Failure};

@@ -10,6 +10,8 @@ use serde::Serialize;
 
 /// The media type of every error.
 pub const PROBLEM_JSON: &str = "application/problem+json";
+/// Places in the input that an answer names; beyond them it says how many there are.
+pub const ERRORS_SHOWN_MAX: usize = 100;
 /// After a passing trouble, a client may come back after this long.
 const RETRY_SECONDS: u32 = 1;
 
@@ -34,6 +36,8 @@ struct Body<'a> {
     status: u16,
     detail: &'a str,
     errors: &'a [Problem],
+    #[serde(rename = "errorCount", skip_serializing_if = "Option::is_none")]
+    error_count: Option<usize>,
 }
 
 impl Failure {
@@ -94,6 +98,24 @@ impl Failure {
         self.status
     }
 
+    /// 415: a body that is not read.
+    pub fn unsupported(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+    }
+
+    /// The problem details as JSON.
+    pub fn to_json(&self) -> String {
+        let body = Body {
+            r#type: format!("urn:punctual:problem:{}", self.slug),
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            errors: &self.errors[..self.errors.len().min(ERRORS_SHOWN_MAX)],
+            error_count: (self.errors.len() > ERRORS_SHOWN_MAX).then_some(self.errors.len()),
+        };
+        serde_json::to_string(&body).unwrap_or_default()
+    }
+
     /// With the places in the input that are wrong.
     #[must_use]
     pub fn with(mut self, problems: Problems) -> Self {
@@ -114,6 +136,9 @@ fn summary(problems: &[Problem]) -> String {
     let first = Problems(problems.iter().take(1).cloned().collect());
     match problems.len() {
         0 | 1 => first.to_string(),
+        n if n > ERRORS_SHOWN_MAX => {
+            format!("{first} (and {} more; errors has the first {ERRORS_SHOWN_MAX})", n - 1)
+        }
         n => format!("{first} (and {} more, see errors)", n - 1),
     }
 }
@@ -164,14 +189,7 @@ pub struct OutcomeUnknown;
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let body = Body {
-            r#type: format!("urn:punctual:problem:{}", self.slug),
-            title: self.status.canonical_reason().unwrap_or("Error"),
-            status: self.status.as_u16(),
-            detail: &self.detail,
-            errors: &self.errors,
-        };
-        let text = serde_json::to_string(&body).unwrap_or_default();
+        let text = self.to_json();
         let kind = HeaderValue::from_static(PROBLEM_JSON);
         let mut response = (self.status, [(CONTENT_TYPE, kind)], text).into_response();
         if self.slug == OUTCOME_UNKNOWN {

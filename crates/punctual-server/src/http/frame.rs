@@ -5,7 +5,7 @@
 
 use super::error::Failure;
 use axum::extract::{FromRequestParts, MatchedPath, Request};
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -43,7 +43,7 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let span = tracing::info_span!("request", id = %id, %method, %route);
     let started = monotonic();
     let done = tokio::spawn(next.run(request).instrument(span)).await;
-    let mut response = done.unwrap_or_else(|error| panicked(&error, &id));
+    let mut response = as_problem(done.unwrap_or_else(|error| panicked(&error, &id)));
     dress(response.headers_mut(), &id);
     count(method, route, &response, started.elapsed());
     response
@@ -53,6 +53,16 @@ fn panicked(error: &tokio::task::JoinError, id: &str) -> Response {
     metrics::counter!("punctual_http_panics_total").increment(1);
     tracing::error!(request = id, %error, "a request panicked");
     Failure::internal().into_response()
+}
+
+/// The router's own refusals are plain text; here they get the form of all others.
+fn as_problem(response: Response) -> Response {
+    let kind = response.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    if !response.status().is_client_error() || !kind.starts_with(b"text/plain") {
+        return response;
+    }
+    let said = "the path or the query cannot be read; write characters beyond ASCII as UTF-8 in percent form";
+    Failure::new(response.status(), "malformed", said).into_response()
 }
 
 fn request_id(headers: &HeaderMap) -> String {

@@ -3,22 +3,27 @@
 //! 400 is for what is not JSON, 413 for what is too large; wrong types and values are 422,
 //! all of them at once, each with its path.
 
+use super::body_limit::BodyLimit;
 use super::error::Failure;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use punctual::rules::duration;
 use punctual::rules::message::check_name;
+use punctual::rules::nearest::hint;
 use punctual::{Problems, Timestamp};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// One request's body: a full batch of small events, or a few payloads of the largest size.
-pub const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// A body that has not arrived after this long is given up.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is wrong with a text that PostgreSQL cannot keep and SQLite can: it is refused on both.
+pub const HAS_NUL: &str = "must not contain the character U+0000";
 
 /// A body with its media type, not yet understood: ids are checked first.
 #[derive(Debug)]
@@ -34,13 +39,31 @@ impl<S: Send + Sync> FromRequest<S> for Input {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
         let media_type = media_type(request.headers());
-        Ok(Self { bytes: read(request.into_body()).await?, media_type })
+        let limit = limit_of(request.extensions());
+        let bytes = read_within(request.into_body(), limit.bytes_max).await?;
+        limit.check_values(&bytes)?;
+        Ok(Self { bytes, media_type })
     }
 }
 
-/// Reads a body within its limits of size and time.
-pub async fn read(body: Body) -> Result<Bytes, Failure> {
-    read_within(body, BODY_BYTES_MAX).await
+/// Refuses a body in a content encoding: a few bytes of it can stand for gigabytes.
+///
+/// # Errors
+/// 415, with the one encoding that is read.
+pub async fn refuse_encoded(request: Request, next: Next) -> Response {
+    let mut encodings = request.headers().get_all(CONTENT_ENCODING).iter();
+    if encodings.all(|name| name.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
+        return next.run(request).await;
+    }
+    let said = "bodies are read without a content encoding only; send this one uncompressed";
+    let mut refused = Failure::unsupported(said).into_response();
+    refused.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    refused
+}
+
+/// The bounds of the route that a request is for.
+pub fn limit_of(extensions: &Extensions) -> BodyLimit {
+    extensions.get().copied().unwrap_or_default()
 }
 
 /// Reads a body of at most `bytes_max`, whole mebibytes, and within its limit of time.
@@ -169,9 +192,18 @@ impl<'a, 'p> Fields<'a, 'p> {
         found
     }
 
-    /// A string.
+    /// A string, without the one character that not every database can keep.
     pub fn text(&mut self, field: &str) -> Option<String> {
-        self.read(field, "a string", |v| v.as_str().map(str::to_owned))
+        let text = self.read(field, "a string", Value::as_str)?;
+        self.without_nul(field, text)
+    }
+
+    fn without_nul(&mut self, field: &str, text: &str) -> Option<String> {
+        if text.contains('\0') {
+            self.wrong(field, HAS_NUL);
+            return None;
+        }
+        Some(text.to_owned())
     }
 
     /// A string that must be there.
@@ -182,21 +214,21 @@ impl<'a, 'p> Fields<'a, 'p> {
 
     /// A name that must be there: not empty, not long, nothing invisible in it.
     pub fn need_name(&mut self, field: &str) -> String {
-        let text = self.need_text(field);
+        self.need(field);
+        let Some(text) = self.text(field) else { return String::new() };
         let path = self.path(field);
-        if self.value(field).is_some_and(Value::is_string) {
-            check_name(&text, &path, self.problems);
-        }
+        check_name(&text, &path, self.problems);
         text
     }
 
     /// A string, or a whole number as its digits: ids are written either way.
     pub fn id_text(&mut self, field: &str) -> Option<String> {
-        self.read(field, "a string or a whole number", |v| match v {
+        let text = self.read(field, "a string or a whole number", |v| match v {
             Value::String(text) => Some(text.clone()),
             Value::Number(n) if n.is_i64() => Some(n.to_string()),
             _ => whole_number(v).map(|n| n.to_string()),
-        })
+        })?;
+        self.without_nul(field, &text)
     }
 
     /// Notes when a field is not there.
@@ -252,7 +284,7 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// Notes every field that nobody knows: it may be a slip in one that matters.
     pub fn only(&mut self, known: &[&str]) {
         for name in self.unknown(known) {
-            self.wrong(&name, format!("is not a field here; known are {}", known.join(", ")));
+            self.wrong(&name, format!("is not a field here{}", hint(&name, known)));
         }
     }
 }

@@ -84,8 +84,12 @@ fn who(need: Need) -> String {
     match need {
         Need::Nothing => "Needs no key.".into(),
         Need::Private(role) => {
-            format!("Needs no key on a private listener, and the role `{}` elsewhere.", role.word())
+            format!(
+                "Needs no key on this machine, and the role `{}` elsewhere or through a proxy.",
+                role.word()
+            )
         }
+        Need::Probe => "Needs no key on a private listener, and the role `viewer` elsewhere.".into(),
         Need::Key(role) => format!("Needs the role `{}`.", role.word()),
     }
 }
@@ -99,12 +103,41 @@ fn responses(need: Need, operation: &Operation) -> Value {
     if schema == "Health" || schema == "Status" {
         all.insert("503".into(), answer(schema));
     }
-    // Pages say on a page what is wrong.
-    let public = operation.route.contains("{publicId}") && !operation.route.contains(" /s/");
-    if matches!(need, Need::Key(_)) || public {
-        all.insert("default".into(), json!({"$ref": "#/components/responses/Problem"}));
+    for status in problems(need, operation) {
+        all.entry(status.to_string()).or_insert_with(|| reference("responses", "Problem"));
     }
     Value::Object(all)
+}
+
+/// The statuses of refusals and trouble, beside those that the operation names itself. Pages say on a page
+/// what is wrong, with the same statuses.
+fn problems(need: Need, operation: &Operation) -> Vec<u16> {
+    // Any request can be unreadable, for a foreign host, encoded, or meet trouble of ours.
+    let mut all = vec![400, 414, 415, 421, 431, 500, 503];
+    let (method, path) = operation.route.split_once(' ').unwrap_or(("GET", operation.route));
+    let is_public = need == Need::Nothing && path.contains('{');
+    if need != Need::Nothing {
+        all.extend([401, 403, 404]);
+    }
+    if matches!(need, Need::Key(_)) {
+        all.push(422);
+    }
+    if method != "GET" {
+        all.extend([408, 413]);
+    }
+    if (method != "GET" && !is_public) || path.starts_with("/dev/") {
+        all.push(409);
+    }
+    if is_public {
+        all.extend([404, 409, 410, 422, 429]);
+    }
+    if path.ends_with("/claim") {
+        all.push(429);
+    }
+    if path.starts_with("/webhooks/") {
+        all.extend([401, 403]);
+    }
+    all
 }
 
 fn answer(schema: &str) -> Value {
@@ -148,6 +181,18 @@ fn schema_of(name: &str) -> Value {
 
 fn reference(room: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{room}/{name}")})
+}
+
+/// The name of a query parameter among the components, and the words that it may be.
+pub(super) fn parameter(component: &str) -> Option<(String, Vec<String>)> {
+    let components = &DOCUMENT["components"];
+    let parameter = &components["parameters"][component];
+    let mut schema = &parameter["schema"];
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+        schema = &components["schemas"][name];
+    }
+    let words = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    Some((parameter["name"].as_str()?.to_owned(), words.map(str::to_owned).collect()))
 }
 
 fn path_names(path: &str) -> impl Iterator<Item = &str> {

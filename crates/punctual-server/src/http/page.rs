@@ -1,6 +1,7 @@
 //! Lists: `limit` and an opaque `cursor` in, `{items, nextCursor}` out.
 
 use super::error::Failure;
+use super::query_schema::CheckedQuery;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use punctual::Problems;
@@ -8,6 +9,11 @@ use punctual::base::limits;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+/// Items that are read at once where each may be large.
+const FETCHED_MAX: usize = 64;
+/// Payloads of one answer; the item that goes beyond it is the last.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A list, or the part of it that was asked for.
 #[derive(Debug, Serialize)]
@@ -32,6 +38,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Page {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        if let Some(CheckedQuery(pairs)) = parts.extensions.get() {
+            return Self::of(pairs.iter().cloned().collect());
+        }
         let query = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
         let Query(pairs) = query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
         Self::of(pairs.into_iter().collect())
@@ -48,6 +57,9 @@ impl Page {
         let cursor = query.remove("cursor").filter(|text| !text.is_empty());
         let after = cursor.as_deref().and_then(decode);
         if cursor.is_some() && after.is_none() {
+            problems.push("cursor", "is not a cursor that a list handed out");
+        }
+        if after.as_ref().is_some_and(|place| place.contains('\0')) {
             problems.push("cursor", "is not a cursor that a list handed out");
         }
         problems.into_result()?;
@@ -82,6 +94,37 @@ impl Page {
     #[must_use]
     pub fn list_up_to<T>(&self, items: Vec<T>, next: Option<String>) -> List<T> {
         List { items, next_cursor: next.map(|place| encode(&place)) }
+    }
+
+    /// Reads items that may be large, a few at a time, until there are enough or they are too heavy for one
+    /// answer. Returns them and whether there are more.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn gather<T, P, F>(
+        &self,
+        mut after: P,
+        fetch: impl Fn(P, usize) -> F,
+        place: impl Fn(&T) -> P,
+        weigh: impl Fn(&T) -> usize,
+    ) -> Result<(Vec<T>, bool), Failure>
+    where
+        F: Future<Output = punctual::Result<Vec<T>>>,
+    {
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        loop {
+            let wanted = FETCHED_MAX.min(self.limit + 1 - items.len());
+            let mut fetched = fetch(after, wanted).await?.into_iter().peekable();
+            let is_last = fetched.len() < wanted;
+            while let Some(item) = fetched.next_if(|_| items.len() < self.limit && bytes < ANSWER_BYTES_MAX) {
+                bytes += weigh(&item);
+                items.push(item);
+            }
+            match items.last() {
+                Some(last) if fetched.peek().is_none() && !is_last => after = place(last),
+                _ => return Ok((items, fetched.peek().is_some())),
+            }
+        }
     }
 
     /// Makes the answer of what was read: up to `limit + 1` items, the last of which only

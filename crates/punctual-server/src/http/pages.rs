@@ -1,8 +1,8 @@
 //! The status page: what waits, what is late, what died, and whether the loops are well.
 //!
 //! Rendered here, without a framework; a small script fetches it again, and without scripts
-//! the browser does. It is open on a private listener and in the demo; elsewhere it wants a
-//! key of the role `ops`, as a bearer or as the password a browser asks for. Beside it the
+//! the browser does. It is open to this machine and in the demo; elsewhere and through a
+//! proxy it wants a key of the role `ops`, as a bearer or as the password a browser asks for. Beside it the
 //! `inbox` of the sandbox.
 
 mod basic;
@@ -14,9 +14,10 @@ mod providers;
 mod sight;
 mod status;
 
+use super::host::is_direct;
 use super::visit;
-use crate::app::App;
-use crate::auth::Guard;
+use crate::app::{App, Exposure};
+use crate::auth::{Guard, is_private};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -56,12 +57,13 @@ async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
 }
 
 async fn may_look(app: &App, headers: &HeaderMap) -> bool {
-    !app.settings.guard_ops || is_ops(app, headers).await
+    is_private(app, headers) || is_ops(app, headers).await
 }
 
-/// Whether the caller has a key of the role `ops`, or this is the demo.
+/// Whether the caller has a key of the role `ops`, or this is the demo. A demo that was not opened to others
+/// is not open to a proxy either.
 async fn is_ops(app: &App, headers: &HeaderMap) -> bool {
-    if app.settings.demo {
+    if app.settings.demo && (app.settings.exposure != Exposure::Local || is_direct(headers)) {
         return true;
     }
     let headers = basic::as_bearer(headers);

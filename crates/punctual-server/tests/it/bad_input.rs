@@ -8,6 +8,10 @@ on_each! {
     ids_are_checked_before_the_body,
     unknown_paths_and_methods_are_problems_too,
     what_is_too_large_is_413,
+    prd_14_refusals_of_the_parser_are_problems_too,
+    prd_14_an_encoded_body_is_refused,
+    prd_14_a_nul_is_refused_alike,
+    prd_14_problems_are_counted_and_the_first_are_named,
 }
 
 type Paths = &'static [&'static str];
@@ -166,4 +170,83 @@ async fn what_is_too_large_is_413(base: Base) {
     let paths = root.post("/api/events", json!(vec![event; 10_001])).await.problem(422);
     assert_eq!(paths, [""]);
     assert_eq!(root.sees("/api/queues").await["items"], json!([]));
+}
+
+/// PRD-14: what cannot be read as HTTP at all is refused in the form of every other problem.
+async fn prd_14_refusals_of_the_parser_are_problems_too(base: Base) {
+    let world = World::manual(base).await;
+    let (long, wide) = ("x".repeat(65_600), "x".repeat(60_000));
+    let many: String = (0..120).map(|n| format!("x-{n}: 1\r\n")).collect();
+    for (head, status) in [
+        ("GET / HTTP/1.1\r\nbad header\r\n\r\n".to_owned(), 400),
+        ("G@T / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        ("GET /\u{7f} HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (format!("GET /?{long} HTTP/1.1\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nx: {wide}\r\ny: {wide}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\n{many}\r\n"), 431),
+    ] {
+        let reply = world.anybody().raw(&head).await;
+        assert!([status, 414].contains(&reply.status), "{}: {}", &head[..20], reply.status);
+        reply.problem(reply.status);
+    }
+    for path in ["/api/queues/%ff", "/api/surveys/%ff", "/s/assets/%ff", "/api/surveys/%ff/versions/1"] {
+        let reply = world.root().get(path).await;
+        reply.problem(reply.status);
+    }
+}
+
+/// PRD-14: a compressed body is neither unpacked without bounds nor read as if it were JSON.
+async fn prd_14_an_encoded_body_is_refused(base: Base) {
+    let world = World::manual(base).await;
+    let event = json!({"topic": "t", "kind": "k", "payload": 1});
+    for encoding in ["gzip", "br", "identity, gzip", "x"] {
+        let reply = world.root().with("content-encoding", encoding).post("/api/events", event.clone()).await;
+        reply.problem(415);
+        assert_eq!(reply.header("accept-encoding"), "identity");
+    }
+    world.root().with("content-encoding", "identity").does("/api/events", event, 202).await;
+}
+
+/// PRD-14: the one character that PostgreSQL cannot keep is refused on both databases, in every filter.
+async fn prd_14_a_nul_is_refused_alike(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let document = root.sees("/openapi.json").await;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let parameters = item["get"]["parameters"].as_array().into_iter().flatten();
+        for parameter in parameters.filter(|_| path.starts_with("/api/") && !path.contains('{')) {
+            let parameter = document.pointer(&parameter["$ref"].as_str().unwrap()[1..]).unwrap();
+            if parameter["in"] == "query" {
+                let name = parameter["name"].as_str().unwrap();
+                let reply = root.get(&format!("{path}?{name}=a%00b")).await;
+                assert!(reply.problem(422).contains(&name.to_owned()), "{path} {name}: {}", reply.text);
+            }
+        }
+    }
+    let filter = |filter: Value| json!({"filter": filter, "dryRun": true});
+    for (path, body) in [
+        ("/api/dead-letters/replay", filter(json!({"topic": "a\u{0}b"}))),
+        ("/api/inbox/replay", filter(json!({"source": "a\u{0}b"}))),
+        ("/api/timers/cancel", filter(json!({"key": "a\u{0}b"}))),
+        ("/api/automation-schedules/replay", filter(json!({"eventType": "a\u{0}b"}))),
+        ("/ops/outbox/replay", filter(json!({"kind": "a\u{0}b"}))),
+    ] {
+        root.post(path, body).await.problem(422);
+    }
+}
+
+/// PRD-14: an answer about a thousand mistakes is not larger than one about a hundred.
+async fn prd_14_problems_are_counted_and_the_first_are_named(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    root.put("/api/queues/orders", json!({})).await;
+    for (items, count) in [(150, 300), (5_000, 1_000)] {
+        let body = json!({"items": vec![json!({"id": true}); items]});
+        let reply = root.post("/api/queues/orders/ack", body).await;
+        assert_eq!(reply.problem(422).len(), 100);
+        assert_eq!(reply.json()["errorCount"], count, "{}", reply.text);
+        assert!(reply.json()["detail"].as_str().unwrap().contains("errors has the first 100"));
+    }
+    let few = root.post("/api/queues/orders/ack", json!({"items": [{"id": true}]})).await;
+    assert_eq!((few.problem(422).len(), few.json().get("errorCount")), (2, None));
 }

@@ -17,7 +17,7 @@ on_each! {
     ntf_25_placeholder_resolution,
     ntf_25_indian_e164,
     ntf_15_a_number_with_spaces_is_sent_in_e164,
-    ntf_1_every_door_ends_as_one_notice,
+    ntf_1_every_door_ends_as_one_notification,
 }
 
 const TOPIC: &str = "booking.events";
@@ -271,8 +271,8 @@ async fn ntf_15_a_number_with_spaces_is_sent_in_e164(base: Base) {
 }
 
 /// NTF-1: an event that is written in the host's own transaction, by the SQL function, over HTTP or as a
-/// CloudEvent is one notice and one message.
-async fn ntf_1_every_door_ends_as_one_notice(base: Base) {
+/// CloudEvent is one notification and one message.
+async fn ntf_1_every_door_ends_as_one_notification(base: Base) {
     let folder = Place::new();
     let url = match base {
         Base::Sqlite => folder.database(),

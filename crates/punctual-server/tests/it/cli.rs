@@ -4,9 +4,12 @@
 
 mod channels;
 mod commands;
+mod exposure;
 mod guards;
+mod memory;
 pub mod process;
 mod serving;
+mod settings;
 mod subscriptions;
 mod surveys;
 mod timers;

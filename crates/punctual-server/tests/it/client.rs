@@ -77,12 +77,28 @@ impl Client {
         let mut answer = Vec::new();
         // A server that refuses early may close before everything was sent.
         stream.read_to_end(&mut answer).await.ok();
+        let reply = Reply::parse(&answer);
+        if reply.status != 0 {
+            crate::documented::check(method, path, reply.status);
+        }
+        reply
+    }
+
+    /// Sends a text as it is.
+    pub async fn raw(&self, text: &str) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.ok();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok();
         Reply::parse(&answer)
     }
 
     /// Sends a request and leaves its answer to the caller.
     pub async fn begin(&self, method: &str, path: &str, body: &str) -> TcpStream {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            head.push_str(&format!("host: {}\r\n", self.address));
+        }
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

@@ -53,7 +53,8 @@ async fn prd_14_strangers_cannot_stop_the_server_by_holding_connections() {
             answer.as_ref().is_ok_and(|text| text.starts_with("HTTP/1.1 202")),
             "{stalled:?}: {answer:?}"
         );
-        let metrics = ask(address, "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+        let metrics =
+            ask(address, "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
         let cut = "punctual_http_connections_cut_total{reason=\"made-room\"}";
         assert!(metrics.contains(cut), "a metric says that connections gave up their places: {metrics}");
         let begun = Instant::now();

@@ -12,6 +12,7 @@ on_each! {
     prd_18_a_kind_is_found_by_its_tenant_only,
     prd_18_events_that_do_not_fit_are_refused,
     prd_18_a_schema_holds_for_every_door,
+    prd_18_a_schema_is_not_escaped_by_json_that_cannot_be_read,
     prd_18_a_schema_holds_from_its_answer_on,
     prd_18_the_example_documents_say_what_they_should,
 }
@@ -201,4 +202,42 @@ async fn prd_18_the_example_documents_say_what_they_should(base: Base) {
     assert_eq!(said[1]["body"], "Ada, your stay is booked from 14 May 2026 for 3 nights. Booking 12345.");
     assert_eq!(said[1]["segments"]["count"], 1);
     assert_eq!(said[2]["subject"], "Your booking 12345 is confirmed");
+}
+
+/// PRD-18, docs/guarantees.md: what could not be held against the schema is not taken.
+async fn prd_18_a_schema_is_not_escaped_by_json_that_cannot_be_read(base: Base) {
+    let root = World::manual(base).await.root();
+    let kind = json!({"topic": "t", "recipients": {"email": "to"},
+        "schema": {"type": "object", "required": ["bookingId"]}});
+    put(&root, PATH, &kind).await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let wrong = [r#"{"a": "\ud800"}"#, r#"{"\udfff": 1}"#, r#"{"a": 1e400}"#, deep.as_str()];
+    let structured = root.with("content-type", "application/cloudevents+json");
+    let binary = root.with("content-type", "application/json").with("ce-specversion", "1.0");
+    let binary = binary.with("ce-id", "1").with("ce-source", "s").with("ce-topic", "t");
+    let binary = binary.with("ce-type", "booking.confirmed");
+    for payload in wrong {
+        let plain = format!(r#"{{"topic": "t", "kind": "booking.confirmed", "payload": {payload}}}"#);
+        let cloud = format!(
+            r#"{{"specversion": "1.0", "id": "1", "source": "s", "type": "booking.confirmed", "topic": "t",
+                "data": {payload}}}"#
+        );
+        let timer =
+            format!(r#"{{"topic": "t", "kind": "booking.confirmed", "delay": "1h", "payload": {payload}}}"#);
+        let ingest = format!(
+            r#"{{"eventKind": "booking.confirmed",
+                "items": [{{"recipient": {{"address": "a"}}, "payload": {payload}}}]}}"#
+        );
+        for (client, path, body) in [
+            (&root, "/api/events", plain.as_str()),
+            (&structured, "/api/events", cloud.as_str()),
+            (&binary, "/api/events", payload),
+            (&root, "/api/timers", timer.as_str()),
+            (&root, "/api/triggers/ingest", ingest.as_str()),
+        ] {
+            let reply = client.send("POST", path, body).await;
+            assert!([400, 422].contains(&reply.status), "{path} {body}: {}", reply.text);
+        }
+    }
+    assert_eq!(root.sees("/api/queues/t").await["waiting"], 0);
 }

@@ -4,7 +4,7 @@ use crate::world::{Base, World, claim};
 use serde_json::json;
 
 on_each! { a_batch_is_answered_in_order, an_id_is_admitted_once_per_source, an_event_waits_until_it_is_due,
-a_payload_is_kept_to_the_last_digit, an_unknown_field_gets_a_warning }
+a_payload_is_kept_to_the_last_digit, plt_29_an_unknown_field_is_refused_with_the_nearest }
 
 async fn a_batch_is_answered_in_order(base: Base) {
     let world = World::manual(base).await;
@@ -65,9 +65,12 @@ async fn a_payload_is_kept_to_the_last_digit(base: Base) {
     assert!(reply.text.contains(payload), "{}", reply.text);
 }
 
-async fn an_unknown_field_gets_a_warning(base: Base) {
+/// PLT-29: a misspelt `dueAt` does not fire at once.
+async fn plt_29_an_unknown_field_is_refused_with_the_nearest(base: Base) {
     let world = World::manual(base).await;
     let event = json!({"topic": "t", "kind": "k", "payload": 1, "dueat": "2027-01-01T00:00:00Z"});
-    let answer = world.root().does("/api/events", event, 202).await;
-    assert_eq!(answer["warnings"][0]["path"], "dueat", "{answer}");
+    let reply = world.root().post("/api/events", event).await;
+    assert_eq!(reply.problem(422), ["dueat"]);
+    assert!(reply.text.contains("did you mean `dueAt`?"), "{}", reply.text);
+    assert_eq!(world.root().sees("/api/queues").await["items"], json!([]));
 }

@@ -54,8 +54,7 @@ async fn scene(base: Base) -> Scene {
 
 /// A provider tells what became of the tenant's message.
 async fn report(engine: &Engine, place: &TemporaryStore, base: Base) {
-    let table =
-        if matches!(base, Base::Sqlite) { "punctual_notice_delivery" } else { "punctual.notice_delivery" };
+    let table = if matches!(base, Base::Sqlite) { "punctual_delivery" } else { "punctual.delivery" };
     let ids = place.sql(&[format!("select provider_id from {table}")]).await.unwrap();
     let receipt = Receipt {
         occurred_at: None,

@@ -20,6 +20,10 @@ macro_rules! on_each {
 }
 
 mod client;
+mod documented;
+#[path = "../../../punctual/tests/it/mutation.rs"]
+#[allow(dead_code, reason = "the engine's tests use the rest")]
+mod mutation;
 mod providers;
 mod world;
 
@@ -35,6 +39,7 @@ mod dead_letters;
 mod entities;
 mod event_kinds;
 mod events;
+mod exports;
 mod fuzz;
 mod idempotency;
 mod inbox;
@@ -42,6 +47,7 @@ mod isolation;
 mod jobs;
 mod keys;
 mod leases;
+mod mutated;
 mod notifications;
 mod openapi;
 mod operations;
@@ -54,7 +60,9 @@ mod templates;
 mod tenants;
 mod timers;
 mod trouble;
+mod unknown_names;
 mod viewers;
 mod visit;
+mod waiting;
 mod webhooks;
 mod work;

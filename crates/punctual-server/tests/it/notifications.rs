@@ -4,11 +4,11 @@
 use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::base::id::{LaneId, TemplateId};
-use punctual::rules::notice::{NoticeStatus, Planned, Whom};
+use punctual::rules::notification::{NotificationStatus, Planned, Whom};
 use punctual::rules::share::Take;
 use punctual::store::claims::Wish;
-use punctual::store::notices::deliver::{Ended, Ending};
-use punctual::store::notices::{Filed, FiledAs, NewNotice};
+use punctual::store::deliveries::deliver::{Ended, Ending};
+use punctual::store::deliveries::{Filed, FiledAs, NewNotification};
 use punctual::{Entity, Tenant, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -58,9 +58,10 @@ async fn shop(base: Base) -> (World, Client, String) {
     (world, root, made["id"].as_str().unwrap().to_owned())
 }
 
-/// An event about booking B-7 becomes a notice with these deliveries, as channel and address.
+/// An event about booking B-7 becomes a notification with these deliveries, as channel and address.
 async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)]) {
     let deliveries = to.iter().map(|(channel, address)| Planned {
+        send: 1,
         key: format!("B-7:booking.confirmed:{channel}:{template}:{address}"),
         channel: (*channel).to_owned(),
         address: Some((*address).to_owned()),
@@ -70,21 +71,22 @@ async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)])
         whom: Whom::default(),
     });
     let entity = Some(Entity { kind: "booking".into(), id: "B-7".into() });
-    let notice = NewNotice { entity, ended: None, deliveries: deliveries.collect(), request: None };
-    file_notice(world, root, notice).await;
+    let notification =
+        NewNotification { entity, ended: None, deliveries: deliveries.collect(), request: None };
+    file_notification(world, root, notification).await;
 }
 
-/// An event about booking B-7 becomes this notice.
-async fn file_notice(world: &World, root: &Client, notice: NewNotice) {
+/// An event about booking B-7 becomes this notification.
+async fn file_notification(world: &World, root: &Client, notification: NewNotification) {
     let event = json!({"topic": "bookings", "kind": "booking.confirmed", "correlationId": "story-7",
         "entity": {"type": "booking", "id": "B-7"}, "payload": {"bookingId": "B-7", "phone": NUMBER}});
     root.does("/api/events", event, 202).await;
     let store = world.engine.store();
     let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
     let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
-    let filed = [(item.message.into(), Filed::Notice(notice))];
-    let filed = store.file_notices(item.token, filed.into(), None, 1).await.unwrap();
-    assert!(matches!(filed, FiledAs::Notices { .. }), "the claim should hold");
+    let filed = [(item.message.into(), Filed::Notification(notification))];
+    let filed = store.write_notifications(item.token, filed.into(), None, 1).await.unwrap();
+    assert!(matches!(filed, FiledAs::Notifications { .. }), "the claim should hold");
 }
 
 /// What waits in one channel is sent, and comes to this.
@@ -93,16 +95,16 @@ async fn send(world: &World, channel: &str, ending: Ending) {
     let lane = store.scout(LaneId(-1), 100).await.unwrap();
     let mut sent = 0;
     for seen in lane.lanes {
-        let outgoing = store.begin_deliveries(wish(seen.lane)).await.unwrap();
+        let outgoing = store.begin_deliveries(wish(seen.lane), None).await.unwrap();
         let Some(token) = outgoing.token else { continue };
-        let is_it = |due: &punctual::store::notices::deliver::Due| due.delivery.channel == channel;
+        let is_it = |due: &punctual::store::deliveries::deliver::Due| due.delivery.channel == channel;
         sent += outgoing.due.iter().filter(|due| is_it(due)).count();
         let end = |due| match is_it(&due) {
-            true => Ended { due, ending: ending.clone() },
-            false => Ended { due, ending: Ending::Later(outgoing.now.unwrap()) },
+            true => Ended { due, ending: ending.clone(), survey: None },
+            false => Ended { due, ending: Ending::Later(outgoing.now.unwrap()), survey: None },
         };
         let ended: Vec<Ended> = outgoing.due.iter().cloned().map(end).collect();
-        store.end_deliveries(token, ended.into()).await.unwrap();
+        store.end_deliveries(token, ended.into(), None).await.unwrap();
     }
     assert_eq!(sent, 1, "one message should wait for {channel}");
 }
@@ -436,10 +438,10 @@ async fn ntf_22_what_had_no_template_is_planned_by_todays(base: Base) {
     let (world, root, template) = shop(base).await;
     let path = format!("/api/message-templates/{template}");
     assert_eq!(root.delete(&path).await.status, 204);
-    let ended = Some((NoticeStatus::Failed, None, "Template not found".to_owned()));
+    let ended = Some((NotificationStatus::Failed, None, "Template not found".to_owned()));
     let about = Some(Entity { kind: "booking".into(), id: "B-7".into() });
-    let notice = NewNotice { entity: about, ended, deliveries: Vec::new(), request: None };
-    file_notice(&world, &root, notice).await;
+    let notification = NewNotification { entity: about, ended, deliveries: Vec::new(), request: None };
+    file_notification(&world, &root, notification).await;
     let path = format!("{SCHEDULES}/replay");
     let replay = async |dry: bool| root.does(&path, json!({"filter": {}, "dryRun": dry}), 200).await;
     assert_eq!(replay(false).await["sentAgain"], 0, "there is still no template");
@@ -481,7 +483,7 @@ async fn ntf_23_notifications_are_found_by_their_tenant_only(base: Base) {
     }
 }
 
-/// NTF-20: notices and survey instances in one list, page by page, without one twice or left out.
+/// NTF-20: notifications and survey instances in one list, page by page, without one twice or left out.
 async fn ntf_20_survey_instances_are_listed_with_schedules(base: Base) {
     let (world, root, template) = shop(base).await;
     let survey = json!({"name": "csi", "definition": crate::surveys::csi_gr()});
@@ -493,10 +495,10 @@ async fn ntf_20_survey_instances_are_listed_with_schedules(base: Base) {
     root.does("/api/triggers/ingest", crate::surveys::event("2"), 200).await;
     let all = items(&root, SCHEDULES).await;
     let kinds: Vec<&Value> = all.iter().map(|one| &one["type"]).collect();
-    assert_eq!(kinds, ["survey", "notification", "survey"], "the newest first: {all:?}");
+    assert_eq!(kinds, ["survey", "survey", "notification"], "the newest first: {all:?}");
     let instance = root.sees(&format!("/api/survey-instances/{}", all[0]["id"].as_str().unwrap())).await;
     assert_eq!((&all[0]["key"], &all[0]["status"]), (&instance["uniqueHash"], &instance["status"]));
-    assert_eq!(all[2]["attemptCount"], 1, "its invitation went out: {}", all[2]);
+    assert_eq!(all[1]["attemptCount"], 1, "its invitation went out: {}", all[1]);
     let mut paged = Vec::new();
     let mut path = format!("{SCHEDULES}?limit=1");
     while paged.len() < 5 {

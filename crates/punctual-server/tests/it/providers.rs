@@ -67,7 +67,10 @@ impl Providers {
         ];
         let catalogue = Catalogue::shipped().unwrap();
         channels.into_iter().fold(builder, |builder, (key, name, settings)| {
-            let given = settings.iter().copied().chain([("base_url", self.url.as_str())]);
+            let given = settings
+                .iter()
+                .copied()
+                .chain([("base_url", self.url.as_str()), ("allow_host", "127.0.0.1")]);
             let given: BTreeMap<String, String> = given.map(|(n, v)| (n.into(), v.into())).collect();
             builder.channel(key, catalogue.provider(name).unwrap().open(given).unwrap().channel)
         })

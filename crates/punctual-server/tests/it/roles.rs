@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::ClockMode;
 use punctual::store::keys::Role;
-use punctual_server::app::Settings;
+use punctual_server::app::{Exposure, Settings};
 use punctual_server::auth::Need;
 use punctual_server::http::{Route, table};
 
@@ -56,7 +56,7 @@ async fn every_route_asks_for_its_role(base: Base) {
 }
 
 async fn a_public_listener_guards_health_and_metrics(base: Base) {
-    let settings = Settings { guard_ops: true, ..Settings::default() };
+    let settings = Settings { exposure: Exposure::Public, ..Settings::default() };
     let world = World::start(base, ClockMode::Manual, settings).await;
     let viewer = world.key(&world.root(), "viewer").await;
     for (path, as_viewer) in

@@ -4,6 +4,7 @@ use crate::world::{Base, World, claim, settle};
 use serde_json::{Value, json};
 
 on_each! {
+    prd_14_a_list_of_large_payloads_comes_in_parts,
     plt_19_a_timer_fires_at_its_time,
     plt_19_a_cancel_says_whether_it_was_in_time,
     plt_19_a_moved_timer_fires_at_its_new_time,
@@ -191,4 +192,23 @@ async fn another_tenants_timers_are_not_there(base: Base) {
     other.post(&format!("{path}/move"), json!({"delay": "1h"})).await.problem(404);
     assert_eq!(other.does("/api/timers/cancel", json!({"filter": {}}), 200).await["cancelled"], 0);
     assert_eq!(world.root().sees(&path).await["status"], "Waiting");
+}
+
+/// PRD-14: however large the payloads, an answer has about 16 MiB of them, and the cursor leads to the rest.
+async fn prd_14_a_list_of_large_payloads_comes_in_parts(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let payload = "x".repeat(1024 * 1000);
+    let timer = |n: u32| json!({"topic": "t", "payload": payload, "delay": format!("{n}h")});
+    let timers: Vec<_> = (1..=24).map(timer).collect();
+    root.does("/api/timers", json!(timers), 201).await;
+    let first = root.sees("/api/timers?limit=1000").await;
+    let count = first["items"].as_array().unwrap().len();
+    assert!((16..=18).contains(&count), "{count}");
+    let next = format!("/api/timers?limit=1000&cursor={}", first["nextCursor"].as_str().unwrap());
+    let rest = root.sees(&next).await;
+    assert_eq!((rest["items"].as_array().unwrap().len(), &rest["nextCursor"]), (24 - count, &json!(null)));
+    let few = root.sees("/api/timers?limit=3").await;
+    assert_eq!(few["items"].as_array().unwrap().len(), 3);
+    assert!(few["nextCursor"].is_string());
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use punctual::base::clock::host_now;
 use punctual_providers::Catalogue;
-use punctual_server::app::Settings;
+use punctual_server::app::{Exposure, Settings};
 use punctual_server::http::visitor::Public;
 use punctual_server::http::webhooks::{Ear, Webhooks};
 use ring::hmac;
@@ -70,7 +70,11 @@ async fn server(base: Base, channels: &[Given<'_>]) -> (World, Client) {
     .await;
     let webhooks = Webhooks { url: URL.into(), ears };
     let public = Public::new(30, false);
-    let world = World::serve(world, Settings { webhooks, public, ..Settings::default() }).await;
+    let world = World::serve(
+        world,
+        Settings { webhooks, public, exposure: Exposure::Proxied, ..Settings::default() },
+    )
+    .await;
     let root = world.root();
     (world, root)
 }
@@ -124,6 +128,7 @@ async fn twilio(base: Base) -> (World, Client) {
         ("auth_token", "s3cret"),
         ("from", "+15005550006"),
         ("base_url", url.as_str()),
+        ("allow_host", "127.0.0.1"),
     ];
     server(base, &[("sms:twilio", "twilio-sms", &settings)]).await
 }
@@ -170,6 +175,7 @@ async fn ntf_16_meta_reports_over_http(base: Base) {
         ("app_secret", "app5ecret"),
         ("verify_token", "w0rd"),
         ("base_url", url.as_str()),
+        ("allow_host", "127.0.0.1"),
     ];
     let (world, root) = server(base, &[("whatsapp:meta", "meta-whatsapp", &settings)]).await;
     let path = "/webhooks/meta-whatsapp";
@@ -223,6 +229,7 @@ async fn ntf_16_sendgrid_reports_over_http(base: Base) {
         ("sender", "a@example.com"),
         ("webhook_public_key", public.as_str()),
         ("base_url", url.as_str()),
+        ("allow_host", "127.0.0.1"),
     ];
     let (world, root) = server(base, &[("email:sendgrid", "sendgrid", &settings)]).await;
     told(&root, "email:sendgrid").await;
@@ -256,7 +263,9 @@ async fn ntf_16_sendgrid_reports_over_http(base: Base) {
 async fn ntf_16_the_channel_whose_secret_fits_is_heard(base: Base) {
     let url = provider("content-type: application/json\r\n", json!({"sid": "SM77"}).to_string()).await;
     let of = |secret| {
-        [("account_sid", "AC1"), ("auth_token", secret), ("from", "+15005550006"), ("base_url", url.as_str())]
+        let url = ("base_url", url.as_str());
+        let from = ("from", "+15005550006");
+        [("account_sid", "AC1"), ("auth_token", secret), from, url, ("allow_host", "127.0.0.1")]
     };
     let (one, two) = (of("first-secret"), of("second-secret"));
     let (world, root) =

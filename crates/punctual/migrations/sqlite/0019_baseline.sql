@@ -73,11 +73,13 @@ create index punctual_answer_by_time on punctual_answer (asked_at);
 -- queue ------------------------------------------------------------------------------
 -- Facts (message), the work that waits, claims in flight, and the consumers of topics (lane, route).
 
--- What one consumer of one topic owes for one tenant. `subscription` is empty for the
--- topic's own queue. Settings that are null stand at their defaults.
+-- A queue of one tenant's work. `purpose` says what its items are: messages that one consumer of a topic is owed
+-- (dispatch; `subscription` is empty for the topic's own queue), entries that are due (advance) or end if nothing
+-- happens to them (expire), deliveries (send; `topic` is the channel). Settings that are null stand at their defaults.
 create table punctual_lane (
     id           integer primary key autoincrement,
     tenant_id    integer    not null references punctual_tenant,
+    purpose      text   not null default 'dispatch' check (purpose in ('dispatch', 'advance', 'send', 'expire')),
     topic        text   not null,
     subscription text   not null default '',
     declared     integer    not null default 0 check (declared in (0, 1)),
@@ -87,7 +89,7 @@ create table punctual_lane (
     retention_us integer check (retention_us > 0),
     dead_head    text   not null default 'block' check (dead_head in ('block', 'pass')),
     created_at   integer not null,
-    unique (tenant_id, topic, subscription),
+    unique (tenant_id, topic, subscription, purpose),
     check (id > 0)
 );
 
@@ -179,9 +181,12 @@ create trigger punctual_message_is_never_updated before update on punctual_messa
 begin select raise(abort, 'rows of message are inserted and deleted, never updated'); end;
 
 -- What is in flight: one row per claimed batch. `items` is what was claimed, `open` what
--- of it is not settled yet (null: all of it). A finished claim stays as history.
+-- of it is not settled yet (null: all of it). A finished claim stays as history. Ids of items are ids of messages,
+-- entries or deliveries, as the claim's purpose says: whoever looks for one names the purpose. Of a claim of
+-- deliveries the first `mark` items may have been begun, the others were not; null is all of them.
 create table punctual_claim (
     token       text   primary key,
+    purpose     text   not null default 'dispatch',
     owner       text   not null,
     claimed_at  integer not null,
     lease_until integer not null,
@@ -190,13 +195,14 @@ create table punctual_claim (
     open        text,
     first_id    integer not null,
     last_id     integer not null,
+    mark        integer,
     finished_at integer,
     ending      text check (ending in ('settled', 'reaped')),
     check ((finished_at is null) = (ending is null))
 );
 create index punctual_claim_by_lease on punctual_claim (lease_until) where finished_at is null;
 create index punctual_claim_by_end on punctual_claim (finished_at) where finished_at is not null;
-create index punctual_claim_by_message on punctual_claim (last_id);
+create index punctual_claim_by_message on punctual_claim (last_id) where purpose = 'dispatch';
 
 -- Messages of one key are handled one at a time: `head` is the one whose turn it is,
 -- the others follow in the order they became due.
@@ -418,42 +424,82 @@ create table punctual_entity (
     primary key (tenant_id, type, id)
 );
 
+-- One occurrence of a trigger, whatever its kind: a survey for one person, or what an event means for the people it is
+-- about. A notification has a cause (`message_id`) and one row for each event, or for each request of a person
+-- (`request_id`); a survey has a recipient, a dedup key and a public id. `due_at` is when the next send of a survey is
+-- due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
+-- `person_id` and `not_after` are not written yet.
+-- What is updated is in no index, and a page has room for all its entries once more, so that an update stays on it.
+-- Indexes begin with what tells entries apart.
 create table punctual_entry (
-    id           integer primary key autoincrement,
-    tenant_id    integer      not null,
-    flow_id      integer   not null,
-    number       integer      not null,
-    trigger_id   text     not null,
-    lane_id      integer      not null,
-    channel      text     not null,
-    public_high  integer   not null,
-    public_low   integer   not null,
-    key_high     integer  not null,
-    key_low      integer  not null,
-    unique_hash  text     not null,
-    address      text     not null,
-    locale       text,
-    customer_ref text,
-    payload      text     not null,
-    triggered_by text     not null,
-    triggered_at integer   not null,
-    grace_us     integer   not null,
-    status       integer not null default 0 check (status between 0 and 6),
-    next_send_at integer,
-    last_sent_at integer,
-    reminders    integer      not null,
-    remaining    integer      not null,
-    opened_at    integer,
-    completed_at integer,
-    deleted_at   integer,
-    version      integer      not null default 1
+    id             integer primary key autoincrement,
+    tenant_id      integer not null,
+    kind           text not null check (kind in ('survey', 'notification')),
+    event_kind     text not null,
+    message_id     integer,
+    request_id     text,
+    triggered_by   text not null,
+    entity_type    text,
+    entity_id      text,
+    correlation_id text,
+    flow_id        integer,
+    number         integer,
+    trigger_id     text,
+    public_high    integer,
+    public_low     integer,
+    key_high       integer,
+    key_low        integer,
+    unique_hash    text,
+    channel        text,
+    address        text,
+    locale         text,
+    customer_ref   text,
+    person_id      text,
+    payload        text,
+    status         integer not null default 0 check (status between 0 and 6),
+    reason         text,
+    error          text,
+    lane_id        integer,
+    due_at         integer,
+    not_after      integer,
+    held_at        integer,
+    held_by        text,
+    hold_reason    text,
+    grace_us       integer,
+    reminders      integer not null default 0,
+    remaining      integer not null default 0,
+    open           integer not null default 0,
+    sent           integer not null default 0,
+    failed         integer not null default 0,
+    created_at     integer not null,
+    last_sent_at   integer,
+    opened_at      integer,
+    completed_at   integer,
+    ended_at       integer,
+    deleted_at     integer,
+    version        integer not null default 1
 );
--- The first half of the dedup key's digest; what was deleted does not block.
-create unique index punctual_entry_by_key on punctual_entry (key_high, key_low, tenant_id) where deleted_at is null;
-create index punctual_entry_by_public_id on punctual_entry (public_high);
-create index punctual_entry_by_flow on punctual_entry (flow_id, id);
-create index punctual_entry_by_address on punctual_entry (address, tenant_id);
+-- An event has one notification, and what was deleted does not block its dedup key (the first half of its digest).
+create unique index punctual_entry_by_event on punctual_entry (message_id) where kind = 'notification' and request_id is null;
+create unique index punctual_entry_by_key on punctual_entry (key_high, key_low, tenant_id)
+    where key_high is not null and deleted_at is null;
+create index punctual_entry_by_public_id on punctual_entry (public_high) where public_high is not null;
+create index punctual_entry_by_flow on punctual_entry (flow_id, id) where flow_id is not null;
+create index punctual_entry_by_entity on punctual_entry (entity_id, entity_type, tenant_id) where entity_id is not null;
+create index punctual_entry_by_address on punctual_entry (address, tenant_id) where address is not null;
 create index punctual_entry_by_customer on punctual_entry (customer_ref, tenant_id) where customer_ref is not null;
+
+-- What a person did to an entry: held, released, retried, cancelled. Never changed.
+create table punctual_entry_history (
+    id        integer primary key autoincrement,
+    tenant_id integer not null,
+    entry_id  integer not null,
+    at        integer not null,
+    what      text not null check (what in ('held', 'released', 'retried', 'cancelled')),
+    actor     text not null,
+    reason    text not null
+);
+create index punctual_entry_history_by_entry on punctual_entry_history (entry_id, id);
 
 -- Dedup keys of entries that are gone: a key outlives its entry.
 create table punctual_entry_key (
@@ -561,106 +607,63 @@ create table punctual_consent_tenant (
     tenant_id integer primary key references punctual_tenant
 );
 
--- The intent to send: written before a channel is called. `part` counts the letters of one send.
+-- One message to one address by one channel and template; `send` is the number of the send, 1 for the first and n + 1 for
+-- the nth reminder. The key makes a second one impossible; what was skipped does not count: it keeps its key no longer
+-- (a column of its own, since an index must not look at the status, which every send changes). Tries count from 0 again
+-- when it is replayed or moved; those before are remembered, so that every try has a number of its own. `carried_by` is
+-- not written yet.
 create table punctual_delivery (
-    entry_id   integer not null,
-    attempt    integer    not null,
-    part       integer    not null default 0,
-    channel    text   not null,
-    address    text   not null,
-    created_at integer not null,
-    primary key (entry_id, attempt, part)
-);
--- What became of each try.
-create table punctual_delivery_outcome (
-    entry_id    integer not null,
-    attempt     integer    not null,
-    part        integer    not null default 0,
-    tried       integer    not null,
-    at          integer not null,
-    status      text   not null check (status in ('delivered', 'failed', 'unknown', 'no-channel')),
-    provider_id text,
-    error       text,
-    reason      text,
-    primary key (entry_id, attempt, part, tried)
-);
-
--- One for each event whose kind tells somebody; and one for each that a person asked for again.
-create table punctual_notice (
-    id             integer primary key autoincrement,
-    tenant_id      integer      not null,
-    message_id     integer   not null,
-    kind           text     not null,
-    entity_type    text,
-    entity_id      text,
-    correlation_id text,
-    request_id     text,
-    requested_by   text,
-    status         integer not null default 0 check (status between 0 and 3),
-    reason         text,
-    error          text,
-    open           integer      not null default 0,
-    sent           integer      not null default 0,
-    failed         integer      not null default 0,
-    created_at     integer   not null,
-    ended_at       integer
-);
-create unique index punctual_notice_by_event on punctual_notice (message_id) where request_id is null;
-create index punctual_notice_by_entity on punctual_notice (entity_id, entity_type, tenant_id) where entity_id is not null;
-
--- One message to one address by one channel and template. The key makes a second one impossible; what was
--- skipped does not count: it keeps its key no longer (a column of its own, since an index must not look at the
--- status, which every send changes). Tries count from 0 again when it is replayed or moved; those before are
--- remembered, so that every try has a number of its own.
-create table punctual_notice_delivery (
     id               integer primary key autoincrement,
-    tenant_id        integer      not null,
-    notice_id        integer   not null,
-    idempotency_key  text     not null,
-    lane_id          integer      not null,
-    channel          text     not null,
-    address          text     not null,
-    part             integer      not null,
-    template_id      integer   not null,
-    template_version integer      not null,
+    tenant_id        integer not null,
+    entry_id         integer not null,
+    idempotency_key  text not null,
+    lane_id          integer not null,
+    channel          text not null,
+    address          text not null,
+    send             integer not null default 1,
+    part             integer not null,
+    template_id      integer not null,
+    template_version integer not null,
     status           integer not null default 0 check (status between 0 and 5),
     keeps_key        integer not null default 1,
     error            text,
     provider_id      text,
-    tries            integer      not null default 0,
-    tried_before     integer  not null default 0,
+    tries            integer not null default 0,
+    tried_before     integer not null default 0,
     replaced_by      integer,
-    created_at       integer   not null,
+    carried_by       integer,
+    created_at       integer not null,
     due_at           integer,
     sent_at          integer,
-    version          integer      not null default 1,
+    version          integer not null default 1,
     recipient        text,
     recipient_ref    text
 );
-create unique index punctual_notice_delivery_by_key on punctual_notice_delivery (idempotency_key, tenant_id)
-    where keeps_key = 1;
-create index punctual_notice_delivery_by_notice on punctual_notice_delivery (notice_id);
-create index punctual_notice_delivery_by_address on punctual_notice_delivery (address, tenant_id);
+create unique index punctual_delivery_by_key on punctual_delivery (idempotency_key, tenant_id) where keeps_key = 1;
+create index punctual_delivery_by_entry on punctual_delivery (entry_id);
+create index punctual_delivery_by_address on punctual_delivery (address, tenant_id);
 
--- What became of each try. Never changed.
-create table punctual_notice_attempt (
+-- What became of each try. Never changed. Number 0 says why there was none yet, -1 why there never was one.
+create table punctual_delivery_attempt (
     delivery_id integer not null,
-    tried       integer    not null,
+    tried       integer not null,
     at          integer not null,
-    outcome     text   not null check (outcome in ('sent', 'transient', 'permanent', 'timeout', 'unknown')),
+    outcome     text not null check (outcome in
+        ('sent', 'transient', 'permanent', 'timeout', 'unknown', 'no-channel', 'skipped')),
+    reason      text,
     provider_id text,
     error       text,
     answer      text,
     warnings    text,
     primary key (delivery_id, tried)
 );
-create trigger punctual_notice_attempt_is_never_updated before update on punctual_notice_attempt
-begin select raise(abort, 'rows of notice_attempt are inserted and deleted, never updated'); end;
+create trigger punctual_delivery_attempt_is_never_updated before update on punctual_delivery_attempt
+begin select raise(abort, 'rows of delivery_attempt are inserted and deleted, never updated'); end;
 
 -- A delivery is found by the id that its provider gave a try of it.
-create index punctual_notice_attempt_by_provider on punctual_notice_attempt (provider_id) where provider_id is not null;
+create index punctual_delivery_attempt_by_provider on punctual_delivery_attempt (provider_id) where provider_id is not null;
 
--- What was told of one delivery of a notice. Never changed.
+-- What was told of one delivery. Never changed.
 create table punctual_receipt (
     id          integer primary key autoincrement,
     tenant_id   integer not null,

@@ -1,5 +1,6 @@
 //! The errors of the library, by what a caller can do about them.
 
+use super::limits;
 use serde::Serialize;
 use std::fmt;
 
@@ -36,9 +37,12 @@ impl Problems {
         if self.0.is_empty() { Ok(()) } else { Err(Error::Invalid(self)) }
     }
 
-    /// Adds a problem.
+    /// Adds a problem, unless there are [`limits::PROBLEMS_KEPT_MAX`] already: more help nobody and take
+    /// memory.
     pub fn push(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.0.push(Problem::new(path, message));
+        if self.0.len() < limits::PROBLEMS_KEPT_MAX {
+            self.0.push(Problem::new(path, message));
+        }
     }
 }
 

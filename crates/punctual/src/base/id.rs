@@ -59,12 +59,8 @@ number_id! {
     FlowId
 }
 number_id! {
-    /// An entry: one occurrence of a trigger.
+    /// An entry: one occurrence of a trigger, whatever its kind.
     EntryId
-}
-number_id! {
-    /// A notice: what an event means for the people it is about.
-    NoticeId
 }
 number_id! {
     /// A delivery: one message to one address by one channel and template.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// Problems of one input that are kept.
+pub const PROBLEMS_KEPT_MAX: usize = 1_000;
 /// Topics, kinds, keys, message ids and sources, in characters.
 pub const NAME_CHARS_MAX: usize = 255;
 /// One payload, in bytes of JSON text.
@@ -77,8 +79,8 @@ pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub const ENTRY_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// How long the dedup key of an entry is remembered.
 pub const ENTRY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
-/// Notices and the communication log are kept this long after they were made.
-pub const NOTICE_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+/// Notifications and the communication log are kept this long after they were made.
+pub const NOTIFICATION_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// What a delivery was known by is kept this long after it was made: as long as the ids of events.
 pub const DELIVERY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.
@@ -157,6 +159,8 @@ pub const SEND_WAIT_MIN: Duration = Duration::from_secs(60);
 pub const SEND_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 /// A channel that has not answered after this long may have sent: nobody knows.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(20);
+/// Sends of one claim that are begun and not settled: after a crash no more than these may have gone out.
+pub const SEND_WINDOW: usize = 64;
 /// An entry without a next send expires when it has been quiet for longer than this.
 pub const EXPIRY_GRACE_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The key of a channel, in characters.

@@ -78,7 +78,7 @@ impl Builder {
             lease: limits::LEASE_DEFAULT,
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
-            log_retention: limits::NOTICE_RETENTION,
+            log_retention: limits::NOTIFICATION_RETENTION,
             inbox: InboxSettings::default(),
             owner: None,
             jobs: Vec::new(),
@@ -226,8 +226,8 @@ impl Builder {
         self
     }
 
-    /// How long notices and the communication log are kept, 400 days unless it is said. The keys that let
-    /// each message through once are kept for 800 days, or for this long if that is longer.
+    /// How long notifications and the communication log are kept, 400 days unless it is said. The keys
+    /// that let each message through once are kept for 800 days, or for this long if that is longer.
     #[must_use]
     pub const fn log_retention(mut self, retention: Duration) -> Self {
         self.log_retention = retention;

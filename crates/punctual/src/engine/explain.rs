@@ -136,7 +136,11 @@ impl Engine {
         let digest = dedup::digest(&trigger.dedup_recipe, &facts);
         let known = self.store().known_keys(sight.tenant, vec![key_of(&digest)]).await?;
         let duplicate_of = known.into_values().next();
-        let (outcome, because) = verdict(trigger.enabled, filter.as_ref(), duplicate_of);
+        let decided = verdict(trigger.enabled, filter.as_ref(), duplicate_of);
+        let (outcome, because) = match dedup::check(&trigger.dedup_recipe, &facts) {
+            Err(said) if decided.0 != Outcome::NoMatch => (Outcome::Failed, said),
+            _ => decided,
+        };
         let begins = candidate.occurred_at.unwrap_or(sight.now);
         let sends = trigger.schedule.plan(begins);
         let grace = trigger.expiry.unwrap_or(crate::base::limits::EXPIRY_GRACE_DEFAULT);
@@ -188,7 +192,7 @@ impl Engine {
                 customer_ref: candidate.customer_ref,
                 payload: &payload,
             };
-            let said = invitation::word(sight.set, &sent);
+            let said = invitation::word(sight.set, None, &sent);
             ExplainedSend {
                 attempt,
                 at,

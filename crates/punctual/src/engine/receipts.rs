@@ -6,7 +6,7 @@ use crate::store::receipts::{Learned, News};
 use crate::store::tx::VerbFuture;
 
 impl Engine {
-    /// Hears what a provider told in a callback that was verified: deliveries, notices and suppressions
+    /// Hears what a provider told in a callback that was verified: deliveries, notifications and suppressions
     /// follow in one transaction, and what comes twice changes nothing. A receipt whose message is still
     /// being sent is kept until that is written down.
     ///

@@ -1,17 +1,18 @@
-//! Failed notices once more: what was given up is sent again, and what had no template when its event came is
-//! planned by those of today. And what a failed event would come to, if it were told now.
+//! Failed notifications once more: what was given up is sent again, and what had no template when its
+//! event came is planned by those of today. And what a failed event would come to, if it were told now.
 
 use super::Engine;
 use crate::base::error::Result;
-use crate::base::id::{MessageId, NoticeId};
+use crate::base::id::{EntryId, MessageId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::{Event, Plan, entity_of};
+use crate::rules::notification::{Event, Plan, entity_of};
 use crate::rules::public_id::PublicId;
-use crate::store::notices::foresee::Foreseen;
-use crate::store::notices::replan::Unplanned;
-use crate::store::notices::replay::{Replayed, WhichNotices};
+use crate::store::deliveries::foresee::Foreseen;
+use crate::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
+use crate::store::deliveries::replan::Unplanned;
+use crate::store::deliveries::replay::{NotificationSelection, Replayed};
 use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 
@@ -32,16 +33,16 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for too many ids.
-    pub fn replay_notices(
+    pub fn replay_notifications(
         &self,
         tenant: Tenant,
-        mut which: WhichNotices,
+        mut which: NotificationSelection,
         dry_run: bool,
     ) -> VerbFuture<'_, Replayed> {
         VerbFuture::new(async move {
             let mut all = Replayed::default();
             loop {
-                let step = self.store().replay_notices(tenant, which.clone(), dry_run).await?;
+                let step = self.store().replay_notifications(tenant, which.clone(), dry_run).await?;
                 all.ids.extend(step.ids);
                 (all.again, all.stopped) = (all.again + step.again, all.stopped + step.stopped);
                 all.told.extend(step.told);
@@ -78,17 +79,51 @@ impl Engine {
         })
     }
 
+    /// Holds, releases, retries or cancels an entry of any kind. A retry of what has failed replays it.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn change_entry(&self, tenant: Tenant, change: EntryChange) -> VerbFuture<'_, ActionOutcome> {
+        VerbFuture::new(async move {
+            let (name, action) = (change.name, change.action);
+            let mut outcome = self.store().change_entry(tenant, change).await?;
+            if matches!((&outcome, action), (ActionOutcome::Refused(_), EntryAction::Retry))
+                && self.replay_one(tenant, name).await?
+            {
+                outcome = ActionOutcome::Done;
+            }
+            self.inner.shop.wake.entries();
+            self.tell().await;
+            Ok(outcome)
+        })
+    }
+
+    async fn replay_one(&self, tenant: Tenant, name: EntryName) -> Result<bool> {
+        match name {
+            EntryName::PublicId(id) => Ok(!self.replay_entries(tenant, vec![id], false).await?.is_empty()),
+            EntryName::Id(id) => {
+                let surveys = self.store().entries_by_id(vec![id]).await?;
+                if let Some(entry) = surveys.iter().find(|entry| entry.tenant == tenant) {
+                    let replayed = self.replay_entries(tenant, vec![entry.public_id], false).await?;
+                    return Ok(!replayed.is_empty());
+                }
+                let which = NotificationSelection { ids: Some(vec![id]), ..NotificationSelection::default() };
+                Ok(self.replay_notifications(tenant, which, false).await?.again > 0)
+            }
+        }
+    }
+
     async fn plan_anew(
         &self,
         tenant: Tenant,
-        ids: Vec<NoticeId>,
+        ids: Vec<EntryId>,
         dry_run: bool,
         all: &mut Replayed,
     ) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
-        for Unplanned { id, event, entity } in self.store().unplanned_notices(tenant, ids).await? {
+        for Unplanned { id, event, entity } in self.store().unplanned_notifications(tenant, ids).await? {
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
             // What still has no template, or makes no sense any more, stays as it is.
             let Plan::Deliveries(planned) = self.plan_event(&event, entity.as_ref(), &set, None).await?
@@ -98,9 +133,9 @@ impl Engine {
             if dry_run && all.told.len() < limits::LIST_ITEMS_MAX {
                 let reached = planned.iter().filter(|one| one.address.is_some()).cloned().collect();
                 let foreseen = self.store().foresee(tenant, reached).await?;
-                all.told.extend(foreseen.into_iter().map(|one| Foreseen { notice: Some(id), ..one }));
+                all.told.extend(foreseen.into_iter().map(|one| Foreseen { entry: Some(id), ..one }));
             }
-            let (again, stopped) = self.store().plan_notice(tenant, id, planned, dry_run).await?;
+            let (again, stopped) = self.store().plan_notification(tenant, id, planned, dry_run).await?;
             (all.again, all.stopped) = (all.again + again, all.stopped + stopped);
             all.ids.extend((again > 0).then_some(id));
         }

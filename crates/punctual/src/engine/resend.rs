@@ -1,4 +1,4 @@
-//! A notice once more, because a person asks for it.
+//! A notification once more, because a person asks for it.
 //!
 //! The entity's latest event for which there is a template on the channel today is planned again, by the
 //! templates and the state of today, under keys of the request's own: so it is sent although it was before.
@@ -13,12 +13,12 @@ use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::entity::Snapshot;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::{Plan, Planned};
+use crate::rules::notification::{Plan, Planned};
 use crate::rules::template::choose::is_named;
 use crate::rules::template::{Definition, MessageTemplate, TemplateSet};
 use crate::run::notify;
-use crate::store::notices::look::notice::Noticed;
-use crate::store::notices::{Asked, NewNotice};
+use crate::store::deliveries::look::notification::LatestEvent;
+use crate::store::deliveries::{Asked, NewNotification};
 use crate::store::templates::TemplateFilter;
 use crate::store::tx::VerbFuture;
 use std::collections::BTreeSet;
@@ -97,19 +97,20 @@ impl Engine {
             let Some(kinds) = self.resent_kinds(tenant, &resend).await? else {
                 return Ok(Resent::Refused(NotResent::NoTemplate));
             };
-            let latest = |kinds| self.store().latest_noticed(tenant, resend.entity.clone(), kinds);
+            let latest = |kinds| self.store().latest_event(tenant, resend.entity.clone(), kinds);
             let (event, about) = match latest(Some(kinds)).await? {
-                Noticed::Never => {
+                LatestEvent::Never => {
                     // Of other kinds there may be some, for which nothing fits.
-                    let unfit = resend.event_type.is_none() && !matches!(latest(None).await?, Noticed::Never);
+                    let unfit =
+                        resend.event_type.is_none() && !matches!(latest(None).await?, LatestEvent::Never);
                     return Ok(Resent::Refused(if unfit {
                         NotResent::NoTemplate
                     } else {
                         NotResent::NoEvent
                     }));
                 }
-                Noticed::Dropped => return Ok(Resent::Refused(NotResent::EventDropped)),
-                Noticed::Event(event, about) => (*event, about),
+                LatestEvent::Dropped => return Ok(Resent::Refused(NotResent::EventDropped)),
+                LatestEvent::Event(event, about) => (*event, about),
             };
             let request_id = random::hex::<12>();
             let deliveries = match self.plan_again(&event, &about, &resend, &request_id).await? {
@@ -117,8 +118,8 @@ impl Engine {
                 Err(refused) => return Ok(Resent::Refused(refused)),
             };
             let request = Some((request_id.clone(), resend.requested_by));
-            let notice = NewNotice { entity: Some(about), ended: None, deliveries, request };
-            let deliveries = self.store().ask_for_notice(event, notice).await?;
+            let notification = NewNotification { entity: Some(about), ended: None, deliveries, request };
+            let deliveries = self.store().write_resend(event, notification).await?;
             self.tell().await;
             Ok(Resent::Asked { request_id, deliveries })
         })

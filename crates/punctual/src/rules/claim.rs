@@ -5,7 +5,8 @@ use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId};
 use serde::Deserialize;
 use std::num::NonZeroUsize;
 
-/// One claimed item, as the claim row remembers it.
+/// One claimed item, as the claim row remembers it. Its id is that of a message, an entry or a delivery: the
+/// purpose of the claim says which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item(
     /// What it is about.
@@ -21,30 +22,22 @@ pub struct Item(
 );
 
 impl Item {
-    /// The message.
+    /// The message, in a claim of messages.
     #[must_use]
     pub const fn message(&self) -> MessageId {
         self.0
     }
 
-    /// The entry, in a lane of entries: its number stands there with a minus sign.
+    /// The entry, in a claim of entries.
     #[must_use]
-    pub const fn entry(&self) -> Option<EntryId> {
-        let number = self.0.0;
-        if number < 0 && number > DELIVERIES_BELOW { Some(EntryId(-number)) } else { None }
+    pub const fn entry(&self) -> EntryId {
+        EntryId(self.0.0)
     }
 
-    /// The delivery, in a lane of deliveries: their numbers are counted up, far below all entries.
+    /// The delivery, in a claim of deliveries.
     #[must_use]
-    pub const fn delivery(&self) -> Option<DeliveryId> {
-        let number = self.0.0;
-        if number < DELIVERIES_BELOW { Some(DeliveryId(number - DELIVERIES_FROM)) } else { None }
-    }
-
-    /// Whether it is no message, but something that has a log of its own.
-    #[must_use]
-    pub const fn is_letter(&self) -> bool {
-        self.0.0 < 0
+    pub const fn delivery(&self) -> DeliveryId {
+        DeliveryId(self.0.0)
     }
 
     /// The lane.
@@ -76,17 +69,6 @@ impl Item {
     pub const fn is_suspect(&self) -> bool {
         self.3 > 0
     }
-}
-
-/// Where the numbers of deliveries begin. They rise, so that what is due at one moment goes in its order.
-pub(crate) const DELIVERIES_FROM: i64 = -(1 << 62);
-/// Their numbers are below this, and those of entries above: no database has so many of either.
-pub const DELIVERIES_BELOW: i64 = -(1 << 52);
-
-/// The number of a delivery's work.
-#[must_use]
-pub const fn work_of(delivery: DeliveryId) -> i64 {
-    DELIVERIES_FROM + delivery.0
 }
 
 /// A run of plain items is written by its ends from this many on.
@@ -181,17 +163,6 @@ enum Member {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn messages_entries_and_deliveries_have_numbers_of_their_own() {
-        let item = |number| Item(MessageId(number), LaneId(1), 1, 0, None);
-        let known = |number| (item(number).entry(), item(number).delivery(), item(number).is_letter());
-        let delivery = DeliveryId(7);
-        assert_eq!(known(7), (None, None, false));
-        assert_eq!(known(-7), (Some(EntryId(7)), None, true));
-        assert_eq!(known(work_of(delivery)), (None, Some(delivery), true));
-        assert!(work_of(delivery) < work_of(DeliveryId(8)), "the earlier goes first");
-    }
 
     #[test]
     fn a_claim_reads_what_it_writes() {

@@ -12,10 +12,11 @@
 //! | `contains` | is a string with the value in it, or a list with the value as a member |
 //! | `startsWith` `endsWith` | is a string that begins or ends so |
 //! | `matches` | is a string in which the pattern is found, anywhere unless it says `^` and `$` |
-//! | `exists` `notExists` | is there, or is not |
+//! | `exists` `notExists` | is there, or is not; all but null is there, an empty object or list, too |
 //!
-//! Comparison is strict by JSON type: `"1"` is not `1`. Numbers are compared exactly, integers beyond
-//! 2^53 too, and `1.0` is `1`. Strings are ordered by their code points, except when *both* sides
+//! Comparison is strict by JSON type: `"1"` is not `1`. Numbers are compared as they are kept:
+//! integers of 64 bits exactly, beyond 2^53 too, others as doubles, whose digits after the 15th may be lost
+//! when they are read; `1.0` is `1`. Strings are ordered by their code points, except when *both* sides
 //! are an RFC 3339 date or date-time: those are ordered by time (a date is its midnight in UTC). They
 //! are still equal only when written alike. What is missing or null makes every comparison false,
 //! and so `!=`, `notIn` and `notExists` true.

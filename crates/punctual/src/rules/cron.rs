@@ -14,6 +14,7 @@
 mod days;
 mod field;
 
+use super::document::quote;
 use days::Days;
 use field::{Field, HOUR, MINUTE, MONTH, SECOND, lowest_from};
 use jiff::civil::{Date, DateTime, Time};
@@ -173,7 +174,7 @@ fn of_macro(text: &str) -> Result<&'static str, Vec<String>> {
     let found = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, pattern)| *pattern).ok_or_else(|| {
         let known: Vec<&str> = MACROS.iter().map(|(name, _)| *name).collect();
-        vec![format!("`{text}` is not a macro; known are {}", known.join(", "))]
+        vec![format!("`{}` is not a macro; known are {}", quote(text), known.join(", "))]
     })
 }
 

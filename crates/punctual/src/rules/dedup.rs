@@ -5,14 +5,17 @@
 //! are, numbers and booleans in their one canonical text (so `1`, `1.0` and `"1"` are the same),
 //! lists and objects as canonical JSON, and what is absent as nothing.
 //!
+//! Numbers that are not whole numbers of 64 bits are doubles here, and two that differ in a later digit
+//! would have one key. [`check`] refuses those with more than 15 digits; a publisher sends them as texts.
+//!
 //! What it does not promise: that values are told apart that are written alike. `"1"` and `1` are
 //! meant to meet, and so do an empty string and an absent value; a value that itself contains a
 //! unit separator could imitate the next part.
 
 use super::facts::Facts;
-use super::{canonical, digest};
+use super::{canonical, digest, number};
 use hmac_sha256::Hash;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 const SEPARATOR: char = '\u{1f}';
 
@@ -33,6 +36,30 @@ pub fn text(recipe: &[String], facts: &Facts<'_>) -> String {
         }
     }
     text
+}
+
+/// Checks that no number of the recipe may have lost digits, and with them what tells two events apart.
+///
+/// # Errors
+/// A sentence with the path of the first that may have.
+pub fn check(recipe: &[String], facts: &Facts<'_>) -> Result<(), String> {
+    let lost = recipe.iter().find_map(|path| Some((path, lost_digits(facts.get(path)?)?)));
+    match lost {
+        None => Ok(()),
+        Some((path, number)) => Err(format!(
+            "has a number at `{path}` ({number}) with more digits than are compared, and the dedup recipe \
+             names it: send it as a string"
+        )),
+    }
+}
+
+fn lost_digits(value: &Value) -> Option<&Number> {
+    match value {
+        Value::Number(number) => (!number::has_all_digits(number)).then_some(number),
+        Value::Array(items) => items.iter().find_map(lost_digits),
+        Value::Object(fields) => fields.values().find_map(lost_digits),
+        _ => None,
+    }
 }
 
 /// The key.
@@ -144,6 +171,34 @@ mod tests {
             assert_ne!(key(&pair[0][0]), key(&pair[1][0]), "{pair:?}");
         }
         assert_eq!(digest(&recipe(&["candidate.x"]), &Facts::default()), key(&Value::Null));
+    }
+
+    /// TRG-7: two numbers that one double stands for are refused, and are not taken for duplicates.
+    #[test]
+    fn trg_7_numbers_that_lose_digits_are_refused() {
+        let check = |json: &str| {
+            let mut facts = Facts::default();
+            facts.insert("candidate.x", serde_json::from_str(json).unwrap());
+            check(&recipe(&["candidate.none", "candidate.x"]), &facts)
+        };
+        for fine in
+            ["1", "-2.5", "1e300", "18446744073709551615", "-9223372036854775808", "0.1", "123456789.012345"]
+        {
+            assert_eq!(check(fine), Ok(()), "{fine}");
+        }
+        assert_eq!(check(r#""18446744073709551617""#), Ok(()), "a string keeps its digits");
+        for lost in [
+            "18446744073709551616",
+            "18446744073709551617",
+            "-9223372036854775809",
+            "12345678901234567.1",
+            "0.12345678901234567",
+            "0.123456789012345678",
+            r#"[1, {"a": 18446744073709551617}]"#,
+        ] {
+            let said = check(lost).unwrap_err();
+            assert!(said.contains("`candidate.x`") && said.contains("send it as a string"), "{said}");
+        }
     }
 
     /// TRG-7: the path is part of the text, and so is the order.

@@ -2,6 +2,7 @@
 //!
 //! A day is 24 hours: these are lengths of time, not dates of a calendar.
 
+use super::document::quote;
 use std::time::Duration;
 
 const UNITS: [(&str, u64); 6] =
@@ -22,6 +23,7 @@ const DURATION_MS_MAX: u64 = 1_000 * 365 * 86_400_000;
 /// ```
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = |why: &str| {
+        let text = quote(text);
         format!("`{text}` is not a duration: {why}; write numbers with units, such as 500ms, 30s or 1d12h")
     };
     let mut rest = text.trim();

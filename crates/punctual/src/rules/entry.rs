@@ -21,6 +21,36 @@ pub mod log;
 pub mod schedule;
 pub mod standing;
 
+/// What kind of entry it is: who plans it and who renders its deliveries. All else is the same for every
+/// kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// A survey for one person, with reminders until it is answered.
+    Survey,
+    /// What an event means for the people it is about.
+    Notification,
+}
+
+impl EntryKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Survey, Self::Notification];
+
+    /// The word that the database keeps.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Survey => "survey",
+            Self::Notification => "notification",
+        }
+    }
+
+    /// The kind with this word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
 /// What has become of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {

@@ -80,18 +80,27 @@ pub struct Wording {
     pub warnings: Vec<String>,
 }
 
-/// Words one send.
+/// The template for one send of a survey, if the tenant has one that fits.
 #[must_use]
-pub fn word(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
-    let id = invitation.flow.to_string();
-    let wanted = Wanted {
-        scope: Some((SCOPE, &id)),
-        channel: invitation.channel,
-        locale: invitation.locale,
-        defaults: &[invitation.default_locale, &set.default_locale],
-        attempt: invitation.attempt,
-    };
-    match choose(&set.templates, &wanted) {
+pub fn template_for<'t>(
+    set: &'t TemplateSet,
+    flow: FlowId,
+    default_locale: &str,
+    channel: &str,
+    locale: Option<&str>,
+    send: u32,
+) -> Option<&'t MessageTemplate> {
+    let id = flow.to_string();
+    let defaults = [default_locale, &set.default_locale];
+    let scope = Some((SCOPE, id.as_str()));
+    choose(&set.templates, &Wanted { scope, channel, locale, defaults: &defaults, attempt: send })
+}
+
+/// Words one send by the template that was chosen for it; without one, by what fits best now.
+#[must_use]
+pub fn word(set: &TemplateSet, chosen: Option<&MessageTemplate>, invitation: &Invitation<'_>) -> Wording {
+    let Invitation { flow, default_locale, channel, locale, attempt, .. } = *invitation;
+    match chosen.or_else(|| template_for(set, flow, default_locale, channel, locale, attempt)) {
         Some(template) => by_template(set, template, invitation),
         None => by_ourselves(set, invitation),
     }

@@ -4,6 +4,7 @@
 //! [`limits::MISFIRE_GRACE`] late. What happens then is the job's misfire policy; an occurrence
 //! that is merely a little late is run, whatever the policy.
 
+use super::document::quote;
 use super::message::{check_name, check_topic};
 use super::timetable::Timetable;
 use crate::base::clock::Timestamp;
@@ -54,7 +55,7 @@ impl Misfire {
     /// A sentence that lists the words.
     pub fn parse(word: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|policy| policy.word() == word);
-        found.ok_or_else(|| format!("must be runOnce, runAll or skip, not `{word}`"))
+        found.ok_or_else(|| format!("must be runOnce, runAll or skip, not `{}`", quote(word)))
     }
 }
 
@@ -78,7 +79,7 @@ impl Overlap {
     /// A sentence that lists the words.
     pub fn parse(word: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|policy| policy.word() == word);
-        found.ok_or_else(|| format!("must be allow, skip or queue, not `{word}`"))
+        found.ok_or_else(|| format!("must be allow, skip or queue, not `{}`", quote(word)))
     }
 }
 

@@ -5,8 +5,10 @@ use crate::base::error::{Problem, Problems};
 use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::rules::digest;
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What a message is about: a booking, a document, a customer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -187,8 +189,60 @@ pub fn check_name(name: &str, path: &str, problems: &mut Problems) {
 pub(super) fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mut Problems) {
     if text.len() > bytes_max {
         problems.push(path, format!("has {} bytes, at most {bytes_max} are allowed", text.len()));
-    } else if let Err(e) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        problems.push(path, format!("is not JSON: {e}"));
+    } else if let Err(e) = serde_json::from_str::<Readable>(text) {
+        problems.push(path, format!("is not JSON that can be read: {e}"));
+    }
+}
+
+/// JSON that becomes a value whenever it is read later, checked without making one. What the parser merely
+/// skips may be more: lone surrogates, numbers that no double holds, and any depth.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Readable {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
+        while fields.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
     }
 }
 
@@ -243,13 +297,42 @@ mod tests {
         let long = "x".repeat(256);
         let m = NewMessage::new("a/b", "", "{not json").key(&long).correlation_id("a\nb");
         let said = problems(&m).join("\n");
-        for part in ["topic: must not contain `/`", "kind: must not be empty", "payload: is not JSON"] {
+        for part in [
+            "topic: must not contain `/`",
+            "kind: must not be empty",
+            "payload: is not JSON that can be read",
+        ] {
             assert!(said.contains(part), "{part} in {said}");
         }
         assert!(said.contains("key: has 256 characters, at most 255"), "{said}");
         assert!(said.contains("correlationId: must not contain control"), "{said}");
         let big = NewMessage::new("t", "k", format!("\"{}\"", "x".repeat(limits::PAYLOAD_BYTES_MAX)));
         assert!(problems(&big)[0].contains("payload: has 1048578 bytes"), "{:?}", problems(&big));
+    }
+
+    /// docs/guarantees.md: what the engine could not read later is refused where it comes in.
+    #[test]
+    fn json_that_cannot_be_read_later_is_refused() {
+        let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        let wrong = [
+            r#"{"a": "\ud800"}"#.to_owned(),
+            r#"{"a": "\udc00\ud800"}"#.to_owned(),
+            r#"{"\ud800": 1}"#.to_owned(),
+            r#"{"a": 1e400}"#.to_owned(),
+            r#"[-1e999]"#.to_owned(),
+            deep(128),
+            deep(100_000),
+        ];
+        for payload in wrong {
+            assert!(serde_json::from_str::<serde_json::Value>(&payload).is_err());
+            let message = NewMessage::new("t", "k", &payload).entity("a", "b");
+            let said = problems(&message).join("\n");
+            assert!(said.starts_with("payload: is not JSON that can be read: "), "{said}");
+        }
+        for payload in [r#"{"a": "\ud83d\ude00\u0000", "b": [1e308, -0.5, null, true]}"#, &deep(127)] {
+            assert!(serde_json::from_str::<serde_json::Value>(payload).is_ok());
+            assert_eq!(problems(&NewMessage::new("t", "k", payload)), Vec::<String>::new());
+        }
     }
 
     #[test]

@@ -17,6 +17,13 @@ pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> O
     near.then_some(word)
 }
 
+/// The known word that is the fewest letters away from `unknown`, however many they are.
+#[must_use]
+pub fn closest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let unknown: String = unknown.to_lowercase().chars().take(WORD_CHARS_MAX).collect();
+    known.into_iter().min_by_key(|word| (distance(&unknown, &word.to_lowercase()), word.len()))
+}
+
 /// The end of a sentence about an unknown word: the one that was probably meant, or all that are
 /// known.
 ///
@@ -52,6 +59,13 @@ fn distance(from: &str, to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_closest_word_may_be_far() {
+        assert_eq!(closest("colour", ["total", "guest.color"]), Some("total"));
+        assert_eq!(closest("Guest.Colour", ["total", "guest.color"]), Some("guest.color"));
+        assert_eq!(closest("x", []), None);
+    }
 
     #[test]
     fn a_slip_finds_its_word() {

@@ -28,6 +28,27 @@ pub fn canonical(number: &Number) -> Number {
     number.clone()
 }
 
+/// Whether a number still has all digits that it was written with, as far as can be told. Whole numbers of 64
+/// bits have; others are kept as doubles, which hold 15 digits of any number, and not of each one more.
+///
+/// ```
+/// use punctual::rules::number::has_all_digits;
+/// let read = |text: &str| serde_json::from_str(text).unwrap();
+/// assert!(has_all_digits(&read("18446744073709551615")) && has_all_digits(&read("-1.25e300")));
+/// assert!(!has_all_digits(&read("18446744073709551616")));
+/// assert!(!has_all_digits(&read("0.1234567890123456789")));
+/// ```
+#[must_use]
+pub fn has_all_digits(number: &Number) -> bool {
+    const DIGITS_MAX: usize = 15;
+    if !number.is_f64() {
+        return true;
+    }
+    let shortest = format!("{:e}", number.as_f64().unwrap_or_default());
+    let mantissa = shortest.split('e').next().unwrap_or_default();
+    mantissa.bytes().filter(u8::is_ascii_digit).count() <= DIGITS_MAX
+}
+
 /// The number of a JSON number or of a text, if it is whole.
 #[must_use]
 pub fn whole(value: &Value) -> Option<i64> {

@@ -10,7 +10,7 @@
 use super::consent::Reason;
 use super::digest;
 use super::masked::masked;
-use super::notice::DeliveryStatus;
+use super::notification::DeliveryStatus;
 use crate::base::clock::Timestamp;
 use crate::base::limits::{RECEIPT_KEPT, RECEIPT_LOOK_MIN};
 use std::time::Duration;

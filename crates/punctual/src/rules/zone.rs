@@ -5,6 +5,7 @@
 //! Punctual. A local time that does not exist stands for the first moment after the gap; one that
 //! exists twice for the first of the two.
 
+use super::document::quote;
 use crate::base::clock::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
@@ -37,7 +38,7 @@ impl Zone {
     /// # Errors
     /// A sentence when there is no such zone.
     pub fn find(name: &str) -> Result<Self, String> {
-        let wrong = || format!("`{name}` is not an IANA time zone such as Europe/Berlin or UTC");
+        let wrong = || format!("`{}` is not an IANA time zone such as Europe/Berlin or UTC", quote(name));
         let zone = DATABASE.get(name).map_err(|_| wrong())?;
         let name = zone.iana_name().ok_or_else(wrong)?.to_owned();
         Ok(Self { name, zone })

@@ -4,11 +4,11 @@
 //! process filed, what waited, what comes again. An event never changes, so both are the same.
 
 use crate::base::error::Result;
-use crate::base::id::{MessageId, NoticeId};
+use crate::base::id::{EntryId, MessageId};
 use crate::rules::message::Message;
 use crate::store::Store;
-use crate::store::notices::deliver::Cause;
-use crate::store::notices::{Filed, Filings};
+use crate::store::deliveries::deliver::Cause;
+use crate::store::deliveries::{Filed, Filings};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,33 +27,35 @@ pub(super) fn payload_of(event: &Message) -> Value {
     serde_json::from_str(&event.payload).unwrap_or_default()
 }
 
-/// The causes of deliveries, by their notices. One that was dropped by age is not among them.
-pub(super) type ByNotice = HashMap<NoticeId, Told>;
+/// The causes of deliveries, by their notifications. One that was dropped by age is not among them.
+pub(super) type CauseByEntry = HashMap<EntryId, Told>;
 
 /// Reads them all.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn read(store: &Store, mut notices: Vec<NoticeId>) -> Result<ByNotice> {
-    if notices.is_empty() {
-        return Ok(ByNotice::new());
+pub(super) async fn read(store: &Store, mut notifications: Vec<EntryId>) -> Result<CauseByEntry> {
+    if notifications.is_empty() {
+        return Ok(CauseByEntry::new());
     }
-    notices.sort_unstable();
-    notices.dedup();
+    notifications.sort_unstable();
+    notifications.dedup();
     let told = |cause: Cause| Told { payload: Arc::new(payload_of(&cause.event)), cause };
-    let causes = store.causes(notices).await?;
-    Ok(causes.into_iter().map(|(notice, cause)| (notice, told(cause))).collect())
+    let causes = store.causes(notifications).await?;
+    Ok(causes.into_iter().map(|(notification, cause)| (notification, told(cause))).collect())
 }
 
 /// What was just filed, with the payloads in the same order.
 pub(super) fn filed(
     filings: &Filings,
     payloads: Vec<Arc<Value>>,
-    by_event: &HashMap<MessageId, NoticeId>,
-) -> ByNotice {
+    by_event: &HashMap<MessageId, EntryId>,
+) -> CauseByEntry {
     let told = filings.iter().zip(payloads).filter_map(|((event, filed), payload)| {
-        let (Filed::Notice(notice), Some(id)) = (filed, by_event.get(&event.id)) else { return None };
-        let cause = Cause { event: Arc::clone(event), entity: notice.entity.clone(), by_hand: false };
+        let (Filed::Notification(notification), Some(id)) = (filed, by_event.get(&event.id)) else {
+            return None;
+        };
+        let cause = Cause { event: Arc::clone(event), entity: notification.entity.clone(), by_hand: false };
         Some((*id, Told { cause, payload }))
     });
     told.collect()

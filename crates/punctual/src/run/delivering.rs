@@ -1,36 +1,35 @@
-//! Deliveries of notices, as mail: asked once more whether each is still wanted, then worded and sent.
+//! Deliveries of notifications, as mail: asked once more whether each is still wanted, then worded and sent.
 //!
 //! Before a letter is made, in this order: is its event still there, is what it is about still worth a
 //! message, does the recipient want it (and by this channel, and now). Whoever says no is written down with
 //! the reason; what is only held back comes again without counting as a try.
 //!
 //! Whom a delivery is for is found again by its address, not by the place that they had in a list when it
-//! was planned (`rules/notice/people.rs`); whoever is gone from there is written to by what is kept of them.
+//! was planned (`rules/notification/people.rs`); whoever is gone from there is written to by what is kept
+//! of them.
 
-use super::causes::{self, ByNotice, Told};
-use super::channel::{Accepted, Letter, NotSent};
+use super::causes::{self, CauseByEntry, Told};
+use super::channel::Letter;
 use super::consent::{Recipients, To};
 use super::definitions::Definitions;
-use super::posting::{Answer, Mail, Prepared};
+use super::posting::{Rendered, Renderer};
 use super::send::Post;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{DeliveryId, NoticeId, Token};
-use crate::base::random;
+use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
-use crate::rules::channel::{ChannelPolicy, OnUnknown};
-use crate::rules::consent::{Asked, Verdict};
+use crate::rules::channel::ChannelPolicy;
+use crate::rules::consent::Asked;
 use crate::rules::entity::Snapshot;
-use crate::rules::entry::failure::{self, Failure, Verdict as Next};
 use crate::rules::event_kind::{EventKind, Occasion, Recipient};
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::instead::Refused;
-use crate::rules::notice::people::People;
-use crate::rules::notice::{self, Planned, Whom};
+use crate::rules::notification::instead::Refused;
+use crate::rules::notification::people::People;
+use crate::rules::notification::{self, Planned, Whom};
 use crate::rules::template::MessageTemplate;
 use crate::rules::template::choose::is_named;
-use crate::store::notices::deliver::{Cause, Delivery, Due, Ended, Ending, Settled};
-use crate::store::notices::{NO_RECIPIENT, QUIET_HOURS};
+use crate::store::deliveries::deliver::{Cause, Delivery, Due, Ending};
+use crate::store::entries::step::SurveyContext;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -40,28 +39,21 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Delivering {
     definitions: Definitions,
-    causes: Arc<ByNotice>,
+    causes: Arc<CauseByEntry>,
     entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
     people: HashMap<DeliveryId, Recipient<'static>>,
     recipients: Recipients,
 }
 
-/// A delivery whose letter is out.
-#[derive(Debug)]
-pub struct Out {
-    due: Due,
-    version: u32,
-}
-
 impl Delivering {
     /// Deliveries whose events are all known.
-    pub(super) fn knowing(causes: Arc<ByNotice>) -> Self {
+    pub(super) fn knowing(causes: Arc<CauseByEntry>) -> Self {
         Self { causes, ..Self::default() }
     }
 
     /// What their events and entities say, without their recipients' consent.
-    async fn about(post: &Post, deliveries: &[&Delivery], causes: Arc<ByNotice>) -> Result<Self> {
-        let told = deliveries.iter().filter_map(|of| causes.get(&of.notice));
+    async fn about(post: &Post, deliveries: &[&Delivery], causes: Arc<CauseByEntry>) -> Result<Self> {
+        let told = deliveries.iter().filter_map(|of| causes.get(&of.entry));
         let events = told.map(|told| told.cause.event.as_ref());
         let definitions = Definitions::of(post, events).await?;
         let mut known = Self { definitions, causes, ..Self::default() };
@@ -77,8 +69,8 @@ impl Delivering {
     pub async fn instead(post: &Post, deliveries: &[Delivery]) -> Result<HashMap<DeliveryId, Planned>> {
         let with_other: Vec<&Delivery> =
             deliveries.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
-        let notices = with_other.iter().map(|of| of.notice).collect();
-        let causes = causes::read(&post.store, notices).await?;
+        let notifications = with_other.iter().map(|of| of.entry).collect();
+        let causes = causes::read(&post.store, notifications).await?;
         let known = Self::about(post, &with_other, Arc::new(causes)).await?;
         let planned = with_other.into_iter().filter_map(|of| Some((of.id, known.instead_of(post, of)?)));
         Ok(planned.collect())
@@ -90,7 +82,7 @@ impl Delivering {
         self.read_snapshots(post, own.collect()).await?;
         let mut related = BTreeSet::new();
         for of in deliveries {
-            let Some(told) = self.causes.get(&of.notice) else { continue };
+            let Some(told) = self.causes.get(&of.entry) else { continue };
             let Some(kind) = self.definitions.kind(&told.cause.event) else { continue };
             if !kind.related.is_empty() {
                 let found = kind.related_ids(&told.payload, self.snapshot(of));
@@ -132,12 +124,12 @@ impl Delivering {
         deliveries: &[&'d Delivery],
         kept: &HashMap<DeliveryId, Whom>,
     ) -> Vec<&'d Delivery> {
-        let mut by_notice: BTreeMap<NoticeId, Vec<&'d Delivery>> = BTreeMap::new();
+        let mut by_notification: BTreeMap<EntryId, Vec<&'d Delivery>> = BTreeMap::new();
         for of in deliveries {
-            by_notice.entry(of.notice).or_default().push(*of);
+            by_notification.entry(of.entry).or_default().push(*of);
         }
         let (mut met, mut strangers) = (Vec::with_capacity(deliveries.len()), Vec::new());
-        for of_one in by_notice.values() {
+        for of_one in by_notification.values() {
             let Some(people) = of_one.first().and_then(|of| self.people_of(of)) else { continue };
             for of in of_one {
                 let known_as = || people.known_as(kept.get(&of.id)?);
@@ -153,7 +145,7 @@ impl Delivering {
 
     /// The recipients of a delivery's event, as things stand.
     fn people_of(&self, of: &Delivery) -> Option<People<'_>> {
-        let told = self.causes.get(&of.notice)?;
+        let told = self.causes.get(&of.entry)?;
         Some(People::of(self.kind_of(&told.cause.event), &told.payload, self.snapshot(of)))
     }
 
@@ -163,7 +155,7 @@ impl Delivering {
 
     /// What a delivery's event is about.
     fn entity_of(&self, of: &Delivery) -> Option<&Entity> {
-        self.causes.get(&of.notice)?.cause.entity.as_ref()
+        self.causes.get(&of.entry)?.cause.entity.as_ref()
     }
 
     fn snapshot(&self, of: &Delivery) -> &Snapshot {
@@ -185,14 +177,10 @@ impl Delivering {
     }
 
     /// What is to be done with a delivery, or why nothing is.
-    fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Ready, Box<Ending>> {
+    fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {
         let of = &due.delivery;
-        let Some(told) = self.causes.get(&of.notice) else { return Err(gone("its event is gone").into()) };
+        let Some(told) = self.causes.get(&of.entry) else { return Err(gone("its event is gone").into()) };
         let Told { cause: Cause { event, entity, .. }, payload } = told;
-        if due.lost && post.policy(&of.channel).unknown == OnUnknown::Hold {
-            let error = "it may have gone out, and its channel does not send twice".to_owned();
-            return Err(Ending::Uncertain { outcome: None, error }.into());
-        }
         let set = self.definitions.set(event);
         let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
@@ -231,7 +219,7 @@ impl Delivering {
             channel: of.channel.clone(),
             to: of.address.clone(),
             locale: locale.to_owned(),
-            attempt: 1,
+            attempt: of.send,
             public_id: None,
             survey_url: None,
             subject: filled.subject,
@@ -243,13 +231,13 @@ impl Delivering {
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
-        Ok(Ready { letter, version: template.version, warnings })
+        Ok(Rendered { letter, version: template.version, warnings })
     }
 
     /// What another channel is given if this one refuses for good.
     fn instead_of(&self, post: &Post, of: &Delivery) -> Option<Planned> {
         let channel = post.policy(&of.channel).fallback.as_deref()?;
-        let Cause { event, entity, by_hand } = &self.causes.get(&of.notice)?.cause;
+        let Cause { event, entity, by_hand } = &self.causes.get(&of.entry)?.cause;
         let set = self.definitions.set(event)?;
         let refused = Refused {
             key: &of.key,
@@ -277,33 +265,8 @@ impl Delivering {
         let redirected = of.channel != post.channels.reach(&template.definition.channel);
         let zone = recipient.zone.as_deref();
         let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected, zone };
-        let ending = match self.recipients.verdict(of.tenant, &of.address, &asked) {
-            Verdict::Send => return Ok(()),
-            Verdict::Suppressed(why) => {
-                Ending::Skipped { reason: why.word().to_owned(), said: why.to_string() }
-            }
-            Verdict::ShiftTo(until) => {
-                let said = format!("{QUIET_HOURS}: it is quiet where the recipient is until {until}");
-                Ending::HeldBack { until, said }
-            }
-            Verdict::UseChannel(channel) => {
-                let channel = post.channels.reach(&channel);
-                match notice::address(&channel, recipient) {
-                    Some(address) => Ending::Moved { channel, address },
-                    None => {
-                        Ending::Skipped { reason: NO_RECIPIENT.to_owned(), said: "No recipient".to_owned() }
-                    }
-                }
-            }
-        };
-        Err(ending.into())
+        self.recipients.check(post, of, &asked, |channel| notification::address(channel, recipient))
     }
-}
-
-struct Ready {
-    letter: Letter,
-    version: u32,
-    warnings: Vec<String>,
 }
 
 fn gone(error: &str) -> Ending {
@@ -311,22 +274,18 @@ fn gone(error: &str) -> Ending {
 }
 
 /// Whether a template is meant for this channel, and not only lends it its words.
-fn is_worded_for(post: &Post, template: &MessageTemplate, channel: &str) -> bool {
+pub(super) fn is_worded_for(post: &Post, template: &MessageTemplate, channel: &str) -> bool {
     let named = &template.definition.channel;
     is_named(channel, named) || post.channels.reach(named) == channel
 }
 
-impl Mail for Delivering {
-    type Due = Due;
-    type Out = Out;
-    type Ended = Ended;
-
-    async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
+impl Renderer for Delivering {
+    async fn load(&mut self, post: &Post, due: &[Due]) -> Result<()> {
         let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
         let mut causes = Arc::clone(&self.causes);
         if causes.is_empty() {
-            let notices = deliveries.iter().map(|of| of.notice).collect();
-            causes = Arc::new(causes::read(&post.store, notices).await?);
+            let entries = deliveries.iter().map(|of| of.entry).collect();
+            causes = Arc::new(causes::read(&post.store, entries).await?);
         }
         *self = Self::about(post, &deliveries, causes).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
@@ -334,108 +293,17 @@ impl Mail for Delivering {
         Ok(())
     }
 
-    async fn prepare(&mut self, post: &Arc<Post>, mut due: Due, now: Timestamp) -> Prepared<Self> {
-        let ready = match self.weigh(post, &due, now) {
-            Ok(ready) => ready,
-            Err(ending) => {
-                let ending = if due.unsure { doubted(*ending).into() } else { ending };
-                let failed = matches!(*ending, Ending::Failed { .. } | Ending::Uncertain { .. });
-                let ended = Ended { due, ending: *ending };
-                return if failed { Prepared::Failed(ended) } else { Prepared::Quiet(ended) };
-            }
-        };
-        let Some(channel) = post.channels.get(&due.delivery.channel) else {
-            let ending = gone(&no_channel(&due.delivery.channel));
-            return Prepared::Failed(Ended { due, ending });
-        };
-        let Ready { letter, version, warnings } = ready;
-        due.warnings = warnings;
-        Prepared::Letter(Arc::clone(channel), Arc::new(letter), Out { due, version })
+    fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {
+        self.weigh(post, due, now)
     }
 
-    fn put_back(&mut self, due: Due, now: Timestamp) -> Ended {
-        not_begun(due, now)
+    fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned> {
+        self.instead_of(post, of)
     }
 
-    fn take_back(&mut self, out: Out, now: Timestamp) -> Ended {
-        self.put_back(out.due, now)
+    fn survey(&self, _: &Delivery) -> Option<SurveyContext> {
+        None
     }
-
-    fn heard(&mut self, post: &Post, out: Out, answer: Answer) -> Ended {
-        let policy = post.policy(&out.due.delivery.channel);
-        let held = policy.unknown == OnUnknown::Hold;
-        let (due, probe, now) = (&out.due, answer.probe, answer.now);
-        let patience = policy.patience.clone().unwrap_or_else(failure::patience);
-        let next = |failure| match probe {
-            true => failure::after_probe(
-                failure,
-                (due.item.attempt(), due.number()),
-                &patience,
-                now,
-                random::seed(),
-            ),
-            false => failure::after_failure(failure, due.item.attempt(), &patience, now, random::seed()),
-        };
-        let again = |outcome, failure, error| match next(failure) {
-            Next::RetryAt(at) => Ending::Again { outcome, error, wait: at.since(now), counted: !probe },
-            Next::GiveUp | Next::Halt => Ending::Failed { outcome: Some(outcome), error, instead: None },
-        };
-        let silent = Failure::Transient { retry_after: None };
-        // What may have gone out counts, probe or not.
-        let unsure = |error| match failure::after_failure(
-            silent,
-            due.item.attempt(),
-            &patience,
-            now,
-            random::seed(),
-        ) {
-            Next::RetryAt(at) if policy.resends_unknown(due.unknown) => {
-                Ending::Again { outcome: "unknown", error, wait: at.since(now), counted: true }
-            }
-            _ => Ending::Uncertain { outcome: Some("unknown"), error },
-        };
-        let ending = match answer.sent {
-            Ok(Accepted { message_id, answer }) => {
-                Ending::Sent { provider_id: message_id, answer, version: out.version }
-            }
-            Err(NotSent::Transient { error, retry_after }) => {
-                again("transient", Failure::Transient { retry_after }, error)
-            }
-            Err(NotSent::NoAnswer { error }) if held => Ending::Uncertain { outcome: Some("timeout"), error },
-            Err(NotSent::NoAnswer { error }) => again("timeout", silent, error),
-            Err(NotSent::Unknown { error }) => unsure(error),
-            Err(NotSent::Permanent { error }) => {
-                let instead = self.instead_of(post, &out.due.delivery);
-                Ending::Failed { outcome: Some("permanent"), error, instead }
-            }
-        };
-        Ended { due: out.due, ending }
-    }
-
-    async fn settle(&self, post: &Post, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {
-        post.store.end_deliveries(token, ended).await
-    }
-}
-
-/// What is not sent any more after a try that may have gone out: nobody must take it for never sent.
-fn doubted(ending: Ending) -> Ending {
-    match ending {
-        Ending::Skipped { said, .. } | Ending::Failed { outcome: None, error: said, .. } => {
-            let error = format!("a try before may have gone out; it is not sent again: {said}");
-            Ending::Uncertain { outcome: None, error }
-        }
-        other => other,
-    }
-}
-
-/// It keeps its place among those that wait.
-fn not_begun(due: Due, now: Timestamp) -> Ended {
-    let at = due.delivery.due_at.unwrap_or(now);
-    Ended { due, ending: Ending::Later(at) }
-}
-
-fn no_channel(key: &str) -> String {
-    format!("there is no channel `{key}` in this process; configure it and replay")
 }
 
 impl Post {

@@ -17,6 +17,7 @@ use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MAX, POLL_MIN};
 use crate::rules::pace::Pace;
+use crate::rules::purpose::Purpose;
 use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
 use crate::store::claims::{Catch, Wish};
@@ -307,7 +308,9 @@ impl Dispatcher {
     }
 
     async fn consider_all(&mut self, view: &View) -> Result<()> {
-        let is_other = |seen: &&Sighting| !seen.subscription.is_empty() && !seen.paused;
+        let is_other = |seen: &&Sighting| {
+            seen.purpose == Purpose::Dispatch && !seen.subscription.is_empty() && !seen.paused
+        };
         let served = match &self.subscribers {
             none if none.is_empty() => HashMap::new(),
             _ => {
@@ -325,6 +328,9 @@ impl Dispatcher {
 
     /// Who handles a lane here, if anybody does.
     fn seat(&self, seen: &Sighting, served: Option<&Arc<Served>>) -> Option<Seat> {
+        if seen.purpose != Purpose::Dispatch {
+            return None;
+        }
         if seen.subscription.is_empty() {
             return Some(Seat { station: *self.topics.get(&seen.topic)?, served: None });
         }

@@ -10,10 +10,12 @@
 //! order.
 
 use crate::base::clock::Timestamp;
+use crate::base::limits::SEND_WINDOW;
 use crate::rules::breaker::{Breaker, BreakerSettings, May};
 use crate::rules::channel::MEMORY;
 use crate::rules::rate::Rate;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -63,6 +65,8 @@ pub enum Ending {
 /// The gate of one channel.
 #[derive(Debug)]
 pub struct Gate {
+    /// How many sends in a row were answered without waiting.
+    answered_at_once: AtomicUsize,
     in_flight_max: usize,
     inner: Mutex<Inner>,
 }
@@ -95,6 +99,7 @@ impl Gate {
             latest: Timestamp::MIN,
         };
         Self {
+            answered_at_once: AtomicUsize::new(0),
             in_flight_max: settings.in_flight.map_or(usize::MAX, |most| most.max(1)),
             inner: Mutex::new(inner),
         }
@@ -120,6 +125,20 @@ impl Gate {
         }
         inner.in_flight += 1;
         MaySend::Go(Pass { gate: Arc::clone(self), probe })
+    }
+
+    /// Notes whether a send was answered without waiting.
+    pub(super) fn note_answer(&self, at_once: bool) {
+        match at_once {
+            true => self.answered_at_once.fetch_add(1, Ordering::Relaxed),
+            false => self.answered_at_once.swap(0, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether the last window of sends was answered without waiting, as by a channel inside this
+    /// process. Many of those are begun and ended in the time that one settlement takes.
+    pub(super) fn answers_at_once(&self) -> bool {
+        self.answered_at_once.load(Ordering::Relaxed) >= SEND_WINDOW
     }
 
     /// How many letters may begin now; so many are worth claiming. None while it is closed, but for a probe.

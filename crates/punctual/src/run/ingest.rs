@@ -19,7 +19,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::candidate::Candidate;
 use crate::rules::consent::{Asked, Verdict};
 use crate::rules::invitation;
-use crate::rules::notice::Way;
+use crate::rules::notification::Way;
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Trigger;
 use crate::store::entries::admit::{Admitted, Made, NewEntry};
@@ -153,7 +153,7 @@ async fn begin(post: &Post, tenant: Tenant, lot: &Lot<'_>) -> Result<Met> {
         let mut batch = Batch::matched(&lot.items, &offered, Which::OfKind(lot.kind));
         let stops = Stops::matched(lot, &offered);
         let made = if batch.entries.is_empty() && stops.0.is_empty() {
-            // Nothing would notice that something was published since.
+            // Nothing would notification that something was published since.
             let current = post.shelf.current(&post.store, tenant).await?;
             (current.stamp == offered.stamp).then(Vec::new)
         } else {

@@ -1,222 +1,185 @@
-//! Invitations and reminders of surveys, as mail: asked once more whether each is wanted, worded, sent, and
-//! written down.
+//! Surveys in the pipeline: which delivery a due entry gets, and what its message says.
 //!
-//! Before a letter is made the recipient is asked for, as for a notice: whoever does not want it gets nothing
-//! more, with the reason in the log; what is only held back comes again without counting as a try. An entry
-//! has one address, so another channel is used in the place of its own only if that takes such an address.
+//! A send is planned before its entry is taken: template and key are fixed when the delivery is written,
+//! so that a retry asks the provider for the same message, whatever has changed since. Before a message
+//! is made the recipient is asked for, as for every kind. An entry has one address, so another channel is
+//! used in the place of its own only if that takes such an address.
 
-use super::channel::{Letter, NotSent};
+use super::channel::Letter;
 use super::consent::{Recipients, To};
-use super::posting::{Answer, Mail, Prepared};
+use super::delivering::is_worded_for;
+use super::posting::{Rendered, Renderer};
 use super::send::Post;
 use super::shelf::Edition;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::Token;
-use crate::base::random;
+use crate::base::id::{DeliveryId, EntryId, FlowId, TemplateId};
 use crate::base::tenant::Tenant;
-use crate::rules::channel::OnUnknown;
-use crate::rules::consent::{Asked, Verdict};
-use crate::rules::entry::failure::Failure;
-use crate::rules::entry::log::{DeliveryLine, Outcome};
+use crate::rules::consent::Asked;
 use crate::rules::event_kind::Recipient;
 use crate::rules::invitation::{self, Invitation};
-use crate::rules::notice;
+use crate::rules::notification::{self, Planned, Whom};
 use crate::rules::template::TemplateSet;
+use crate::store::deliveries::deliver::{Delivery, Due, Ending};
 use crate::store::entries::Entry;
-use crate::store::entries::send::{Again, Due, Ended, Settled, Tried};
-use crate::store::notices::NO_RECIPIENT;
+use crate::store::entries::advance::{PeekedEntries, PlannedSend};
+use crate::store::entries::step::SurveyContext;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The invitations of one claim.
+/// Versions of surveys, and templates of their tenants.
+#[derive(Debug, Default)]
+struct Surveys {
+    editions: HashMap<(FlowId, u32), Option<Arc<Edition>>>,
+    sets: HashMap<Tenant, Arc<TemplateSet>>,
+}
+
+impl Surveys {
+    async fn of(post: &Post, entries: impl Iterator<Item = &Arc<Entry>>) -> Result<Self> {
+        let mut known = Self::default();
+        for entry in entries {
+            let version = (entry.flow, entry.number);
+            if let std::collections::hash_map::Entry::Vacant(new) = known.editions.entry(version) {
+                new.insert(post.shelf.edition(&post.store, entry.flow, entry.number).await?);
+            }
+            if let std::collections::hash_map::Entry::Vacant(new) = known.sets.entry(entry.tenant) {
+                new.insert(post.templates.of(&post.store, entry.tenant, invitation::EVENT_TYPE).await?);
+            }
+        }
+        Ok(known)
+    }
+
+    fn edition(&self, entry: &Entry) -> Option<&Arc<Edition>> {
+        self.editions.get(&(entry.flow, entry.number))?.as_ref()
+    }
+
+    /// The entry with its timetable; one whose version is gone has no reminders left.
+    fn context(&self, entry: &Arc<Entry>) -> SurveyContext {
+        let schedule = self.edition(entry).and_then(|edition| edition.schedule(&entry.trigger_id)).cloned();
+        SurveyContext { entry: Arc::clone(entry), schedule: schedule.unwrap_or_default() }
+    }
+
+    /// The template of a send; 0 is a text of our own.
+    fn template(&self, entry: &Entry, channel: &str, send: u32, wanted: Option<&str>) -> (TemplateId, u32) {
+        let found = self.edition(entry).zip(self.sets.get(&entry.tenant)).and_then(|(edition, set)| {
+            let survey = &edition.survey;
+            let locale = Some(survey.locale_for(wanted));
+            invitation::template_for(set, entry.flow, &survey.default_locale, channel, locale, send)
+        });
+        found.map_or((TemplateId(0), 0), |template| (template.id, template.version))
+    }
+}
+
+/// Plans the sends of due entries.
+///
+/// # Errors
+/// When the database does not answer.
+pub(super) async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Vec<PlannedSend>> {
+    let surveys = Surveys::of(post, peeked.due.iter().map(|(_, entry)| entry)).await?;
+    let multilingual =
+        |entry: &Entry| surveys.sets.get(&entry.tenant).is_some_and(|set| set.is_multilingual());
+    let readers = peeked.due.iter().filter(|(_, entry)| multilingual(entry));
+    let readers: Vec<_> = readers.map(|(_, entry)| (entry.tenant, entry.address.clone())).collect();
+    let consent = if readers.is_empty() { None } else { Some(post.store.consent(readers).await?) };
+    let planned = peeked.due.iter().map(|(work, entry)| {
+        let preferred = consent.as_ref().and_then(|consent| consent.locale(entry.tenant, &entry.address));
+        let send = entry.attempt();
+        let wanted = preferred.or(entry.locale.as_deref());
+        let (template, version) = surveys.template(entry, &entry.channel, send, wanted);
+        let planned = Planned {
+            key: format!("survey:{}:{send}", entry.public_id),
+            channel: entry.channel.clone(),
+            address: Some(entry.address.clone()),
+            send,
+            part: 0,
+            template,
+            version,
+            whom: Whom { name: None, reference: entry.customer_ref.clone() },
+        };
+        PlannedSend { work: *work, context: surveys.context(entry), planned }
+    });
+    Ok(planned.collect())
+}
+
+/// Renders the invitations and reminders of one claim.
 #[derive(Debug, Default)]
 pub struct Inviting {
-    templates: HashMap<Tenant, Arc<TemplateSet>>,
+    surveys: Surveys,
+    entries: HashMap<EntryId, Arc<Entry>>,
     recipients: Recipients,
 }
 
-/// An invitation whose letter is out.
-#[derive(Debug)]
-pub struct Out {
-    due: Due,
-    edition: Arc<Edition>,
-    channel: String,
-}
-
 impl Inviting {
-    /// A tenant's templates, the same for all letters of a claim.
-    async fn templates_of(&mut self, post: &Post, tenant: Tenant) -> Result<Arc<TemplateSet>> {
-        if let Some(known) = self.templates.get(&tenant) {
-            return Ok(Arc::clone(known));
-        }
-        let set = post.templates.of(&post.store, tenant, invitation::EVENT_TYPE).await?;
-        self.templates.insert(tenant, Arc::clone(&set));
-        Ok(set)
+    /// A renderer of deliveries that were just written for these entries.
+    pub(super) fn knowing(contexts: Vec<SurveyContext>) -> Self {
+        let entries = contexts.into_iter().map(|context| (context.entry.id, context.entry)).collect();
+        Self { entries, ..Self::default() }
     }
-}
 
-impl Mail for Inviting {
-    type Due = Due;
-    type Out = Out;
-    type Ended = Ended;
+    /// What other channels are given if it turns out that these did not arrive.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn fallbacks(post: &Post, deliveries: &[Delivery]) -> Result<HashMap<DeliveryId, Planned>> {
+        let mut known = Self::default();
+        known.read_entries(post, &deliveries.iter().collect::<Vec<_>>()).await?;
+        let planned = deliveries.iter().filter_map(|of| Some((of.id, known.fallback(post, of)?)));
+        Ok(planned.collect())
+    }
 
-    async fn read(&mut self, post: &Post, due: &[Due]) -> Result<()> {
-        let recipients = due.iter().map(|one| (one.entry.tenant, one.entry.address.clone()));
-        self.recipients = Recipients::of(post, recipients.collect()).await?;
+    async fn read_entries(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+        let unknown = deliveries.iter().map(|of| of.entry).filter(|id| !self.entries.contains_key(id));
+        let unknown: Vec<EntryId> = unknown.collect();
+        if !unknown.is_empty() {
+            let found = post.store.entries_by_id(unknown).await?;
+            self.entries.extend(found.into_iter().map(|entry| (entry.id, Arc::new(entry))));
+        }
+        self.surveys = Surveys::of(post, self.entries.values()).await?;
         Ok(())
     }
 
-    async fn prepare(&mut self, post: &Arc<Post>, due: Due, now: Timestamp) -> Prepared<Self> {
-        let entry = &due.entry;
-        let edition = post.shelf.edition(&post.store, entry.flow, entry.number).await;
-        let (Ok(edition), Ok(set)) = (edition, self.templates_of(post, entry.tenant).await) else {
-            return Prepared::NotBegun(due);
-        };
-        let recipients = &self.recipients;
-        if due.lost && post.policy(&entry.channel).unknown == OnUnknown::Hold {
-            return Prepared::Failed(ended(
-                due,
-                edition.as_deref(),
-                held("the try before this one was lost and may have gone out"),
-            ));
-        }
-        let key = match ask(post, recipients, entry, now) {
-            Ok(key) => key,
-            Err(tried) => return Prepared::Quiet(ended(due, edition.as_deref(), tried)),
-        };
-        let Some(channel) = post.channels.get(&key) else {
-            let line = DeliveryLine::no_channel(entry.attempt(), now, &key);
-            let tried = not_sent(Outcome::NoChannel, Failure::NoChannel, line.error.unwrap_or_default());
-            return Prepared::Failed(ended(due, edition.as_deref(), tried));
-        };
-        let Some(edition) = edition else {
-            let error = "the version of the survey that it belongs to is gone".to_owned();
-            return Prepared::Failed(ended(due, None, not_sent(Outcome::Failed, Failure::Permanent, error)));
-        };
-        let letter =
-            Arc::new(Wording { post, recipients, edition: &edition, set: &set }.letter(entry, &key, now));
-        Prepared::Letter(Arc::clone(channel), letter, Out { due, edition, channel: key })
+    /// Whether the recipient wants it, so and now.
+    fn ask(
+        &self,
+        post: &Post,
+        of: &Delivery,
+        entry: &Entry,
+        now: Timestamp,
+    ) -> std::result::Result<(), Box<Ending>> {
+        let redirected = of.channel != entry.channel;
+        let asked = Asked { channel: &of.channel, kind: invitation::EVENT_TYPE, now, redirected, zone: None };
+        let address = |channel: &str| notification::address(channel, &recipient(&of.address));
+        self.recipients.check(post, of, &asked, address)
     }
 
-    fn put_back(&mut self, due: Due, _: Timestamp) -> Ended {
-        ended(due, None, Tried::NotBegun)
-    }
-
-    fn take_back(&mut self, out: Out, now: Timestamp) -> Ended {
-        self.put_back(out.due, now)
-    }
-
-    fn heard(&mut self, post: &Post, out: Out, answer: Answer) -> Ended {
-        let tried = tried(post, &out.channel, answer);
-        ended(out.due, Some(&out.edition), tried)
-    }
-
-    async fn settle(&self, post: &Post, token: Token, ended: Arc<[Ended]>) -> Result<Settled> {
-        post.store.end_sends(token, ended, random::seed()).await
-    }
-}
-
-/// The key of the channel that it goes by now, or why it does not.
-fn ask(
-    post: &Post,
-    recipients: &Recipients,
-    entry: &Entry,
-    now: Timestamp,
-) -> std::result::Result<String, Tried> {
-    let kind = invitation::EVENT_TYPE;
-    let asked = Asked { channel: &entry.channel, kind, now, redirected: false, zone: None };
-    match recipients.verdict(entry.tenant, &entry.address, &asked) {
-        Verdict::Send => Ok(entry.channel.clone()),
-        Verdict::Suppressed(why) => Err(Tried::Refused { reason: why.word(), error: why.to_string() }),
-        Verdict::ShiftTo(at) => Err(Tried::Later(at)),
-        Verdict::UseChannel(other) => instead(post, post.channels.reach(&other), entry, now),
-    }
-}
-
-/// Another channel, if it takes the address that there is. It has no lane here that would wait while it is
-/// closed, so that is asked before.
-fn instead(post: &Post, other: String, entry: &Entry, now: Timestamp) -> std::result::Result<String, Tried> {
-    let address = Some(entry.address.clone());
-    let recipient = match entry.address.contains('@') {
-        true => Recipient { email: address, ..Recipient::default() },
-        false => Recipient { phone: address, ..Recipient::default() },
-    };
-    if notice::address(&other, &recipient).is_none() {
-        let error = format!("No recipient: it is to go by `{other}`, and there is no address for that");
-        return Err(Tried::Refused { reason: NO_RECIPIENT, error });
-    }
-    let gate = post.gates.of(&other);
-    match gate.opens_at(now) {
-        Some(at) if gate.room(now) == 0 => Err(Tried::Later(at)),
-        _ => Ok(other),
-    }
-}
-
-fn ended(due: Due, edition: Option<&Edition>, tried: Tried) -> Ended {
-    let schedule = edition.and_then(|edition| edition.schedule(&due.entry.trigger_id)).cloned();
-    Ended { due, schedule: schedule.unwrap_or_default(), tried }
-}
-
-fn not_sent(outcome: Outcome, failure: Failure, error: String) -> Tried {
-    Tried::NotSent { outcome, failure, error, again: Again::default() }
-}
-
-/// It may have gone out, and its channel does not send twice. Later reminders are other letters, and go.
-fn held(what: &str) -> Tried {
-    let error = format!("{what}; its channel does not send twice");
-    not_sent(Outcome::Unknown, Failure::Permanent, error)
-}
-
-/// What a channel's answer comes to.
-fn tried(post: &Post, channel: &str, answer: Answer) -> Tried {
-    let transient = |retry_after| Failure::Transient { retry_after };
-    let (outcome, failure, error) = match answer.sent {
-        Ok(accepted) => return Tried::Sent { message_id: accepted.message_id },
-        Err(NotSent::Transient { error, retry_after }) => (Outcome::Failed, transient(retry_after), error),
-        Err(NotSent::Permanent { error }) => (Outcome::Failed, Failure::Permanent, error),
-        Err(NotSent::NoAnswer { error } | NotSent::Unknown { error })
-            if post.policy(channel).unknown == OnUnknown::Hold =>
-        {
-            return held(&error);
-        }
-        Err(NotSent::NoAnswer { error } | NotSent::Unknown { error }) => {
-            (Outcome::Unknown, transient(None), error)
-        }
-    };
-    let again = Again { patience: post.policy(channel).patience.clone(), probe: answer.probe };
-    Tried::NotSent { outcome, failure, error, again }
-}
-
-/// What a letter is made of beside its entry.
-struct Wording<'a> {
-    post: &'a Post,
-    recipients: &'a Recipients,
-    edition: &'a Edition,
-    set: &'a TemplateSet,
-}
-
-impl Wording<'_> {
-    /// The letter of an invitation or a reminder.
-    fn letter(&self, entry: &Entry, channel: &str, now: Timestamp) -> Letter {
-        let (post, survey) = (self.post, &self.edition.survey);
+    fn letter(
+        &self,
+        post: &Post,
+        of: &Delivery,
+        entry: &Entry,
+        edition: &Edition,
+        now: Timestamp,
+    ) -> Rendered {
+        let (survey, empty) = (&edition.survey, TemplateSet::default());
+        let set = self.surveys.sets.get(&entry.tenant).map_or(&empty, Arc::as_ref);
         let public_id = entry.public_id.to_string();
         let url = post.survey_url.replace("{publicId}", &public_id);
         let payload: serde_json::Value = serde_json::from_str(&entry.payload).unwrap_or_default();
-        let attempt = entry.attempt();
         let wanted = self.recipients.locale(entry.tenant, &entry.address).or(entry.locale.as_deref());
         let locale = survey.locale_for(wanted);
-        let (tenant, address) = (entry.tenant, entry.address.as_str());
-        let to = To { tenant, address, channel, kind: invitation::EVENT_TYPE };
+        let (tenant, address) = (entry.tenant, of.address.as_str());
+        let to = To { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
         let unsubscribe_url = self.recipients.unsubscribe_url(post, &to, locale);
+        let fixed = set.templates.iter().find(|template| template.id == of.template);
         let wording = invitation::word(
-            self.set,
+            set,
+            fixed,
             &Invitation {
                 flow: entry.flow,
                 title: &survey.title,
                 default_locale: &survey.default_locale,
-                channel,
-                attempt,
+                channel: &of.channel,
+                attempt: of.send,
                 public_id: &public_id,
                 survey_url: &url,
                 unsubscribe_url: unsubscribe_url.as_deref(),
@@ -226,27 +189,80 @@ impl Wording<'_> {
                 payload: &payload,
             },
         );
-        let template = wording.template.map_or_else(|| "built-in".to_owned(), |(id, _)| id.to_string());
-        let mut idempotency_key = format!("{public_id}:{}:{template}", entry.channel);
-        if attempt > 1 {
-            idempotency_key.push_str(&format!(":{attempt}"));
-        }
-        Letter {
+        // What is one provider's own means nothing to another.
+        let own =
+            wording.provider.filter(|_| fixed.is_none_or(|of_it| is_worded_for(post, of_it, &of.channel)));
+        let letter = Letter {
             tenant,
-            channel: channel.to_owned(),
+            channel: of.channel.clone(),
             to: address.to_owned(),
             locale: wording.locale,
-            attempt,
+            attempt: of.send,
             public_id: Some(entry.public_id),
             subject: wording.subject,
             body: wording.body,
             html: wording.html,
             survey_url: Some(url),
             unsubscribe_url,
-            provider_template: wording.provider.map(|own| Arc::new(own.to_json())),
+            provider_template: own.map(|own| Arc::new(own.to_json())),
             payload: Arc::new(payload),
-            idempotency_key,
+            idempotency_key: of.key.clone(),
             sent_at: now,
-        }
+        };
+        let version = wording.template.map_or(0, |(_, version)| version);
+        Rendered { letter, version, warnings: wording.warnings }
+    }
+}
+
+/// Somebody of whom only an address is known.
+fn recipient(address: &str) -> Recipient<'static> {
+    let address_of = Some(address.to_owned());
+    match address.contains('@') {
+        true => Recipient { email: address_of, ..Recipient::default() },
+        false => Recipient { phone: address_of, ..Recipient::default() },
+    }
+}
+
+impl Renderer for Inviting {
+    async fn load(&mut self, post: &Post, due: &[Due]) -> Result<()> {
+        let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
+        self.read_entries(post, &deliveries).await?;
+        let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
+        self.recipients = Recipients::of(post, recipients.collect()).await?;
+        Ok(())
+    }
+
+    fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {
+        let of = &due.delivery;
+        let gone = |error: &str| {
+            let (outcome, error) = (Some("permanent"), error.to_owned());
+            Box::new(Ending::Failed { outcome, error, instead: None })
+        };
+        let entry = self.entries.get(&of.entry).ok_or_else(|| gone("its entry is gone"))?;
+        self.ask(post, of, entry, now)?;
+        let edition = self.surveys.edition(entry);
+        let edition = edition.ok_or_else(|| gone("the version of the survey that it belongs to is gone"))?;
+        Ok(self.letter(post, of, entry, edition, now))
+    }
+
+    fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned> {
+        let channel = post.policy(&of.channel).fallback.as_deref()?;
+        let entry = self.entries.get(&of.entry)?;
+        let wanted = self.recipients.locale(entry.tenant, &entry.address).or(entry.locale.as_deref());
+        let (template, version) = self.surveys.template(entry, channel, of.send, wanted);
+        Some(Planned {
+            key: format!("survey:{}:{}:{channel}", entry.public_id, of.send),
+            channel: channel.to_owned(),
+            address: notification::address(channel, &recipient(&of.address)),
+            send: of.send,
+            part: of.part,
+            template,
+            version,
+            whom: Whom { name: None, reference: entry.customer_ref.clone() },
+        })
+    }
+
+    fn survey(&self, of: &Delivery) -> Option<SurveyContext> {
+        self.entries.get(&of.entry).map(|entry| self.surveys.context(entry))
     }
 }

@@ -1,12 +1,12 @@
-//! From events to notices and to what surveys begin: claimed events are planned, and filed in the transaction
-//! that settles them.
+//! From events to notifications and to what surveys begin: claimed events are planned, and filed in the
+//! transaction that settles them.
 //!
 //! What an event's kind says, its templates and the entity's state are read before; the sender asks them
 //! once more for each delivery. A plan that cannot be filed because the claim was lost is forgotten: whoever
-//! has the events then plans anew, and an event has one notice.
+//! has the events then plans anew, and an event has one notification.
 //!
-//! Letters are begun with the filing where nothing waits before them (`store/notices/begin.rs`): whoever
-//! tells is handed them as postings.
+//! Letters are begun with the filing where nothing waits before them (`store/notifications/begin.rs`):
+//! whoever tells is handed them as postings.
 //!
 //! Surveys come first (`notify/surveys.rs`): what an event begins or stops is committed before the event is
 //! settled, so a crash in between loses nothing, and by the dedup keys of entries the second time makes
@@ -16,7 +16,8 @@
 //! - Its kind has no template: surveys took it, whether a filter held or not. It fails, with the reason, if a
 //!   trigger wants it, cannot be served (such as without an address for the trigger's channel), and nothing
 //!   else was made of it.
-//! - Its kind has templates: what became of the notice is what became of the event; that a trigger could not
+//! - Its kind has templates: what became of the notification is what became of the event; that a trigger
+//!   could not
 //!   be served is a warning in the log.
 
 mod surveys;
@@ -25,11 +26,11 @@ use self::surveys::{Heard, Surveyed};
 use super::causes::{self, payload_of};
 use super::definitions::Definitions;
 use super::delivering::Delivering;
-use super::posting::Posting;
+use super::posting::{Posting, RENEW_SHARE};
 use super::present::Present;
 use super::send::{Going, Post};
 use super::stop::Stop;
-use crate::base::clock::monotonic;
+use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
@@ -38,14 +39,14 @@ use crate::rules::attempt::Retry;
 use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
-use crate::rules::notice::room::Room;
-use crate::rules::notice::{self, Event, NoticeStatus, Plan, Ways};
+use crate::rules::notification::room::Room;
+use crate::rules::notification::{self, Event, NotificationStatus, Plan, Ways};
 use crate::rules::share::Take;
 use crate::rules::template::TemplateSet;
 use crate::store::claims::Wish;
 use crate::store::consent::Consent;
-use crate::store::notices::begin::Start;
-use crate::store::notices::{Filed, FiledAs, Filings, NewNotice};
+use crate::store::deliveries::begin::Start;
+use crate::store::deliveries::{Filed, FiledAs, Filings, NewNotification};
 use crate::store::settle::{Settlement, Word};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -56,6 +57,7 @@ pub(super) struct Telling {
     _going: Going,
     post: Arc<Post>,
     claims: BTreeMap<Token, Vec<Message>>,
+    asked: Moment,
     may: MayBegin,
 }
 
@@ -71,6 +73,23 @@ pub(super) struct MayBegin {
     pub(super) present: Present,
 }
 
+impl MayBegin {
+    /// What these channels have room for in this process.
+    pub(super) fn start<'c>(&self, post: &Post, channels: impl Iterator<Item = &'c String>) -> Start {
+        let mut room = Room { letters: self.claims.saturating_mul(self.batch), ..Room::default() };
+        let now = self.present.now();
+        for channel in channels {
+            if room.by_channel.contains_key(channel) || self.awaited.contains(channel) {
+                continue;
+            }
+            let here = post.channels.get(channel).is_some();
+            room.by_channel.insert(channel.clone(), if here { post.gates.of(channel).room(now) } else { 0 });
+        }
+        let window = post.window(room.by_channel.keys());
+        Start { owner: post.owner.clone(), lease: post.lease, batch: self.batch, room, window }
+    }
+}
+
 /// Takes letters that were begun.
 pub(super) type Hand<'a> = &'a mut (dyn FnMut(Posting<Delivering>) + Send);
 
@@ -83,12 +102,13 @@ pub(super) async fn begin(post: &Arc<Post>, takes: Vec<Take>, may: MayBegin) -> 
         return Ok(None);
     }
     let wish = Wish { owner: post.owner.clone(), lease: post.lease, takes };
+    let asked = monotonic();
     let catch = post.store.claim(wish).await?;
     let mut claims: BTreeMap<Token, Vec<Message>> = BTreeMap::new();
     for claimed in catch.items {
         claims.entry(claimed.token).or_default().push(claimed.message);
     }
-    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims, may }))
+    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims, asked, may }))
 }
 
 impl Telling {
@@ -106,34 +126,29 @@ impl Telling {
         let claims = std::mem::take(&mut self.claims);
         // Events that were in a crash have a claim each, and would have as many of letters.
         let one = claims.len() == 1;
+        let mut left: Vec<Token> = claims.keys().cloned().collect();
+        let mut held_since = self.asked;
         for (token, events) in claims {
+            // Each that waits for its turn here would be lost after its lease, and counted as a crash again.
+            if held_since.elapsed() >= post.lease / RENEW_SHARE {
+                held_since = monotonic();
+                post.store.extend(left.clone(), post.lease).await?;
+            }
+            left.retain(|other| *other != token);
             let ids = events.iter().map(|event| event.id).collect();
             match plan_all(&post, events).await {
                 Ok(plans) => {
                     // What is begun while everything ends would only go back.
                     let ending = stop.is_some_and(Stop::is_asked);
-                    let start = (one && !ending).then(|| self.start(&plans.filings));
+                    let notifications = plans.filings.iter().filter_map(|(_, filed)| filed.notification());
+                    let channels = notifications.flat_map(|new| &new.deliveries).map(|one| &one.channel);
+                    let start = (one && !ending).then(|| self.may.start(&post, channels));
                     file_all(&post, &token, plans, start, hand).await?;
                 }
                 Err(error) => put_off(&post, token, ids, &error).await?,
             }
         }
         Ok(())
-    }
-
-    /// What channels of this process have room for.
-    fn start(&self, filings: &[(Arc<Message>, Filed)]) -> Start {
-        let (post, may, now) = (&self.post, &self.may, self.may.present.now());
-        let mut room = Room { letters: may.claims.saturating_mul(may.batch), ..Room::default() };
-        let notices = filings.iter().filter_map(|(_, filed)| filed.notice());
-        for channel in notices.flat_map(|new| &new.deliveries).map(|planned| &planned.channel) {
-            if room.by_channel.contains_key(channel) || may.awaited.contains(channel) {
-                continue;
-            }
-            let here = post.channels.get(channel).is_some();
-            room.by_channel.insert(channel.clone(), if here { post.gates.of(channel).room(now) } else { 0 });
-        }
-        Start { owner: post.owner.clone(), lease: post.lease, batch: may.batch, room }
     }
 
     /// The same beside the loop, which is told when there is something to send, and what went wrong.
@@ -170,12 +185,13 @@ async fn file_all(
     hand: Hand<'_>,
 ) -> Result<()> {
     let (asked, Plans { filings, payloads }) = (monotonic(), plans);
-    let filed = post.store.file_notices(token.clone(), Arc::clone(&filings), start, random::seed()).await;
+    let filed =
+        post.store.write_notifications(token.clone(), Arc::clone(&filings), start, random::seed()).await;
     let held = match filed {
         Err(error) if !error.is_transient() => file_each(post, token, &filings).await?,
         Err(error) => return Err(error),
         Ok(FiledAs::LostClaim) => false,
-        Ok(FiledAs::Notices { by_event, begun }) => {
+        Ok(FiledAs::Notifications { by_event, begun }) => {
             let causes = Arc::new(causes::filed(&filings, payloads, &by_event));
             let known = || Delivering::knowing(Arc::clone(&causes));
             begun.into_iter().filter_map(|one| Posting::new(post, known(), one, asked)).for_each(hand);
@@ -191,7 +207,7 @@ async fn file_all(
 async fn file_each(post: &Post, token: &Token, all: &[(Arc<Message>, Filed)]) -> Result<bool> {
     for one in all {
         let alone: Filings = vec![one.clone()].into();
-        match post.store.file_notices(token.clone(), alone, None, random::seed()).await {
+        match post.store.write_notifications(token.clone(), alone, None, random::seed()).await {
             Err(error) if !error.is_transient() => {
                 put_off(post, token.clone(), vec![one.0.id], &error).await?;
             }
@@ -214,7 +230,7 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Plans> {
     let about: Vec<Option<Entity>> = events
         .iter()
         .zip(&payloads)
-        .map(|(event, payload)| notice::entity_of(&shown(event, payload), definitions.kind(event)))
+        .map(|(event, payload)| notification::entity_of(&shown(event, payload), definitions.kind(event)))
         .collect();
     let known = snapshots(post, &events, &about).await?;
     let read = events.iter().zip(&payloads).zip(&about);
@@ -300,7 +316,7 @@ async fn consent(post: &Post, readers: Vec<(Tenant, String)>) -> Result<Consent>
 fn decide(post: &Post, of: &Heard<'_>, set: &TemplateSet, consent: &Consent, again: Option<&str>) -> Plan {
     let wants = |address: &str| consent.locale(of.event.tenant, address).map(str::to_owned);
     let ways = Ways { reach: &|named: &str| post.channels.reach(named), wants: &wants };
-    notice::plan(&shown(of.event, of.payload), of.kind, set, of.snapshot, &ways, again)
+    notification::plan(&shown(of.event, of.payload), of.kind, set, of.snapshot, &ways, again)
 }
 
 fn shown<'a>(event: &'a Message, payload: &'a Value) -> Event<'a> {
@@ -324,15 +340,20 @@ fn file(event: &Message, plan: Plan, entity: Option<Entity>, surveyed: Option<Su
 fn file_plan(plan: Plan, entity: Option<Entity>) -> Filed {
     let ended = |status, reason, said| {
         let ended = Some((status, reason, said));
-        Filed::Notice(NewNotice { entity: entity.clone(), ended, deliveries: Vec::new(), request: None })
+        Filed::Notification(NewNotification {
+            entity: entity.clone(),
+            ended,
+            deliveries: Vec::new(),
+            request: None,
+        })
     };
     match plan {
         Plan::PassOver => Filed::Passed,
         Plan::Missing(said) => Filed::Failed(said),
-        Plan::Pointless(reason, said) => ended(NoticeStatus::Cancelled, Some(reason), said),
-        Plan::NoTemplate => ended(NoticeStatus::Failed, None, "Template not found".to_owned()),
+        Plan::Pointless(reason, said) => ended(NotificationStatus::Cancelled, Some(reason), said),
+        Plan::NoTemplate => ended(NotificationStatus::Failed, None, "Template not found".to_owned()),
         Plan::Deliveries(deliveries) => {
-            Filed::Notice(NewNotice { entity, ended: None, deliveries, request: None })
+            Filed::Notification(NewNotification { entity, ended: None, deliveries, request: None })
         }
     }
 }

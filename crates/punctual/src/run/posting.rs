@@ -7,18 +7,26 @@
 //! more: whoever has the letters now sends them again, under the same keys. A letter passes its channel's
 //! gate, or waits until that opens.
 //!
-//! What letters are about is their [`Mail`]'s: invitations (`inviting.rs`) or notices (`delivering.rs`).
+//! At most a window of a claim is begun and not settled, so that a crash leaves no more than that in
+//! doubt. A channel that answers without waiting, such as one inside this process, is spared it.
+//!
+//! What a delivery says is up to its [`Renderer`]: surveys (`inviting.rs`) or notifications
+//! (`delivering.rs`).
 
+use super::answer::{Answer, doubted, no_channel};
 use super::channel::{Accepted, Channel, Letter, NotSent, Sending, Sent};
-use super::gate::{Ending, MaySend, Pass};
+use super::gate::{Ending as GateEnding, MaySend, Pass};
 use super::present::Present;
 use super::send::{Going, Post};
 use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::Token;
-use crate::base::limits::SEND_TIMEOUT;
-use crate::store::entries::send::{Outgoing, Settled};
+use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
+use crate::rules::channel::OnUnknown;
+use crate::rules::notification::Planned;
+use crate::store::deliveries::deliver::{Delivery, Due, Ended, Ending, Outgoing, Settled};
+use crate::store::entries::step::SurveyContext;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,72 +36,47 @@ use tokio::task::{Id, JoinSet};
 
 /// What is known of a claim that is not through is written this often.
 const FLUSH: Duration = Duration::from_millis(250);
-/// Letters that are out at once, in one claim.
-const OUT_AT_ONCE: usize = 64;
 /// The lease is renewed when this part of it has passed: one part in so many.
-const RENEW_SHARE: u32 = 3;
+pub(super) const RENEW_SHARE: u32 = 3;
 /// What the database did not answer is asked again after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What letters of one claim are about.
-pub trait Mail: Send + Sized + 'static {
-    /// What is due.
-    type Due: Send + Sync + 'static;
-    /// What is kept of it while its letter is out.
-    type Out: Send + 'static;
-    /// What became of it.
-    type Ended: Send + Sync + 'static;
+/// Makes messages of the deliveries of one claim: each kind of entry has its own. Sending, settling and
+/// all else is the same for every kind.
+pub trait Renderer: Send + Sized + 'static {
+    /// Reads what is known of these deliveries, before the first of them is rendered: once for all, not
+    /// once for each.
+    fn load(&mut self, post: &Post, due: &[Due]) -> impl Future<Output = Result<()>> + Send;
 
-    /// Reads what is known of these, before the first of them is prepared: once for all, not once for each.
-    fn read(&mut self, post: &Post, due: &[Self::Due]) -> impl Future<Output = Result<()>> + Send;
+    /// Makes the message of a delivery.
+    ///
+    /// # Errors
+    /// Why there is none to send, now or at all.
+    fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>>;
 
-    /// Makes a letter of it, or finds that there is none to make.
-    fn prepare(
-        &mut self,
-        post: &Arc<Post>,
-        due: Self::Due,
-        now: Timestamp,
-    ) -> impl Future<Output = Prepared<Self>> + Send;
+    /// What another channel is given if this delivery's refuses it for good.
+    fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned>;
 
-    /// It was never begun.
-    fn put_back(&mut self, due: Self::Due, now: Timestamp) -> Self::Ended;
-
-    /// Its letter was made and never begun.
-    fn take_back(&mut self, out: Self::Out, now: Timestamp) -> Self::Ended;
-
-    /// What its channel answered.
-    fn heard(&mut self, post: &Post, out: Self::Out, answer: Answer) -> Self::Ended;
-
-    /// Writes what became of them.
-    fn settle(
-        &self,
-        post: &Post,
-        token: Token,
-        ended: Arc<[Self::Ended]>,
-    ) -> impl Future<Output = Result<Settled>> + Send;
+    /// What the entry of a delivery needs to go on, where that is a survey.
+    fn survey(&self, of: &Delivery) -> Option<SurveyContext>;
 }
 
-/// What a channel answered.
+/// A message that is ready for its channel.
 #[derive(Debug)]
-pub struct Answer {
-    /// Its words.
-    pub sent: Sent,
-    /// Whether the channel was known to be down, and this letter was to show whether it is so still.
-    pub probe: bool,
-    /// When it was heard.
-    pub now: Timestamp,
+pub struct Rendered {
+    /// The message.
+    pub letter: Letter,
+    /// The version of the template that it was made from.
+    pub version: u32,
+    /// What its words lacked.
+    pub warnings: Vec<String>,
 }
 
-/// What came of preparing a letter.
-pub enum Prepared<M: Mail> {
-    /// A letter for a channel.
-    Letter(Arc<dyn Channel>, Arc<Letter>, M::Out),
-    /// It failed before there was one.
-    Failed(M::Ended),
-    /// There is nothing to send, now or at all.
-    Quiet(M::Ended),
-    /// It could not be found out.
-    NotBegun(M::Due),
+/// A delivery whose message is out.
+struct Out {
+    due: Due,
+    version: u32,
+    pass: Pass,
 }
 
 /// What became of the letters of a claim.
@@ -105,34 +88,41 @@ pub struct Posted {
     pub failed: usize,
 }
 
-/// Letters of one claim.
-pub struct Posting<M: Mail> {
+/// Deliveries of one claim on their way.
+pub struct Posting<R: Renderer> {
     _going: Going,
     post: Arc<Post>,
-    mail: M,
+    renderer: R,
     token: Token,
     present: Present,
     held_since: Moment,
-    waiting: std::vec::IntoIter<M::Due>,
+    waiting: std::vec::IntoIter<Due>,
+    /// How many deliveries of the claim were taken up so far, how many may be, and how many are settled.
+    begun: usize,
+    mark: usize,
+    settled: usize,
     out: JoinSet<Sent>,
-    letters: HashMap<Id, (M::Out, Pass)>,
-    ended: Vec<M::Ended>,
+    letters: HashMap<Id, Out>,
+    ended: Vec<Ended>,
     posted: Posted,
     lost: bool,
 }
 
-impl<M: Mail> Posting<M> {
+impl<R: Renderer> Posting<R> {
     /// What a claim brought that was asked for at `asked`; `None` if there is nothing to send.
     #[must_use]
-    pub fn new(post: &Arc<Post>, mail: M, outgoing: Outgoing<M::Due>, asked: Moment) -> Option<Self> {
+    pub fn new(post: &Arc<Post>, renderer: R, outgoing: Outgoing, asked: Moment) -> Option<Self> {
         let (token, now) = (outgoing.token?, outgoing.now?);
         Some(Self {
             _going: Going::new(post),
             post: Arc::clone(post),
-            mail,
+            renderer,
             token,
             present: Present::new(now, post.by_hand),
             held_since: asked,
+            mark: outgoing.mark.unwrap_or(outgoing.due.len()),
+            begun: 0,
+            settled: 0,
             waiting: outgoing.due.into_iter(),
             out: JoinSet::new(),
             letters: HashMap::new(),
@@ -154,7 +144,7 @@ impl<M: Mail> Posting<M> {
     pub async fn run(mut self, stop: Stop) -> Result<Posted> {
         let read = tokio::select! {
             biased;
-            read = self.mail.read(&self.post, self.waiting.as_slice()) => Some(read),
+            read = self.renderer.load(&self.post, self.waiting.as_slice()) => Some(read),
             () = stop.reached(Phase::Over) => None,
         };
         if !matches!(read, Some(Ok(()))) {
@@ -165,6 +155,12 @@ impl<M: Mail> Posting<M> {
         let mut flushed = monotonic();
         while !self.lost {
             self.hand_out(&stop).await;
+            if self.is_window_used_up() {
+                // Nothing more begins before what has finished is settled.
+                self.settle().await;
+                flushed = monotonic();
+                continue;
+            }
             if self.out.is_empty() || !self.hear(flushed, &stop).await {
                 break;
             }
@@ -186,12 +182,42 @@ impl<M: Mail> Posting<M> {
     }
 
     async fn put_all_back(&mut self) {
-        let now = self.now();
         for due in std::mem::take(&mut self.waiting) {
-            let back = self.mail.put_back(due, now);
-            self.ended.push(back);
+            self.put_back(due);
         }
         self.settle().await;
+    }
+
+    /// Whether more waits than may begin, and half of what has begun is through.
+    fn is_window_used_up(&self) -> bool {
+        let waits = self.begun == self.mark && !self.waiting.as_slice().is_empty();
+        waits && (self.out.is_empty() || self.ended.len() >= SEND_WINDOW / 2)
+    }
+
+    /// The claim's mark after a settlement, if it has to move.
+    fn next_mark(&self) -> Option<usize> {
+        let waiting = self.waiting.as_slice();
+        if waiting.is_empty() {
+            return None;
+        }
+        // Deliveries of one lane stand together, so this asks once for each channel.
+        let mut lanes = waiting.chunk_by(|a, b| a.item.lane() == b.item.lane());
+        let at_once = lanes.all(|of| self.post.gates.of(&of[0].delivery.channel).answers_at_once());
+        Some(match at_once {
+            true => self.begun + waiting.len(),
+            false => (self.settled + self.ended.len() + SEND_WINDOW).max(self.mark),
+        })
+    }
+
+    /// A delivery that was not begun keeps its place among those that wait.
+    fn put_back(&mut self, due: Due) {
+        let at = due.delivery.due_at.unwrap_or_else(|| self.now());
+        self.end(due, Ending::Later(at));
+    }
+
+    fn end(&mut self, due: Due, ending: Ending) {
+        let survey = self.renderer.survey(&due.delivery);
+        self.ended.push(Ended { due, ending, survey });
     }
 
     /// Waits until a letter is through, or something else is to be done; `false`: not any longer.
@@ -216,36 +242,46 @@ impl<M: Mail> Posting<M> {
         true
     }
 
-    /// Begins letters as far as there is room. Once a stop is asked for, nothing new is begun: what
+    /// Begins messages as far as there is room. Once a stop is asked for, nothing new is begun: what
     /// waits goes back.
     async fn hand_out(&mut self, stop: &Stop) {
-        while self.out.len() < OUT_AT_ONCE {
-            let Some(due) = self.waiting.next() else { return };
+        while self.out.len() < SEND_WINDOW && self.begun < self.mark {
+            let Some(mut due) = self.waiting.next() else { return };
+            self.begun += 1;
             if stop.is_asked() {
-                let back = self.mail.put_back(due, self.now());
-                self.ended.push(back);
+                self.put_back(due);
                 continue;
             }
-            match self.mail.prepare(&self.post, due, self.now()).await {
-                // Preparing may take as long as the database does: only now is the lease looked at.
-                Prepared::Letter(channel, letter, out) if self.holds().await => {
-                    self.pass(&channel, letter, out);
+            let rendered = match self.prepare(&due) {
+                Ok(rendered) => rendered,
+                Err(ending) => {
+                    let ending = if due.unsure { doubted(*ending) } else { *ending };
+                    let failed = matches!(ending, Ending::Failed { .. } | Ending::Uncertain { .. });
+                    self.posted.failed += usize::from(failed);
+                    self.end(due, ending);
+                    continue;
                 }
-                Prepared::Letter(_, _, out) => {
-                    let back = self.mail.take_back(out, self.now());
-                    self.ended.push(back);
-                }
-                Prepared::Failed(ended) => {
-                    self.posted.failed += 1;
-                    self.ended.push(ended);
-                }
-                Prepared::Quiet(ended) => self.ended.push(ended),
-                Prepared::NotBegun(due) => {
-                    let back = self.mail.put_back(due, self.now());
-                    self.ended.push(back);
-                }
+            };
+            // Only now is the lease looked at: it may have run out while messages were made.
+            if !self.holds().await {
+                self.put_back(due);
+                continue;
             }
+            due.warnings = rendered.0.warnings;
+            self.pass(&rendered.1, rendered.0.letter, due, rendered.0.version);
         }
+    }
+
+    /// The message and its channel, or why there is none.
+    fn prepare(&self, due: &Due) -> std::result::Result<(Rendered, Arc<dyn Channel>), Box<Ending>> {
+        let key = &due.delivery.channel;
+        if due.lost && self.post.policy(key).unknown == OnUnknown::Hold {
+            let error = "it may have gone out, and its channel does not send twice".to_owned();
+            return Err(Ending::Uncertain { outcome: None, error }.into());
+        }
+        let rendered = self.renderer.render(&self.post, due, self.now())?;
+        let channel = self.post.channels.get(key).ok_or_else(|| no_channel(key))?;
+        Ok((rendered, Arc::clone(channel)))
     }
 
     /// Whether the lease holds for sure; one that may be over is asked for once more.
@@ -256,21 +292,23 @@ impl<M: Mail> Posting<M> {
         !self.lost && self.held_since.elapsed() < self.post.lease
     }
 
-    /// Begins a letter if its channel's gate is open.
-    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: Arc<Letter>, out: M::Out) {
-        if let MaySend::Go(pass) = self.post.gates.of(&letter.channel).may_send(self.now()) {
-            return self.begin(channel.send(letter), (out, pass));
+    /// Begins a message if its channel's gate is open.
+    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: Letter, due: Due, version: u32) {
+        match self.post.gates.of(&letter.channel).may_send(self.now()) {
+            MaySend::Go(pass) => self.begin(channel.send(Arc::new(letter)), Out { due, version, pass }),
+            // It goes back to its place: nobody claims it before the gate has room again.
+            _ => self.put_back(due),
         }
-        // It goes back to its place: nobody claims it before the gate has room again.
-        let back = self.mail.take_back(out, self.now());
-        self.ended.push(back);
     }
 
-    fn begin(&mut self, mut sending: Sending, out: (M::Out, Pass)) {
+    fn begin(&mut self, mut sending: Sending, out: Out) {
         // Many channels answer at once; only one that does not is worth a task of its own.
+        let gate = self.post.gates.of(&out.due.delivery.channel);
         if let Some(sent) = at_once(&mut sending) {
-            return self.end(out, sent);
+            gate.note_answer(true);
+            return self.note_answer(out, sent);
         }
+        gate.note_answer(false);
         let sending = async move {
             let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
             sent.await.unwrap_or_else(|_| Err(NotSent::NoAnswer { error: no_answer() }))
@@ -287,21 +325,23 @@ impl<M: Mail> Posting<M> {
             }
         };
         if let Some(out) = self.letters.remove(&id) {
-            self.end(out, sent);
+            self.note_answer(out, sent);
         }
     }
 
-    fn end(&mut self, (out, pass): (M::Out, Pass), sent: Sent) {
+    fn note_answer(&mut self, Out { due, version, pass }: Out, sent: Sent) {
         match &sent {
             Ok(_) => self.posted.sent += 1,
             Err(_) => self.posted.failed += 1,
         }
         let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
-        let sent = sent.map(Accepted::fit_to_keep);
-        let answer = Answer { sent, probe: pass.is_probe(), now: self.now() };
-        pass.settle(answer.now, if answered { Ending::Answered } else { Ending::Failed });
-        let ended = self.mail.heard(&self.post, out, answer);
-        self.ended.push(ended);
+        let answer =
+            Answer { sent: sent.map(Accepted::fit_to_keep), probe: pass.is_probe(), now: self.now() };
+        pass.settle(answer.now, if answered { GateEnding::Answered } else { GateEnding::Failed });
+        let policy = self.post.policy(&due.delivery.channel);
+        let fallback = || self.renderer.fallback(&self.post, &due.delivery);
+        let ending = answer.ending(&due, policy, version, fallback);
+        self.end(due, ending);
     }
 
     async fn renew(&mut self) {
@@ -317,28 +357,31 @@ impl<M: Mail> Posting<M> {
 
     /// Writes what is known; when the database is out of reach, again for as long as the lease lasts.
     async fn settle(&mut self) {
-        let ended: Arc<[M::Ended]> = std::mem::take(&mut self.ended).into();
-        if ended.is_empty() || self.lost {
+        if self.ended.is_empty() || self.lost {
             return;
         }
+        let mark = self.next_mark();
+        let ended: Arc<[Ended]> = std::mem::take(&mut self.ended).into();
         loop {
-            match self.mail.settle(&self.post, self.token.clone(), Arc::clone(&ended)).await {
+            match self.post.store.end_deliveries(self.token.clone(), Arc::clone(&ended), mark).await {
                 Ok(settled) => {
                     self.lost = settled == Settled::LostClaim;
+                    self.settled += ended.len();
+                    self.mark = mark.unwrap_or(self.mark);
                     break;
                 }
                 Err(error) if error.is_transient() && self.held_since.elapsed() < self.post.lease => {
                     tokio::time::sleep(INSIST_PAUSE).await;
                 }
                 Err(error) => {
-                    tracing::warn!(target: "punctual", %error, "what became of letters could not be written");
+                    tracing::warn!(target: "punctual", %error, "delivery outcomes could not be stored");
                     self.lost = true;
                     break;
                 }
             }
         }
         if self.lost {
-            tracing::warn!(target: "punctual", letters = ended.len(), "a claim of letters was lost");
+            tracing::warn!(target: "punctual", deliveries = ended.len(), "a claim of deliveries was lost");
         }
     }
 }

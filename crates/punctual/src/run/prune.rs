@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A pass begins this often.
 const PASS_EVERY: Duration = Duration::from_secs(600);
-/// Between two steps of a pass, so that the workers never notice it.
+/// Between two steps of a pass, so that the workers never notification it.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
 
 /// The loop that prunes.
@@ -47,7 +47,7 @@ impl Pruner {
         while self.store.prune_runs().await? > 0 {}
         self.drop_orphaned().await?;
         self.prune_entries().await?;
-        self.prune_notices().await?;
+        self.prune_notifications().await?;
         self.cursor = 0;
         Ok(dropped)
     }
@@ -64,11 +64,11 @@ impl Pruner {
         }
     }
 
-    /// Notices that have ended long ago, a step at a time.
-    async fn prune_notices(&self) -> Result<()> {
+    /// Notifications that have ended long ago, a step at a time.
+    async fn prune_notifications(&self) -> Result<()> {
         let mut cursor = 0;
         loop {
-            let step = self.store.prune_notices(cursor, self.log_retention).await?;
+            let step = self.store.prune_notifications(cursor, self.log_retention).await?;
             if step.finished {
                 return Ok(());
             }
@@ -95,7 +95,7 @@ impl Ticks for Pruner {
         if step.finished {
             self.drop_orphaned().await?;
             self.prune_entries().await?;
-            self.prune_notices().await?;
+            self.prune_notifications().await?;
         }
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! when entries were written in this process, when another process has written anything at all, when
 //! the next known due time comes, and now and then in any case.
 
+mod advance;
+
 use super::channel::Channels;
 use super::delivering::Delivering;
 use super::event_kinds::EventKinds;
@@ -20,12 +22,14 @@ use super::templates::Templates;
 use super::wake::Wake;
 use crate::base::clock::{Timestamp, monotonic};
 use crate::base::error::{Error, Result};
-use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
+use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN, SEND_WINDOW};
 use crate::rules::channel::ChannelPolicy;
+use crate::rules::entry::EntryKind;
+use crate::rules::purpose::Purpose;
 use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
 use crate::store::claims::Wish;
-use crate::store::entries::look_due::{DueEntries, EntryLane, Purpose};
+use crate::store::entries::look_due::{DueEntries, EntryLane};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +38,7 @@ use tokio::sync::Notify;
 
 /// Claims that are out at once when another is begun.
 const POSTINGS_MAX: usize = 3;
-/// Claims of letters that are begun with their notices, of the events that are told at once.
+/// Claims of letters that are begun with their notifications, of the events that are told at once.
 const BEGUN_MAX: usize = 2;
 /// How long letters wait for a process that has their channel before they fail for want of it.
 const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -90,6 +94,12 @@ impl Post {
     #[must_use]
     pub fn held_until(&self) -> Option<Timestamp> {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many sends of a claim by these channels may be begun before its mark is moved; all if `None`.
+    pub(super) fn window<'c>(&self, mut channels: impl Iterator<Item = &'c String>) -> Option<usize> {
+        let at_once = channels.all(|key| self.gates.of(key).answers_at_once());
+        (!at_once).then_some(SEND_WINDOW)
     }
 
     fn note_held(&self, at: Timestamp) {
@@ -254,7 +264,7 @@ impl Sender {
         self.post.forget_held();
         let expiring = self.takes(&view.lanes, Purpose::Expire);
         let quieted = self.post.store.expire_entries(expiring).await?;
-        let telling = self.takes(&view.lanes, Purpose::Tell);
+        let telling = self.takes(&view.lanes, Purpose::Dispatch);
         let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen };
         match self.tell_and_begin(telling, &view, present, &mut look).await {
             Err(error) if look.bags.is_empty() => return Err(error),
@@ -276,10 +286,12 @@ impl Sender {
     ) -> Result<()> {
         self.tell(telling, view, present, look).await?;
         if !self.has_enough(look) {
-            self.begin_invitations(view, present, look).await?;
+            self.advance(view, present, look).await?;
         }
-        if !self.has_enough(look) {
-            self.begin_deliveries(view, present, look).await?;
+        for kind in EntryKind::ALL {
+            if !self.has_enough(look) {
+                self.begin_deliveries(view, kind, present, look).await?;
+            }
         }
         Ok(())
     }
@@ -296,13 +308,7 @@ impl Sender {
         present: Present,
         look: &mut Look,
     ) -> Result<()> {
-        let waits = view.lanes.iter().filter(|lane| matches!(lane.purpose, Purpose::Send | Purpose::Deliver));
-        let may = MayBegin {
-            claims: if self.stop.is_some() { BEGUN_MAX } else { 1 },
-            batch: self.batch,
-            awaited: waits.map(|lane| lane.channel.clone()).collect(),
-            present,
-        };
+        let may = self.may_begin(view, present);
         let Some(telling) = notify::begin(&self.post, takes, may).await? else { return Ok(()) };
         look.seen += telling.events();
         match &self.stop {
@@ -317,45 +323,60 @@ impl Sender {
         }
     }
 
+    /// None by channels for which something waits: that goes first.
+    fn may_begin(&self, view: &DueEntries, present: Present) -> MayBegin {
+        let waits = view.lanes.iter().filter(|lane| lane.purpose == Purpose::Send);
+        MayBegin {
+            claims: if self.stop.is_some() { BEGUN_MAX } else { 1 },
+            batch: self.batch,
+            awaited: waits.map(|lane| lane.channel.clone()).collect(),
+            present,
+        }
+    }
+
     fn wish(&self, takes: Vec<Take>) -> Wish {
         Wish { owner: self.post.owner.clone(), lease: self.post.lease, takes }
     }
 
-    async fn begin_invitations(
+    fn is_stopping(&self) -> bool {
+        self.stop.as_ref().is_some_and(Stop::is_asked)
+    }
+
+    async fn begin_deliveries(
         &mut self,
         view: &DueEntries,
+        kind: EntryKind,
         present: Present,
         look: &mut Look,
     ) -> Result<()> {
-        let takes = self.open_takes(view, present.now(), Purpose::Send);
+        let takes = self.open_takes(view, present.now(), kind);
         if takes.is_empty() {
             return Ok(());
         }
         let asked = monotonic();
-        let outgoing = self.post.store.begin_sends(self.wish(takes)).await?;
+        let channels = view.lanes.iter().filter(|lane| takes.iter().any(|take| take.lane == lane.lane));
+        let window = self.post.window(channels.map(|lane| &lane.channel));
+        let outgoing = self.post.store.begin_deliveries(self.wish(takes), window).await?;
         look.seen += outgoing.taken.values().sum::<usize>();
-        let posting = Posting::new(&self.post, Inviting::default(), outgoing, asked);
-        look.bags.extend(posting.map(Box::new).map(Bag::Invitations));
-        Ok(())
-    }
-
-    async fn begin_deliveries(&mut self, view: &DueEntries, present: Present, look: &mut Look) -> Result<()> {
-        let takes = self.open_takes(view, present.now(), Purpose::Deliver);
-        if takes.is_empty() {
-            return Ok(());
-        }
-        let asked = monotonic();
-        let outgoing = self.post.store.begin_deliveries(self.wish(takes)).await?;
-        look.seen += outgoing.taken.values().sum::<usize>();
-        let posting = Posting::new(&self.post, Delivering::default(), outgoing, asked);
-        look.bags.extend(posting.map(Box::new).map(Bag::Deliveries));
+        let post = &self.post;
+        look.bags.extend(match kind {
+            EntryKind::Survey => {
+                let posting = Posting::new(post, Inviting::default(), outgoing, asked);
+                posting.map(Box::new).map(Bag::Invitations)
+            }
+            EntryKind::Notification => {
+                let posting = Posting::new(post, Delivering::default(), outgoing, asked);
+                posting.map(Box::new).map(Bag::Deliveries)
+            }
+        });
         Ok(())
     }
 
     /// Shares of lanes whose channels are open, of no more than these allow now. It is remembered when the
     /// first of the others opens.
-    fn open_takes(&mut self, view: &DueEntries, now: Timestamp, purpose: Purpose) -> Vec<Take> {
-        let mut takes = self.takes(&view.lanes, purpose);
+    fn open_takes(&mut self, view: &DueEntries, now: Timestamp, kind: EntryKind) -> Vec<Take> {
+        let of_kind = view.lanes.iter().filter(|lane| lane.kind == Some(kind)).cloned();
+        let mut takes = self.takes(&of_kind.collect::<Vec<_>>(), Purpose::Send);
         for take in &mut takes {
             let Some(lane) = view.lanes.iter().find(|lane| lane.lane == take.lane) else { continue };
             if let Some(until) = self.is_for_others_until(lane).filter(|until| *until > now) {
@@ -380,7 +401,8 @@ impl Sender {
     /// halts instead, and is expired in its time.)
     fn is_for_others_until(&self, lane: &EntryLane) -> Option<Timestamp> {
         let missing = self.post.channels.get(&lane.channel).is_none();
-        (missing && lane.purpose == Purpose::Deliver).then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
+        let waits = missing && lane.kind == Some(EntryKind::Notification);
+        waits.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
     }
 
     fn held_back(&mut self, at: Timestamp, now: Timestamp) {

@@ -19,7 +19,7 @@ use crate::rules::facts::Facts;
 use crate::rules::survey::{Survey, Trigger};
 use crate::store::Store;
 use crate::store::flows::{FlowVersion, Published};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -131,8 +131,8 @@ pub struct Offered {
     pub stamp: i64,
     /// The published editions.
     pub editions: Vec<Arc<Edition>>,
-    /// The lanes of channels, by key.
-    pub lanes: BTreeMap<String, LaneId>,
+    /// Where entries wait for their next send, once something was published.
+    pub lane: Option<LaneId>,
     /// What came of the events it met.
     pub lately: Lately,
     begin: HashMap<String, Sieve>,
@@ -174,7 +174,7 @@ impl Offered {
             }
         }
         let lately = Lately::default();
-        Ok(Self { stamp: published.stamp, editions, lanes: published.lanes, lately, begin, stop })
+        Ok(Self { stamp: published.stamp, editions, lane: published.lane, lately, begin, stop })
     }
 
     /// Whether a trigger looks at events of a kind: they begin its entries, or stop them.

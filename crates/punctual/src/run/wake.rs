@@ -3,7 +3,7 @@
 //! In this process a wake-up is immediate. To and from other processes it travels by
 //! LISTEN/NOTIFY on Postgres, coalesced: one notification stands for all that follow it
 //! within `QUIET`, because each one serialises commits on the whole server. On SQLite
-//! other connections are noticed by the file's change counter, looked at once a second.
+//! other connections are notified by the file's change counter, looked at once a second.
 //! A lost wake-up delays work until the next poll; it never loses any.
 
 use super::pulse::Ticks;

@@ -2,7 +2,7 @@
 //!
 //! Claiming takes due work rows out of the table and writes one claim row that holds
 //! them, in one transaction: an item is either waiting or under exactly one open claim.
-//! (Letters may be begun as they are written, and then never wait: `notices/begin.rs`.)
+//! (Deliveries may be begun as they are written, and then never wait: `deliveries/begin.rs`.)
 //! The claim's token fences every later write (see [`super::settle`]). An item that was
 //! in a crash before is claimed under a token of its own, so that it comes back alone.
 //!
@@ -23,6 +23,7 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::rules::claim::{self, Item};
 use crate::rules::message::{Message, check_name};
+use crate::rules::purpose::Purpose;
 use crate::rules::share::Take;
 use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
@@ -189,7 +190,7 @@ const EXTEND: &str = "update punctual.claim set lease_until = $1 \
     where token = any($2::text[]) and finished_at is null returning token";
 
 async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<(Catch, Held)> {
-    let (now, taken) = take(tx, &wish.takes).await?;
+    let (now, taken) = take(tx, Purpose::Dispatch, &wish.takes).await?;
     let Some(now) = now else { return Ok((Catch::default(), Held::default())) };
     let mut catch = Catch { now: Some(now), ..Catch::default() };
     catch.count(&taken);
@@ -281,13 +282,14 @@ impl NewClaim {
         let ids = self.batch.iter().map(|t| t.item.message().0);
         // A batch of one is known to be started: there is no neighbour that could be meant.
         let started = self.batch.len() == 1 && !self.batch[0].item.is_suspect();
-        row(&self.token, wish, (now, until), started, &self.items, ids)
+        row(&self.token, wish, Purpose::Dispatch, (now, until), started, &self.items, ids)
     }
 }
 
 fn row<'a>(
     token: &'a Token,
     wish: &'a Wish,
+    purpose: Purpose,
     (now, until): (Timestamp, Timestamp),
     started: bool,
     items: &'a str,
@@ -302,68 +304,68 @@ fn row<'a>(
         items.into(),
         ids.clone().min().unwrap_or_default().into(),
         ids.max().unwrap_or_default().into(),
+        purpose.word().into(),
     ]
 }
 
-/// Writes the claim of letters, which have no suspects: the last word of its transaction.
-pub(super) async fn hold_letters<'a>(
+/// Writes claims of deliveries, which have no suspects: the last word of its transaction. Of each the
+/// first `mark` items may be begun before the mark is moved; all of them if `None`.
+pub(super) async fn hold_deliveries(
     tx: &mut Tx,
     wish: &Wish,
-    letters: impl Iterator<Item = &'a Item> + Clone,
-    now: Timestamp,
-) -> Result<Token> {
-    let token = Token::fresh();
-    hold_batches(tx, wish, &[(&token, letters)], now).await?;
-    Ok(token)
-}
-
-/// The same for several claims.
-pub(super) async fn hold_batches<'a>(
-    tx: &mut Tx,
-    wish: &Wish,
-    batches: &[(&Token, impl Iterator<Item = &'a Item> + Clone)],
+    batches: &[(Token, Vec<&Item>)],
+    mark: Option<usize>,
     now: Timestamp,
 ) -> Result<()> {
     reach(Point::ClaimedBeforeCommit);
-    // Lane by lane, so that numbers of one lane make runs.
-    let items = batches.iter().map(|(_, letters)| {
-        let mut letters: Vec<&Item> = letters.clone().collect();
-        letters.sort_by_key(|item| item.lane());
-        claim::write(letters)
-    });
-    let items: Vec<String> = items.collect();
-    let rows = batches.iter().zip(&items).map(|((token, letters), items)| {
-        let started = letters.clone().count() == 1;
-        let ids = letters.clone().map(|item| item.message().0);
-        (INSERT_CLAIM, row(token, wish, (now, now.plus(wish.lease)), started, items, ids))
+    let items: Vec<String> = batches.iter().map(|(_, batch)| claim::write(batch.iter().copied())).collect();
+    let mark = mark.map(|mark| i64::try_from(mark).unwrap_or(i64::MAX));
+    let rows = batches.iter().zip(&items).map(|((token, batch), items)| {
+        let ids = batch.iter().map(|item| item.delivery().0);
+        let times = (now, now.plus(wish.lease));
+        let mut row = row(token, wish, Purpose::Send, times, batch.len() == 1, items, ids);
+        row.push(mark.into());
+        (INSERT_MARKED_CLAIM, row)
     });
     tx.finish(&rows.collect::<Vec<_>>()).await?;
     Ok(())
 }
 
+const INSERT_MARKED_CLAIM: &str = "insert into punctual.claim \
+        (token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose, mark) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 const INSERT_CLAIM: &str = "insert into punctual.claim \
-        (token, owner, claimed_at, lease_until, started, items, first_id, last_id) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+        (token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 const MESSAGES_BY_ID: &str =
     concat!("select ", message_columns!(), " from punctual.message m where m.id = any($1::bigint[])");
 
 /// Takes rows out of the work table, in due order within each lane.
-pub(super) async fn take(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+pub(super) async fn take(
+    tx: &mut Tx,
+    purpose: Purpose,
+    takes: &[Take],
+) -> Result<(Option<Timestamp>, Vec<Taken>)> {
     match tx {
         #[cfg(feature = "postgres")]
-        Tx::Postgres(_) => take_skipping_locked(tx, takes).await,
+        Tx::Postgres(_) => take_skipping_locked(tx, purpose, takes).await,
         #[cfg(feature = "sqlite")]
-        Tx::Sqlite(_) => take_range(tx, takes).await,
+        Tx::Sqlite(_) => take_range(tx, purpose, takes).await,
     }
 }
 
 #[cfg(feature = "postgres")]
-async fn take_skipping_locked(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+async fn take_skipping_locked(
+    tx: &mut Tx,
+    purpose: Purpose,
+    takes: &[Take],
+) -> Result<(Option<Timestamp>, Vec<Taken>)> {
     let lanes: Vec<i64> = takes.iter().map(|t| t.lane.0).collect();
     let since: Vec<i64> = takes.iter().map(|t| t.since.as_micros()).collect();
     let quota: Vec<i64> = takes.iter().map(|t| i64::try_from(t.quota).unwrap_or(i64::MAX)).collect();
-    let rows = tx.query(TAKE, &[Value::Ints(&lanes), Value::Ints(&since), Value::Ints(&quota)]).await?;
+    let values = [Value::Ints(&lanes), Value::Ints(&since), Value::Ints(&quota), purpose.word().into()];
+    let rows = tx.query(TAKE, &values).await?;
     let now = rows.first().map(|row| row.time(6)).transpose()?;
     let mut taken = rows.iter().map(read_taken).collect::<Result<Vec<_>>>()?;
     taken.sort_by_key(|t| (t.due_at, t.item.message()));
@@ -376,7 +378,7 @@ async fn take_skipping_locked(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Tim
 const TAKE: &str = "\
     with picked as materialized ( \
         select w.place from unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
-        join punctual.lane l on l.id = t.lane_id and l.paused = 0 \
+        join punctual.lane l on l.id = t.lane_id and l.paused = 0 and l.purpose = $4::text \
         cross join lateral ( \
             select x.ctid as place from punctual.work x \
             where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= (select punctual.now_us()) \
@@ -385,12 +387,16 @@ const TAKE: &str = "\
     returning message_id, lane_id, due_at, attempts, unstarted, key, (select punctual.now_us())";
 
 #[cfg(feature = "sqlite")]
-async fn take_range(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+async fn take_range(
+    tx: &mut Tx,
+    purpose: Purpose,
+    takes: &[Take],
+) -> Result<(Option<Timestamp>, Vec<Taken>)> {
     let now = tx.now().await?;
     let mut all = Vec::new();
     for t in takes {
         let quota = i64::try_from(t.quota).unwrap_or(i64::MAX);
-        let rows = tx.query(DUE_IN_LANE, params![t.lane.0, t.since, now, quota]).await?;
+        let rows = tx.query(DUE_IN_LANE, params![t.lane.0, t.since, now, quota, purpose.word()]).await?;
         let lane = rows.iter().map(read_taken).collect::<Result<Vec<_>>>()?;
         let Some(last) = lane.last() else { continue };
         let range = params![t.lane.0, t.since, last.due_at, last.item.message().0];
@@ -405,7 +411,7 @@ async fn take_range(tx: &mut Tx, takes: &[Take]) -> Result<(Option<Timestamp>, V
 #[cfg(feature = "sqlite")]
 const DUE_IN_LANE: &str = "select message_id, lane_id, due_at, attempts, unstarted, key from punctual.work \
     where lane_id = $1 and due_at >= $2 and due_at <= $3 \
-        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
+        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0 and l.purpose = $5) \
     order by due_at, message_id limit $4";
 
 /// Exactly the rows just read: they are the first of their lane, and the writer is alone.

@@ -153,7 +153,7 @@ const TAKE: &str = "update punctual.clock set holder = $1, held_until = $2 \
 const NEXT: &str = "select \
     (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
         from punctual.lane l where l.paused = 0 \
-        and (l.subscription in ('/send', '/expire', '/flows', '/deliver') \
+        and (l.purpose <> 'dispatch' or l.subscription = '/flows' \
             or (l.subscription = '' and l.topic = any($2::text[])) \
             or exists (select 1 from punctual.subscription s \
                 where s.lane_id = l.id and s.handler = any($3::text[])))), \

@@ -32,6 +32,9 @@ impl Dialect {
 pub fn for_sqlite(sql: &str) -> String {
     let mut out = sql
         .replace("punctual.", "punctual_")
+        .replace(" for update of d skip locked", "")
+        .replace(" for update of d", "")
+        .replace(" for update of e", "")
         .replace(" for update skip locked", "")
         .replace(" for no key update", "")
         .replace(" for update", "")

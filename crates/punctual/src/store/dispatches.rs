@@ -109,7 +109,7 @@ const LANES: &str = concat!(
     ")) or exists (select 1 from punctual.follower f \
                 where f.lane_id = l.id and f.key = m.key and f.message_id = m.id) then 1 else 0 end \
     from punctual.message m join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic \
-    where m.tenant_id = $1 and m.id = $2 and l.subscription = any($3::text[])"
+    where m.tenant_id = $1 and m.id = $2 and l.purpose = 'dispatch' and l.subscription = any($3::text[])"
 );
 
 async fn lanes_in_flight(tx: &mut Tx, message: MessageId) -> Result<HashSet<LaneId>> {
@@ -122,4 +122,4 @@ async fn lanes_in_flight(tx: &mut Tx, message: MessageId) -> Result<HashSet<Lane
 }
 
 const HOLDING: &str = "select coalesce(open, items) from punctual.claim \
-    where finished_at is null and first_id <= $1 and last_id >= $1";
+    where finished_at is null and purpose = 'dispatch' and first_id <= $1 and last_id >= $1";

@@ -1,13 +1,14 @@
 //! Entries: one row for each occurrence of a trigger.
 //!
 //! What may become of an entry is decided by [`crate::rules::entry`] and written here under the
-//! version it was decided by. What of it is due stands in the work queue, as the entry's number with a
-//! minus sign, in a lane of its channel (sends) or of its tenant (expiries). The verbs:
+//! version it was decided by. What of it is due stands in the work queue: the next send in an advance
+//! lane of its tenant and kind, the end in the tenant's expire lane. The verbs:
 //!
 //! | file | verb |
 //! |---|---|
 //! | [`admit`] | events become entries, in one transaction for a batch |
-//! | [`send`] | due sends are claimed with their intents, and settled with their outcomes |
+//! | [`advance`] | due entries get the delivery of their next send |
+//! | [`step`] | what a delivery's outcome makes of its entry |
 //! | [`expire`] | what was quiet for too long ends |
 //! | [`deed`] | what people do to one: open, answer, cancel, delete |
 //! | [`replay`] | what failed is sent once more |
@@ -16,6 +17,7 @@
 //! | [`look`], [`look_due`] | lists, logs and counts; which lanes have due work |
 
 pub mod admit;
+pub mod advance;
 pub mod audience;
 pub mod deed;
 pub mod expire;
@@ -24,7 +26,7 @@ pub mod look_due;
 pub mod owner;
 pub mod prune;
 pub mod replay;
-pub mod send;
+pub mod step;
 pub mod tell;
 
 use super::tx::Tx;
@@ -36,6 +38,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::entry::Status;
 use crate::rules::entry::standing::Standing;
 use crate::rules::public_id::PublicId;
+use crate::rules::purpose::Purpose;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -80,6 +83,8 @@ pub struct Entry {
     pub completed_at: Option<Timestamp>,
     /// Whether somebody deleted it.
     pub deleted: bool,
+    /// Whether somebody holds it.
+    pub held: bool,
     /// Rises with every change.
     pub version: i64,
     /// The reminders it was made with.
@@ -96,7 +101,12 @@ impl Entry {
 
     /// What stands for it in the work queue.
     pub(super) const fn work_id(&self) -> i64 {
-        -self.id.0
+        self.id.0
+    }
+
+    /// Whether a delivery of this send is the one that the entry waits for.
+    pub(super) fn waits_for(&self, send: u32) -> bool {
+        self.standing.next_send_at.is_some() && self.attempt() == send
     }
 }
 
@@ -105,8 +115,9 @@ macro_rules! entry_columns {
     () => {
         "e.id, e.tenant_id, e.flow_id, e.number, e.trigger_id, e.lane_id, e.channel, e.public_high, \
          e.public_low, e.unique_hash, e.address, e.locale, e.customer_ref, e.payload, e.triggered_by, \
-         e.triggered_at, e.grace_us, e.status, e.next_send_at, e.last_sent_at, e.remaining, e.opened_at, \
-         e.completed_at, case when e.deleted_at is null then 0 else 1 end, e.version, e.reminders"
+         e.created_at, e.grace_us, e.status, e.due_at, e.last_sent_at, e.remaining, e.opened_at, \
+         e.completed_at, case when e.deleted_at is null then 0 else 1 end, e.version, e.reminders, \
+         case when e.held_at is null then 0 else 1 end"
     };
 }
 use entry_columns;
@@ -142,6 +153,7 @@ fn read_entry(row: &mut Row) -> Result<Entry> {
         deleted: row.flag(23)?,
         version: row.int(24)?,
         reminders: row.int(25)?,
+        held: row.flag(26)?,
     })
 }
 
@@ -171,7 +183,7 @@ const THERE: &str = "select id from punctual.entry where id = any($1::bigint[])"
 
 /// The lane of a tenant in which expiries wait.
 async fn expire_lane(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
-    super::queues::own_lane(tx, tenant, super::flows::EXPIRE_TOPIC, super::flows::EXPIRE_LANE).await
+    super::queues::own_lane(tx, tenant, Purpose::Expire, ("", "")).await
 }
 
 /// A work row of an entry.

@@ -5,7 +5,7 @@
 //! raises the tenant's stamp in the same transaction: who has read the published versions
 //! before ([`Store::published`]) asks whether the stamp is the same, and nothing else.
 //!
-//! Publishing also makes the lanes that its triggers' channels need, so that no ingest has to, and lets
+//! Publishing also makes the lanes that entries need, so that no ingest has to, and lets
 //! the tenant's events come to the flows (`hears`, see [`super::routes`]).
 
 use super::Store;
@@ -18,19 +18,12 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{FlowId, LaneId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::rules::entry::EntryKind;
 use crate::rules::message::check_name;
+use crate::rules::purpose::Purpose;
 use crate::rules::survey::Survey;
 use crate::store::tx::VerbFuture;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The subscription of lanes that hold due sends; their topic is the channel's key. A slash is in
-/// no name that a caller can give.
-pub(super) const SEND_LANE: &str = "/send";
-/// The subscription of the lane that holds what may expire …
-pub(super) const EXPIRE_LANE: &str = "/expire";
-/// … and its topic.
-pub(super) const EXPIRE_TOPIC: &str = "entries";
 
 /// A definition, as it is edited.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,8 +102,8 @@ pub struct Published {
     pub stamp: i64,
     /// The published versions.
     pub versions: Vec<FlowVersion>,
-    /// The lanes of channels, by key.
-    pub lanes: BTreeMap<String, LaneId>,
+    /// Where entries wait for their next send, once something was published.
+    pub lane: Option<LaneId>,
 }
 
 impl Store {
@@ -237,12 +230,8 @@ async fn publish(tx: &mut Tx, tenant: Tenant, id: FlowId) -> Result<u32> {
     let text = flow.draft.to_string();
     tx.execute(ADD_VERSION, params![id.0, number, &text, now]).await?;
     tx.execute(SET_PUBLISHED, params![id.0, number, hears(&survey)]).await?;
-    let channels: BTreeSet<&str> = survey.triggers.iter().map(|t| t.channel.as_str()).collect();
-    for (topic, subscription) in
-        channels.iter().map(|key| (*key, SEND_LANE)).chain([(EXPIRE_TOPIC, EXPIRE_LANE)])
-    {
-        super::queues::own_lane(tx, tenant, topic, subscription).await?;
-    }
+    super::queues::own_lane(tx, tenant, Purpose::Advance, (EntryKind::Survey.word(), "")).await?;
+    super::queues::own_lane(tx, tenant, Purpose::Expire, ("", "")).await?;
     routes::ensure(tx, tenant, tell::TOPIC).await?;
     raise_stamp(tx, tenant).await?;
     routes::told_changed(tx, tenant, before).await?;
@@ -295,9 +284,9 @@ async fn published(
     }
     let rows = tx.query(PUBLISHED, params![tenant.id()]).await?;
     let versions = rows.iter().map(read_version).collect::<Result<_>>()?;
-    let rows = tx.query(SEND_LANES, params![tenant.id(), SEND_LANE]).await?;
-    let lanes = rows.iter().map(|row| Ok((row.text(0)?, LaneId(row.int(1)?)))).collect::<Result<_>>()?;
-    Ok((now, Some(Published { stamp, versions, lanes })))
+    let row = tx.first(ADVANCE_LANE, params![tenant.id(), EntryKind::Survey.word()]).await?;
+    let lane = row.map(|row| row.int(0)).transpose()?.map(LaneId);
+    Ok((now, Some(Published { stamp, versions, lane })))
 }
 
 async fn find(tx: &mut Tx, tenant: Tenant, id: FlowId, sql: &'static str) -> Result<Option<Flow>> {
@@ -382,5 +371,5 @@ const PUBLISHED: &str = concat!(
     version_columns!(),
     "where f.tenant_id = $1 and f.deleted_at is null and v.number = f.published order by f.id"
 );
-const SEND_LANES: &str =
-    "select topic, id from punctual.lane where tenant_id = $1 and subscription = $2 order by id";
+const ADVANCE_LANE: &str =
+    "select id from punctual.lane where tenant_id = $1 and purpose = 'advance' and topic = $2";

@@ -68,6 +68,17 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
 }
 
+/// What came of a revocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevokeOutcome {
+    /// The key no longer works.
+    Revoked,
+    /// The tenant has no such key, or it is revoked already.
+    NotFound,
+    /// The key has this role, which is above the caller's.
+    AboveCaller(Role),
+}
+
 /// Characters of a secret that may be shown.
 const PREFIX_CHARS: usize = 12;
 
@@ -135,12 +146,20 @@ impl Store {
         })
     }
 
-    /// Revokes a key at once; answers whether there was one.
-    pub fn revoke_key(&self, tenant: Tenant, id: KeyId) -> VerbFuture<'_, bool> {
-        self.of(tenant).write((tenant, id), |tx, (tenant, id)| {
+    /// Revokes a key at once, unless its role is above `by`, the role of whoever asks.
+    pub fn revoke_key(&self, tenant: Tenant, id: KeyId, by: Role) -> VerbFuture<'_, RevokeOutcome> {
+        self.of(tenant).write((tenant, id, by), |tx, (tenant, id, by)| {
             Box::pin(async move {
+                let Some(row) = tx.first(ONE, params![tenant.id(), id.0]).await? else {
+                    return Ok(RevokeOutcome::NotFound);
+                };
+                let role = read_key(&row)?.role;
+                if role > *by {
+                    return Ok(RevokeOutcome::AboveCaller(role));
+                }
                 let now = tx.now().await?;
-                Ok(tx.execute(REVOKE, params![tenant.id(), id.0, now]).await? == 1)
+                let revoked = tx.execute(REVOKE, params![tenant.id(), id.0, now]).await? == 1;
+                Ok(if revoked { RevokeOutcome::Revoked } else { RevokeOutcome::NotFound })
             })
         })
     }
@@ -167,6 +186,11 @@ const LIST: &str = concat!(
     "select ",
     columns!(),
     " from punctual.api_key where tenant_id = $1 and id > $2 and revoked_at is null order by id limit $3"
+);
+const ONE: &str = concat!(
+    "select ",
+    columns!(),
+    " from punctual.api_key where tenant_id = $1 and id = $2 and revoked_at is null"
 );
 const REVOKE: &str =
     "update punctual.api_key set revoked_at = $3 where tenant_id = $1 and id = $2 and revoked_at is null";

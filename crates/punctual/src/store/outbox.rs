@@ -361,10 +361,12 @@ async fn note_ends(tx: &mut Tx, messages: &mut [OutboxMessage]) -> Result<()> {
 
 /// By ranges of blocks here, …
 const ENDED_POSTGRES: &str = "select items, finished_at from punctual.claim \
-    where last_id >= $1 and first_id <= $2 and finished_at is not null and ending = 'settled' \
+    where purpose = 'dispatch' and last_id >= $1 and first_id <= $2 and finished_at is not null \
+            and ending = 'settled' \
     order by finished_at desc limit $3";
 /// … and in the order of the index there: claims that begin behind the page are soon all there are.
 const ENDED_SQLITE: &str = "select c.items, c.finished_at from ( \
-        select items, first_id, finished_at, ending from punctual.claim where last_id >= $1 \
+        select items, first_id, finished_at, ending from punctual.claim \
+        where purpose = 'dispatch' and last_id >= $1 \
         order by last_id limit $3) c \
     where c.first_id <= $2 and c.finished_at is not null and c.ending = 'settled'";

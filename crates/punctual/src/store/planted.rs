@@ -30,6 +30,12 @@ pub enum Bug {
     StandingWithoutVersion,
     /// On SQLite, a commit that failed is answered as one that did not happen.
     FailedCommitIsRefused,
+    /// Outcomes of deliveries are written whatever became of their claim.
+    SettleWithoutToken,
+    /// An entry ends, and its waiting deliveries are not asked.
+    EndWithoutDeliveries,
+    /// After a crash every delivery of the claim comes back as not begun.
+    LostSendsAreForgotten,
 }
 
 impl Bug {
@@ -45,6 +51,9 @@ impl Bug {
         Self::SendAfterTheEnd,
         Self::StandingWithoutVersion,
         Self::FailedCommitIsRefused,
+        Self::SettleWithoutToken,
+        Self::EndWithoutDeliveries,
+        Self::LostSendsAreForgotten,
     ];
 
     /// Its name, for a process that is told by text.
@@ -61,6 +70,9 @@ impl Bug {
             Self::SendAfterTheEnd => "send-after-the-end",
             Self::StandingWithoutVersion => "standing-without-version",
             Self::FailedCommitIsRefused => "failed-commit-is-refused",
+            Self::SettleWithoutToken => "settle-without-token",
+            Self::EndWithoutDeliveries => "end-without-deliveries",
+            Self::LostSendsAreForgotten => "lost-sends-are-forgotten",
         }
     }
 

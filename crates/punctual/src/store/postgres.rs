@@ -16,6 +16,7 @@ use crate::base::error::{Error, Result};
 use crate::base::random;
 use crate::base::rehearsal::hastened;
 use crate::base::tenant::Tenant;
+use connect::connection;
 use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
 use lent::Lent;
@@ -28,6 +29,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{Config, NoTls};
 
+mod connect;
 #[cfg(feature = "testing")]
 pub mod direct;
 mod lent;
@@ -158,7 +160,7 @@ impl Postgres {
     /// Runs a verb whose statements stand each for itself. The outer error is that of one that was
     /// never begun.
     async fn alone(&self, call: &mut Call) -> Result<Result<()>> {
-        let client = connection(&self.pool).await?;
+        let client = connection(&self.pool, &self.config).await?;
         let tenant = self.walled(call.tenant);
         let state = if tenant.is_some() { State::FreshToRead } else { State::Alone };
         let mut tx = Tx::Postgres(PostgresTx::new(client, state, tenant));
@@ -183,7 +185,7 @@ impl Postgres {
 
     async fn write_once(&self, call: &mut Call) -> Result<()> {
         let mut tx = Tx::Postgres(PostgresTx::new(
-            connection(&self.pool).await?,
+            connection(&self.pool, &self.config).await?,
             State::Fresh,
             self.walled(call.tenant),
         ));
@@ -211,7 +213,7 @@ impl Postgres {
 
     /// Looks again whether tenants' verbs can change their role, for those who have just made it so.
     pub async fn look_at_wall(&self) -> Result<()> {
-        let client = connection(&self.pool).await?;
+        let client = connection(&self.pool, &self.config).await?;
         let answers = heard(client.simple_query(role::IS_READY)).await?;
         self.wall.store(role::says_yes(&answers), Ordering::Relaxed);
         Ok(())
@@ -219,13 +221,9 @@ impl Postgres {
 
     /// Tells listeners of every process that there may be work.
     pub async fn notify(&self) -> Result<()> {
-        let client = connection(&self.pool).await?;
+        let client = connection(&self.pool, &self.config).await?;
         heard(client.batch_execute(&format!("notify punctual, '{}'", self.name))).await
     }
-}
-
-async fn connection(pool: &Pool) -> Result<Object> {
-    pool.get().await.map_err(|e| Error::Unavailable(e.into()))
 }
 
 impl PostgresTx {

@@ -90,11 +90,11 @@ macro_rules! waits_in_a_lane {
                     (select a.next_due from punctual.attempt a \
                         where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), ",
             $crate::store::timers::own_due!(),
-            ") where l.tenant_id = m.tenant_id and l.topic = m.topic and ",
+            ") where l.tenant_id = m.tenant_id and l.topic = m.topic and l.purpose = 'dispatch' and ",
             $also,
             ") or (m.key is not null and exists (select 1 from punctual.lane l \
                 join punctual.follower f on f.lane_id = l.id and f.key = m.key and f.message_id = m.id \
-                where l.tenant_id = m.tenant_id and l.topic = m.topic and ",
+                where l.tenant_id = m.tenant_id and l.topic = m.topic and l.purpose = 'dispatch' and ",
             $also,
             ")))"
         )
@@ -125,12 +125,13 @@ const OLD_ENOUGH: &str = concat!(
                     and c.message_id = m.id order by c.id desc limit 1), \
             case when m.due_at > m.created_at then m.due_at else m.created_at end) end < $3 - coalesce( \
             (select max(coalesce(l.retention_us, $4)) from punctual.lane l \
-                where l.tenant_id = m.tenant_id and l.topic = m.topic), $4) \
+                where l.tenant_id = m.tenant_id and l.topic = m.topic and l.purpose = 'dispatch'), $4) \
         and not exists (select 1 from punctual.claim c \
-            where c.finished_at is null and c.first_id <= m.id and c.last_id >= m.id) \
+            where c.finished_at is null and c.purpose = 'dispatch' and c.first_id <= m.id \
+                    and c.last_id >= m.id) \
         and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
-        and not exists (select 1 from punctual.notice n \
-            where n.message_id = m.id and n.request_id is null and n.status = 0) \
+        and not exists (select 1 from punctual.entry n \
+            where n.message_id = m.id and n.kind = 'notification' and n.request_id is null and n.status = 0) \
         and not ",
     something_waits!(),
     " then 1 else 0 end \

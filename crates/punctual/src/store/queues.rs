@@ -10,6 +10,7 @@ use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
 use crate::rules::backoff::Backoff;
 use crate::rules::message::check_topic;
+use crate::rules::purpose::Purpose;
 use crate::rules::queue::{DeadHead, Settings};
 use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
@@ -130,26 +131,32 @@ macro_rules! lane_columns {
 }
 
 /// A lane of the engine's own, made if need be.
-pub(super) async fn own_lane(tx: &mut Tx, tenant: Tenant, topic: &str, purpose: &str) -> Result<i64> {
-    let name = params![tenant.id(), topic, purpose];
+pub(super) async fn own_lane(
+    tx: &mut Tx,
+    tenant: Tenant,
+    purpose: Purpose,
+    (topic, subscription): (&str, &str),
+) -> Result<i64> {
+    let name = params![tenant.id(), topic, subscription, purpose.word()];
     if let Some(row) = tx.first(OWN_LANE, name).await? {
         return row.int(0);
     }
     let now = tx.now().await?;
-    tx.execute(ADD_OWN_LANE, params![tenant.id(), topic, purpose, now]).await?;
+    tx.execute(ADD_OWN_LANE, params![tenant.id(), topic, subscription, purpose.word(), now]).await?;
     let made = tx.first(OWN_LANE, name).await?;
     made.ok_or_else(|| Error::Database("a lane was not written".into()))?.int(0)
 }
 
 const OWN_LANE: &str =
-    "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3";
-const ADD_OWN_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
-    values ($1, $2, $3, $4) on conflict do nothing";
+    "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3 and purpose = $4";
+const ADD_OWN_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, purpose, created_at) \
+    values ($1, $2, $3, $4, $5) on conflict do nothing";
 
 const LANE_BY_NAME: &str = concat!(
     "select ",
     lane_columns!(),
-    " from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and l.subscription = $3"
+    " from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and l.subscription = $3 \
+            and l.purpose = 'dispatch'"
 );
 const LANES_BY_ID: &str =
     concat!("select ", lane_columns!(), " from punctual.lane l where l.id = any($1::int[])");
@@ -171,7 +178,7 @@ const QUEUES: &str = concat!(
     lane_columns!(),
     ", ",
     lane_counts!(),
-    " from punctual.lane l where l.tenant_id = $1 and l.subscription not like '/%' \
+    " from punctual.lane l where l.tenant_id = $1 and l.purpose = 'dispatch' and l.subscription <> '/flows' \
       order by l.topic, l.subscription"
 );
 

@@ -9,14 +9,15 @@ use super::Store;
 use super::planted::Bug;
 use super::points::{Point, reach};
 use super::queues;
-use super::settle::{Aftermath, read_items};
+use super::settle::{Aftermath, read_items, read_purpose};
 use super::tx::Tx;
 use super::value::{Row, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::LaneId;
+use crate::base::id::{LaneId, MessageId};
 use crate::rules::attempt::Verdict;
 use crate::rules::claim::{self, Item};
+use crate::rules::purpose::Purpose;
 use crate::store::tx::VerbFuture;
 use std::collections::HashSet;
 
@@ -91,6 +92,7 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
             Some(open) => read_items(&open)?,
             None => read_items(&row.text(2)?)?,
         };
+        let begun = begun(row, tx.has(Bug::LostSendsAreForgotten))?;
         let text = claim::write(&items);
         tx.execute(CLOSE, params![row.text(0)?.as_str(), now, &text]).await?;
         let lost = Lost {
@@ -98,6 +100,8 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
             started: row.flag(4)?,
             claimed_at: row.time(5)?,
             has_run: row.flag(6)?,
+            purpose: read_purpose(&row.text(7)?)?,
+            begun,
             items,
         };
         lost.bring_back(tx, now, seed, &mut reaped).await?;
@@ -109,11 +113,25 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
     Ok(reaped)
 }
 
+/// The items of a claim of deliveries up to its mark.
+fn begun(row: &Row, forgotten: bool) -> Result<Option<HashSet<MessageId>>> {
+    if read_purpose(&row.text(7)?)? != Purpose::Send {
+        return Ok(None);
+    }
+    let mark = if forgotten { Some(0) } else { row.maybe_int(8)? };
+    let Some(mark) = mark.map(|mark| usize::try_from(mark).unwrap_or_default()) else { return Ok(None) };
+    let items = read_items(&row.text(2)?)?;
+    Ok(Some(items.iter().take(mark).map(Item::message).collect()))
+}
+
 struct Lost {
     owner: String,
     started: bool,
     claimed_at: Timestamp,
     has_run: bool,
+    purpose: Purpose,
+    /// The items that may have been begun; all if `None`.
+    begun: Option<HashSet<MessageId>>,
     items: Vec<Item>,
 }
 
@@ -122,9 +140,14 @@ impl Lost {
         let ids: HashSet<LaneId> = self.items.iter().map(Item::lane).collect();
         let lanes = queues::lanes(tx, &ids).await?;
         let error = format!("the lease of {} ran out", self.owner);
-        let mut aftermath = Aftermath::new(&self.owner, self.claimed_at, now);
+        let mut aftermath = Aftermath::new(self.purpose, &self.owner, self.claimed_at, now);
         aftermath.has_run = self.has_run;
         for item in &self.items {
+            if self.begun.as_ref().is_some_and(|begun| !begun.contains(&item.message())) {
+                aftermath.give_back(item);
+                reaped.returned += 1;
+                continue;
+            }
             let lane = lanes.get(&item.lane());
             let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
             let verdict = patience.after_reap(item, self.started, seed ^ item.message().0.unsigned_abs());
@@ -145,7 +168,7 @@ macro_rules! expired {
         concat!(
             "select token, owner, items, open, started, claimed_at, ",
             crate::store::runs::has_run!(),
-            " from punctual.claim c where finished_at is null and lease_until <= $1 \
+            ", purpose, mark from punctual.claim c where finished_at is null and lease_until <= $1 \
               order by lease_until limit $2"
         )
     };

@@ -3,7 +3,7 @@
 //! [`Store::hear_receipts`] finds the delivery of each by the id that the provider gave one of its tries, and
 //! only among the channels whose callback was verified: a message of another channel cannot be touched.
 //! Each passes the inbox of the delivery's tenant, so that what comes twice changes nothing; then it is
-//! written down (`receipt`, never changed), and the delivery, its notice and the suppression of
+//! written down (`receipt`, never changed), and the delivery, its notification and the suppression of
 //! its address follow, as `rules/receipt.rs` says. What a provider gave up may go by another channel.
 //!
 //! A provider may be faster than the commit of what it answered. Then its receipt waits ([`early`]) and is
@@ -11,8 +11,7 @@
 //! so an outcome that commits in between is found.
 //!
 //! News about an address alone (a STOP) is for every tenant that has written to it by one of these channels;
-//! if none has, for the only tenant that uses them, if there is but one. Invitations to surveys are not found
-//! by a provider's id: of those only bounces and STOPs count, by their address.
+//! if none has, for the only tenant that uses them, if there is but one.
 
 pub mod early;
 mod find;
@@ -20,18 +19,19 @@ mod find;
 use super::Store;
 use super::consent::suppressions;
 use super::consent::{NewSuppression, SuppressionFilter};
+use super::deliveries::deliver::Delivery;
+use super::deliveries::outcome::{Change, GivenUp, Instead, recount, replace};
 use super::inbox;
-use super::notices::deliver::Delivery;
-use super::notices::outcome::{Change, GivenUp, Instead, recount, replace};
 use super::tx::Tx;
 use super::value::params;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{DeliveryId, NoticeId};
+use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
 use crate::rules::attempt::kept_error;
 use crate::rules::consent::{Reason, Scope, channel_kind};
-use crate::rules::notice::{DeliveryStatus, Planned};
+use crate::rules::entry::EntryKind;
+use crate::rules::notification::{DeliveryStatus, Planned};
 use crate::rules::receipt::{Receipt, ReceiptStatus, after};
 use crate::store::tx::VerbFuture;
 use find::Found;
@@ -115,7 +115,7 @@ struct Session<'a> {
     now: Timestamp,
     source: String,
     learned: Learned,
-    changes: BTreeMap<NoticeId, Change>,
+    changes: BTreeMap<EntryId, Change>,
     given_up: Vec<(Found, &'a Planned)>,
 }
 
@@ -169,7 +169,7 @@ impl Session<'_> {
         let said = (stands == DeliveryStatus::Failed).then(|| failed_as(receipt));
         tx.execute(STANDS, params![of.id.0, stands.code(), said.as_deref()]).await?;
         let was = std::mem::replace(&mut of.status, stands);
-        let change = self.changes.entry(of.notice).or_default();
+        let change = self.changes.entry(of.entry).or_default();
         change.sent += counts_as_sent(stands) - counts_as_sent(was);
         change.failed += counts_as_sent(was) - counts_as_sent(stands);
         if stands == DeliveryStatus::Failed {
@@ -184,8 +184,8 @@ impl Session<'_> {
         let stopped = |receipt: &Receipt| {
             receipt.status == ReceiptStatus::Stopped && receipt.message_id.as_ref() == Some(&of.provider_id)
         };
-        // Who wants no more of us by this channel is not written to by another.
-        let instead = self.hearing.instead.get(&of.id);
+        // Who wants no more of us by this channel is not written to by another, nor who has answered.
+        let instead = self.hearing.instead.get(&of.id).filter(|_| !of.has_ended);
         if let Some(planned) = instead.filter(|_| !self.hearing.news.receipts.iter().any(stopped)) {
             self.given_up.push((of.clone(), planned));
         }
@@ -256,27 +256,35 @@ impl Session<'_> {
         Ok(Some(first.unwrap_or(before)))
     }
 
-    /// Other channels take over, and notices count.
+    /// Other channels take over, and notifications count.
     async fn finish(&mut self, tx: &mut Tx) -> Result<()> {
         let given_up: Vec<GivenUp<'_>> = self
             .given_up
             .iter()
-            .map(|(of, planned)| GivenUp { id: of.id, notice: of.notice, tenant: of.tenant, planned })
+            .map(|(of, planned)| GivenUp {
+                id: of.id,
+                entry: of.entry,
+                kind: of.kind,
+                tenant: of.tenant,
+                planned,
+            })
             .collect();
         let replaced = replace(tx, &given_up, &mut HashMap::new(), self.now).await?;
         for (of, _) in &self.given_up {
             // Where another channel has its place, it has not failed; there may be one more to wait for.
             let Some(instead) = replaced.get(&of.id) else { continue };
-            let change = self.changes.entry(of.notice).or_default();
+            let change = self.changes.entry(of.entry).or_default();
             change.failed -= 1;
-            change.open += i64::from(*instead == Instead::New);
+            // A survey counts what it has sent, not what waits.
+            let waits = *instead == Instead::New && of.kind == EntryKind::Notification;
+            change.open += i64::from(waits);
             self.learned.sends |= *instead == Instead::New;
         }
         recount(tx, &self.changes, self.now).await
     }
 }
 
-/// Whether a notice counts a delivery that stands so among those that were sent; else it failed.
+/// Whether a notification counts a delivery that stands so among those that were sent; else it failed.
 fn counts_as_sent(stands: DeliveryStatus) -> i64 {
     i64::from(matches!(stands, DeliveryStatus::Sent | DeliveryStatus::Delivered))
 }
@@ -293,5 +301,5 @@ const REMEMBER: &str = "insert into punctual.resumption (source, key, at) values
 const REMEMBERED: &str = "select at from punctual.resumption where source = $1 and key = $2";
 const WRITE: &str = "insert into punctual.receipt (tenant_id, delivery_id, at, status, said, error) \
     values ($1, $2, $3, $4, $5, $6)";
-const STANDS: &str = "update punctual.notice_delivery set status = $2, error = $3, \
+const STANDS: &str = "update punctual.delivery set status = $2, error = $3, \
     version = version + 1 where id = $1";

@@ -63,7 +63,8 @@ pub(super) async fn declare(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<
 }
 
 const DECLARED: &str = "select l.id from punctual.lane l \
-    where l.tenant_id = $1 and l.topic = $2 and l.subscription = '' and l.declared = 1 \
+    where l.tenant_id = $1 and l.topic = $2 and l.subscription = '' and l.purpose = 'dispatch' \
+        and l.declared = 1 \
         and exists (select 1 from punctual.route r \
             where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id)";
 
@@ -84,7 +85,7 @@ fn no_lane() -> Error {
 }
 
 const TAKE: &str = "select id from punctual.lane \
-    where tenant_id = $1 and topic = $2 and subscription = '' for no key update";
+    where tenant_id = $1 and topic = $2 and subscription = '' and purpose = 'dispatch' for no key update";
 const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at) values ($1, $2, $3) \
     on conflict do nothing";
 
@@ -130,7 +131,7 @@ macro_rules! told {
 macro_rules! wanted {
     () => {
         concat!(
-            "((l.subscription = '/flows' and ",
+            "l.purpose = 'dispatch' and ((l.subscription = '/flows' and ",
             told!("l.tenant_id", "l.topic"),
             ") \
             or exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
@@ -191,8 +192,8 @@ pub(super) async fn route_anew(tx: &mut Tx, tenant: Tenant, topic: &str) -> Resu
     Ok(())
 }
 
-const TOPICS: &str =
-    "select topic from punctual.lane where tenant_id = $1 and subscription = '' order by topic";
+const TOPICS: &str = "select topic from punctual.lane where tenant_id = $1 and subscription = '' \
+        and purpose = 'dispatch' order by topic";
 
 /// Moves what waits in lane 0 for this topic. Rows that a router moves at this moment are left to
 /// it: it may be waiting for this very transaction.
@@ -297,7 +298,8 @@ async fn declare_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
 const DISPLACED: &str = "select distinct s.tenant_id, s.topic from punctual.subscription s \
     where s.topic = any($1::text[]) and not exists (select 1 from punctual.lane l \
         join punctual.route r on r.lane_id = l.id and r.tenant_id = l.tenant_id and r.topic = l.topic \
-        where l.tenant_id = s.tenant_id and l.topic = s.topic and l.subscription = '' and l.declared = 1) \
+        where l.tenant_id = s.tenant_id and l.topic = s.topic and l.subscription = '' \
+            and l.purpose = 'dispatch' and l.declared = 1) \
     order by s.tenant_id, s.topic";
 
 async fn route_waiting(tx: &mut Tx) -> Result<usize> {

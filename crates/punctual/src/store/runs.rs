@@ -170,7 +170,7 @@ async fn send(tx: &mut Tx, runs: &[(&Job, RunId, Timestamp)]) -> Result<()> {
 const SENT: &str = "update punctual.run set message_id = $2, status = 'pending', open = ( \
         select count(*) from punctual.lane l join punctual.work w \
             on w.lane_id = l.id and w.due_at = $5 and w.message_id = $2 \
-        where l.tenant_id = $3 and l.topic = $4) \
+        where l.tenant_id = $3 and l.topic = $4 and l.purpose = 'dispatch') \
     where id = $1";
 
 fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
@@ -186,7 +186,7 @@ fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
 /// Whether a claim called `c` may hold runs: a look at a small index, in a question that is asked anyway.
 macro_rules! has_run {
     () => {
-        "case when exists (select 1 from punctual.run r \
+        "case when c.purpose = 'dispatch' and exists (select 1 from punctual.run r \
             where r.message_id between c.first_id and c.last_id and r.open > 0) then 1 else 0 end"
     };
 }
@@ -374,5 +374,5 @@ const FORGET_WORK: &str = "delete from punctual.work where message_id = $1 and (
                 where a.message_id = $1 and a.lane_id = l.id order by a.id desc limit 1), \
             m.due_at, m.created_at) \
         from punctual.message m join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic \
-        where m.id = $1) \
+        where m.id = $1 and l.purpose = 'dispatch') \
     returning lane_id";

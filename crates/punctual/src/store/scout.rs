@@ -6,12 +6,14 @@
 
 use super::Store;
 use super::dialect::Dialect;
+use super::settle::read_purpose;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
+use crate::rules::purpose::Purpose;
 use crate::store::tx::VerbFuture;
 
 /// A lane that has work, now or later.
@@ -21,6 +23,8 @@ pub struct Sighting {
     pub lane: LaneId,
     /// Whose it is; `None` for what is not routed yet.
     pub tenant: Option<Tenant>,
+    /// What its items are; what is not routed yet are messages.
+    pub purpose: Purpose,
     /// The topic.
     pub topic: String,
     /// The subscription, empty for the topic's own queue.
@@ -84,7 +88,7 @@ async fn scout_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Result<Vie
 fn read_view(rows: &[Row], now: Option<Timestamp>, limit: usize) -> Result<View> {
     let now = match now {
         Some(now) => now,
-        None => rows.first().map_or_else(|| Err(no_time()), |row| row.time(6))?,
+        None => rows.first().map_or_else(|| Err(no_time()), |row| row.time(7))?,
     };
     let mut lanes = Vec::with_capacity(rows.len());
     for row in rows {
@@ -95,6 +99,7 @@ fn read_view(rows: &[Row], now: Option<Timestamp>, limit: usize) -> Result<View>
             lane: LaneId(row.int(0)?),
             first_due: row.time(1)?,
             tenant: row.maybe_int(2)?.map(Tenant::from_row),
+            purpose: row.maybe_text(6)?.map_or(Ok(Purpose::Dispatch), |word| read_purpose(&word))?,
             topic: row.maybe_text(3)?.unwrap_or_default(),
             subscription: row.maybe_text(4)?.unwrap_or_default(),
             paused: row.maybe_int(5)?.unwrap_or(0) != 0,
@@ -112,7 +117,7 @@ macro_rules! sighting {
     () => {
         "select s.lane_id, \
             (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at, \
-            l.tenant_id, l.topic, l.subscription, l.paused \
+            l.tenant_id, l.topic, l.subscription, l.paused, l.purpose \
         from s left join punctual.lane l on l.id = s.lane_id order by s.lane_id"
     };
 }

@@ -25,6 +25,7 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::rules::attempt::Retry;
 use crate::rules::claim::{self, Item};
+use crate::rules::purpose::Purpose;
 use crate::store::tx::VerbFuture;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -212,6 +213,7 @@ pub(super) async fn say(tx: &mut Tx, settlement: Settlement, seed: u64) -> Resul
 
 /// A claim row as a settlement sees it.
 struct Held {
+    purpose: Purpose,
     owner: String,
     claimed_at: Timestamp,
     has_run: bool,
@@ -225,6 +227,10 @@ async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> 
     let Some(mut held) = take_claim(tx, &settlement.token).await? else {
         return Ok(vec![Outcome::LostClaim; settlement.words.len()]);
     };
+    // Entries and deliveries are settled by their own verbs.
+    if held.purpose != Purpose::Dispatch {
+        return Ok(vec![Outcome::NotFound; settlement.words.len()]);
+    }
     let mut outcomes = Vec::with_capacity(settlement.words.len());
     let mut said: Vec<(Item, &Word)> = Vec::new();
     for (message, word) in &settlement.words {
@@ -269,15 +275,21 @@ impl Held {
     }
 }
 
-/// Takes these items out of what a claim still holds: all of them, or none. That they are settled already
-/// is what somebody hears who asks again because the first answer was lost on its way.
-pub(super) async fn finish_items(
+/// Takes these deliveries out of what a claim still holds, all of them or none, and moves the claim's
+/// mark. That they are settled already is what somebody hears who asks again because the first answer was
+/// lost on its way.
+pub(super) async fn finish_deliveries(
     tx: &mut Tx,
     token: &Token,
     items: &[&Item],
+    mark: Option<usize>,
     now: Timestamp,
 ) -> Result<Outcome> {
-    let Some(mut held) = take_claim(tx, token).await? else { return Ok(Outcome::LostClaim) };
+    if tx.has(Bug::SettleWithoutToken) {
+        return Ok(Outcome::Done);
+    }
+    let held = take_claim(tx, token).await?.filter(|held| held.purpose == Purpose::Send);
+    let Some(mut held) = held else { return Ok(Outcome::LostClaim) };
     let ids: HashSet<MessageId> = items.iter().map(|item| item.message()).collect();
     let of_these = |held: &[Item]| held.iter().filter(|item| ids.contains(&item.message())).count();
     let (open, all) = (of_these(&held.open), of_these(&held.items));
@@ -289,6 +301,11 @@ pub(super) async fn finish_items(
     }
     held.open.retain(|item| !ids.contains(&item.message()));
     write_back(tx, token, &held.open, now).await?;
+    if let Some(mark) = mark.filter(|_| !held.open.is_empty()) {
+        let mark = i64::try_from(mark).unwrap_or(i64::MAX);
+        tx.execute("update punctual.claim set mark = $2 where token = $1", params![token.text(), mark])
+            .await?;
+    }
     Ok(Outcome::Done)
 }
 
@@ -303,6 +320,7 @@ async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
     let open = row.maybe_text(2)?.map(|text| read_items(&text)).transpose()?;
     let ending = row.maybe_text(3)?.filter(|ending| ending != "reaped" || !tx.has(Bug::NoFence));
     Ok(Some(Held {
+        purpose: read_purpose(&row.text(6)?)?,
         owner: row.text(0)?,
         claimed_at: row.time(4)?,
         has_run: row.flag(5)?,
@@ -316,8 +334,13 @@ async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
 const TAKE_CLAIM: &str = concat!(
     "select owner, items, open, ending, claimed_at, ",
     super::runs::has_run!(),
-    " from punctual.claim c where token = $1 for update"
+    ", purpose from punctual.claim c where token = $1 for update"
 );
+
+pub(super) fn read_purpose(word: &str) -> Result<Purpose> {
+    let unknown = || Error::Database(format!("`{word}` is not a purpose of a claim").into());
+    Purpose::from_word(word).ok_or_else(unknown)
+}
 
 pub(super) fn read_items(text: &str) -> Result<Vec<Item>> {
     claim::read(text).map_err(|e| Error::Database(e.into()))
@@ -339,7 +362,7 @@ const KEEP_OPEN: &str = "update punctual.claim set open = $2 where token = $1";
 
 async fn apply(tx: &mut Tx, held: &Held, said: &[(Item, &Word)], now: Timestamp, seed: u64) -> Result<()> {
     let lanes = exceptional_lanes(tx, said).await?;
-    let mut aftermath = Aftermath::new(&held.owner, held.claimed_at, now);
+    let mut aftermath = Aftermath::new(held.purpose, &held.owner, held.claimed_at, now);
     aftermath.has_run = held.has_run;
     for (item, word) in said {
         let lane = lanes.get(&item.lane());

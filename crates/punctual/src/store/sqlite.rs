@@ -128,6 +128,7 @@ fn connect(path: Option<&Path>, read_only: bool, manual: &Arc<AtomicBool>) -> Re
             let how = if read_only {
                 OpenFlags::SQLITE_OPEN_READ_ONLY
             } else {
+                create_private(path);
                 OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
             };
             Connection::open_with_flags(path, how | OpenFlags::SQLITE_OPEN_NO_MUTEX)
@@ -137,6 +138,16 @@ fn connect(path: Option<&Path>, read_only: bool, manual: &Arc<AtomicBool>) -> Re
     settle_in(&connection, read_only).map_err(|e| cannot_open(path, &e))?;
     let manual = Arc::clone(manual);
     Ok(SqliteTx { connection, words: HashMap::new(), manual, now: None, fault: Fault::default() })
+}
+
+/// Creates a missing database file that only its owner may read; SQLite gives its journals the same mode.
+/// What keeps the file from being made is left to SQLite to report, and an existing file keeps its mode.
+fn create_private(path: &Path) {
+    let mut how = std::fs::OpenOptions::new();
+    how.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut how, 0o600);
+    let _ = how.open(path);
 }
 
 fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {

@@ -283,7 +283,8 @@ async fn lane(tx: &mut Tx, of: &Definition, now: Timestamp) -> Result<LaneId> {
 
 const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, declared, created_at) \
     values ($1, $2, $3, 1, $4) on conflict do nothing";
-const LANE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3";
+const LANE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 \
+        and subscription = $3 and purpose = 'dispatch'";
 /// Touches no row if it is the same.
 const UPSERT: &str = "insert into punctual.subscription as s \
         (tenant_id, topic, name, lane_id, target, handler, filter, enabled, created_at, updated_at) \
@@ -318,9 +319,9 @@ fn not_found(topic: &str, name: &str) -> Error {
 const DELETE: &str = "delete from punctual.subscription \
     where tenant_id = $1 and topic = $2 and name = $3 returning lane_id";
 
-/// Lanes whose name begins with a slash are not subscriptions, but the engine's own.
+/// The lane of the flows is not a subscription, but the engine's own.
 const ORPHANED: &str = "select l.id from punctual.lane l \
-    where l.subscription <> '' and l.subscription not like '/%' \
+    where l.purpose = 'dispatch' and l.subscription not in ('', '/flows') \
         and not exists (select 1 from punctual.subscription s where s.lane_id = l.id) \
         and exists (select 1 from punctual.work w where w.lane_id = l.id) order by l.id";
 
@@ -348,7 +349,7 @@ async fn drop_orphaned(tx: &mut Tx, lane: LaneId) -> Result<usize> {
 /// Items that one transaction drops.
 const DROP_MAX: i64 = 1_000;
 const TOPIC_OF: &str = "select tenant_id, topic from punctual.lane \
-    where id = $1 and subscription <> '' and subscription not like '/%'";
+    where id = $1 and purpose = 'dispatch' and subscription not in ('', '/flows')";
 const IS_SERVED: &str = "select 1 from punctual.subscription where lane_id = $1";
 const DROP: &str = "delete from punctual.work where lane_id = $1 and (due_at, message_id) in ( \
         select w.due_at, w.message_id from punctual.work w where w.lane_id = $1 \

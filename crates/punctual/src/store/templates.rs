@@ -229,7 +229,7 @@ const DELETE: &str = "update punctual.message_template set deleted_at = $3, upda
     where tenant_id = $1 and id = $2 and deleted_at is null";
 const SWITCH_OFF: &str = "update punctual.message_template set updated_at = $3, active = 0 \
     where tenant_id = $1 and id = $2 and deleted_at is null";
-const USED: &str = "select d.id from punctual.notice_delivery d \
+const USED: &str = "select d.id from punctual.delivery d \
     where d.tenant_id = $1 and d.template_id = $2 limit 1";
 const RAISE: &str = "insert into punctual.template_stamp as s (tenant_id, stamp) values ($1, 1) \
     on conflict (tenant_id) do update set stamp = s.stamp + 1";

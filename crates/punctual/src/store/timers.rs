@@ -280,4 +280,4 @@ pub(super) async fn in_flight(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> 
 }
 
 const OPEN_CLAIMS: &str = "select coalesce(open, items) from punctual.claim \
-    where finished_at is null and last_id >= $1 and first_id <= $2";
+    where finished_at is null and purpose = 'dispatch' and last_id >= $1 and first_id <= $2";

@@ -18,6 +18,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The lease of a claim that does not say.
+/// Work of the pipeline, in lanes of entries and deliveries.
+pub const WORK_BESIDE_MESSAGES: &str = "select count(*) from punctual.work w \
+    join punctual.lane l on l.id = w.lane_id where l.purpose <> 'dispatch'";
+
 pub const LEASE: Duration = Duration::from_secs(30);
 /// The tenant of everything that does not say.
 pub const TENANT: Tenant = Tenant::DEFAULT;

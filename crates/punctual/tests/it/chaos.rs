@@ -4,7 +4,9 @@
 //! *round* publishes a burst of operations while things are done to the world (killed, frozen, cut
 //! off, restarted, filled up: `injector.rs`), then lets it come to rest, and then a checker holds
 //! what the processes wrote down (`history.rs`) against what the database itself wrote down by
-//! triggers (`world.rs`) and against what was promised (`checker.rs`).
+//! triggers (`world.rs`) and against what was promised (`checker.rs`). Some of the operations are
+//! events that notifications and surveys are sent for (`customers.rs`): what providers got
+//! (`provider.rs`) is held against the engine's own lists and logs (`sends.rs`).
 //!
 //! A checker that finds nothing proves something only if it would have: `planted.rs` gives the
 //! workers known bugs, and each must be found. A run to which nothing was done fails.
@@ -15,6 +17,8 @@
 
 mod beside;
 mod checker;
+mod customers;
+mod definitions;
 mod deliveries;
 mod disk;
 mod history;
@@ -25,9 +29,12 @@ mod leases;
 mod letters;
 mod operation;
 mod planted;
+mod provider;
 mod proxy;
 mod publisher;
 mod rolling;
+mod send_reads;
+mod sends;
 mod tally;
 mod triggers;
 mod worker;
@@ -122,8 +129,9 @@ fn sqlite() -> Setup {
     Setup::new("sqlite", Backend::Sqlite, vec![0, 0])
 }
 
-/// PLT-2, PLT-3, PLT-6, PLT-12, PLT-14: nothing is lost, doubled, early or out of order,
-/// whatever happens to processes, links and server, and however wrong the workers' clocks are.
+/// PLT-2, PLT-3, PLT-6, PLT-12, PLT-14, NTF-4, TRG-15, TRG-16: nothing is lost, doubled, early or
+/// out of order, and no message goes out in silence or after its end, whatever happens to processes,
+/// links and server, and however wrong the workers' clocks are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_3_two_hundred_rounds_on_postgres() {

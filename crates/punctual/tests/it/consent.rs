@@ -281,42 +281,42 @@ async fn ntf_18_many_at_once_suppress_once(t: &Bench) {
 
 /// NTF-8, NTF-18: the template is the one in the language that the owner of the address wants.
 async fn ntf_8_a_preferred_language_chooses_the_template(t: &Bench) {
-    let engine = crate::notice::engine(t).await;
-    crate::notice::define(&engine, TENANT, |_| {}).await;
+    let engine = crate::notification::engine(t).await;
+    crate::notification::define(&engine, TENANT, |_| {}).await;
     for (language, body) in [("en", "Confirmed {{bookingId}}"), ("ar", "مؤكد {{bookingId}}")] {
-        let json =
-            json!({"eventType": crate::notice::KIND, "channel": "SMS", "language": language, "body": body});
+        let json = json!({"eventType": crate::notification::KIND, "channel": "SMS",
+                "language": language, "body": body});
         engine.store().create_template(TENANT, crate::invitation::read_template(&json)).await.unwrap();
     }
-    crate::notice::confirm(&engine, "1").await;
-    crate::notice::tick(&engine).await;
-    crate::notice::prefer(&engine, "+91 98765 43210", &json!({"locale": "ar-IQ"})).await;
-    crate::notice::confirm(&engine, "2").await;
-    crate::notice::tick(&engine).await;
-    let got = crate::notice::inbox(&engine);
+    crate::notification::confirm(&engine, "1").await;
+    crate::notification::tick(&engine).await;
+    crate::notification::prefer(&engine, "+91 98765 43210", &json!({"locale": "ar-IQ"})).await;
+    crate::notification::confirm(&engine, "2").await;
+    crate::notification::tick(&engine).await;
+    let got = crate::notification::inbox(&engine);
     assert_eq!(got, ["memory:sms +919876543210: Confirmed 1", "memory:sms +919876543210: مؤكد 2"]);
 }
 
 /// NTF-18: quiet hours are those of where the event says that the recipient lives, if they do not say it.
 async fn ntf_18_quiet_hours_go_by_the_zone_of_the_event(t: &Bench) {
-    let engine = crate::notice::engine(t).await;
+    let engine = crate::notification::engine(t).await;
     let zone = |kind: &mut Value| kind["recipients"]["timeZone"] = json!("guest.zone");
-    crate::notice::define(&engine, TENANT, zone).await;
-    crate::notice::template(&engine, TENANT, "SMS", "{{bookingId}}").await;
+    crate::notification::define(&engine, TENANT, zone).await;
+    crate::notification::template(&engine, TENANT, "SMS", "{{bookingId}}").await;
     let night = settings(json!({"quietHours": {"from": "21:00", "to": "08:00"}}));
     engine.store().put_tenant_settings(TENANT, night, "test").await.unwrap();
     // It is 05:13 in the tenant's UTC, 01:13 in New York and 10:43 in India.
     let zones = [("1", None), ("2", Some("America/New_York")), ("3", Some("Asia/Kolkata"))];
     for (id, zone) in zones {
-        let mut booking = crate::notice::booking(id);
+        let mut booking = crate::notification::booking(id);
         booking["guest"]["zone"] = json!(zone);
-        crate::notice::confirm_in(&engine, TENANT, &booking).await;
+        crate::notification::confirm_in(&engine, TENANT, &booking).await;
     }
     let mut sent = Vec::new();
     for moment in ["05:13:00", "07:59:59", "08:00:00", "11:59:59", "12:00:00"] {
         engine.travel(crate::invitation::time(&format!("2026-05-14T{moment}Z")), true).await.unwrap();
-        crate::notice::tick(&engine).await;
-        sent.push(crate::notice::inbox(&engine).len());
+        crate::notification::tick(&engine).await;
+        sent.push(crate::notification::inbox(&engine).len());
     }
     assert_eq!(sent, [1, 1, 2, 2, 3]);
 }

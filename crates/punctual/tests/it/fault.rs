@@ -155,7 +155,7 @@ async fn an_error_in_tenants_keys_answers_and_clock_leaves_nothing(t: &Bench) {
     shake!(t, "create_tenant", |s| s.create_tenant(acme()));
     shake!(t, "create_key", |s| s.create_key(TENANT, "ci", Role::Ops, None));
     let key = t.store().create_key(TENANT, "ci", Role::Ops, None).await.unwrap().0.id;
-    shake!(t, "revoke_key", |s| s.revoke_key(TENANT, key));
+    shake!(t, "revoke_key", |s| s.revoke_key(TENANT, key, Role::Ops));
     shake!(t, "reserve_answer", |s| s.reserve_answer(TENANT, "key", "d"));
     shake!(t, "keep_answer", |s| s.keep_answer(TENANT, "key", 200, "x"));
     shake!(t, "free_answer", |s| s.free_answer(TENANT, "key"));

@@ -4,15 +4,25 @@
 use crate::bench::{Bench, TENANT, seconds};
 use punctual::engine::{Builder, Ingest, Ingested, Outcome, Submitted, Ticked};
 use punctual::rules::entry::Status;
+use punctual::rules::entry::schedule::Schedule;
+use punctual::rules::notification::room::Room;
+use punctual::rules::notification::{Planned, Whom};
 use punctual::rules::public_id::PublicId;
+use punctual::rules::purpose::Purpose;
+use punctual::rules::share::Take;
+use punctual::store::deliveries::begin::Start;
+use punctual::store::deliveries::deliver::{Due, Ended, Ending, Outgoing};
 use punctual::store::entries::Entry;
+use punctual::store::entries::advance::{PeekedEntries, PlannedSend};
 use punctual::store::entries::deed::Deeded;
 use punctual::store::entries::look::ResultFilter;
 use punctual::store::entries::prune::RemovedEntries;
+use punctual::store::entries::step::SurveyContext;
 use punctual::store::flows::FlowDraft;
-use punctual::{Accepted, ClockMode, Engine, FlowId, Letter, NotSent, Timestamp};
+use punctual::{Accepted, ClockMode, Engine, FlowId, Letter, NotSent, Store, TemplateId, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -74,6 +84,7 @@ pub fn survey(edit: impl FnOnce(&mut Value)) -> Value {
 pub struct Mailbox {
     letters: Arc<Mutex<Vec<Arc<Letter>>>>,
     script: Arc<Mutex<VecDeque<Option<NotSent>>>>,
+    silent: Arc<AtomicBool>,
 }
 
 impl Mailbox {
@@ -83,6 +94,11 @@ impl Mailbox {
 
     pub fn fail_with(&self, script: Vec<Option<NotSent>>) {
         *self.script.lock().unwrap() = script.into();
+    }
+
+    /// Whether the channel takes messages and says nothing.
+    pub fn never_answer(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Relaxed);
     }
 
     fn take(&self, letter: Arc<Letter>) -> Result<Accepted, NotSent> {
@@ -105,7 +121,13 @@ pub async fn engine_with(t: &Bench, edit: impl FnOnce(Builder) -> Builder) -> (E
     let taker = mailbox.clone();
     let channel = move |letter: Arc<Letter>| {
         let taker = taker.clone();
-        async move { taker.take(letter) }
+        async move {
+            let answer = taker.take(letter);
+            if taker.silent.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+            answer
+        }
     };
     let builder = Engine::builder(t.place.url())
         .on_store(t.another().await)
@@ -312,7 +334,7 @@ async fn trg_14_what_is_quiet_expires_strictly_after_its_grace(t: &Bench) {
     engine.travel(start.plus(11 * DAY + seconds(1)), false).await.unwrap();
     assert_eq!(tick(&engine).await.expired, 1);
     assert_eq!(status(&engine, id).await, Status::Expired);
-    assert_eq!(t.count("select count(*) from punctual.work where message_id < 0").await, 0);
+    assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
     let late = engine.submit(id, answers(5), None).await.unwrap();
     assert!(matches!(late, Submitted::Ended(refusal) if refusal.is_gone()), "{late:?}");
 }
@@ -384,7 +406,7 @@ async fn trg_16_an_answer_while_a_letter_is_out_is_the_last_word(t: &Bench) {
     let stands = entry(&first, id).await.standing;
     assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None));
     assert_eq!(log(&first, id).await, ["1 delivered"]);
-    assert_eq!(t.count("select count(*) from punctual.work where message_id < 0").await, 0);
+    assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
 }
 
 /// TRG-16: after an answer, an end or a cancelling nothing is sent, also if its work is still there.
@@ -401,7 +423,7 @@ async fn trg_16_nothing_is_sent_after_the_end(t: &Bench) {
     engine.travel(t.now().await.plus(100 * DAY), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 3, "one try each, before the end");
     assert_eq!(status(&engine, ids[1]).await, Status::Cancelled);
-    assert_eq!(t.count("select count(*) from punctual.work where message_id < 0").await, 0);
+    assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
 }
 
 /// TRG-22, TRG-24: the answer, the end, and the message for others commit together.
@@ -470,16 +492,9 @@ async fn a_lost_claim_of_letters_is_sent_again_and_says_so(t: &Bench) {
     let (engine, mailbox) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
     let id = invite(&engine, "1").await;
-    let due = engine.store().due_entries().await.unwrap();
-    let takes = due.lanes.iter().map(|l| punctual::rules::share::Take {
-        lane: l.lane,
-        since: l.first_due,
-        quota: 10,
-    });
-    let wish =
-        punctual::store::claims::Wish { owner: "lost".into(), lease: seconds(30), takes: takes.collect() };
-    let lost = engine.store().begin_sends(wish).await.unwrap();
-    assert_eq!(lost.due.len(), 1);
+    let takes = due_takes(engine.store(), Purpose::Advance).await;
+    let lost = begin_sends(engine.store(), takes).await;
+    assert_eq!(lost.outgoing.due.len(), 1);
     assert_eq!(tick(&engine).await.sent, 0, "it is in somebody's hands");
     engine.travel(t.now().await.plus(seconds(120)), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 1);
@@ -501,6 +516,58 @@ async fn trg_18_texts_come_from_templates_by_locale_and_attempt(t: &Bench) {
     assert!(letters[0].body.contains(&url) && !letters[0].body.contains("تذكير"), "{}", letters[0].body);
     assert_eq!(letters[1].body, format!("تذكير Kadhem Owaid: {url}"));
     assert_eq!(letters[1].locale, "ar");
+}
+
+/// A claim of sends that was begun as a process does it, with what its entries need to go on.
+#[derive(Debug, Default)]
+pub struct BegunSends {
+    pub outgoing: Outgoing,
+    pub contexts: Vec<SurveyContext>,
+}
+
+impl BegunSends {
+    /// The settlement of all of them, with this ending.
+    pub fn ended(&self, ending: impl Fn(&Due) -> Ending) -> Vec<Ended> {
+        let contexts = self.contexts.iter().cloned().map(Some).chain(std::iter::repeat(None));
+        let due = self.outgoing.due.iter().zip(contexts);
+        due.map(|(due, survey)| Ended { due: due.clone(), ending: ending(due), survey }).collect()
+    }
+}
+
+/// The provider took it.
+pub fn was_sent(_: &Due) -> Ending {
+    Ending::Sent { provider_id: None, answer: None, version: 0 }
+}
+
+/// Advances what is due in these lanes and begins the sends, with one reminder after a day.
+pub async fn begin_sends(store: &Store, takes: Vec<Take>) -> BegunSends {
+    let schedule = Arc::new(Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
+    let PeekedEntries { due, gone } = store.peek_entries(takes).await.unwrap();
+    let sends = due.into_iter().map(|(work, entry)| {
+        let planned = Planned {
+            key: format!("survey:{}:{}", entry.public_id, entry.attempt()),
+            channel: entry.channel.clone(),
+            address: Some(entry.address.clone()),
+            send: entry.attempt(),
+            part: 0,
+            template: TemplateId(0),
+            version: 0,
+            whom: Whom::default(),
+        };
+        PlannedSend { work, context: SurveyContext { entry, schedule: Arc::clone(&schedule) }, planned }
+    });
+    let room = Room { letters: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
+    let start = Start { owner: "crowd".into(), lease: seconds(30), batch: 1_000, room, window: None };
+    let advanced = store.advance_entries(sends.collect(), gone, Some(start)).await.unwrap();
+    let begun = advanced.begun.into_iter().next();
+    begun.map(|(outgoing, contexts)| BegunSends { outgoing, contexts }).unwrap_or_default()
+}
+
+/// The shares of all lanes of a purpose that have something due.
+pub async fn due_takes(store: &Store, purpose: Purpose) -> Vec<Take> {
+    let due = store.due_entries().await.unwrap();
+    let lanes = due.lanes.iter().filter(|lane| lane.purpose == purpose);
+    lanes.map(|l| Take { lane: l.lane, since: l.first_due, quota: 10 }).collect()
 }
 
 pub fn read_template(value: &Value) -> punctual::rules::template::Definition {
@@ -538,7 +605,7 @@ async fn trg_8_a_key_outlives_its_entry(t: &Bench) {
     let start = t.now().await;
     engine.travel(start.plus(440 * DAY), true).await.unwrap();
     assert_eq!(engine.store().entry(TENANT, id).await.unwrap(), None, "it was dropped");
-    for table in ["delivery", "delivery_outcome"] {
+    for table in ["delivery", "delivery_attempt"] {
         assert_eq!(t.count(&format!("select count(*) from punctual.{table}")).await, 0, "{table}");
     }
     let again = ingest(&engine, vec![visit("1", "GR")]).await;

@@ -1,12 +1,12 @@
-//! Invitations ask for consent, and keep to what their channels say, as notices do. The clock stands at
+//! Invitations ask for consent, and keep to what their channels say, as notifications do. The clock stands at
 //! 2026-05-14T05:13:00Z.
 
 use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation::{
-    DAY, answers, engine, engine_with, entry, invite, publish, read_template, status, survey, tick, time,
-    transient, visit,
+    DAY, answers, begin_sends, due_takes, engine, engine_with, entry, invite, publish, read_template, status,
+    survey, tick, time, transient, visit,
 };
-use crate::notice::prefer;
+use crate::notification::prefer;
 use punctual::engine::{Chosen, Outcome, Submitted};
 use punctual::rules::attempt::Patience;
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
@@ -14,14 +14,13 @@ use punctual::rules::consent::{Reason, Scope, Settings};
 use punctual::rules::entry::Status;
 use punctual::rules::entry::failure;
 use punctual::rules::public_id::PublicId;
-use punctual::rules::share::Take;
+use punctual::rules::purpose::Purpose;
 use punctual::run::sandbox::Wanted;
 use punctual::store::claims::Wish;
 use punctual::store::consent::{NewSuppression, SuppressionFilter};
-use punctual::store::entries::send::{Due, Ended, Outgoing, Settled, Tried};
+use punctual::store::deliveries::deliver::{Ended, Ending, Outgoing, Settled};
 use punctual::{Engine, NotSent, Problems};
 use serde_json::json;
-use std::sync::Arc;
 
 cases![
     ntf_18_who_was_suppressed_gets_no_survey,
@@ -165,11 +164,7 @@ async fn ntf_18_quiet_hours_shift_an_invitation(t: &Bench) {
     let at = entry(&engine, waiting).await.standing.next_send_at;
     assert_eq!(at, Some(time("2026-05-16T23:00:00Z")), "the tenant's hours hold as well");
     assert!(engine.store().cancel_entry(TENANT, waiting).await.is_ok());
-    assert_eq!(
-        t.count("select count(*) from punctual.work where message_id < 0").await,
-        1,
-        "only an expiry is left"
-    );
+    assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 1, "only an expiry is left");
 }
 
 /// NTF-18: an override holds where the other channel takes the address; else nobody can be reached.
@@ -299,7 +294,12 @@ async fn ntf_4_an_invitation_that_may_have_gone_out_is_held(t: &Bench) {
     let id = invite(&engine, "1").await;
     engine.travel(t.now().await.plus(DAY / 2), true).await.unwrap();
     assert_eq!((mailbox.letters().len(), log(&engine, id).await), (1, vec!["1 unknown".into()]));
-    assert_eq!(error(&engine, id).await, "no answer in 10 s; its channel does not send twice");
+    assert_eq!(error(&engine, id).await, "no answer in 10 s");
+    assert_eq!(
+        t.count("select count(*) from punctual.delivery where status = 5").await,
+        1,
+        "it is uncertain"
+    );
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 unknown", "2 delivered"]);
 }
@@ -312,8 +312,10 @@ async fn ntf_4_a_lost_invitation_is_held(t: &Bench) {
     assert_eq!(claim(&engine).await.due.len(), 1);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, Status::Failed));
-    assert_eq!(log(&engine, id).await, ["1 unknown", "1 unknown"]);
-    assert!(error(&engine, id).await.ends_with("its channel does not send twice"));
+    assert_eq!(log(&engine, id).await, ["1 unknown"]);
+    let held =
+        "select count(*) from punctual.delivery where status = 5 and error like '%does not send twice'";
+    assert_eq!(t.count(held).await, 1, "it is uncertain, and says why");
 }
 
 /// NTF-4: whoever claims it after the loss and puts it back unused leaves it in doubt.
@@ -327,19 +329,25 @@ async fn ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back(t: &Bench) 
     t.advance(seconds(3_600)).await;
     let Outgoing { token, due, .. } = claim(&engine).await;
     assert!(due[0].lost, "its process was lost");
-    let unused = due.into_iter().map(|due| Ended { due, schedule: Arc::default(), tried: Tried::NotBegun });
-    let settled = engine.store().end_sends(token.unwrap(), unused.collect(), 1).await.unwrap();
+    let unused = due.into_iter().map(|due| {
+        let ending = Ending::Later(due.delivery.due_at.unwrap());
+        Ended { due, ending, survey: None }
+    });
+    let settled = engine.store().end_deliveries(token.unwrap(), unused.collect(), None).await.unwrap();
     assert_eq!(settled, Settled::Done);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, Status::Failed));
 }
 
 /// Claims what is due, as a process does.
-async fn claim(engine: &Engine) -> Outgoing<Due> {
-    let due = engine.store().due_entries().await.unwrap();
-    let takes = due.lanes.iter().map(|l| Take { lane: l.lane, since: l.first_due, quota: 10 });
-    let wish = Wish { owner: "lost".into(), lease: seconds(30), takes: takes.collect() };
-    engine.store().begin_sends(wish).await.unwrap()
+async fn claim(engine: &Engine) -> Outgoing {
+    let begun = begin_sends(engine.store(), due_takes(engine.store(), Purpose::Advance).await).await;
+    if begun.outgoing.token.is_some() {
+        return begun.outgoing;
+    }
+    let takes = due_takes(engine.store(), Purpose::Send).await;
+    let wish = Wish { owner: "lost".into(), lease: seconds(30), takes };
+    engine.store().begin_deliveries(wish, None).await.unwrap()
 }
 
 /// NTF-22: what failed is sent once more under its key, with tries of its own; what did not is left alone.
@@ -365,6 +373,6 @@ async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
         (tries.map(String::from).to_vec(), Status::Sent)
     );
     let keys: Vec<String> = mailbox.letters().iter().map(|l| l.idempotency_key.clone()).collect();
-    let of_failing = keys.iter().filter(|key| key.starts_with(&failing.to_string()));
+    let of_failing = keys.iter().filter(|key| **key == format!("survey:{failing}:1"));
     assert_eq!(of_failing.collect::<std::collections::BTreeSet<_>>().len(), 1, "one key: {keys:?}");
 }

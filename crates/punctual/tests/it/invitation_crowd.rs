@@ -2,23 +2,22 @@
 //! is answered stays answered.
 
 use crate::bench::{Bench, TENANT, seconds};
-use crate::invitation::{engine, entry, ingest, invite, publish, survey, visit};
+use crate::invitation::{
+    BegunSends, begin_sends, engine, entry, ingest, invite, publish, survey, visit, was_sent,
+};
 use punctual::base::id::LaneId;
 use punctual::engine::{Outcome, Submitted};
 use punctual::rules::entry::Status;
-use punctual::rules::entry::schedule::Schedule;
 use punctual::rules::public_id::PublicId;
+use punctual::rules::purpose::Purpose;
 use punctual::rules::share::Take;
-use punctual::store::claims::Wish;
+use punctual::store::deliveries::deliver::Settled;
 use punctual::store::entries::deed::Deeded;
-use punctual::store::entries::look_due::Purpose;
-use punctual::store::entries::send::{Ended, Outgoing, Settled, Tried};
 use punctual::store::planted::Bug;
 use punctual::{Engine, Store, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 cases![
@@ -33,7 +32,7 @@ cases![
 
 const ROUNDS: usize = 25;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const LEFT: &str = "select count(*) from punctual.work where message_id < 0";
+const LEFT: &str = crate::bench::WORK_BESIDE_MESSAGES;
 
 async fn both<A: Send + 'static, B: Send + 'static>(
     a: impl Future<Output = A> + Send + 'static,
@@ -54,7 +53,8 @@ impl Crowd {
     async fn new(t: &Bench, edit: impl FnOnce(&mut Value)) -> Self {
         let ((first, _), (second, _)) = (engine(t).await, engine(t).await);
         publish(&first, survey(edit)).await;
-        let lane = first.store().lane(TENANT, "memory:default", "/send").await.unwrap().unwrap().id;
+        let lane = t.ints("select id from punctual.lane where purpose = 'advance'").await[0][0].unwrap();
+        let lane = LaneId(lane);
         Self { first, second, lane }
     }
 
@@ -62,20 +62,10 @@ impl Crowd {
         self.first.store().clone()
     }
 
-    /// The end of what was begun: the channel took it.
-    fn ended(&self, begun: &Outgoing) -> Vec<Ended> {
-        let schedule = Arc::new(Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
-        let sent = |due: &punctual::store::entries::send::Due| Ended {
-            due: due.clone(),
-            schedule: Arc::clone(&schedule),
-            tried: Tried::Sent { message_id: None },
-        };
-        begun.due.iter().map(sent).collect()
-    }
-
-    async fn settle(&self, begun: Outgoing) {
-        let Some(token) = begun.token.clone() else { return };
-        let settled = self.first.store().end_sends(token, self.ended(&begun).into(), 7).await.unwrap();
+    async fn settle(&self, begun: BegunSends) {
+        let Some(token) = begun.outgoing.token.clone() else { return };
+        let settled =
+            self.first.store().end_deliveries(token, begun.ended(was_sent).into(), None).await.unwrap();
         assert_eq!(settled, Settled::Done);
     }
 
@@ -85,10 +75,13 @@ impl Crowd {
     }
 }
 
-async fn begin(store: Store, lane: LaneId, quota: usize) -> Outgoing {
-    let takes = vec![Take { lane, since: Timestamp::MIN, quota }];
-    let wish = Wish { owner: "crowd".into(), lease: seconds(30), takes };
-    store.begin_sends(wish).await.unwrap()
+async fn begin(store: Store, lane: LaneId, quota: usize) -> BegunSends {
+    begin_sends(&store, vec![Take { lane, since: Timestamp::MIN, quota }]).await
+}
+
+async fn end(store: Store, begun: BegunSends) -> Settled {
+    let ended = begun.ended(was_sent);
+    store.end_deliveries(begun.outgoing.token.unwrap(), ended.into(), None).await.unwrap()
 }
 
 async fn submit(engine: Engine, id: PublicId) -> Submitted {
@@ -103,10 +96,13 @@ async fn trg_16_answering_beside_beginning_a_send(t: &Bench) {
         let id = invite(&crowd.first, &round.to_string()).await;
         let (begun, said) = both(begin(crowd.store(), crowd.lane, 9), submit(crowd.second.clone(), id)).await;
         assert!(matches!(said, Submitted::Done { .. }), "{said:?}");
-        let letters = begun.due.len();
+        let letters = begun.outgoing.due.len();
         crowd.settle(begun).await;
         // What was locked at that moment came back, and is dropped now.
-        assert!(begin(crowd.store(), crowd.lane, 9).await.due.is_empty(), "nothing is sent after the end");
+        assert!(
+            begin(crowd.store(), crowd.lane, 9).await.outgoing.due.is_empty(),
+            "nothing is sent after the end"
+        );
         let stands = entry(&crowd.first, id).await.standing;
         assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None), "round {round}");
         assert_eq!(crowd.log(id).await, letters, "a letter that went out is in the log");
@@ -120,8 +116,7 @@ async fn trg_16_answering_beside_ending_a_send(t: &Bench) {
     for round in 0..ROUNDS {
         let id = invite(&crowd.first, &round.to_string()).await;
         let begun = begin(crowd.store(), crowd.lane, 9).await;
-        let (store, ended) = (crowd.store(), crowd.ended(&begun));
-        let settle = async move { store.end_sends(begun.token.unwrap(), ended.into(), 7).await.unwrap() };
+        let settle = end(crowd.store(), begun);
         let (settled, said) = both(settle, submit(crowd.second.clone(), id)).await;
         assert_eq!(settled, Settled::Done);
         assert!(matches!(said, Submitted::Done { .. }), "{said:?}");
@@ -143,9 +138,12 @@ async fn trg_16_cancelling_beside_beginning_a_send(t: &Bench) {
         let cancel = async move { store.cancel_entry(TENANT, id).await.unwrap() };
         let (begun, said) = both(begin(crowd.store(), crowd.lane, 9), cancel).await;
         assert!(matches!(said, Deeded::Done(_)), "{said:?}");
-        let letters = begun.due.len();
+        let letters = begun.outgoing.due.len();
         crowd.settle(begun).await;
-        assert!(begin(crowd.store(), crowd.lane, 9).await.due.is_empty(), "nothing is sent after the end");
+        assert!(
+            begin(crowd.store(), crowd.lane, 9).await.outgoing.due.is_empty(),
+            "nothing is sent after the end"
+        );
         assert_eq!(entry(&crowd.first, id).await.standing.status, Status::Cancelled);
         assert_eq!(crowd.log(id).await, letters);
     }
@@ -158,8 +156,7 @@ async fn trg_13_opening_beside_ending_a_send(t: &Bench) {
     for round in 0..ROUNDS {
         let id = invite(&crowd.first, &round.to_string()).await;
         let begun = begin(crowd.store(), crowd.lane, 9).await;
-        let (store, ended, second) = (crowd.store(), crowd.ended(&begun), crowd.second.clone());
-        let settle = async move { store.end_sends(begun.token.unwrap(), ended.into(), 7).await.unwrap() };
+        let (settle, second) = (end(crowd.store(), begun), crowd.second.clone());
         let (settled, opened) = both(settle, async move { second.record_opened(id).await.unwrap() }).await;
         assert_eq!((settled, opened), (Settled::Done, true));
         let stands = entry(&crowd.first, id).await.standing;
@@ -220,7 +217,7 @@ async fn trg_11_of_two_who_begin_sends_each_has_its_own(t: &Bench) {
         let (a, b) = both(begin(crowd.store(), crowd.lane, 4), begin(other, crowd.lane, 4)).await;
         let rest = begin(crowd.store(), crowd.lane, 9).await;
         let all: Vec<PublicId> =
-            [&a, &b, &rest].iter().flat_map(|begun| &begun.due).map(|due| due.entry.public_id).collect();
+            [&a, &b, &rest].iter().flat_map(|begun| &begun.contexts).map(|of| of.entry.public_id).collect();
         assert_eq!(all.len(), 6, "each to exactly one");
         assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), made);
         for begun in [a, b, rest] {
@@ -265,7 +262,7 @@ async fn trg_16_what_is_being_answered_is_not_sent_on_postgres() {
             tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         let answering = client.transaction().await.unwrap();
-        let end = "update punctual.entry set status = 3, next_send_at = null, version = version + 1 \
+        let end = "update punctual.entry set status = 3, due_at = null, version = version + 1 \
             where public_high = $1 and public_low = $2";
         let (high, low) = id.halves();
         assert_eq!(answering.execute(end, &[&high, &low]).await.unwrap(), 1);
@@ -276,7 +273,7 @@ async fn trg_16_what_is_being_answered_is_not_sent_on_postgres() {
             "select count(*) from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
              where e.public_high = {high} and e.public_low = {low}"
         );
-        let (sent, meant) = (begun.due.len(), t.count(&intents).await);
+        let (sent, meant) = (begun.outgoing.due.len(), t.count(&intents).await);
         match bug {
             None => assert_eq!((sent, meant), (0, 0), "an intent was committed beside its end"),
             Some(bug) => assert_eq!((sent, meant), (1, 1), "{bug:?} was not caught"),

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, TENANT, seconds};
 use punctual::base::id::KeyId;
-use punctual::store::keys::Role;
+use punctual::store::keys::{RevokeOutcome, Role};
 
 cases![
     a_secret_opens_its_key,
@@ -38,10 +38,12 @@ async fn a_key_ends_when_it_says(t: &Bench) {
 async fn a_revoked_key_opens_nothing(t: &Bench) {
     let (key, secret) = t.store().create_key(TENANT, "ci", Role::Ops, None).await.unwrap();
     let (_, other) = t.store().create_key(TENANT, "ci", Role::Ops, None).await.unwrap();
-    assert!(t.store().revoke_key(TENANT, key.id).await.unwrap());
+    let revoked = t.store().revoke_key(TENANT, key.id, Role::Ops).await.unwrap();
+    assert_eq!(revoked, RevokeOutcome::Revoked);
     assert_eq!(t.store().key_of_secret(&secret).await.unwrap(), None);
     assert!(t.store().key_of_secret(&other).await.unwrap().is_some());
-    assert!(!t.store().revoke_key(TENANT, key.id).await.unwrap(), "once is enough");
+    let again = t.store().revoke_key(TENANT, key.id, Role::Ops).await.unwrap();
+    assert_eq!(again, RevokeOutcome::NotFound, "once is enough");
     assert_eq!(t.store().keys(TENANT, KeyId(0), 10).await.unwrap().len(), 1);
 }
 

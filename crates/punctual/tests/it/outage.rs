@@ -1,8 +1,9 @@
 //! A provider that is down for an hour, on the manual clock: it is probed and not hammered, the other
-//! channels do not notice, nothing is given up for it, and what waited goes out in its order at the rate.
+//! channels do not notification, nothing is given up for it, and what waited goes out in its order at the
+//! rate.
 
 use crate::bench::{Bench, TENANT, seconds};
-use crate::notice::{KIND, TOPIC, booking, define, template};
+use crate::notification::{KIND, TOPIC, booking, define, template};
 use punctual::base::limits::BREAKER_PROBE_EVERY;
 use punctual::rules::channel::ChannelPolicy;
 use punctual::{Accepted, ClockMode, Engine, Letter, NewMessage, NotSent, Timestamp};
@@ -108,7 +109,7 @@ fn assert_rate_held(calls: &[Call], rate: u32) {
 /// Deliveries of the channel that wait, in the order of their due times and ids.
 async fn backlog(t: &Bench) -> Vec<String> {
     let sql = format!(
-        "select idempotency_key from punctual.notice_delivery where status = 0 and channel = '{DOWN}' \
+        "select idempotency_key from punctual.delivery where status = 0 and channel = '{DOWN}' \
          order by due_at, id"
     );
     crate::dump::first_column(&t.texts(&sql).await)
@@ -154,7 +155,7 @@ async fn ntf_17_an_hour_without_a_provider(t: &Bench) {
     assert_rate_held(&drained, RATE);
     let lasted = drained[340].at.since(end);
     assert!(lasted <= BREAKER_PROBE_EVERY + seconds(360 / u64::from(RATE)), "it took {lasted:?} to drain");
-    assert_eq!(t.count("select count(*) from punctual.notice where status <> 1").await, 0);
+    assert_eq!(t.count("select count(*) from punctual.entry where status <> 1").await, 0);
     assert_eq!(t.count("select count(*) from punctual.work").await, 0);
 }
 
@@ -168,13 +169,13 @@ async fn ntf_17_an_outage_uses_up_nobodys_tries(t: &Bench) {
     confirm(&engine, 0..8).await;
     engine.travel(start.plus(HOUR), true).await.unwrap();
     assert_probed_not_hammered(&providers.of(DOWN, false), 20);
-    let failed = "select count(*) from punctual.notice_delivery where status <> 0";
+    let failed = "select count(*) from punctual.delivery where status <> 0";
     assert_eq!(t.count(failed).await, i64::try_from(providers.of(DOWN, true).len()).unwrap(), "given up");
     engine.travel(start.plus(2 * HOUR), true).await.unwrap();
     assert_eq!(providers.of(DOWN, true).len(), 8, "each went out when the provider was back");
-    let logged = t.count("select count(*) from punctual.notice_attempt where outcome = 'transient'").await;
+    let logged = t.count("select count(*) from punctual.delivery_attempt where outcome = 'transient'").await;
     assert_eq!(logged, i64::try_from(providers.of(DOWN, false).len()).unwrap(), "every probe is in the log");
-    assert_eq!(t.count("select count(*) from punctual.notice where status <> 1").await, 0);
+    assert_eq!(t.count("select count(*) from punctual.entry where status <> 1").await, 0);
 }
 
 /// NTF-17, TRG-15: the same for invitations of surveys.
@@ -195,7 +196,9 @@ async fn ntf_17_an_outage_uses_up_no_tries_of_invitations(t: &Bench) {
     assert_eq!(t.count("select count(*) from punctual.entry where status = 6").await, 0, "given up");
     engine.travel(start.plus(2 * HOUR), true).await.unwrap();
     assert_eq!(providers.of(DOWN, true).len(), 8, "each went out when the provider was back");
-    let logged = t.count("select count(*) from punctual.delivery_outcome where status = 'failed'").await;
+    let logged = t
+        .count("select count(*) from punctual.delivery_attempt where outcome = 'transient' and tried > 0")
+        .await;
     assert_eq!(logged, i64::try_from(providers.of(DOWN, false).len()).unwrap(), "every probe is in the log");
 }
 
@@ -208,7 +211,7 @@ async fn ntf_17_a_provider_that_never_comes_back_is_given_up_in_the_end(t: &Benc
     template(&engine, TENANT, "SMS", "x").await;
     confirm(&engine, 0..8).await;
     engine.travel(start.plus(48 * HOUR), true).await.unwrap();
-    assert_eq!(t.count("select count(*) from punctual.notice where status <> 2").await, 0, "all have failed");
+    assert_eq!(t.count("select count(*) from punctual.entry where status <> 6").await, 0, "all have failed");
     assert_eq!(t.count("select count(*) from punctual.work").await, 0);
     assert_eq!(providers.of(DOWN, false).len(), 8 * 25);
 }

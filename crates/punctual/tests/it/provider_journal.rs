@@ -11,7 +11,7 @@ mod provider;
 use crate::bench::TENANT;
 use crate::chaos::{TURN, dice, seed};
 use crate::engine::Live;
-use crate::notice::{KIND, TOPIC, booking, define, template};
+use crate::notification::{KIND, TOPIC, booking, define, template};
 use crate::poison::{Notes, Worker};
 use provider::{Made, Provider};
 use punctual::base::clock::monotonic;
@@ -92,7 +92,7 @@ async fn trouble(live: &Live, size: &Size, seed: u64, hire: impl Fn() -> Worker)
     // Enough is enough: towards the end they are left in peace, or nothing would ever be done.
     let most = size.kills * 4;
     let ended =
-        format!("select count(*) from punctual.notice where status <> 0 having count(*) = {}", size.events);
+        format!("select count(*) from punctual.entry where status <> 0 having count(*) = {}", size.events);
     while live.texts(&ended).await.is_empty() || kills < size.kills {
         let drawn = dice(!seed, kills as u64);
         tokio::time::sleep(Duration::from_millis(250 + drawn % 400)).await;
@@ -104,7 +104,7 @@ async fn trouble(live: &Live, size: &Size, seed: u64, hire: impl Fn() -> Worker)
             kills += 1;
         }
         if begun.elapsed() > CALM_MAX {
-            let open = live.count("select count(*) from punctual.notice_delivery where status = 0").await;
+            let open = live.count("select count(*) from punctual.delivery where status = 0").await;
             let work =
                 live.texts("select lane_id, count(*), min(due_at) from punctual.work group by 1").await;
             panic!("after {CALM_MAX:?} {open} deliveries wait, and as work {work:?}");
@@ -133,7 +133,7 @@ async fn play(backend: Backend, size: Size) {
     let calls = provider.calls();
     let (broken, ambiguous) = judge::judge(&live, &calls, size.events).await;
     let made = |what: &[Made]| calls.iter().filter(|call| what.contains(&call.made)).count();
-    let lost = "select count(*) from punctual.notice_attempt where error like 'whoever sent it%'";
+    let lost = "select count(*) from punctual.delivery_attempt where error like 'whoever sent it%'";
     let lost = live.count(lost).await;
     println!(
         "{backend:?}: {} events in {taken:.1?}, {kills} workers killed; {} calls, {} effects, {} failed, \

@@ -2,15 +2,15 @@
 
 use crate::bench::{Bench, TENANT, wish};
 use crate::invitation::time;
-use crate::notice::{
-    KIND, booking, confirm, confirm_in, define, engine, engine_with, inbox, log, notices, script, template,
-    texts, tick,
+use crate::notification::{
+    KIND, booking, confirm, confirm_in, define, engine, engine_with, inbox, log, notifications, script,
+    template, texts, tick,
 };
 use ReceiptStatus::{Bounced, Delivered, Failed, Read, Resumed, Stopped};
 use punctual::base::id::LaneId;
 use punctual::rules::channel::ChannelPolicy;
 use punctual::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::store::notices::deliver::{Due, Ended, Ending};
+use punctual::store::deliveries::deliver::{Due, Ended, Ending};
 use punctual::store::receipts::{Learned, News};
 use punctual::store::tenants::NewTenant;
 use punctual::{DeliveryId, Engine, Token};
@@ -75,12 +75,12 @@ async fn sent(t: &Bench) -> (Engine, String) {
 }
 
 async fn provider_id(t: &Bench, delivery: usize) -> String {
-    texts(t, "select provider_id from punctual.notice_delivery order by id").await.remove(delivery - 1)
+    texts(t, "select provider_id from punctual.delivery order by id").await.remove(delivery - 1)
 }
 
 /// The statuses of deliveries, as numbers.
 async fn statuses(t: &Bench) -> Vec<String> {
-    texts(t, "select cast(status as text) from punctual.notice_delivery order by id").await
+    texts(t, "select cast(status as text) from punctual.delivery order by id").await
 }
 
 async fn told(t: &Bench) -> Vec<String> {
@@ -106,7 +106,7 @@ async fn ntf_16_a_receipt_updates_the_log(t: &Bench) {
     assert_eq!(logged.status.word(), "Delivered");
     let heard: Vec<&str> = logged.receipts.iter().map(|one| one.status.as_str()).collect();
     assert_eq!((heard, logged.tries.len(), logged.error), (vec!["delivered", "read"], 1, None));
-    assert_eq!(notices(t).await, ["1 -"]);
+    assert_eq!(notifications(t).await, ["1 -"]);
 }
 
 /// NTF-19: what providers told of a message goes when the message does.
@@ -124,12 +124,12 @@ async fn ntf_16_late_and_repeated_receipts_change_nothing(t: &Bench) {
     hear(&engine, vec![of(&id, Read)]).await;
     assert_eq!(hear(&engine, vec![of(&id, Delivered)]).await, learned(&[Delivered]));
     assert_eq!(hear(&engine, vec![of(&id, Failed)]).await, learned(&[Failed]));
-    let before = t.texts("select * from punctual.notice_delivery").await;
+    let before = t.texts("select * from punctual.delivery").await;
     let again = hear(&engine, vec![of(&id, Failed), of(&id, Read)]).await;
     assert_eq!((again.new, again.repeated), (vec![], 2));
-    assert_eq!(t.texts("select * from punctual.notice_delivery").await, before);
+    assert_eq!(t.texts("select * from punctual.delivery").await, before);
     assert_eq!((statuses(t).await, told(t).await.len()), (vec!["2".to_owned()], 3));
-    assert_eq!(notices(t).await, ["1 -"]);
+    assert_eq!(notifications(t).await, ["1 -"]);
     let processed = "select count(*) from punctual.inbox where status = 'processed' \
         and source = 'receipts:twilio-sms'";
     assert_eq!(t.count(processed).await, 3);
@@ -153,14 +153,17 @@ async fn sending(t: &Bench) -> (Engine, Due, Token) {
     confirm(&engine, "1").await;
     tick(&engine).await;
     engine.travel(time("2026-05-14T05:15:00Z"), false).await.unwrap();
-    let lane =
-        LaneId(t.ints("select id from punctual.lane where subscription = '/deliver'").await[0][0].unwrap());
-    let mut outgoing = engine.store().begin_deliveries(wish(&[(lane, 10)])).await.unwrap();
+    let lane = LaneId(t.ints("select id from punctual.lane where purpose = 'send'").await[0][0].unwrap());
+    let mut outgoing = engine.store().begin_deliveries(wish(&[(lane, 10)]), None).await.unwrap();
     (engine, outgoing.due.remove(0), outgoing.token.unwrap())
 }
 
 fn ended(due: Due, id: &str) -> Ended {
-    Ended { due, ending: Ending::Sent { provider_id: Some(id.into()), answer: None, version: 1 } }
+    Ended {
+        due,
+        ending: Ending::Sent { provider_id: Some(id.into()), answer: None, version: 1 },
+        survey: None,
+    }
 }
 
 /// NTF-16: a provider that calls back before its answer is written down is heard all the same.
@@ -172,7 +175,7 @@ async fn ntf_16_a_receipt_before_its_outcome_is_kept(t: &Bench) {
     assert_eq!(t.count("select count(*) from punctual.early_receipt").await, 1);
     engine.travel(time("2026-05-14T05:15:03Z"), true).await.unwrap();
     assert_eq!(told(t).await.len(), 0);
-    engine.store().end_deliveries(token, [ended(due, "SM1")].into()).await.unwrap();
+    engine.store().end_deliveries(token, [ended(due, "SM1")].into(), None).await.unwrap();
     assert_eq!(statuses(t).await, ["1"]);
     engine.travel(time("2026-05-14T05:15:10Z"), true).await.unwrap();
     assert_eq!((statuses(t).await, told(t).await), (vec!["2".to_owned()], vec!["delivered".to_owned()]));
@@ -196,7 +199,7 @@ async fn ntf_16_a_hard_bounce_suppresses_the_address(t: &Bench) {
     let (engine, id) = sent(t).await;
     hear(&engine, vec![of(&id, Failed), of(&id, Bounced)]).await;
     assert_eq!(suppressed(t).await, [format!("1 {PHONE} sms hard-bounce receipt of twilio-sms")]);
-    assert_eq!((statuses(t).await, notices(t).await), (vec!["3".to_owned()], vec!["2 -".to_owned()]));
+    assert_eq!((statuses(t).await, notifications(t).await), (vec!["3".to_owned()], vec!["6 -".to_owned()]));
     assert!(
         log(t).await[0].ends_with("the provider says that it did not arrive: 30005"),
         "{:?}",
@@ -326,10 +329,16 @@ async fn ntf_16_what_did_not_arrive_goes_by_another_channel(t: &Bench) {
     let id = provider_id(t, 1).await;
     let said = hear_by(&engine, "memory:whatsapp", vec![of(&id, Failed)]).await;
     assert!(said.sends);
-    assert_eq!((statuses(t).await, notices(t).await), (vec!["3".into(), "0".into()], vec!["0 -".into()]));
+    assert_eq!(
+        (statuses(t).await, notifications(t).await),
+        (vec!["3".into(), "0".into()], vec!["0 -".into()])
+    );
     assert_eq!(tick(&engine).await.sent, 1);
     assert_eq!(inbox(&engine).len(), 2);
-    assert_eq!((statuses(t).await, notices(t).await), (vec!["3".into(), "1".into()], vec!["1 -".into()]));
+    assert_eq!(
+        (statuses(t).await, notifications(t).await),
+        (vec!["3".into(), "1".into()], vec!["1 -".into()])
+    );
     assert!(log(t).await[1].starts_with(&format!("1:{KIND}:{SMS}:")), "{:?}", log(t).await);
     // Who stopped it is not written to by another channel.
     confirm(&engine, "2").await;

@@ -7,6 +7,7 @@
 //! prints its trace; for the tests of many seeds it is the first of them.
 
 mod checker;
+mod deliveries;
 mod dice;
 mod entries;
 mod faults;
@@ -15,7 +16,7 @@ mod inbox;
 mod jobs;
 mod leases;
 mod letters;
-mod notices;
+mod notifications;
 mod people;
 mod play;
 mod timers;
@@ -213,4 +214,25 @@ fn trg_13_a_standing_written_without_its_version_is_caught() {
 fn trg_16_a_send_after_the_end_is_caught() {
     let (_, why) = caught(Bug::SendAfterTheEnd);
     assert!(why.contains("has ended"), "{why}");
+}
+
+/// TRG-16
+#[test]
+fn trg_16_an_end_that_leaves_a_delivery_waiting_is_caught() {
+    let (_, why) = caught(Bug::EndWithoutDeliveries);
+    assert!(why.contains("a delivery of it waits"), "{why}");
+}
+
+/// TRG-11, NTF-4: who has lost a claim says nothing of its deliveries any more.
+#[test]
+fn trg_11_deliveries_settled_without_their_claim_are_caught() {
+    let (_, why) = caught(Bug::SettleWithoutToken);
+    assert!(why.contains("delivery "), "{why}");
+}
+
+/// TRG-15, NTF-4: a try that may have gone out is in the log.
+#[test]
+fn trg_15_forgotten_sends_of_a_lost_claim_are_caught() {
+    let (_, why) = caught(Bug::LostSendsAreForgotten);
+    assert!(why.contains("it came back after"), "{why}");
 }

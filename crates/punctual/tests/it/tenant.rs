@@ -5,7 +5,7 @@ use punctual::Error;
 use punctual::base::id::KeyId;
 use punctual::base::tenant::Tenant;
 use punctual::store::dead_letters::Which;
-use punctual::store::keys::Role;
+use punctual::store::keys::{RevokeOutcome, Role};
 use punctual::store::tenants::NewTenant;
 
 cases![
@@ -80,7 +80,7 @@ async fn another_tenants_key_is_not_found(t: &Bench) {
     let acme = acme(t).await;
     let (key, _) = t.store().create_key(TENANT, "ci", Role::Admin, None).await.unwrap();
     let before = t.dump().await;
-    assert!(!t.store().revoke_key(acme, key.id).await.unwrap());
+    assert_eq!(t.store().revoke_key(acme, key.id, Role::Ops).await.unwrap(), RevokeOutcome::NotFound);
     assert_eq!(t.store().keys(acme, KeyId(0), 10).await.unwrap(), []);
     before.assert_equals(&t.dump().await, "another tenant's revocation");
 }

@@ -3,8 +3,8 @@
 
 use crate::bench::{Bench, TENANT};
 use crate::invitation::{publish, survey, time};
-use crate::notice::{
-    KIND, TOPIC, booking, confirm, confirm_in, define, engine, inbox, notices, template, texts, tick,
+use crate::notification::{
+    KIND, TOPIC, booking, confirm, confirm_in, define, engine, inbox, notifications, template, texts, tick,
 };
 use punctual::rules::entity::NewState;
 use punctual::store::outbox::{OutboxFilter, OutboxStatus};
@@ -59,7 +59,8 @@ async fn tell(engine: &Engine, kind: &str, payload: &Value) {
 
 /// Entries as `channel address status`.
 async fn entries(t: &Bench) -> Vec<String> {
-    let sql = "select channel || ' ' || address || ' ' || status from punctual.entry order by channel, id";
+    let sql = "select channel || ' ' || address || ' ' || status from punctual.entry \
+            where kind = 'survey' order by channel, id";
     texts(t, sql).await
 }
 
@@ -90,6 +91,7 @@ async fn routes(t: &Bench) -> Vec<String> {
 /// How much of the topic's events waits anywhere.
 async fn waiting(t: &Bench) -> i64 {
     let sql = "select count(*) from punctual.work w join punctual.message m on m.id = w.message_id \
+        join punctual.lane l on l.id = w.lane_id and l.purpose = 'dispatch' \
         where m.topic = 'booking.events'";
     t.count(sql).await
 }
@@ -115,9 +117,9 @@ async fn ntf_2_an_event_of_a_topic_begins_a_survey_by_each_channel(t: &Bench) {
     confirm(&engine, "1").await;
     assert_eq!(tick(&engine).await.sent, 2);
     assert_eq!(sent(&engine), ["memory:email guest@example.com", "memory:sms +919876543210"]);
-    let by = texts(t, "select distinct triggered_by from punctual.entry").await;
+    let by = texts(t, "select distinct triggered_by from punctual.entry where kind = 'survey'").await;
     assert_eq!(by, [format!("event:{KIND}")]);
-    assert_eq!(notices(t).await, [""; 0], "a kind that a survey looks at needs no template");
+    assert_eq!(notifications(t).await, [""; 0], "a kind that a survey looks at needs no template");
     assert_eq!(dead(t).await, [""; 0]);
     assert_eq!(waiting(t).await, 0);
     assert_eq!(outbox(&engine).await, OutboxStatus::Published);
@@ -139,7 +141,9 @@ async fn ntf_2_an_entry_of_a_topic_remembers_its_event(t: &Bench) {
     message.occurred_at = Some(time("2026-05-14T05:00:00Z"));
     engine.enqueue(TENANT, vec![message]).await.unwrap();
     tick(&engine).await;
-    let rows = t.texts("select locale, customer_ref, payload, next_send_at from punctual.entry").await;
+    let rows = t
+        .texts("select locale, customer_ref, payload, due_at from punctual.entry where kind = 'survey'")
+        .await;
     let row: Vec<&str> = rows[0].iter().map(|value| value.as_deref().unwrap()).collect();
     assert_eq!((row[0], row[1]), ("ar", "55"));
     assert_eq!(serde_json::from_str::<Value>(row[2]).unwrap(), payload);
@@ -192,7 +196,7 @@ async fn ntf_2_an_event_of_a_topic_stops_what_another_began(t: &Bench) {
     tell(&engine, "booking.cancelled", &json!({"bookingId": "3"})).await;
     confirm(&engine, "3").await;
     tick(&engine).await;
-    let statuses = texts(t, "select status from punctual.entry order by payload").await;
+    let statuses = texts(t, "select status from punctual.entry where kind = 'survey' order by payload").await;
     assert_eq!(statuses, ["5", "5", "0"], "what comes after a cancellation goes on");
     assert_eq!(dead(t).await, [""; 0]);
     engine.travel(time("2026-05-16T00:00:00Z"), true).await.unwrap();
@@ -208,7 +212,7 @@ async fn ntf_2_a_kind_with_templates_and_a_survey_gets_both(t: &Bench) {
     confirm(&engine, "1").await;
     assert_eq!(tick(&engine).await.sent, 2);
     assert_eq!(sent(&engine), ["memory:email guest@example.com", "memory:sms +919876543210"]);
-    assert_eq!(notices(t).await, ["1 -"]);
+    assert_eq!(notifications(t).await, ["1 -"]);
 }
 
 /// NTF-2: what an event began is committed, and the transaction that settles it fails; the event comes again
@@ -218,16 +222,16 @@ async fn ntf_2_a_crash_before_the_event_is_settled_makes_nothing_twice(t: &Bench
     define(&engine, TENANT, |_| {}).await;
     template(&engine, TENANT, "Email", "Confirmed").await;
     publish(&engine, after_booking(|_| {})).await;
-    rename(t, "notice", "notice_elsewhere").await;
+    rename(t, "delivery", "delivery_elsewhere").await;
     confirm(&engine, "1").await;
-    tick(&engine).await;
+    assert!(engine.tick(100).await.is_err(), "deliveries cannot be written");
     assert_eq!(entries(t).await.len(), 1, "the entry is there");
     assert_eq!(t.count("select count(*) from punctual.attempt").await, 1, "the event is tried again");
-    rename(t, "notice_elsewhere", "notice").await;
+    rename(t, "delivery_elsewhere", "delivery").await;
     engine.travel(time("2026-05-14T06:13:00Z"), true).await.unwrap();
     assert_eq!(sent(&engine), ["memory:email guest@example.com", "memory:sms +919876543210"]);
     assert_eq!(entries(t).await.len(), 1);
-    assert_eq!(notices(t).await, ["1 -"]);
+    assert_eq!(notifications(t).await, ["1 -"]);
     assert_eq!(dead(t).await, [""; 0]);
     assert_eq!(t.count("select count(*) from punctual.claim where finished_at is null").await, 0);
 }
@@ -295,7 +299,7 @@ async fn ntf_2_without_an_address_the_event_fails_with_the_reason(t: &Bench) {
     template(&engine, TENANT, "Email", "Confirmed").await;
     confirm_in(&engine, TENANT, &nowhere).await;
     assert_eq!(tick(&engine).await.sent, 1, "they are told by mail");
-    assert_eq!((dead(t).await.len(), notices(t).await), (1, vec!["1 -".to_owned()]));
+    assert_eq!((dead(t).await.len(), notifications(t).await), (1, vec!["1 -".to_owned()]));
 }
 
 /// NTF-2: of several recipients each one who can be reached gets a survey.
@@ -322,7 +326,8 @@ async fn ntf_2_without_a_kind_the_payload_names_the_recipient(t: &Bench) {
     tell(&engine, KIND, &payload).await;
     tick(&engine).await;
     assert_eq!(sent(&engine), ["memory:sms +964 1"]);
-    let kept = texts(t, "select locale || ' ' || customer_ref from punctual.entry").await;
+    let kept =
+        texts(t, "select locale || ' ' || customer_ref from punctual.entry where kind = 'survey'").await;
     assert_eq!(kept, ["ar c-1"]);
 }
 

@@ -55,9 +55,14 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     which.narrow(page.filter("topic"), page.filter("subscription"));
     which.check("", &mut problems);
     problems.into_result()?;
-    let letters = app.engine.store().dead_letters(caller.tenant, which, page.limit + 1).await?;
+    let fetch = |after: i64, limit: usize| {
+        app.engine.store().dead_letters(caller.tenant, Which { after, ..which.clone() }, limit)
+    };
+    let weigh = |letter: &DeadLetter| letter.message.payload.len();
+    let (letters, more) = page.gather(which.after, fetch, |letter| letter.id.0, weigh).await?;
+    let next = letters.last().filter(|_| more).map(|letter| letter.id.to_string());
     let letters = letters.into_iter().map(|letter| shown(&caller, letter)).collect();
-    Ok(Json(page.list(letters, |letter: &Shown| letter.id.clone())))
+    Ok(Json(page.list_up_to(letters, next)))
 }
 
 /// `GET /api/dead-letters/{id}`

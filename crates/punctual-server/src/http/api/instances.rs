@@ -200,6 +200,7 @@ fn read_filter(page: &Page) -> Answer<EntryFilter> {
     }
     problems.into_result()?;
     Ok(EntryFilter {
+        held: None,
         flow: flow.and_then(Result::ok).map(FlowId),
         status: status.flatten(),
         address: page.filter("address").map(str::to_owned),

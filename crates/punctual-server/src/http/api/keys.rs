@@ -10,7 +10,7 @@ use crate::http::page::{List, Page};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use punctual::store::keys::{ApiKey, Role};
+use punctual::store::keys::{ApiKey, RevokeOutcome, Role};
 use punctual::{KeyId, Problems, Timestamp};
 use serde::Serialize;
 
@@ -87,10 +87,16 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// `DELETE /api/keys/{id}`: it stops working within a second.
 ///
 /// # Errors
-/// 404 when this tenant has no such key.
+/// 403 for a key of a role above the caller's own, 404 when this tenant has no such key.
 pub async fn revoke(State(app): State<App>, caller: Caller, id: Id) -> Answer<StatusCode> {
-    let revoked = app.engine.store().revoke_key(caller.tenant, KeyId(id.0)).await?;
-    if revoked { Ok(StatusCode::NO_CONTENT) } else { Err(id.not_found("key")) }
+    match app.engine.store().revoke_key(caller.tenant, KeyId(id.0), caller.role).await? {
+        RevokeOutcome::Revoked => Ok(StatusCode::NO_CONTENT),
+        RevokeOutcome::NotFound => Err(id.not_found("key")),
+        RevokeOutcome::AboveCaller(role) => {
+            let (own, above) = (caller.role.word(), role.word());
+            Err(Failure::forbidden(format!("a key of role `{own}` cannot revoke one of role `{above}`")))
+        }
+    }
 }
 
 fn shown(key: ApiKey) -> Shown {

@@ -1,12 +1,14 @@
 //! Automation schedules: what is to be done for an event, how far it is, and once more what failed.
 //!
-//! Notices are shown here, and beside them survey instances, which have routes of their own as well. A notice
-//! is known by its number, an instance by its public id.
+//! Notifications are shown here, and beside them survey instances, which have routes of their own as
+//! well. A notification is known by its number, an instance by its public id.
 
+mod change;
 mod listed;
 mod named;
 mod trace;
 
+pub use change::{cancel, hold, release, retry};
 pub use trace::trace;
 
 use super::choice::{Choice, told};
@@ -19,18 +21,18 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use listed::Instances;
-use named::{Found, ScheduleId};
+use named::ScheduleId;
 use punctual::rules::entry::Status;
-use punctual::rules::notice::NoticeStatus;
-use punctual::store::notices::foresee::Foreseen;
-use punctual::store::notices::look::Logged;
-use punctual::store::notices::look::notice::{Notice, NoticeFilter};
-use punctual::store::notices::replay::WhichNotices;
+use punctual::rules::notification::NotificationStatus;
+use punctual::store::deliveries::foresee::Foreseen;
+use punctual::store::deliveries::look::Logged;
+use punctual::store::deliveries::look::notification::{Notification, NotificationFilter};
+use punctual::store::deliveries::replay::NotificationSelection;
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The words of every schedule's status. A notice has some of them.
+/// The words of every schedule's status. A notification has some of them.
 const STATUSES: [&str; 9] =
     ["Pending", PROCESSING, "Sent", "Opened", "Completed", "Failed", "Deactivated", "Cancelled", "Expired"];
 /// The word for one of which something is being sent now.
@@ -68,14 +70,18 @@ pub struct Counts {
     failed: u32,
 }
 
-/// One try to send one of its messages.
+/// One try to send one of its messages, or something that a person did to it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     at: Timestamp,
-    delivery_id: String,
-    channel: String,
+    delivery_id: Option<String>,
+    channel: Option<String>,
     outcome: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     error: Option<String>,
     provider_message_id: Option<String>,
 }
@@ -94,14 +100,11 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// # Errors
 /// 404 when this tenant has none of that id.
 pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Shown>> {
-    Ok(Json(match named::find(&app, &caller, id).await? {
-        Found::Notice(notice) => shown(&caller, *notice),
-        Found::Entry(entry, log) => listed::shown_entry(&caller, &entry, &log),
-    }))
+    Ok(Json(change::shown_whole(&app, &caller, id).await?))
 }
 
 /// `POST /api/automation-schedules/replay {ids?|filter, dryRun?}`: what failed is sent again, what was sent
-/// is not. A filter is about notices; survey instances are named.
+/// is not. A filter is about notifications; survey instances are named.
 ///
 /// # Errors
 /// 422 unless it says which.
@@ -110,11 +113,11 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let mut problems = Problems::default();
     let choice = Choice::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
     let mut which =
-        choice.filter.map_or_else(WhichNotices::default, |given| read_which(given, &mut problems));
+        choice.filter.map_or_else(NotificationSelection::default, |given| read_which(given, &mut problems));
     problems.into_result()?;
-    let (notices, entries) = named::split(choice.ids.as_deref().unwrap_or_default());
-    which.ids = choice.ids.is_some().then_some(notices);
-    let done = app.engine.replay_notices(caller.tenant, which, choice.dry_run).await?;
+    let (notifications, entries) = named::split(choice.ids.as_deref().unwrap_or_default());
+    which.ids = choice.ids.is_some().then_some(notifications);
+    let done = app.engine.replay_notifications(caller.tenant, which, choice.dry_run).await?;
     let instances = app.engine.replay_entries(caller.tenant, entries, choice.dry_run).await?;
     let ids = done.ids.iter().map(ToString::to_string);
     let ids: Vec<String> = ids.chain(instances.iter().map(ToString::to_string)).collect();
@@ -132,7 +135,7 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
 /// One message of a dry run.
 fn would_be(one: &Foreseen) -> Value {
     json!({
-        "scheduleId": one.notice.map(|id| id.to_string()),
+        "scheduleId": one.entry.map(|id| id.to_string()),
         "deliveryId": one.delivery.map(|id| id.to_string()),
         "channel": one.channel,
         "idempotencyKey": one.key,
@@ -141,10 +144,10 @@ fn would_be(one: &Foreseen) -> Value {
     })
 }
 
-fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotices {
+fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> NotificationSelection {
     let mut read = Fields::new(given, "filter", problems);
     read.only(&["status", "bookingId", "entityType", "entityId", "eventType"]);
-    if read.text("status").is_some_and(|word| word != NoticeStatus::Failed.word()) {
+    if read.text("status").is_some_and(|word| word != NotificationStatus::Failed.word()) {
         read.wrong("status", "must be Failed: nothing else is replayed");
     }
     let booking = read.id_text("bookingId");
@@ -155,12 +158,17 @@ fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> WhichNotic
         }
         (entity_type, entity_id) = (Some(BOOKING.to_owned()), booking);
     }
-    WhichNotices { entity_type, entity_id, kind: read.text("eventType"), ..WhichNotices::default() }
+    NotificationSelection {
+        entity_type,
+        entity_id,
+        kind: read.text("eventType"),
+        ..NotificationSelection::default()
+    }
 }
 
 /// What a list is about; `None` for what cannot fit.
 struct Wanted {
-    notices: Option<NoticeFilter>,
+    notifications: Option<NotificationFilter>,
     instances: Option<Instances>,
 }
 
@@ -172,85 +180,89 @@ fn read_filter(page: &Page) -> Answer<Wanted> {
         problems.push("status", format!("must be one of {}", STATUSES.join(", ")));
     }
     let on_hold = match page.filter("onHold") {
-        None | Some("false") => false,
-        Some("true") => true,
+        None => None,
+        Some("false") => Some(false),
+        Some("true") => Some(true),
         Some(_) => {
             problems.push("onHold", "must be true or false");
-            false
+            None
         }
     };
     problems.into_result()?;
     let instances = read_instances(page, on_hold);
-    let status = status.map(|word| match NoticeStatus::from_word(word) {
-        None if word == PROCESSING => Some((NoticeStatus::Pending, Some(true))),
-        Some(NoticeStatus::Pending) => Some((NoticeStatus::Pending, Some(false))),
+    let status = status.map(|word| match NotificationStatus::from_word(word) {
+        None if word == PROCESSING => Some((NotificationStatus::Pending, Some(true))),
+        Some(NotificationStatus::Pending) => Some((NotificationStatus::Pending, Some(false))),
         other => other.map(|status| (status, None)),
     });
     let key = page.filter("key").map(str::to_owned);
-    let fits = !on_hold && status != Some(None);
-    let notices = fits.then(|| NoticeFilter { entity_type, entity_id, key, status: status.flatten() });
-    Ok(Wanted { notices, instances })
+    let (held, fits) = (on_hold, status != Some(None));
+    let notifications =
+        fits.then(|| NotificationFilter { entity_type, entity_id, key, held, status: status.flatten() });
+    Ok(Wanted { notifications, instances })
 }
 
-/// A survey instance is on hold never, and does not say what entity its event was about.
-fn read_instances(page: &Page, on_hold: bool) -> Option<Instances> {
+/// A survey instance does not say what entity its event was about.
+fn read_instances(page: &Page, held: Option<bool>) -> Option<Instances> {
     let about = ["bookingId", "entityType", "entityId"].iter().any(|name| page.filter(name).is_some());
     let status = page.filter("status").map(Status::parse);
-    if on_hold || about || status == Some(None) {
+    if about || status == Some(None) {
         return None;
     }
-    Some(Instances { status: status.flatten(), key: page.filter("key").map(str::to_owned) })
+    Some(Instances { status: status.flatten(), held, key: page.filter("key").map(str::to_owned) })
 }
 
-/// The word for how a notice stands.
-fn status_of(notice: &Notice) -> &'static str {
-    if notice.in_flight() { PROCESSING } else { notice.status.word() }
+/// The word for how a notification stands.
+fn status_of(notification: &Notification) -> &'static str {
+    if notification.in_flight() { PROCESSING } else { notification.status.word() }
 }
 
-fn shown(caller: &Caller, notice: Notice) -> Shown {
-    let waiting = notice.deliveries.iter().filter(|one| !one.in_flight);
+fn shown(caller: &Caller, notification: Notification) -> Shown {
+    let waiting = notification.deliveries.iter().filter(|one| !one.in_flight);
     let next_retry_on = waiting.filter_map(|one| one.due_at).min();
-    let held = notice.deliveries.iter().find_map(Logged::waits_for);
-    let mut history: Vec<Step> = notice.deliveries.iter().flat_map(|one| steps(caller, one)).collect();
+    let held = notification.deliveries.iter().find_map(Logged::waits_for);
+    let mut history: Vec<Step> = notification.deliveries.iter().flat_map(|one| steps(caller, one)).collect();
     history.sort_by_key(|step| step.at);
     Shown {
-        id: notice.id.to_string(),
-        key: notice.key(),
+        id: notification.id.to_string(),
+        key: notification.key(),
         kind: "notification",
-        trigger_type: if notice.request.is_some() { "Manual" } else { "Event" },
-        status: status_of(&notice),
-        scheduled_on: notice.created_at,
+        trigger_type: if notification.request.is_some() { "Manual" } else { "Event" },
+        status: status_of(&notification),
+        scheduled_on: notification.created_at,
         scheduled_local_date: None,
         time_zone: None,
         attempt_count: history.len(),
         next_retry_on,
-        on_hold: false,
-        reason_code: notice.reason.clone().or_else(|| held.map(str::to_owned)),
-        last_error: last_error(caller, &notice),
+        on_hold: notification.hold.is_some(),
+        reason_code: notification.reason.clone().or_else(|| held.map(str::to_owned)),
+        last_error: last_error(caller, &notification),
         input_hash: None,
         version: None,
         dispatch_result: Counts {
-            open: notice.counts.open,
-            sent: notice.counts.sent,
-            failed: notice.counts.failed,
+            open: notification.counts.open,
+            sent: notification.counts.sent,
+            failed: notification.counts.failed,
         },
         history,
     }
 }
 
 /// What went wrong last, of whichever delivery, or why one of them waits.
-fn last_error(caller: &Caller, notice: &Notice) -> Option<String> {
-    let held = notice.deliveries.iter().find(|one| one.waits_for().is_some());
-    let said = notice.error.clone().or_else(|| held?.error.clone())?;
-    Some(notice.deliveries.iter().fold(said, |said, one| words_of(caller, one, &said)))
+fn last_error(caller: &Caller, notification: &Notification) -> Option<String> {
+    let held = notification.deliveries.iter().find(|one| one.waits_for().is_some());
+    let said = notification.error.clone().or_else(|| held?.error.clone())?;
+    Some(notification.deliveries.iter().fold(said, |said, one| words_of(caller, one, &said)))
 }
 
 fn steps<'a>(caller: &'a Caller, of: &'a Logged) -> impl Iterator<Item = Step> + 'a {
     of.tries.iter().map(move |tried| Step {
         at: tried.at,
-        delivery_id: of.id.to_string(),
-        channel: channel_of(of).to_owned(),
+        delivery_id: Some(of.id.to_string()),
+        channel: Some(channel_of(of).to_owned()),
         outcome: tried.outcome.clone(),
+        actor: None,
+        reason: None,
         error: tried.error.as_ref().map(|said| words_of(caller, of, said)),
         provider_message_id: tried.provider_id.clone(),
     })

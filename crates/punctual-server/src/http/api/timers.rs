@@ -80,9 +80,13 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     }
     problems.into_result()?;
     let store = app.engine.store();
-    let timers = store.timers(caller.tenant, which, status, after.flatten(), page.limit + 1).await?;
+    let fetch = |after, limit| store.timers(caller.tenant, which.clone(), status, after, limit);
+    let place = |timer: &Timer| Some((timer.due_at, timer.message.id));
+    let weigh = |timer: &Timer| timer.message.payload.len();
+    let (timers, more) = page.gather(after.flatten(), fetch, place, weigh).await?;
+    let next = timers.last().filter(|_| more).map(|t| format!("{}:{}", t.due_at.as_micros(), t.message.id));
     let timers = timers.into_iter().map(|timer| shown(&caller, timer)).collect();
-    Ok(Json(page.list(timers, |t: &Shown| format!("{}:{}", t.due_at.as_micros(), t.id))))
+    Ok(Json(page.list_up_to(timers, next)))
 }
 
 fn read_query(page: &Page, problems: &mut Problems) -> (Which, Option<Status>) {

@@ -162,6 +162,7 @@ fn read(body: &Bytes) -> Answer<HandedIn> {
     let body = input::object(body)?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(&body, "", &mut problems);
+    fields.only(&["answers", "meta"]);
     fields.need("answers");
     let answers = fields.object("answers").cloned().unwrap_or_default();
     let agent = fields.object("meta").and_then(|meta| {

@@ -18,19 +18,14 @@ use punctual::run::subscription::Ask;
 use punctual::store::claims::{Catch, Claimed, Wish};
 use punctual::store::queues::Lane;
 use punctual::store::settle::{Outcome, Settlement, Word};
-use punctual::{ClockMode, Entity, LaneId, MessageId, Problems, Timestamp, Token};
+use punctual::{Entity, MessageId, Problems, Timestamp, Token};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
-use std::pin::pin;
 use std::time::Duration;
 
 /// The longest a claim waits for work.
 const WAIT_SECONDS_MAX: u64 = 60;
-/// A waiting claim looks this often without a wake-up.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// A waiting claim never looks more often than this.
-const LOOK_MIN: Duration = Duration::from_millis(10);
 
 /// A claimed item.
 #[derive(Debug, Serialize)]
@@ -68,7 +63,7 @@ pub struct Settled {
 ///
 /// # Errors
 /// 404 for a subscription that does not exist, 409 for one that is not for remote workers, 422 for an
-/// impossible wish.
+/// impossible wish, 429 when too many claims of the key wait.
 pub async fn claim(
     State(app): State<App>,
     caller: Caller,
@@ -86,7 +81,12 @@ pub async fn claim(
         Some(lane) if lane.declared || !place.is_own() => lane,
         _ => app.engine.store().declare_queue(caller.tenant, &place.topic).await?,
     };
-    let catch = claim_waiting(&app, &lane, &ask, wait, &hangup).await?;
+    let catch = if wait.is_zero() {
+        claim_now(&app, &lane, &ask).await?
+    } else {
+        let _admitted = app.settings.waiting.admit(&caller)?;
+        claim_waiting(&app, &lane, &ask, wait, &hangup).await?
+    };
     let until = catch.lease_until;
     Ok(Json(Items { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
 }
@@ -112,22 +112,23 @@ pub(super) fn lease(read: &mut Fields<'_, '_>) -> Duration {
     read.whole("leaseSeconds", range).map_or(limits::LEASE_DEFAULT, Duration::from_secs)
 }
 
-/// Claims, and waits for work if there is none. It listens before it looks, so that nothing
-/// slips in between.
+/// Claims, and waits for work if there is none. It is entered among those that wait before it claims, so
+/// that nothing slips in between.
 async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, wait: Duration, hangup: &Hangup) -> Answer<Catch> {
     let end = monotonic() + wait;
     loop {
-        let mut woken = pin!(app.engine.woken());
-        tokio::select! { biased; () = &mut woken => {}, () = std::future::ready(()) => {} }
+        let mut waiting = app.settings.waiting.enter(&app.engine, lane.id);
         let catch = claim_now(app, lane, ask).await?;
+        if catch.items.len() >= ask.limit {
+            app.settings.waiting.filled(lane.id);
+        }
         let left = end.since(monotonic());
         if !catch.items.is_empty() || left.is_zero() {
             return Ok(catch);
         }
-        let pause = until_due(app, lane.id).await?.min(left);
         tokio::select! {
-            () = woken => {}
-            () = tokio::time::sleep(pause) => {}
+            () = waiting.woken() => {}
+            () = tokio::time::sleep(left) => {}
             () = hangup.heard() => return Ok(Catch::default()),
             () = app.settings.stopping.begun() => return Ok(Catch::default()),
         }
@@ -153,15 +154,6 @@ async fn claim_once(app: &App, lane: &Lane, ask: &Ask) -> Answer<Catch> {
     let take = Take { lane: lane.id, since: Timestamp::MIN, quota: ask.limit };
     let wish = Wish { owner: ask.owner.clone(), lease: ask.lease, takes: vec![take] };
     Ok(app.engine.store().claim(wish).await?)
-}
-
-/// How long until the lane's next item is due, within reason.
-async fn until_due(app: &App, lane: LaneId) -> Answer<Duration> {
-    let view = app.engine.store().scout(LaneId(lane.0 - 1), 1).await?;
-    let first = view.lanes.first().filter(|s| s.lane == lane && !s.paused);
-    let wait = first.map_or(LOOK_AGAIN, |s| s.first_due.since(view.now));
-    let moves = app.engine.clock() == ClockMode::System;
-    Ok(if moves { wait.clamp(LOOK_MIN, LOOK_AGAIN) } else { LOOK_AGAIN })
 }
 
 fn claimed(c: Claimed, lease_until: Option<Timestamp>) -> ClaimedItem {
@@ -275,6 +267,7 @@ fn read_items(input: &Input, word: fn(&mut Fields<'_, '_>) -> Word) -> Answer<(V
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["items", "leaseSeconds", "owner"]);
     read.need("items");
     let lease = lease(&mut read);
     let items = read.list("items");

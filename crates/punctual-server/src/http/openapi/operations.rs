@@ -202,6 +202,15 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/automation-schedules/{id}/trace", "What happened for it, in words", (200, "ScheduleTrace")),
     op("POST /api/automation-schedules/replay", "Send again what failed", (200, "SchedulesReplayed"))
         .takes("WhichSchedules"),
+    op("POST /api/automation-schedules/{id}/hold",
+            "Send nothing of it until it is released; 409 when it has ended",
+        (200, "Schedule")).takes("ScheduleChange"),
+    op("POST /api/automation-schedules/{id}/release", "Let it go on; 409 when it is not on hold",
+        (200, "Schedule")).takes("ScheduleChange"),
+    op("POST /api/automation-schedules/{id}/retry", "Try now what waits or has failed; 409 when nothing does",
+        (200, "Schedule")).takes("ScheduleChange"),
+    op("POST /api/automation-schedules/{id}/cancel", "Send nothing more of it; 409 when it has ended",
+        (200, "Schedule")).takes("ScheduleChange"),
     op("POST /api/bookings/{id}/resend-notification", "Tell the latest event about a booking again",
         (202, "ResendAccepted")).takes("ResendNotification"),
     op("POST /api/entities/{type}/{id}/resend-notification", "Tell the latest event about an entity again",
@@ -210,7 +219,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/suppressions", "Who is never sent what, by id", (200, "Suppression[]"))
         .query(&["OfAddress", "OfChannel", "OfKind", "Reason", "Lifted", "Limit", "Cursor"]),
     op("POST /api/suppressions", "Never send this address anything, or something; 200 if it was so before",
-        (201, "Suppression")).takes("NewSuppression"),
+        (201, "Suppression")).takes("NewSuppression").or_gives(200, "Suppression"),
     op("DELETE /api/suppressions", "Lift suppressions of an address; says which", (200, "LiftedSuppressions"))
         .query(&["OneAddress", "OfChannel", "OfKind"]),
     op("GET /api/recipients/{address}/preferences", "What the owner of an address wants",
@@ -232,7 +241,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /s/{publicId}", "The page of a survey; changes nothing", (200, "text/html"))
         .query(&["Lang", "Step"]),
     op("POST /s/{publicId}", "Take one step of the page; leads to the next", (303, ""))
-        .takes("SurveyForm").query(&["Lang", "Step"]),
+        .takes("SurveyForm").query(&["Lang", "Step"]).or_gives(204, ""),
     op("GET /api/public/survey-instances/{publicId}", "What a link asks, for own front ends", (200, "Visit")),
     op("POST /api/SurveyInstances/{publicId}/opened", "A person has the page open", (204, "")),
     op("POST /api/SurveyInstances/{publicId}/responses",

@@ -1,23 +1,26 @@
 //! What the demo's fake providers were given, as a page and as JSON. Only the demo has it.
 
 use super::html::{escape, frame};
-use super::page;
 use super::status::to_the_second;
+use super::{is_ops, page, refused};
 use crate::app::App;
 use crate::demo::fakes::Got;
 use crate::http::error::{Answer, Failure};
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
 
 /// Messages on the page.
 const SHOWN_MAX: usize = 100;
 const HEAD: &str = "<link rel=\"stylesheet\" href=\"/dev/inbox.css\">";
 
 /// `GET /demo/providers`
-pub(super) async fn show(State(app): State<App>) -> Answer<Response> {
+pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Answer<Response> {
+    if !is_ops(&app, &headers).await {
+        return Ok(refused());
+    }
     let got = got(&app)?;
     let count = got.len();
     let items: String = got.iter().take(SHOWN_MAX).map(item).collect();
@@ -31,8 +34,11 @@ pub(super) async fn show(State(app): State<App>) -> Answer<Response> {
 }
 
 /// `GET /demo/providers.json`
-pub(super) async fn list(State(app): State<App>) -> Answer<Json<Value>> {
-    Ok(Json(json!({"items": got(&app)?})))
+pub(super) async fn list(State(app): State<App>, headers: HeaderMap) -> Answer<Response> {
+    if !is_ops(&app, &headers).await {
+        return Ok(refused());
+    }
+    Ok(Json(json!({"items": got(&app)?})).into_response())
 }
 
 fn got(app: &App) -> Answer<Vec<Got>> {

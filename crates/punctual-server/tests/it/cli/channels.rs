@@ -59,7 +59,7 @@ fn configured(url: &str) -> (Place, String) {
     place.folder("providers");
     place.file("providers/acme.toml", FILE);
     let text = format!(
-        "[channels.\"sms:acme\"]\nprovider = \"acme\"\nbase_url = \"{url}\"\n\
+        "[channels.\"sms:acme\"]\nprovider = \"acme\"\nbase_url = \"{url}\"\nallow_host = \"127.0.0.1\"\n\
          token = {{ env = \"ACME_TOKEN\" }}\n\
          rate_per_second = 50\nfallback = \"email:smtp\"\n\
          [channels.\"email:smtp\"]\nprovider = \"smtp\"\nurl = \"smtps://relay.example\"\n\
@@ -117,7 +117,8 @@ fn plt_25_the_doctor_lists_channels_without_their_secrets() {
     let said = place.command(&doctor).env("ACME_TOKEN", "s3cr3t-t0k3n").said();
     assert_eq!(said.code, 0, "{said:?}");
     for line in [
-        "sms:acme sends by acme (base_url https://acme.example); 50 a second; then email:smtp",
+        "sms:acme sends by acme (base_url https://acme.example, allow_host 127.0.0.1); 50 a second; then \
+         email:smtp",
         "email:smtp sends by smtp (url smtps://relay.example, sender noreply@eventhub.example, username me",
     ] {
         assert!(said.out.contains(line), "{line}: {said:?}");

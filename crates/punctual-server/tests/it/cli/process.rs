@@ -149,6 +149,13 @@ impl Serving {
         (status, out, err)
     }
 
+    /// The most memory that the server has had, from the system's own count.
+    pub fn memory_peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// A GET request: the status and the whole answer.
     pub fn get(&self, path: &str, headers: &str) -> (u16, String) {
         self.send("GET", path, headers, "")
@@ -167,7 +174,9 @@ impl Serving {
 
     fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        let fixed = "HTTP/1.1\r\nhost: x\r\nconnection: close";
+        let host =
+            if headers.contains("host: ") { String::new() } else { format!("host: {}\r\n", self.address()) };
+        let fixed = format!("HTTP/1.1\r\n{host}connection: close");
         write!(stream, "{method} {path} {fixed}\r\n{headers}\r\n{body}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

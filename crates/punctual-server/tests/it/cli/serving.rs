@@ -57,7 +57,11 @@ fn what_cannot_be_served_is_refused_in_one_sentence() {
         (&["--database", "sqlite:"], 2, "needs a path"),
         (&["--database", "sqlite:/no/such/folder/x.db"], 2, "cannot open the SQLite database"),
         (&["--database", &not_a_database], 2, "cannot open the SQLite database"),
-        (&["--database", gone], 3, "the database is not available"),
+        (
+            &["--database", gone],
+            3,
+            "PostgreSQL at 127.0.0.1:1, database \"nothing\": error connecting to server",
+        ),
         (&["--listen", "nowhere"], 2, "`nowhere` is not an address"),
         (&["--listen", "192.0.2.1:0"], 1, "this machine does not have that address"),
         (&["--stop-limit", "soon"], 2, "stop_limit: `soon` is not a duration"),
@@ -87,6 +91,36 @@ fn a_short_root_key_is_refused_and_not_repeated() {
     assert_eq!(said.code, 2, "{said:?}");
     assert!(said.err.contains("PUNCTUAL_ROOT_KEY has 6 characters, but needs at least 32"), "{said:?}");
     assert!(!said.err.contains("secret"), "{said:?}");
+}
+
+/// PRD-14: secrets cannot be sealed with half a key.
+#[test]
+fn prd_14_a_malformed_encryption_key_stops_the_start() {
+    let place = Place::new();
+    let serve = ["serve", "--database", "sqlite::memory:", "--listen", FREE_PORT];
+    let said = place.command(&serve).env("PUNCTUAL_ENCRYPTION_KEY", "hush-hush").said();
+    assert_eq!((said.code, said.out.as_str(), said.err.lines().count()), (2, "", 1), "{said:?}");
+    assert!(said.err.contains("PUNCTUAL_ENCRYPTION_KEY is not base64"), "{said:?}");
+    assert!(!said.err.contains("hush"), "{said:?}");
+    let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+    let serving = place.command(&serve).env("PUNCTUAL_ENCRYPTION_KEY", format!("a:{key},b:{key}")).serve();
+    assert!(serving.stop("-TERM").0.success());
+}
+
+/// PRD-14: addresses and payloads in a file are for its owner only, also in its journals.
+#[cfg(unix)]
+#[test]
+fn prd_14_a_sqlite_file_is_its_owners_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let serving = place.command(&["serve", "--database", &place.database(), "--listen", FREE_PORT]).serve();
+    place.json(&["emit", "--topic", "t", "--kind", "k", "--payload", "1"]);
+    let file = place.database().replace("sqlite:", "");
+    for journal in ["", "-wal", "-shm"] {
+        let mode = std::fs::metadata(format!("{file}{journal}")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}{journal}");
+    }
+    assert!(serving.stop("-TERM").0.success());
 }
 
 #[test]
@@ -329,10 +363,20 @@ fn prd_14_the_status_page_of_a_public_listener_wants_a_key() {
 }
 
 #[test]
-fn a_public_listener_without_keys_is_warned_about() {
+fn prd_9_a_server_without_any_key_says_what_to_do() {
     let place = Place::new();
-    let serving = place.command(&["serve", "--database", "sqlite::memory:", "--listen", "0.0.0.0:0"]).serve();
-    let (status, _, err) = serving.stop("-TERM");
-    assert!(status.success());
-    assert!(err.contains("is a public address, but there is neither a root key"), "{err}");
+    let warning = "set PUNCTUAL_ROOT_KEY (make one with `openssl rand -hex 32`)";
+    for listen in [FREE_PORT, "0.0.0.0:0"] {
+        let serve = ["serve", "--database", &place.database(), "--listen", listen];
+        let (status, _, err) = place.command(&serve).serve().stop("-TERM");
+        assert!(status.success());
+        assert!(err.contains(warning), "{listen}: {err}");
+        let mut command = place.command(&serve);
+        let (_, _, err) = command.env("PUNCTUAL_ROOT_KEY", "k".repeat(32)).serve().stop("-TERM");
+        assert!(!err.contains(warning), "{listen}: {err}");
+    }
+    place.json(&["keys", "create", "n"]);
+    let serve = ["serve", "--database", &place.database(), "--listen", FREE_PORT];
+    let (_, _, err) = place.command(&serve).serve().stop("-TERM");
+    assert!(!err.contains(warning), "{err}");
 }

@@ -55,7 +55,7 @@ pub fn of(route: &Route, known: &Known) -> Vec<Case> {
     let extras: &[&str] = &["tenantId", "tenant"];
     let mut all = vec![
         Case { path: path.clone(), body: body.clone(), by_number, lists, extras: &[] },
-        Case { path: asked, body, by_number: by_number && !writes, lists, extras },
+        Case { path: asked, body, by_number: false, lists, extras },
     ];
     if named.is_some() {
         all.push(Case { path: path.clone(), body: named, by_number: false, lists, extras });
@@ -214,6 +214,10 @@ fn of_words(method: &str, path: &str, known: &Known) -> Option<Value> {
         }
         "/api/entities/{type}/{id}" if method == "PUT" => json!({"version": 9, "state": {}}),
         "/api/automation-schedules/replay" => json!({"ids": [known.schedule]}),
+        "/api/automation-schedules/{id}/hold"
+        | "/api/automation-schedules/{id}/release"
+        | "/api/automation-schedules/{id}/retry"
+        | "/api/automation-schedules/{id}/cancel" => json!({"reason": "ours"}),
         "/api/bookings/{id}/resend-notification" | "/api/entities/{type}/{id}/resend-notification" => {
             json!({"channel": "SMS"})
         }

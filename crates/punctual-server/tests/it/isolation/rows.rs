@@ -39,7 +39,8 @@ impl Rows {
         Self(tables.into_iter().zip(lines).map(|((name, owned), lines)| (name, (owned, lines))).collect())
     }
 
-    /// Fails for a table in which the other tenant has nothing: the test would not notice what goes there.
+    /// Fails for a table in which the other tenant has nothing: the test would not notification what goes
+    /// there.
     pub fn hold_something_everywhere(&self) {
         let empty: Vec<&String> =
             self.0.iter().filter(|(_, (_, rows))| rows.is_empty()).map(|(n, _)| n).collect();

@@ -46,7 +46,7 @@ pub async fn everything(world: &World, root: &Client) -> Known {
     let key = root.does("/api/keys", json!({"name": MARK, "role": "author"}), 201).await;
     let beta = world.anybody().key(key["key"].as_str().unwrap());
     // What tells somebody runs first: a step of the clock does all that is due.
-    let (template, log, schedule) = notices(world, &beta).await;
+    let (template, log, schedule) = notifications(world, &beta).await;
     let (survey, instance) = surveys(world, &beta).await;
     consent(&beta, root).await;
     let (event, held, held_by_subscription, dead_letter) = work(&beta).await;
@@ -67,7 +67,7 @@ pub async fn everything(world: &World, root: &Client) -> Known {
     }
 }
 
-async fn notices(world: &World, beta: &Client) -> (Value, Value, Value) {
+async fn notifications(world: &World, beta: &Client) -> (Value, Value, Value) {
     put(beta, "/api/entities/booking/B-7", json!({"version": 1, "state": {"note": MARK}})).await;
     let kind = json!({"entityType": "booking", "entityIdPath": "bookingId", "recipients": {"phone": "phone"},
         "sample": {"note": MARK}});
@@ -98,6 +98,10 @@ async fn surveys(world: &World, beta: &Client) -> (Value, Value) {
     world.advance("1s").await;
     let answers = json!({"answers": {"rate": 9, "has-a-complaint": "Yes", "complaint": MARK}});
     world.anybody().does(&format!("/api/SurveyInstances/{}/responses", ids[0]), answers, 200).await;
+    for action in ["hold", "release"] {
+        let path = format!("/api/automation-schedules/{}/{action}", ids[1]);
+        beta.does(&path, json!({"reason": MARK}), 200).await;
+    }
     let page = format!("/s/{}", ids[1]);
     let filled = "rate=9&has-a-complaint=Yes&complaint=zq-mark-of-beta&step=save";
     let form = world.anybody().with("content-type", "application/x-www-form-urlencoded");

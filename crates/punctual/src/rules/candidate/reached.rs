@@ -1,14 +1,15 @@
 //! Whom an event reaches that came by a topic: one recipient for each person and each of their addresses.
 //!
-//! People are found as for notices: by what the event's kind says, with the entity's state. A kind that says
-//! nothing of recipients, or that nobody defined, leaves it to the payload: to its own `recipient` with
-//! an `address`, to `recipientAddress` as messages of surveys have it, or to what notices look for there.
-//! Which address a trigger takes, its channel says; so each recipient carries the ways that lead to it. An
-//! address that somebody lacks is absent, since a filter may hold all the same and the event is then wrong.
+//! People are found as for notifications: by what the event's kind says, with the entity's state. A kind
+//! that says nothing of recipients, or that nobody defined, leaves it to the payload: to its own
+//! `recipient` with an `address`, to `recipientAddress` as messages of surveys have it, or to what
+//! notifications look for there. Which address a trigger takes, its channel says; so each recipient
+//! carries the ways that lead to it. An address that somebody lacks is absent, since a filter may hold
+//! all the same and the event is then wrong.
 
 use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::{EventKind, Recipient};
-use crate::rules::notice::Way;
+use crate::rules::notification::Way;
 use crate::rules::path::text_of;
 use serde_json::{Map, Value};
 

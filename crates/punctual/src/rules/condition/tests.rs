@@ -328,3 +328,34 @@ fn trg_4_searches_share_their_bound() {
     let largest = leaf("matches", json!("[a-z]{140}"));
     assert!(largest.reach.pattern_chars >= 100, "the largest pattern still sees a hundred characters");
 }
+
+/// TRG-4: everything but null is there, an object with nothing in it, too.
+#[test]
+fn trg_4_everything_but_null_exists() {
+    let payload = json!({"o": {}, "full": {"in": null}, "l": [], "s": "", "f": false, "z": 0, "n": null});
+    let mut facts = Facts::default();
+    facts.flatten("c", &payload).unwrap();
+    let table = [
+        ("c", true),
+        ("c.o", true),
+        ("c.full", true),
+        ("c.l", true),
+        ("c.s", true),
+        ("c.f", true),
+        ("c.z", true),
+        ("c.n", false),
+        ("c.full.in", false),
+        ("c.none", false),
+        ("c.o.none", false),
+    ];
+    for (path, there) in table {
+        for (op, want) in [("exists", there), ("notExists", !there)] {
+            let document = json!({"questionId": path, "op": op});
+            let condition = Condition::read(&document, "", &mut Problems::default()).unwrap();
+            assert_eq!(condition.holds(&facts), want, "{path} {op}");
+        }
+    }
+    let equal = json!({"any": [{"questionId": "c.o", "op": "==", "value": "{}"},
+        {"questionId": "c.full", "op": "in", "value": ["", 0, false]}]});
+    assert!(!Condition::read(&equal, "", &mut Problems::default()).unwrap().holds(&facts));
+}

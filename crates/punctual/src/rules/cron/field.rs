@@ -1,5 +1,7 @@
 //! One field of a pattern: a set of small numbers, as bits.
 
+use crate::rules::document::quote;
+
 /// What a field may hold.
 #[derive(Debug)]
 pub(super) struct Field {
@@ -101,7 +103,7 @@ impl Field {
 
     /// What is wrong, under the field's name.
     pub(super) fn wrong(&self, text: &str, why: &str) -> String {
-        format!("{}: `{text}` {why}", self.name)
+        format!("{}: `{}` {why}", self.name, quote(text))
     }
 }
 

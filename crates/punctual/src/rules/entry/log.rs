@@ -36,6 +36,18 @@ impl Outcome {
         }
     }
 
+    /// What the outcome of a delivery's attempt is called in the log of an instance.
+    #[must_use]
+    pub fn of_attempt(word: &str) -> Option<Self> {
+        Some(match word {
+            "sent" => Self::Delivered,
+            "transient" | "permanent" | "skipped" => Self::Failed,
+            "timeout" | "unknown" => Self::Unknown,
+            "no-channel" => Self::NoChannel,
+            _ => return None,
+        })
+    }
+
     /// The outcome of a word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

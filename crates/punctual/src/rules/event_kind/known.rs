@@ -11,7 +11,7 @@ use crate::rules::zone::Zone;
 const ALWAYS: [&str; 3] = ["entity.id", "entity.type", "unsubscribeUrl"];
 
 impl EventKind {
-    /// The names that its templates can use. With a schema or a sample, any other name is doubtful.
+    /// The names that its templates can use. Any other name is doubtful.
     #[must_use]
     pub fn known(&self, kind: &str) -> Known {
         let mut known = Known::always(&ALWAYS);
@@ -35,7 +35,7 @@ impl EventKind {
         match (&self.sample, &self.schema) {
             (Some(_), _) => known.all_told_by(format!("the sample of {kind}")),
             (None, Some(_)) => known.all_told_by(format!("the schema of {kind}")),
-            (None, None) => {}
+            (None, None) => known.told_by_nothing(kind),
         }
         known
     }

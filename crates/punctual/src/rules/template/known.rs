@@ -2,7 +2,7 @@
 
 use super::values::same_name;
 use crate::rules::document::{join, quote};
-use crate::rules::nearest::nearest;
+use crate::rules::nearest::{closest, nearest};
 use serde_json::Value;
 
 /// Names of one sample that are looked at; nobody writes templates over more.
@@ -14,8 +14,8 @@ pub struct Known {
     names: Vec<String>,
     /// What stands behind these may be anything: the states of entities.
     open: Vec<String>,
-    /// Where the names come from, if they are all that a payload has.
-    told_by: Option<String>,
+    /// Why another name is not known, if it should be told.
+    because: Option<String>,
 }
 
 impl Known {
@@ -50,10 +50,16 @@ impl Known {
 
     /// Says that a payload has no other names, as far as this source knows.
     pub fn all_told_by(&mut self, source: impl Into<String>) {
-        self.told_by = Some(source.into());
+        self.because = Some(format!("{} does not have it", source.into()));
     }
 
-    /// What there is to say of a key; nothing of one that is known, or that a payload may well have.
+    /// Says that nothing tells which names a payload has, so that another name cannot be checked.
+    pub fn told_by_nothing(&mut self, kind: &str) {
+        self.because = Some(format!("{} has neither a sample nor a schema to know it by", quote(kind)));
+    }
+
+    /// What there is to say of a key, with the nearest name that is known; nothing of one that is known, or
+    /// that stands behind an open name.
     #[must_use]
     pub fn doubt(&self, key: &str) -> Option<String> {
         let bare = strip(key, "payload").unwrap_or(key);
@@ -68,8 +74,10 @@ impl Known {
         if self.open.iter().any(|prefix| strip(key, prefix).is_some()) {
             return None;
         }
-        let source = self.told_by.as_ref()?;
-        Some(format!("`{{{{{}}}}}` is not known: {source} does not have it", quote(key)))
+        let because = self.because.as_ref()?;
+        let closest = closest(key, self.names.iter().map(String::as_str));
+        let closest = closest.map(|name| format!("; the nearest known name is `{{{{{name}}}}}`"));
+        Some(format!("`{{{{{}}}}}` is not known: {because}{}", quote(key), closest.unwrap_or_default()))
     }
 }
 

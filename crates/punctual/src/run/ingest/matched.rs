@@ -152,13 +152,13 @@ fn new_entry(
     public_id: PublicId,
 ) -> Result<NewEntry, String> {
     let (edition, trigger, shared) = offered.at(place);
+    dedup::check(&trigger.dedup_recipe, facts)?;
     let digest = dedup::digest(&trigger.dedup_recipe, facts);
-    let lane = offered.lanes.get(&*shared.channel).copied();
     Ok(NewEntry {
         flow: edition.flow,
         number: edition.number,
         trigger_id: Arc::clone(&shared.trigger_id),
-        lane: lane.ok_or("has no lane: publish the survey again")?,
+        lane: offered.lane.ok_or("has no lane: publish the survey again")?,
         channel: Arc::clone(&shared.channel),
         schedule: Arc::clone(&shared.schedule),
         grace: trigger.expiry.unwrap_or(limits::EXPIRY_GRACE_DEFAULT),

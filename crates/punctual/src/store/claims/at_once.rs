@@ -111,7 +111,7 @@ const TAKE_AND_HOLD: &str = concat!(
     with n as materialized (select punctual.now_us() as now), \
     picked as materialized ( \
         select w.* from unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
-        join punctual.lane l on l.id = t.lane_id and l.paused = 0 \
+        join punctual.lane l on l.id = t.lane_id and l.paused = 0 and l.purpose = 'dispatch' \
         cross join lateral ( \
             select x.ctid as place, x.message_id, x.lane_id, x.due_at, x.attempts, x.unstarted, x.key \
             from punctual.work x \

@@ -34,7 +34,7 @@ pub struct NewEntry {
     pub number: u32,
     /// The trigger.
     pub trigger_id: Arc<str>,
-    /// The lane of its channel.
+    /// Where it waits for its next send.
     pub lane: LaneId,
     /// The key of its channel.
     pub channel: Arc<str>,
@@ -231,24 +231,25 @@ async fn insert_at_once(
 /// Dropped keys are asked for one by one: a join would be planned anew with every size of their table.
 #[cfg(feature = "postgres")]
 const INSERT_AT_ONCE: &str = "\
-    with e as (insert into punctual.entry (tenant_id, triggered_at, triggered_by, key_high, key_low, \
+    with e as (insert into punctual.entry (tenant_id, created_at, triggered_by, key_high, key_low, \
             public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, address, \
-            locale, customer_ref, payload, grace_us, next_send_at, reminders, remaining) \
+            locale, customer_ref, payload, grace_us, due_at, reminders, remaining, kind, event_kind) \
         select $1::int, $2::bigint, $3::text, key_high, key_low, public_high, public_low, flow_id, number, \
             trigger_id, lane_id, channel, unique_hash, address, locale, customer_ref, payload, grace_us, \
-            next_send_at, reminders, reminders \
+            due_at, reminders, reminders, 'survey', 'survey.invitation' \
         from (select unnest($4::bigint[]) key_high, unnest($5::bigint[]) key_low, \
             unnest($6::bigint[]) public_high, unnest($7::bigint[]) public_low, \
             unnest($8::bigint[]) flow_id, unnest($9::int[]) number, unnest($10::text[]) trigger_id, \
             unnest($11::int[]) lane_id, unnest($12::text[]) channel, unnest($13::text[]) unique_hash, \
             unnest($14::text[]) address, unnest($15::text[]) locale, unnest($16::text[]) customer_ref, \
             unnest($17::text[]) payload, unnest($18::bigint[]) grace_us, \
-            unnest($19::bigint[]) next_send_at, unnest($20::int[]) reminders) x \
+            unnest($19::bigint[]) due_at, unnest($20::int[]) reminders) x \
         where (select k.made_at from punctual.entry_key k where k.tenant_id = $1::int \
             and k.key_high = x.key_high and k.key_low = x.key_low limit 1) is null \
-        on conflict (key_high, key_low, tenant_id) where deleted_at is null do nothing \
-        returning id, lane_id, next_send_at), \
-    w as (insert into punctual.work (message_id, lane_id, due_at) select -id, lane_id, next_send_at from e) \
+        on conflict (key_high, key_low, tenant_id) where key_high is not null and deleted_at is null \
+        do nothing \
+        returning id, lane_id, due_at), \
+    w as (insert into punctual.work (message_id, lane_id, due_at) select id, lane_id, due_at from e) \
     select count(*) from e";
 
 #[cfg(feature = "sqlite")]
@@ -267,13 +268,16 @@ async fn insert_in_steps(
 }
 
 #[cfg(feature = "sqlite")]
-const INSERT_ENTRY: &str = "insert into punctual.entry (tenant_id, triggered_at, triggered_by, key_high, \
+const INSERT_ENTRY: &str = "insert into punctual.entry (tenant_id, created_at, triggered_by, key_high, \
         key_low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, \
-        address, locale, customer_ref, payload, grace_us, next_send_at, reminders, remaining) \
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20 \
+        address, locale, customer_ref, payload, grace_us, due_at, reminders, remaining, kind, event_kind) \
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
+            $20, 'survey', \
+        'survey.invitation' \
     where not exists (select 1 from punctual.entry_key k \
         where k.tenant_id = $1 and k.key_high = $4 and k.key_low = $5) \
-    on conflict (key_high, key_low, tenant_id) where deleted_at is null do nothing returning id";
+    on conflict (key_high, key_low, tenant_id) where key_high is not null and deleted_at is null \
+        do nothing returning id";
 #[cfg(feature = "sqlite")]
 const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, due_at) \
-    select -id, lane_id, next_send_at from punctual.entry where id between $1 and $2";
+    select id, lane_id, due_at from punctual.entry where id between $1 and $2";

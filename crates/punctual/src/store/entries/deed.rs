@@ -5,6 +5,7 @@
 //! has ended is taken out of the queue; one that is in flight finds out by itself.
 
 use super::super::Store;
+use super::super::deliveries::entry_end::skip_waiting;
 use super::super::messages::addressed::insert_to;
 use super::super::tx::Tx;
 use super::super::value::params;
@@ -92,7 +93,7 @@ async fn find(tx: &mut Tx, id: PublicId, sql: &'static str) -> Result<Option<Ent
 }
 
 /// An entry by its name outside, under its lock; `None` if nobody has this id, or it was deleted.
-pub(super) async fn lock_by_public_id(tx: &mut Tx, id: PublicId) -> Result<Option<Entry>> {
+pub(in crate::store) async fn lock_by_public_id(tx: &mut Tx, id: PublicId) -> Result<Option<Entry>> {
     find(tx, id, BY_PUBLIC_ID_LOCKED).await
 }
 
@@ -202,7 +203,7 @@ async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<Deeded> {
 }
 
 /// Cancels or deletes an entry that is locked.
-pub(super) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Deed) -> Result<Deeded> {
+pub(in crate::store) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Deed) -> Result<Deeded> {
     let standing = match entry.standing.after(deed) {
         Ok(standing) => standing,
         Err(refusal) => return Ok(Deeded::Refused(refusal)),
@@ -228,10 +229,11 @@ async fn write_end(tx: &mut Tx, entry: &Entry, standing: Standing, now: Timestam
     if let Some(due) = entry.standing.next_send_at {
         tx.execute(DROP_SEND, params![entry.lane.0, due, entry.work_id()]).await?;
     }
+    skip_waiting(tx, &[entry.id], "its entry has ended").await?;
     Ok(())
 }
 
-const END: &str = "update punctual.entry set status = $2, next_send_at = null, \
+const END: &str = "update punctual.entry set status = $2, due_at = null, held_at = null, \
     completed_at = coalesce(completed_at, $3), version = version + 1 where id = $1";
 const DROP_SEND: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3";
 

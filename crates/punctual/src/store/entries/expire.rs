@@ -7,13 +7,16 @@
 
 use super::super::Store;
 use super::super::claims::{self, Taken};
+use super::super::deliveries::entry_end::skip_waiting;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
 use super::tell::{self, Moment, News};
 use super::{ADD_WORK, Entry, lock, there};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
+use crate::base::id::EntryId;
 use crate::rules::entry::Deed;
+use crate::rules::purpose::Purpose;
 use crate::rules::share::Take;
 use crate::store::tx::VerbFuture;
 use std::collections::HashSet;
@@ -40,10 +43,10 @@ impl Store {
 }
 
 async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
-    let (now, taken) = claims::take(tx, takes).await?;
+    let (now, taken) = claims::take(tx, Purpose::Expire, takes).await?;
     let Some(now) = now else { return Ok(Quieted::default()) };
     let mut quieted = Quieted { expired: 0, seen: taken.len() };
-    let ids: Vec<i64> = taken.iter().filter_map(|t| t.item.entry()).map(|id| id.0).collect();
+    let ids: Vec<i64> = taken.iter().map(|t| t.item.entry().0).collect();
     let found = lock(tx, &ids).await?;
     put_back_locked(tx, &taken, &found).await?;
     let mut ended = Vec::new();
@@ -54,7 +57,7 @@ async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
         if entry.standing.is_quiet(now, entry.grace) {
             ended.push(entry);
         } else if let Some(at) = entry.standing.expires_at(entry.grace) {
-            let lane = taken.iter().find(|t| t.item.entry() == Some(entry.id)).map(|t| t.item.lane().0);
+            let lane = taken.iter().find(|t| t.item.entry() == entry.id).map(|t| t.item.lane().0);
             tx.execute(ADD_WORK, params![entry.work_id(), lane.unwrap_or_default(), at]).await?;
         }
     }
@@ -66,10 +69,10 @@ async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
 /// What somebody has locked at this moment goes back, and is looked at again.
 async fn put_back_locked(tx: &mut Tx, taken: &[Taken], found: &[Entry]) -> Result<()> {
     let seen: HashSet<i64> = found.iter().map(|entry| entry.id.0).collect();
-    let ids = taken.iter().filter_map(|t| t.item.entry()).map(|id| id.0);
+    let ids = taken.iter().map(|t| t.item.entry().0);
     let missing: Vec<i64> = ids.filter(|id| !seen.contains(id)).collect();
     let busy = there(tx, &missing).await?;
-    for t in taken.iter().filter(|t| t.item.entry().is_some_and(|id| busy.contains(&id.0))) {
+    for t in taken.iter().filter(|t| busy.contains(&t.item.entry().0)) {
         tx.execute(ADD_WORK, params![t.item.message().0, t.item.lane().0, t.due_at]).await?;
     }
     Ok(())
@@ -85,6 +88,8 @@ async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
         rows.push(vec![Value::Int(entry.id.0), standing.status.code().into()]);
     }
     tx.each(EXPIRED, &rows).await?;
+    let all: Vec<EntryId> = ended.iter().map(|entry| entry.id).collect();
+    skip_waiting(tx, &all, "its entry has expired").await?;
     let ids: Vec<i64> = ended.iter().map(|entry| entry.id.0).collect();
     tx.execute("delete from punctual.progress where entry_id = any($1::bigint[])", &[Value::Ints(&ids)])
         .await?;
@@ -94,4 +99,4 @@ async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
 }
 
 const EXPIRED: &str =
-    "update punctual.entry set status = $2, next_send_at = null, version = version + 1 where id = $1";
+    "update punctual.entry set status = $2, due_at = null, version = version + 1 where id = $1";

@@ -29,6 +29,8 @@ pub struct EntryFilter {
     pub address: Option<String>,
     /// For this customer.
     pub customer_ref: Option<String>,
+    /// Only those that are on hold, or only those that are not.
+    pub held: Option<bool>,
 }
 
 /// An answer, as it was kept.
@@ -124,6 +126,19 @@ impl Store {
             });
             // The key is half of the hash.
             Ok(found.await?.filter(|entry| entry.unique_hash.eq_ignore_ascii_case(hash)))
+        })
+    }
+
+    /// Surveys' entries by their numbers, of whichever tenants: for the loops.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn entries_by_id(&self, ids: Vec<EntryId>) -> VerbFuture<'_, Vec<Entry>> {
+        self.read(ids, |tx, ids| {
+            Box::pin(async move {
+                let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+                tx.query(BY_ID, &[Value::Ints(&ids)]).await?.iter_mut().map(read_entry).collect()
+            })
         })
     }
 
@@ -241,6 +256,7 @@ async fn list(
         filter.status.map(Status::code),
         filter.address.as_deref(),
         filter.customer_ref.as_deref(),
+        filter.held.map(i64::from),
     ];
     tx.query(sql, row).await?.iter_mut().map(read_entry).collect()
 }
@@ -250,14 +266,21 @@ macro_rules! listed {
         concat!(
             "select ",
             entry_columns!(),
-            " from punctual.entry e where e.tenant_id = $1 and e.id < $2 and e.deleted_at is null and ",
+            " from punctual.entry e where e.tenant_id = $1 and e.id < $2 and e.kind = 'survey' \
+                    and e.deleted_at is null and ",
             $condition,
             " and ($4::bigint is null or e.flow_id = $4) and ($5::bigint is null or e.status = $5) \
               and ($6::text is null or e.address = $6) and ($7::text is null or e.customer_ref = $7) \
+              and ($8::bigint is null or ($8 = 1) = (e.held_at is not null)) \
               order by e.id desc limit $3"
         )
     };
 }
+const BY_ID: &str = concat!(
+    "select ",
+    entry_columns!(),
+    " from punctual.entry e where e.id = any($1::bigint[]) and e.kind = 'survey'"
+);
 const BY_ADDRESS: &str = listed!("e.address = $6");
 const BY_CUSTOMER: &str = listed!("e.customer_ref = $7");
 const BY_FLOW: &str = listed!("e.flow_id = $4");
@@ -268,17 +291,27 @@ fn read_line(row: &Row) -> Result<DeliveryLine> {
     Ok(DeliveryLine {
         attempt: row.count(0)?,
         sent_at: row.time(1)?,
-        status: Outcome::parse(&status)
-            .ok_or_else(|| Error::Database(format!("`{status}` is no outcome").into()))?,
+        status: Outcome::of_attempt(&status)
+            .ok_or_else(|| Error::Database(format!("`{status}` is not an outcome").into()))?,
         message_id: row.maybe_text(3)?,
         error: row.maybe_text(4)?,
         reason: row.maybe_text(5)?,
     })
 }
 
-const LOG: &str = "select attempt, at, status, provider_id, error, reason from punctual.delivery_outcome \
-    where entry_id = (select e.id from punctual.entry e where e.id = $1 and e.tenant_id = $2) \
-    order by attempt, part, tried";
+/// Tries of deliveries, and why some were never tried; that one had to wait is no line.
+macro_rules! log_lines {
+    ($condition:literal) => {
+        concat!(
+            "select d.send, a.at, a.outcome, a.provider_id, a.error, a.reason, d.entry_id \
+             from punctual.delivery d join punctual.delivery_attempt a on a.delivery_id = d.id \
+             where d.tenant_id = $2 and ",
+            $condition,
+            " and a.tried <> 0 order by d.entry_id, d.send, a.at, d.id, a.tried"
+        )
+    };
+}
+const LOG: &str = log_lines!("d.entry_id = $1");
 
 async fn logs(
     tx: &mut Tx,
@@ -293,9 +326,7 @@ async fn logs(
     Ok(logs)
 }
 
-const LOGS: &str = "select o.attempt, o.at, o.status, o.provider_id, o.error, o.reason, o.entry_id \
-    from punctual.entry e join punctual.delivery_outcome o on o.entry_id = e.id \
-    where e.id = any($1::bigint[]) and e.tenant_id = $2 order by o.entry_id, o.attempt, o.part, o.tried";
+const LOGS: &str = log_lines!("d.entry_id = any($1::bigint[])");
 const BY_KEY: &str = concat!(
     "select ",
     entry_columns!(),
@@ -370,5 +401,5 @@ async fn counts(tx: &mut Tx, tenant: Tenant, flow: FlowId, filter: &ResultFilter
 const COUNTS: &str = "select e.status, count(*) from punctual.entry e \
     where e.tenant_id = $1 and e.flow_id = $2 and e.deleted_at is null \
         and ($3::bigint is null or e.number = $3) and ($4::text is null or e.trigger_id = $4) \
-        and ($5::bigint is null or e.triggered_at >= $5) and ($6::bigint is null or e.triggered_at < $6) \
+        and ($5::bigint is null or e.created_at >= $5) and ($6::bigint is null or e.created_at < $6) \
     group by e.status";

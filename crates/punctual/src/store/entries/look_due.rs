@@ -1,30 +1,19 @@
 //! Which lanes of entries have due work, and when the next of it is due.
 //!
-//! A lane of entries is known by its subscription. One look visits each such lane once, whatever
-//! waits in it, and what waits for a route: people may be told of that, too.
+//! A lane of entries is known by its purpose, and the flows' lane by its name. One look visits each such
+//! lane once, whatever waits in it, and what waits for a route: people may be told of that, too.
 
 use super::super::Store;
-use super::super::flows::{EXPIRE_LANE, SEND_LANE};
-use super::super::notices::{DELIVER_LANE, FLOWS_LANE};
+use super::super::deliveries::FLOWS_LANE;
+use super::super::settle::read_purpose;
 use super::super::tx::Tx;
 use super::super::value::params;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
+use crate::rules::entry::EntryKind;
+use crate::rules::purpose::Purpose;
 use crate::store::tx::VerbFuture;
-
-/// What a lane of entries is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Sends by one channel.
-    Send,
-    /// Ends, if nobody answers.
-    Expire,
-    /// Events that people are told of.
-    Tell,
-    /// Deliveries by one channel.
-    Deliver,
-}
 
 /// A lane with due work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +24,8 @@ pub struct EntryLane {
     pub purpose: Purpose,
     /// The key of its channel, or the topic of its events.
     pub channel: String,
+    /// The kind of entries whose deliveries wait in it, in a lane of deliveries.
+    pub kind: Option<EntryKind>,
     /// When its first item was due.
     pub first_due: Timestamp,
 }
@@ -64,8 +55,9 @@ impl Store {
 async fn due(tx: &mut Tx) -> Result<DueEntries> {
     let now = tx.now().await?;
     let mut seen = DueEntries { now, lanes: Vec::new(), next: None, tells: false, unrouted: false };
-    for row in tx.query(LANES, params![SEND_LANE, EXPIRE_LANE, FLOWS_LANE, DELIVER_LANE]).await? {
-        seen.tells |= row.text(1)? == FLOWS_LANE;
+    for row in tx.query(LANES, params![FLOWS_LANE]).await? {
+        let purpose = read_purpose(&row.text(1)?)?;
+        seen.tells |= purpose == Purpose::Dispatch && row.int(0)? != LaneId::UNROUTED.0;
         let Some(first_due) = row.maybe_time(2)? else { continue };
         if first_due > now {
             seen.next = Some(seen.next.map_or(first_due, |next| next.min(first_due)));
@@ -75,19 +67,14 @@ async fn due(tx: &mut Tx) -> Result<DueEntries> {
             seen.unrouted = true;
             continue;
         }
-        let purpose = match row.text(1)?.as_str() {
-            EXPIRE_LANE => Purpose::Expire,
-            FLOWS_LANE => Purpose::Tell,
-            DELIVER_LANE => Purpose::Deliver,
-            _ => Purpose::Send,
-        };
-        let channel = row.text(3)?;
-        seen.lanes.push(EntryLane { lane: LaneId(row.int(0)?), purpose, channel, first_due });
+        let (channel, kind) = (row.text(3)?, EntryKind::from_word(&row.text(4)?));
+        seen.lanes.push(EntryLane { lane: LaneId(row.int(0)?), purpose, channel, kind, first_due });
     }
     Ok(seen)
 }
 
-const LANES: &str = "select l.id, l.subscription, \
-        (select min(w.due_at) from punctual.work w where w.lane_id = l.id), l.topic \
-    from punctual.lane l where l.subscription in ($1, $2, $3, $4) and l.paused = 0 \
-    union all select 0, '', (select min(w.due_at) from punctual.work w where w.lane_id = 0), '' order by 1";
+const LANES: &str = "select l.id, l.purpose, \
+        (select min(w.due_at) from punctual.work w where w.lane_id = l.id), l.topic, l.subscription \
+    from punctual.lane l where (l.purpose <> 'dispatch' or l.subscription = $1) and l.paused = 0 \
+    union all select 0, 'dispatch', (select min(w.due_at) from punctual.work w where w.lane_id = 0), '', '' \
+    order by 1";

@@ -79,11 +79,11 @@ async fn prune(tx: &mut Tx, cursor: i64) -> Result<PrunedEntries> {
     Ok(step)
 }
 
-const OLD: &str = "select e.id, case when e.triggered_at < $2 and coalesce(e.last_sent_at, 0) < $2 \
+const OLD: &str = "select e.id, case when e.created_at < $2 and coalesce(e.last_sent_at, 0) < $2 \
             and coalesce(e.opened_at, 0) < $2 and coalesce(e.completed_at, 0) < $2 \
             and e.status > 2 then 1 else 0 end, \
-        case when e.triggered_at < $2 then 1 else 0 end \
-    from punctual.entry e where e.id > $1 order by e.id limit $3";
+        case when e.created_at < $2 then 1 else 0 end \
+    from punctual.entry e where e.id > $1 and e.kind = 'survey' order by e.id limit $3";
 const COUNT_REMOVED: &str = "update punctual.flow as f set \
         removed_entries = removed_entries + (select count(*) from punctual.entry e \
             where e.flow_id = f.id and e.id = any($1::bigint[])), \
@@ -94,10 +94,14 @@ const REMOVED: &str = "select removed_entries, removed_answers from punctual.flo
     where tenant_id = $1 and id = $2";
 const KEEP_KEYS: &str = "insert into punctual.entry_key \
         (tenant_id, key_high, key_low, public_high, public_low, made_at) \
-    select tenant_id, key_high, key_low, public_high, public_low, triggered_at from punctual.entry \
+    select tenant_id, key_high, key_low, public_high, public_low, created_at from punctual.entry \
     where id = any($1::bigint[]) and deleted_at is null on conflict do nothing";
-const DROPS: [&str; 5] = [
-    "delete from punctual.delivery_outcome where entry_id = any($1::bigint[])",
+const DROPS: [&str; 7] = [
+    "delete from punctual.entry_history where entry_id = any($1::bigint[])",
+    "delete from punctual.receipt where delivery_id in (select d.id from punctual.delivery d \
+        where d.entry_id = any($1::bigint[]))",
+    "delete from punctual.delivery_attempt where delivery_id in (select d.id from punctual.delivery d \
+        where d.entry_id = any($1::bigint[]))",
     "delete from punctual.delivery where entry_id = any($1::bigint[])",
     "delete from punctual.response where entry_id = any($1::bigint[])",
     "delete from punctual.progress where entry_id = any($1::bigint[])",

@@ -1,14 +1,14 @@
 //! Failed entries again: the send that was given up last is made once more, under the key it had, and the
 //! reminders that were left after it follow.
 //!
-//! Its tries count from 0 again, and the history stays: what was tried before is taken along as claims that
-//! do not count, so that every try has a number of its own in the log. Who may not be written to is asked
-//! when it is sent, as always.
+//! Its tries count from 0 again, and the history stays, as for every delivery. Who may not be written to
+//! is asked when it is sent, as always.
 
 use super::super::Store;
-use super::super::sequences::WORK_AGAIN;
+use super::super::deliveries::replay::put_back;
 use super::super::tx::Tx;
-use super::super::value::{Value, params};
+use super::super::value::params;
+use super::ADD_WORK;
 use super::deed::lock_by_public_id;
 use crate::base::error::{Error, Result};
 use crate::base::limits;
@@ -56,22 +56,20 @@ async fn replay(tx: &mut Tx, tenant: Tenant, ids: &[PublicId], dry_run: bool) ->
             continue;
         }
         tx.execute(REPLAY, params![entry.id.0, standing.status.code(), now]).await?;
-        let row = tx.first(TRIED, params![entry.id.0, i64::from(entry.attempt())]).await?;
-        let tried = row.map_or(Ok(0), |row| row.int(0))?;
-        let work = [
-            entry.work_id().into(),
-            entry.lane.0.into(),
-            now.into(),
-            tried.into(),
-            tried.into(),
-            Value::Null,
-        ];
-        tx.execute(WORK_AGAIN, &work).await?;
+        let given_up = tx.query(GIVEN_UP, params![entry.id.0, i64::from(entry.attempt())]).await?;
+        if given_up.is_empty() {
+            // What was skipped has given its key back, so that the send is planned anew.
+            tx.execute(ADD_WORK, params![entry.work_id(), entry.lane.0, now]).await?;
+        } else {
+            put_back(tx, &given_up, now).await?;
+        }
     }
     Ok(replayed)
 }
 
-const REPLAY: &str = "update punctual.entry set status = $2, next_send_at = $3, version = version + 1 \
+const REPLAY: &str = "update punctual.entry set status = $2, due_at = $3, version = version + 1 \
     where id = $1";
-const TRIED: &str = "select coalesce(max(tried), 0) from punctual.delivery_outcome \
-    where entry_id = $1 and attempt = $2";
+/// The last delivery that was given up, in the columns that are put back.
+const GIVEN_UP: &str = "select d.id, d.entry_id, d.lane_id from punctual.delivery d \
+    where d.entry_id = $1 and d.send = $2 and d.status in (3, 5) \
+        and d.replaced_by is null order by d.id desc limit 1";

@@ -77,7 +77,7 @@ const OWED: &str = "select l.subscription from punctual.lane l \
     join punctual.message m on m.id = $3 \
     join punctual.work w on w.lane_id = l.id and w.message_id = m.id \
         and w.due_at = coalesce(m.due_at, m.created_at) \
-    where l.tenant_id = $1 and l.topic = $2 order by l.subscription";
+    where l.tenant_id = $1 and l.topic = $2 and l.purpose = 'dispatch' order by l.subscription";
 
 /// Messages of one topic and kind, with nothing but a payload, for subscriptions named; set by set.
 pub(in crate::store) async fn insert_all_to(

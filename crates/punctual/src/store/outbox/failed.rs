@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::{DeadLetterId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::store::Store;
-use crate::store::notices::FLOWS_LANE;
+use crate::store::deliveries::FLOWS_LANE;
 use crate::store::tx::Tx;
 use crate::store::tx::VerbFuture;
 use crate::store::value::{Row, Value};

@@ -8,7 +8,6 @@ use super::{Hearing, News};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::limits::{RECEIPT_LOOK_MIN, RECEIPTS_LOOKED_AT, RECEIPTS_WAITING_MAX};
-use crate::rules::claim::DELIVERIES_BELOW;
 use crate::rules::receipt::{Receipt, ReceiptStatus, look_again};
 use crate::store::Store;
 use crate::store::tx::Tx;
@@ -80,10 +79,10 @@ fn read(row: &Row) -> Result<Receipt> {
 
 /// Whether a message that nobody knows may be known soon: somebody is sending.
 pub(super) async fn may_come(tx: &mut Tx) -> Result<bool> {
-    Ok(tx.first(SENDING, params![DELIVERIES_BELOW]).await?.is_some())
+    Ok(tx.first(SENDING, &[]).await?.is_some())
 }
 
-const SENDING: &str = "select 1 from punctual.claim where finished_at is null and first_id < $1 limit 1";
+const SENDING: &str = "select 1 from punctual.claim where finished_at is null and purpose = 'send' limit 1";
 
 /// Keeps what has no message yet, by its place in the news, and forgets what had waited and is through;
 /// answers what is not kept any longer.

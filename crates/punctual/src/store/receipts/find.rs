@@ -2,11 +2,12 @@
 
 use super::News;
 use crate::base::error::{Error, Result};
-use crate::base::id::{DeliveryId, NoticeId};
+use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
 use crate::rules::consent::address::normal;
-use crate::rules::notice::DeliveryStatus;
-use crate::store::notices::deliver::{self, Delivery};
+use crate::rules::entry::EntryKind;
+use crate::rules::notification::DeliveryStatus;
+use crate::store::deliveries::deliver::{self, Delivery};
 use crate::store::tx::Tx;
 use crate::store::value::{Row, Value};
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +17,10 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Found {
     pub id: DeliveryId,
     pub tenant: Tenant,
-    pub notice: NoticeId,
+    pub entry: EntryId,
+    pub kind: EntryKind,
+    /// Whether a survey that it belongs to has ended.
+    pub has_ended: bool,
     pub address: String,
     pub status: DeliveryStatus,
     /// The id by which it was found.
@@ -50,10 +54,13 @@ pub(super) async fn found<'n>(tx: &mut Tx, news: &'n News) -> Result<HashMap<&'n
 }
 
 /// In the order of their ids, so that two hearings never wait for each other in a circle.
-const FOUND: &str = "select d.id, d.tenant_id, d.notice_id, d.address, d.status, a.provider_id, \
-        case when d.provider_id = a.provider_id then 1 else 0 end \
-    from punctual.notice_delivery d join punctual.notice_attempt a on a.delivery_id = d.id \
-    where a.provider_id = any($1::text[]) and d.channel = any($2::text[]) order by d.id, a.tried for update";
+const FOUND: &str = "select d.id, d.tenant_id, d.entry_id, d.address, d.status, a.provider_id, \
+        case when d.provider_id = a.provider_id then 1 else 0 end, e.kind, \
+        case when e.kind = 'survey' and e.status >= 3 then 1 else 0 end \
+    from punctual.delivery d join punctual.delivery_attempt a on a.delivery_id = d.id \
+    join punctual.entry e on e.id = d.entry_id \
+    where a.provider_id = any($1::text[]) and d.channel = any($2::text[]) \
+    order by d.id, a.tried for update of d";
 
 fn read(row: &Row) -> Result<Found> {
     let code = row.int(4)?;
@@ -62,11 +69,13 @@ fn read(row: &Row) -> Result<Found> {
     Ok(Found {
         id: DeliveryId(row.int(0)?),
         tenant: Tenant::from_row(row.int(1)?),
-        notice: NoticeId(row.int(2)?),
+        entry: EntryId(row.int(2)?),
         address: row.text(3)?,
         status,
         provider_id: row.text(5)?,
         is_latest: row.flag(6)?,
+        kind: deliver::read_kind(&row.text(7)?)?,
+        has_ended: row.flag(8)?,
     })
 }
 
@@ -107,21 +116,14 @@ async fn recent_writers(tx: &mut Tx, channels: &[Option<&str>], wanted: &str) ->
     Ok(found.into_iter().collect())
 }
 
-const RECENT: &str = "select d.tenant_id, d.address from punctual.notice_delivery d \
-        where d.id > (select coalesce(max(x.id), 0) - $2 from punctual.notice_delivery x) \
-            and d.channel = any($1::text[]) \
-    union select e.tenant_id, e.address from punctual.entry e \
-        where e.id > (select coalesce(max(x.id), 0) - $2 from punctual.entry x) \
-            and e.channel = any($1::text[])";
+const RECENT: &str = "select distinct d.tenant_id, d.address from punctual.delivery d \
+    where d.id > (select coalesce(max(x.id), 0) - $2 from punctual.delivery x) \
+        and d.channel = any($1::text[])";
 
-const WRITERS: &str = "select d.tenant_id from punctual.notice_delivery d \
-        where d.address = any($1::text[]) and d.channel = any($2::text[]) \
-    union select e.tenant_id from punctual.lane l \
-        join punctual.entry e on e.tenant_id = l.tenant_id and e.address = any($1::text[]) \
-            and e.channel = l.topic \
-        where l.subscription = '/send' and l.topic = any($2::text[]) order by 1";
+const WRITERS: &str = "select distinct d.tenant_id from punctual.delivery d \
+    where d.address = any($1::text[]) and d.channel = any($2::text[]) order by 1";
 const USERS: &str = "select distinct l.tenant_id from punctual.lane l \
-    where l.subscription in ('/send', '/deliver') and l.topic = any($1::text[]) limit 2";
+    where l.purpose = 'send' and l.topic = any($1::text[]) limit 2";
 
 /// How an address may be written in our tables.
 fn forms(address: &str) -> Vec<String> {

@@ -222,7 +222,7 @@ async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashMap<MessageId, F
 }
 
 const CLAIMS: &str = "select owner, claimed_at, coalesce(open, items) from punctual.claim \
-    where finished_at is null and first_id <= $2 and last_id >= $1";
+    where finished_at is null and purpose = 'dispatch' and first_id <= $2 and last_id >= $1";
 
 fn read_run(row: &Row) -> Result<Run> {
     let status = match row.text(6)?.as_str() {

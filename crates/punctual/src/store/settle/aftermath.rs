@@ -12,10 +12,12 @@ use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::rules::attempt::{Verdict, kept_error};
 use crate::rules::claim::Item;
+use crate::rules::purpose::Purpose;
 use crate::rules::queue::DeadHead;
 
 /// What a settlement or a reaping leaves behind, gathered and then written as sets.
 pub(in super::super) struct Aftermath<'a> {
+    purpose: Purpose,
     owner: &'a str,
     claimed_at: Timestamp,
     now: Timestamp,
@@ -28,6 +30,7 @@ pub(in super::super) struct Aftermath<'a> {
     out_of_the_way: Vec<Item>,
     untouched: Vec<Item>,
     given_up: Vec<Item>,
+    not_begun: Vec<Item>,
 }
 
 struct Failure {
@@ -38,8 +41,14 @@ struct Failure {
 }
 
 impl<'a> Aftermath<'a> {
-    pub(in super::super) const fn new(owner: &'a str, claimed_at: Timestamp, now: Timestamp) -> Self {
+    pub(in super::super) const fn new(
+        purpose: Purpose,
+        owner: &'a str,
+        claimed_at: Timestamp,
+        now: Timestamp,
+    ) -> Self {
         Self {
+            purpose,
             owner,
             claimed_at,
             now,
@@ -51,6 +60,7 @@ impl<'a> Aftermath<'a> {
             out_of_the_way: Vec::new(),
             untouched: Vec::new(),
             given_up: Vec::new(),
+            not_begun: Vec::new(),
         }
     }
 
@@ -81,6 +91,11 @@ impl<'a> Aftermath<'a> {
         }
     }
 
+    /// A delivery that was claimed and not begun waits again, as if it had not been claimed.
+    pub(in super::super) fn give_back(&mut self, item: &Item) {
+        self.not_begun.push(item.clone());
+    }
+
     /// An attempt did not end well: it is written down, and the item comes back or dies.
     pub(in super::super) fn end(
         &mut self,
@@ -98,7 +113,7 @@ impl<'a> Aftermath<'a> {
         if let Some(due) = next_due {
             self.ending(item, || What::Again(error.clone()));
             self.again.push((item.clone(), due));
-        } else if item.is_letter() {
+        } else if self.purpose != Purpose::Dispatch {
             self.given_up.push(item.clone());
         } else {
             self.ending(item, || What::Dead(error.clone()));
@@ -107,15 +122,22 @@ impl<'a> Aftermath<'a> {
                 self.out_of_the_way.push(item.clone());
             }
         }
-        // The tries of a letter have a log of their own.
-        if !item.is_letter() {
+        // The tries of a delivery have a log of their own.
+        if self.purpose == Purpose::Dispatch {
             self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
         }
     }
 
-    pub(in super::super) async fn write(self, tx: &mut Tx) -> Result<()> {
+    pub(in super::super) async fn write(mut self, tx: &mut Tx) -> Result<()> {
+        if self.purpose == Purpose::Send {
+            self.give_up_ended(tx).await?;
+        }
         let again: Vec<Vec<Value<'_>>> = self.again.iter().map(|(i, due)| work_row(i, *due)).collect();
         tx.each(super::super::sequences::WORK_AGAIN, &again).await?;
+        if self.purpose == Purpose::Send {
+            let due = self.again.iter().map(|(item, due)| (item.delivery(), *due)).collect::<Vec<_>>();
+            super::super::deliveries::deliver::move_due(tx, &due).await?;
+        }
         let untouched: Vec<Vec<Value<'_>>> = self.untouched.iter().map(untouched_row).collect();
         tx.each(WORK_UNTOUCHED, &untouched).await?;
         let attempts: Vec<Vec<Value<'_>>> =
@@ -127,13 +149,31 @@ impl<'a> Aftermath<'a> {
         let done: Vec<(LaneId, &str, MessageId)> =
             self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
         super::super::sequences::release(tx, &done).await?;
-        super::super::entries::send::give_up(tx, &self.given_up, self.now).await?;
-        super::super::notices::deliver::give_up(tx, &self.given_up, self.now).await?;
+        match self.purpose {
+            Purpose::Send => {
+                super::super::deliveries::deliver::give_up(tx, &self.given_up, self.now).await?;
+                super::super::deliveries::deliver::give_back(tx, &self.not_begun, self.now).await?;
+            }
+            Purpose::Dispatch | Purpose::Advance | Purpose::Expire => {}
+        }
         if self.endings.is_empty() {
             return Ok(());
         }
         let holder = Holder { owner: self.owner, claimed_at: self.claimed_at };
         super::super::runs::note(tx, holder, &self.endings, self.now).await
+    }
+
+    /// Lost deliveries are noted as such, and those whose entries have ended meanwhile do not come again.
+    async fn give_up_ended(&mut self, tx: &mut Tx) -> Result<()> {
+        let lost: Vec<Item> = self.again.iter().map(|(item, _)| item.clone()).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let over = super::super::deliveries::entry_end::note_reaped(tx, &lost, self.now).await?;
+        self.again.retain(|(item, _)| !over.contains(&item.delivery().0));
+        let ended = lost.into_iter().filter(|item| over.contains(&item.delivery().0));
+        self.given_up.extend(ended);
+        Ok(())
     }
 }
 

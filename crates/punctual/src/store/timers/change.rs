@@ -141,7 +141,8 @@ async fn find(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Resul
 const IDS: &str = "\
     select w.message_id from punctual.lane l join punctual.work w on w.lane_id = l.id \
         join punctual.message m on m.id = w.message_id \
-        where l.tenant_id = $1 and ($2::text is null or l.topic = $2) and m.due_at is not null \
+        where l.tenant_id = $1 and l.purpose = 'dispatch' and ($2::text is null or l.topic = $2) \
+            and m.due_at is not null \
             and w.attempts = 0 and w.due_at >= $5 and w.due_at < $6 \
             and ($3::text is null or w.key = $3) and $4::text is null \
     union select w.message_id from punctual.work w join punctual.message m on m.id = w.message_id \
@@ -150,7 +151,8 @@ const IDS: &str = "\
             and ($3::text is null or w.key = $3) \
     union select f.message_id from punctual.lane l join punctual.follower f on f.lane_id = l.id \
         join punctual.message m on m.id = f.message_id \
-        where l.tenant_id = $1 and ($2::text is null or l.topic = $2) and m.due_at is not null \
+        where l.tenant_id = $1 and l.purpose = 'dispatch' and ($2::text is null or l.topic = $2) \
+            and m.due_at is not null \
             and f.attempts = 0 and f.due_at >= $5 and f.due_at < $6 and ($3::text is null or f.key = $3) \
     order by 1 limit $7";
 
@@ -214,7 +216,7 @@ macro_rules! places {
                 and not exists (select 1 from punctual.attempt a where a.message_id = m.id) \
                 and not exists (select 1 from punctual.run r where r.message_id = m.id and r.open > 0)), \
             x as materialized (select l.id as lane_id, t.id, t.due_at, t.key from t \
-                join punctual.lane l on l.tenant_id = $1 and l.topic = t.topic \
+                join punctual.lane l on l.tenant_id = $1 and l.topic = t.topic and l.purpose = 'dispatch' \
                 where t.due_at > $3 or (select count(*) from punctual.route r \
                     where r.tenant_id = $1 and r.topic = t.topic) <= 1 \
                 union all select 0, t.id, t.due_at, t.key from t) "

@@ -9,6 +9,7 @@ use super::history::Event;
 use super::jobs::{Jobs, is_run};
 use super::leases::Leases;
 use super::operation::{DOOMED_ATTEMPTS, End, Operation};
+use super::sends::Sends;
 use super::tally::Tally;
 use punctual::rules::claim;
 use punctual::testing::Backend;
@@ -42,6 +43,13 @@ pub enum Promise {
     OneRunEach,
     /// A lease has one holder, and its tokens grow.
     OneHolder,
+    /// The log knows of every message that a provider got, a message goes out twice only where the log says
+    /// that nobody knows the outcome, and what was not sent says why.
+    LoggedSends,
+    /// Nothing is claimed for sending after a customer was told that they answered or withdrew.
+    NotAfterEnd,
+    /// An instance of a survey that nobody answers gets its invitation and all its reminders.
+    AllSends,
     /// A busy database is waited for, and no caller hears of it.
     NeverBusy,
     /// After the last trouble everything ends soon.
@@ -75,7 +83,8 @@ pub fn sentences(broken: &[Broken]) -> String {
 
 /// What the database is asked for; more is added behind `where`.
 pub const MESSAGES: &str = "select id, payload, coalesce(due_at, created_at) from punctual.message";
-pub const LOG: &str = "select seq, at, token, fresh, was, became, items, open from chaos_log";
+pub const LOG: &str = "select seq, at, token, fresh, was, became, items, open from chaos_log \
+    where purpose = 'dispatch'";
 pub const ATTEMPTS: &str = "select message_id, number, outcome, next_due from punctual.attempt";
 pub const CANCELLED: &str = "select message_id from punctual.timer_change";
 pub const DEAD: &str = "select message_id from punctual.dead_letter";
@@ -130,6 +139,7 @@ pub struct Ledger {
     pub jobs: Jobs,
     pub leases: Leases,
     pub received: Received,
+    pub sends: Sends,
     first_op: u64,
     asked: BTreeMap<u64, Asked>,
     messages: BTreeMap<i64, Message>,
@@ -152,14 +162,17 @@ impl Ledger {
         let mut jobs = std::mem::take(&mut self.jobs);
         jobs.begin();
         let (leases, received) = (std::mem::take(&mut self.leases), std::mem::take(&mut self.received));
+        let mut sends = std::mem::take(&mut self.sends);
+        sends.begin(first_op);
         let last_seq = self.last_seq;
-        *self = Self { last_message, last_seq, jobs, leases, received, first_op, ..Self::default() };
+        *self = Self { last_message, last_seq, jobs, leases, received, sends, first_op, ..Self::default() };
     }
 
     /// Takes in what a process wrote down. What is left of earlier rounds was judged then.
     pub fn hear(&mut self, event: Event) {
+        self.sends.hear(&event);
         match event {
-            Event::Asked { op, what } if op >= self.first_op => {
+            Event::Asked { op, what } if op >= self.first_op && !what.is_sent() => {
                 self.asked.entry(op).or_insert(Asked { what, answered: None, open: true });
             }
             Event::Answered { op, message } => self.on(op, |a| a.answered = Some(message)),
@@ -259,6 +272,7 @@ impl Ledger {
         self.jobs.judge(&self.messages, &mut broken);
         self.leases.judge(&mut broken);
         self.received.judge(&mut broken);
+        self.sends.judge(backend, &mut broken);
         if backend == Backend::Sqlite {
             let busy = |why: &&String| why.contains("locked") || why.contains("busy");
             let heard = self.troubles.iter().filter(busy);
@@ -445,13 +459,15 @@ impl Ledger {
     /// Adds this round to what is told at the end.
     pub fn count(&self, tally: &mut Tally) {
         tally.rounds += 1;
-        tally.asked += self.asked.len();
+        tally.asked += self.asked.len() + self.sends.asked();
         tally.done += self.messages.iter().filter(|(id, m)| !self.done(**id, m).is_empty()).count();
         tally.dead += self.dead.len();
         let lost = |m: &Message| m.steps.iter().filter(|step| step.kind == Kind::Lost).count();
         tally.lost += self.messages.values().map(lost).sum::<usize>();
         tally.told_lost += self.told.iter().filter(|(_, _, outcome)| outcome == "LostClaim").count();
         tally.unsure += self.asked.values().filter(|a| a.answered.is_none() && a.open).count();
+        tally.unsure += self.sends.unsure();
+        self.sends.count(tally);
         let full = |why: &&String| why.contains("is full") || why.contains("No space left");
         tally.full += self.troubles.iter().filter(full).count();
         tally.cancelled += self.cancelled.len();

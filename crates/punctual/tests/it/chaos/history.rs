@@ -1,6 +1,8 @@
 //! Histories: what each process did, written by itself, a line per event, only ever appended to.
 
+use super::customers::Act;
 use super::operation::Operation;
+use super::provider::Answer;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -35,6 +37,14 @@ pub enum Event {
     Fenced { name: String, token: i64, effect: String, told: String },
     /// What a delivery was told, and what its transaction was.
     Received { message: u64, token: String, told: String },
+    /// An event that was handed in began this instance of a survey.
+    Begun { op: u64, instance: String },
+    /// A provider was given a message, and is about to answer so.
+    Offered { op: u64, key: String, instance: Option<String>, send: u32, answer: Answer },
+    /// A customer is about to.
+    Acting { op: u64, act: Act },
+    /// The customer was told whether it counts, at this time of the machine's clock, in microseconds.
+    Acted { op: u64, act: Act, done: bool, at: i64 },
     /// A verb by hand failed.
     Trouble { why: String },
     /// The process hears.
@@ -60,6 +70,13 @@ impl Event {
             Self::Held { name, token, from, until } => format!("held {name} {token} {from} {until}"),
             Self::Fenced { name, token, effect, told } => format!("fenced {name} {token} {effect} {told}"),
             Self::Received { message, token, told } => format!("received {message} {token} {told}"),
+            Self::Begun { op, instance } => format!("begun {op} {instance}"),
+            Self::Offered { op, key, instance, send, answer } => {
+                let instance = instance.as_deref().unwrap_or("-");
+                format!("offered {op} {key} {instance} {send} {}", answer.name())
+            }
+            Self::Acting { op, act } => format!("acting {op} {}", act.name()),
+            Self::Acted { op, act, done, at } => format!("acted {op} {} {done} {at}", act.name()),
             Self::Trouble { why } => format!("trouble {}", flat(why)),
             Self::Synced { n } => format!("synced {n}"),
         }
@@ -93,6 +110,21 @@ impl Event {
             }
             "fenced" => Self::Fenced { name: text(0)?, token: message(1)?, effect: text(2)?, told: text(3)? },
             "received" => Self::Received { message: number(0)?, token: text(1)?, told: text(2)? },
+            "begun" => Self::Begun { op: number(0)?, instance: text(1)? },
+            "offered" => Self::Offered {
+                op: number(0)?,
+                key: text(1)?,
+                instance: text(2).filter(|instance| instance != "-"),
+                send: attempt(3)?,
+                answer: Answer::named(parts.get(4)?)?,
+            },
+            "acting" => Self::Acting { op: number(0)?, act: Act::named(parts.get(1)?)? },
+            "acted" => Self::Acted {
+                op: number(0)?,
+                act: Act::named(parts.get(1)?)?,
+                done: *parts.get(2)? == "true",
+                at: message(3)?,
+            },
             "trouble" => Self::Trouble { why: rest.to_owned() },
             "synced" => Self::Synced { n: number(0)? },
             _ => return None,
@@ -174,6 +206,17 @@ fn a_history_reads_what_it_writes() {
         Event::Held { name: "left".into(), token: 3, from: 1, until: 2 },
         Event::Fenced { name: "left".into(), token: 3, effect: "77-1".into(), told: "accepted".into() },
         Event::Received { message: 7, token, told: "completed".into() },
+        Event::Begun { op: 7, instance: "abc".into() },
+        Event::Offered { op: 7, key: "7:k".into(), instance: None, send: 1, answer: Answer::Taken },
+        Event::Offered {
+            op: 7,
+            key: "abc:k".into(),
+            instance: Some("abc".into()),
+            send: 2,
+            answer: Answer::Refused,
+        },
+        Event::Acting { op: 7, act: Act::Answer },
+        Event::Acted { op: 7, act: Act::Withdraw, done: true, at: -5 },
         Event::Trouble { why: "the disk is full".into() },
         Event::Synced { n: 3 },
     ] {

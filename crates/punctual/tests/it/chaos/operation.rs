@@ -2,7 +2,9 @@
 //!
 //! This is where a new noun joins the chaos. A variant says by what topic it goes and how it must
 //! end; `publisher.rs` does it, `worker.rs` handles its topic, and what else must hold of it is a
-//! promise in `checker.rs`.
+//! promise in `checker.rs`. Operations that lead to sends are checked in `sends.rs`.
+
+use super::definitions::{INGESTED, NOTIFIED, SURVEYED};
 
 /// One thing a publisher does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +29,12 @@ pub enum Operation {
     Doomed,
     /// For workers that claim and settle by themselves.
     Raw,
+    /// An event that customers are notified of.
+    Notified,
+    /// An event of a topic that begins a survey.
+    Surveyed,
+    /// An event that is handed in and begins a survey, asked again until it is acknowledged.
+    Ingested,
     /// A run of a job: nobody publishes it.
     Tick,
     /// The same, of a job that never works.
@@ -54,7 +62,7 @@ const OF_JOBS: u64 = 1 << 50;
 pub const ROUND: u64 = 10_000;
 
 impl Operation {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 13] = [
         Self::Plain,
         Self::Keyed,
         Self::Later,
@@ -65,6 +73,9 @@ impl Operation {
         Self::Shaky,
         Self::Doomed,
         Self::Raw,
+        Self::Notified,
+        Self::Surveyed,
+        Self::Ingested,
     ];
 
     pub fn name(self) -> String {
@@ -78,7 +89,10 @@ impl Operation {
     /// Which operation is the `n`-th.
     pub fn of(n: u64, seed: u64) -> Self {
         match super::dice(seed, n) % 100 {
-            0..55 => Self::Plain,
+            0..43 => Self::Plain,
+            43..48 => Self::Notified,
+            48..51 => Self::Surveyed,
+            51..55 => Self::Ingested,
             55..68 => Self::Keyed,
             68..75 => Self::Later,
             75..78 => Self::Cancelled,
@@ -100,9 +114,22 @@ impl Operation {
             Self::Shaky => "shaky",
             Self::Doomed => "doomed",
             Self::Raw => "raw",
+            Self::Notified => NOTIFIED,
+            Self::Surveyed => SURVEYED,
+            Self::Ingested => INGESTED,
             Self::Tick => "tick",
             Self::DoomedTick => "doomed-tick",
         }
+    }
+
+    /// Whether it leads to sends, and to no work of a handler.
+    pub const fn is_sent(self) -> bool {
+        matches!(self, Self::Notified | Self::Surveyed | Self::Ingested)
+    }
+
+    /// Whether it is asked again until it is acknowledged: the engine knows it the second time.
+    pub const fn is_repeated(self) -> bool {
+        matches!(self, Self::Named | Self::Ingested)
     }
 
     pub const fn end(self) -> End {

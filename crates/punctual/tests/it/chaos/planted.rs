@@ -110,6 +110,14 @@ async fn plt_7_a_lost_wake_up_without_polling_is_caught() {
     Script { only: Some(Operation::Host), calm_max, ..script }.play().await;
 }
 
+/// TRG-16: customers who answer and withdraw while reminders are due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow"]
+async fn trg_16_a_send_after_the_end_is_caught_in_a_round() {
+    let script = Script::new(Bug::SendAfterTheEnd, Promise::NotAfterEnd, vec![Injection::Kill]);
+    Script { only: Some(Operation::Ingested), ..script }.play().await;
+}
+
 /// PLT-3: the disk fails after it has written, and the power with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]

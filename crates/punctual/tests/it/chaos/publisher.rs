@@ -1,15 +1,17 @@
 //! The publisher: does a round's operations, and writes down what it asked and what it was told.
 //!
-//! What was asked before a crash is not asked again, except messages with an id, which are asked
-//! until they are acknowledged: that is what the id is for.
+//! What was asked before a crash is not asked again, except messages with an id and events that are
+//! handed in, which are asked until they are acknowledged: that is what the id and the dedup key are for.
 
+use super::customers::{self, Customer};
+use super::definitions;
 use super::history::{Event, Reader, whole};
 use super::operation::{Operation, PUBLISHERS};
 use super::worker::Hired;
 use crate::bench::TENANT;
 use punctual::outbox::Enqueue;
 use punctual::store::messages::Enqueued;
-use punctual::{Engine, Error, MessageId, NewMessage, NewTimer, When};
+use punctual::{Engine, Error, MessageId, NewMessage, NewTimer, Tenant, When};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,16 +53,30 @@ impl Order {
 pub async fn publish(hired: Arc<Hired>, engine: Engine, order: Order) {
     let before = Reader::default().news(&hired.folder);
     let asked = before.iter().filter_map(|e| if let Event::Asked { op, .. } = e { Some(*op) } else { None });
-    let answered =
-        before.iter().filter_map(|e| if let Event::Answered { op, .. } = e { Some(*op) } else { None });
+    let answered = before.iter().filter_map(|e| match e {
+        Event::Answered { op, .. } | Event::Begun { op, .. } => Some(*op),
+        _ => None,
+    });
     let past = Arc::new((asked.collect::<HashSet<u64>>(), answered.collect::<HashSet<u64>>()));
+    let customers = tenant_of_customers(&engine).await;
     let mut publishers = tokio::task::JoinSet::new();
     for n in 0..PUBLISHERS {
-        let publisher = Publisher { hired: Arc::clone(&hired), engine: engine.clone(), order, host: None };
+        let (hired, engine, acting) = (Arc::clone(&hired), engine.clone(), tokio::task::JoinSet::new());
+        let publisher = Publisher { hired, engine, order, host: None, customers, acting };
         publishers.spawn(publisher.work(n, Arc::clone(&past)));
     }
     publishers.join_all().await;
     hired.pen.note(&Event::Published { first: order.first });
+}
+
+/// The tenant of events that lead to sends; asked until the database is there.
+async fn tenant_of_customers(engine: &Engine) -> Tenant {
+    loop {
+        match engine.store().tenant(definitions::SLUG).await {
+            Ok(Some(row)) => return row.tenant,
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    }
 }
 
 struct Publisher {
@@ -68,6 +84,9 @@ struct Publisher {
     engine: Engine,
     order: Order,
     host: Option<tokio_postgres::Client>,
+    customers: Tenant,
+    /// Customers who answer or withdraw meanwhile.
+    acting: tokio::task::JoinSet<()>,
 }
 
 impl Publisher {
@@ -75,21 +94,23 @@ impl Publisher {
         let (asked, answered) = &*past;
         for op in (self.order.first..self.order.first + self.order.count).filter(|op| op % PUBLISHERS == n) {
             let what = self.order.only.unwrap_or_else(|| Operation::of(op, self.order.seed));
-            let again = what == Operation::Named && !answered.contains(&op);
+            let again = what.is_repeated() && !answered.contains(&op);
             if asked.contains(&op) && !again {
                 continue;
             }
             self.hired.pen.note(&Event::Asked { op, what });
-            while !self.once(op, what).await && what == Operation::Named {}
+            while !self.once(op, what).await && what.is_repeated() {}
             if self.order.pace_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(self.order.pace_ms)).await;
             }
         }
+        self.acting.join_all().await;
     }
 
     /// Does one operation; answers whether it was acknowledged.
     async fn once(&mut self, op: u64, what: Operation) -> bool {
         let result = match what {
+            Operation::Ingested => return self.hand_in(op).await,
             Operation::Host | Operation::RolledBack => self.in_own_transaction(op, what).await,
             _ => self.through_engine(op, what).await,
         };
@@ -110,6 +131,25 @@ impl Publisher {
         fine
     }
 
+    /// Hands in an event that begins a survey; its customer may act on it. Answers whether it was
+    /// acknowledged.
+    async fn hand_in(&mut self, op: u64) -> bool {
+        let (tenant, seed) = (self.customers, self.order.seed);
+        let event = match customers::ingest(&self.engine, tenant, op, seed).await {
+            Ok(instance) => {
+                let (hired, engine) = (Arc::clone(&self.hired), self.engine.clone());
+                self.hired.pen.note(&Event::Begun { op, instance: instance.to_string() });
+                self.acting.spawn(Customer { hired, engine, tenant, op, instance }.act(seed));
+                return true;
+            }
+            Err(Error::Unknown(_)) => Event::Unsure { op },
+            Err(error) => Event::Refused { op, why: whole(&error) },
+        };
+        self.hired.pen.note(&event);
+        tokio::time::sleep(PAUSE).await;
+        false
+    }
+
     /// Cancels a timer about when it is due. One whose answer is lost may be cancelled or not.
     async fn cancel(&self, op: u64, timer: MessageId) {
         let wait = super::dice(!self.order.seed, op) % CANCELLED_MS;
@@ -121,6 +161,10 @@ impl Publisher {
     }
 
     async fn through_engine(&self, op: u64, what: Operation) -> punctual::Result<Option<i64>> {
+        if what.is_sent() {
+            let event = customers::event(op, what, self.order.seed);
+            return Ok(Some(self.engine.enqueue_one(self.customers, event).await?.0));
+        }
         let mut message = new(op, what);
         if what == Operation::Cancelled {
             let when = When::In(Duration::from_millis(super::dice(self.order.seed, op) % CANCELLED_MS));

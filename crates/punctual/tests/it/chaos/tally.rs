@@ -31,6 +31,18 @@ pub struct Tally {
     /// Deliveries, and completions that came too late.
     pub received: usize,
     pub late: usize,
+    /// Schedule entries of notifications, and instances of surveys.
+    pub schedules: usize,
+    pub instances: usize,
+    /// Messages that providers got, and reminders among them.
+    pub offered: usize,
+    pub reminded: usize,
+    /// Customers who answered, and who withdrew.
+    pub answered: usize,
+    pub withdrawn: usize,
+    /// Sends that were lost with their worker, and messages that were taken twice.
+    pub lost_sends: usize,
+    pub doubled: usize,
     /// How often each thing was done.
     pub injected: BTreeMap<String, usize>,
     /// What cannot be done here, and why.
@@ -53,6 +65,14 @@ impl Tally {
         self.stale += other.stale;
         self.received += other.received;
         self.late += other.late;
+        self.schedules += other.schedules;
+        self.instances += other.instances;
+        self.offered += other.offered;
+        self.reminded += other.reminded;
+        self.answered += other.answered;
+        self.withdrawn += other.withdrawn;
+        self.lost_sends += other.lost_sends;
+        self.doubled += other.doubled;
         for (name, count) in &other.injected {
             *self.injected.entry(name.clone()).or_default() += count;
         }
@@ -85,6 +105,18 @@ impl Tally {
             self.received,
             self.late
         );
+        println!(
+            "  {} notifications and {} surveys: {} messages to providers, {} of them reminders, {} answers, \
+             {} withdrawals, {} sends lost with a worker, {} messages taken twice",
+            self.schedules,
+            self.instances,
+            self.offered,
+            self.reminded,
+            self.answered,
+            self.withdrawn,
+            self.lost_sends,
+            self.doubled
+        );
         for (name, count) in &self.injected {
             println!("  {name}: {count}");
         }
@@ -112,6 +144,9 @@ impl Tally {
             ("an effect under a stale lease", self.stale > 0),
             ("a late completion", self.late > 0),
             ("a message in lost hands", self.lost > 0),
+            ("a send in lost hands", self.lost_sends > 0),
+            ("an answer to a survey", self.answered > 0),
+            ("a withdrawal from a survey", self.withdrawn > 0),
             ("a full disk that is felt", self.full > 0 || !told),
         ] {
             if !happened {
@@ -128,6 +163,9 @@ impl Tally {
             ("job had a run", self.runs),
             ("lease was acquired", self.acquired),
             ("delivery came", self.received),
+            ("notification was sent", self.schedules),
+            ("reminder was sent", self.reminded),
+            ("customer answered or withdrew", self.answered + self.withdrawn),
         ];
         nouns.into_iter().find(|(_, count)| *count == 0).map(|(noun, _)| noun)
     }

@@ -1,6 +1,6 @@
 //! The database's own history: tables and triggers that write down each step of each claim, job and
 //! lease, in the order of the transactions and with the server's clock; and the tables that hosts
-//! write to.
+//! write to. Lanes that the engine makes for itself are as patient as the queues of a world.
 
 use super::beside::LEASES;
 use punctual::testing::Backend;
@@ -26,12 +26,12 @@ const POSTGRES: &[&str] = &[
     "create function chaos_now() returns bigint language sql volatile as \
      $f$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $f$",
     "create table chaos_log (seq bigint generated always as identity, at bigint, token text, \
-     fresh integer, was text, became text, items text, open text)",
+     fresh integer, was text, became text, items text, open text, purpose text)",
     "create function chaos_note() returns trigger language plpgsql security definer as $f$ begin \
-     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
+     insert into chaos_log (at, token, fresh, was, became, items, open, purpose) values ( \
         chaos_now(), new.token, \
         (tg_op = 'INSERT')::int, case when tg_op = 'UPDATE' then old.ending end, new.ending, \
-        case when tg_op = 'INSERT' then new.items end, new.open); \
+        case when tg_op = 'INSERT' then new.items end, new.open, new.purpose); \
      return null; end $f$",
     "create trigger chaos_new after insert on punctual.claim for each row execute function chaos_note()",
     "create trigger chaos_change after update on punctual.claim for each row \
@@ -59,21 +59,34 @@ const POSTGRES: &[&str] = &[
      return null; end $f$",
     "create trigger chaos_fenced after update on chaos_fence for each row \
      execute function chaos_effect_note()",
+    r#"create function chaos_lane_patience() returns trigger language plpgsql as $f$ begin
+     new.max_attempts := coalesce(new.max_attempts, 1000);
+     new.backoff := coalesce(new.backoff, '{"from": "10ms", "to": "40ms"}');
+     return new; end $f$"#,
+    "create trigger chaos_lane before insert on punctual.lane for each row \
+     execute function chaos_lane_patience()",
+    // Who ends an entry while others claim may leave the work of its delivery behind; here, each time.
+    "create function chaos_left_behind() returns trigger language plpgsql security definer as $f$ begin \
+     insert into punctual.work (message_id, lane_id, due_at) values (new.id, new.lane_id, old.due_at + 1); \
+     return null; end $f$",
+    "create trigger chaos_left after update on punctual.delivery for each row \
+     when (old.status = 0 and new.status = 4 and old.due_at is not null) \
+     execute function chaos_left_behind()",
 ];
 
 const SQLITE: &[&str] = &[
     "create table chaos_log (seq integer primary key autoincrement, at integer, token text, \
-     fresh integer, was text, became text, items text, open text)",
+     fresh integer, was text, became text, items text, open text, purpose text)",
     "create trigger chaos_new after insert on punctual.claim begin \
-     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
+     insert into chaos_log (at, token, fresh, was, became, items, open, purpose) values ( \
         cast(unixepoch('subsec') * 1000000 as integer), new.token, 1, null, new.ending, \
-            new.items, new.open); \
+            new.items, new.open, new.purpose); \
      end",
     "create trigger chaos_change after update on punctual.claim \
      when old.ending is not new.ending or old.open is not new.open begin \
-     insert into chaos_log (at, token, fresh, was, became, items, open) values ( \
+     insert into chaos_log (at, token, fresh, was, became, items, open, purpose) values ( \
         cast(unixepoch('subsec') * 1000000 as integer), new.token, 0, old.ending, new.ending, \
-            null, new.open); \
+            null, new.open, new.purpose); \
      end",
     "create table chaos_job (seq integer primary key autoincrement, at integer, job integer, \
      was integer, became integer)",
@@ -92,5 +105,13 @@ const SQLITE: &[&str] = &[
      effect text)",
     "create trigger chaos_fenced after update on chaos_fence begin \
      insert into chaos_effect (name, token, effect) values (new.name, new.token, new.effect); \
+     end",
+    r#"create trigger chaos_lane after insert on punctual.lane begin
+     update punctual.lane set max_attempts = coalesce(max_attempts, 1000),
+        backoff = coalesce(backoff, '{"from": "10ms", "to": "40ms"}') where id = new.id;
+     end"#,
+    "create trigger chaos_left after update of status on punctual.delivery \
+     when old.status = 0 and new.status = 4 and old.due_at is not null begin \
+     insert into punctual.work (message_id, lane_id, due_at) values (new.id, new.lane_id, old.due_at + 1); \
      end",
 ];

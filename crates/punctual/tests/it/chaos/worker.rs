@@ -7,6 +7,7 @@
 use super::beside;
 use super::history::{Event, Pen, whole};
 use super::operation::Operation;
+use super::provider;
 use super::publisher;
 use crate::bench::TENANT;
 use punctual::base::clock::{Timestamp, host_now};
@@ -111,7 +112,8 @@ impl Hired {
     }
 
     fn with_handlers(&self, builder: Builder) -> Builder {
-        let mut builder = builder.lease(LEASE).max_polling_interval(POLL);
+        let builder = builder.lease(LEASE).max_polling_interval(POLL);
+        let mut builder = provider::with_channels(builder, &self.pen);
         for topic in ["plain", "keyed", "shaky", "doomed", "tick", "doomed-tick"] {
             let pen = Arc::clone(&self.pen);
             builder = builder.handler_with(topic, 8, move |work| handle(Arc::clone(&pen), work));

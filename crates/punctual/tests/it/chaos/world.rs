@@ -9,11 +9,10 @@ use super::operation::{DOOMED_ATTEMPTS, Operation, ROUND};
 use super::proxy::{Link, Proxy};
 use super::publisher::Order;
 use super::tally::Tally;
-use super::{deliveries, dice, jobs, leases, triggers, worker};
+use super::{definitions, deliveries, dice, jobs, leases, triggers, worker};
 use crate::bench::TENANT;
 use crate::engine::UNDONE;
 use crate::poison::{Notes, Worker};
-use punctual::Engine;
 use punctual::base::clock::monotonic;
 use punctual::base::rehearsal;
 use punctual::store::planted::Bug;
@@ -22,6 +21,7 @@ use punctual::store::postgres::direct::Direct;
 use punctual::testing::Backend;
 use punctual::testing::cluster::Shutdown;
 use punctual::testing::place::{Place, Rows};
+use punctual::{Engine, Tenant};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -107,6 +107,8 @@ pub struct World {
     deliveries: Option<Deliveries>,
     /// Messages that were delivered, over all rounds.
     delivered: u64,
+    /// The tenant of notifications and surveys.
+    customers: Tenant,
     sync: u64,
     tally: Tally,
 }
@@ -130,6 +132,7 @@ impl World {
             keeper,
             deliveries: None,
             delivered: 0,
+            customers: TENANT,
             slots: Vec::new(),
             home,
             notes: Notes::new(),
@@ -140,7 +143,7 @@ impl World {
             sync: 0,
             tally,
         };
-        world.prepare().await;
+        world.customers = world.prepare().await;
         let mut clocks = world.setup.clocks.clone();
         clocks.push(0);
         for clock in clocks {
@@ -159,8 +162,8 @@ impl World {
         self.home.url()
     }
 
-    /// The queues, the jobs, and triggers that write down what happens.
-    async fn prepare(&self) {
+    /// The queues, the jobs, triggers that write down what happens, and a tenant with customers.
+    async fn prepare(&self) -> Tenant {
         for topic in ["plain", "keyed", "shaky", "doomed", "raw", "tick", "doomed-tick"] {
             let attempts = if topic.starts_with("doomed") { DOOMED_ATTEMPTS } else { 1_000 };
             let backoff = serde_json::json!({"from": "10ms", "to": "40ms"});
@@ -172,6 +175,7 @@ impl World {
         for statement in triggers::statements(self.setup.backend) {
             self.sql(&statement).await.unwrap();
         }
+        definitions::install(&self.keeper).await
     }
 
     fn hire(&self, publishes: bool, clock: i64, proxy: Option<&Proxy>) -> Worker {
@@ -452,8 +456,9 @@ impl World {
             self.ledger.hear(event);
         }
         let (message, seq) = (self.ledger.last_message, self.ledger.last_seq);
-        let messages = format!("{} where id > {message} order by id", checker::MESSAGES);
-        let log = format!("{} where seq > {seq} order by seq", checker::LOG);
+        let own = format!("tenant_id = {TENANT}");
+        let messages = format!("{} where id > {message} and {own} order by id", checker::MESSAGES);
+        let log = format!("{} and seq > {seq} order by seq", checker::LOG);
         let attempts = format!("{} where message_id > {message}", checker::ATTEMPTS);
         let dead = format!("{} where message_id > {message}", checker::DEAD);
         let (messages, log) = (self.sql(&messages).await?, self.sql(&log).await?);
@@ -464,7 +469,7 @@ impl World {
         self.look_beside().await
     }
 
-    /// The same of jobs, leases and deliveries.
+    /// The same of jobs, leases, deliveries and sends.
     async fn look_beside(&mut self) -> Result<(), String> {
         let (run, seq) = (self.ledger.jobs.last_run, self.ledger.jobs.last_seq);
         let planned = self.sql(&format!("{} where c.seq > {seq} order by c.seq", jobs::PLANNED)).await?;
@@ -477,7 +482,11 @@ impl World {
         self.ledger.leases.read(&acquired, &effects, slack);
         let (effects, status) = (self.sql(deliveries::EFFECTS).await?, self.sql(deliveries::STATUS).await?);
         self.ledger.received.read(&effects, &status);
-        Ok(())
+        let claims = self.sql(&self.ledger.sends.claims(self.setup.backend)).await?;
+        let reports = self.sql(&self.ledger.sends.reports()).await?;
+        let deliveries = self.sql(super::send_reads::DELIVERIES).await?;
+        self.ledger.sends.take_in(&claims, &deliveries, &reports);
+        self.ledger.sends.read(&self.keeper, self.customers).await
     }
 
     /// How late each message of this round was claimed first, by the database's clock, in

@@ -2,7 +2,7 @@
 
 use super::{LOOK, Live, SOON, start, stop};
 use crate::bench::TENANT;
-use crate::notice::{confirm, define, template};
+use crate::notification::{confirm, define, template};
 use punctual::base::clock::monotonic;
 use punctual::{Accepted, Engine, Letter};
 use std::sync::Arc;
@@ -46,11 +46,11 @@ async fn ntf_2_a_letter_is_on_its_way_since_its_event_was_told(live: &Live) {
     define(&engine, TENANT, |_| {}).await;
     template(&engine, TENANT, "sms:slow", "x").await;
     confirm(&engine, "1").await;
-    let begun = "select count(*) from punctual.notice_delivery d \
-        join punctual.claim c on c.claimed_at = d.created_at and c.first_id < 0";
+    let begun = "select count(*) from punctual.delivery d \
+        join punctual.claim c on c.claimed_at = d.created_at and c.purpose = 'send'";
     live.until_count(begun, 1).await;
     gate.add_permits(1);
-    live.until_count("select count(*) from punctual.notice_delivery where status = 1", 1).await;
+    live.until_count("select count(*) from punctual.delivery where status = 1", 1).await;
     stop(engine).await;
 }
 
@@ -62,16 +62,16 @@ async fn ntf_4_a_loop_whose_letters_cannot_be_read_pauses_and_says_so(live: &Liv
     define(&teller, TENANT, |_| {}).await;
     template(&teller, TENANT, "sms:late", "x").await;
     confirm(&teller, "1").await;
-    live.until_count("select count(*) from punctual.notice_delivery", 1).await;
+    live.until_count("select count(*) from punctual.delivery", 1).await;
     stop(teller).await;
     live.texts("update punctual.event_kind set document = '{' || document").await;
     let answer = |_: Arc<Letter>| async { Ok(Accepted { message_id: None, answer: None }) };
     let sender = start(live.builder().channel("sms:late", answer)).await;
     until_trouble(&sender, true).await;
-    let tries = "select count(*) from punctual.notice_attempt";
+    let tries = "select count(*) from punctual.delivery_attempt";
     assert_eq!(live.count(tries).await, 0, "nothing was tried");
     live.texts("update punctual.event_kind set document = substr(document, 2)").await;
-    live.until_count("select count(*) from punctual.notice_delivery where status = 1", 1).await;
+    live.until_count("select count(*) from punctual.delivery where status = 1", 1).await;
     until_trouble(&sender, false).await;
     assert_eq!(live.count(tries).await, 1, "one letter went out");
     stop(sender).await;

@@ -39,8 +39,8 @@ async fn worker(live: &Live) -> (Engine, Ear<Work>) {
     (start(live.builder().handler("t", telling(tell))).await, ear)
 }
 
-/// How soon work of others is noticed: a file is looked at once a second.
-fn notice(backend: Backend) -> Duration {
+/// How soon work of others is notified: a file is looked at once a second.
+fn notification(backend: Backend) -> Duration {
     match backend {
         Backend::Sqlite => Duration::from_millis(2_000),
         Backend::Postgres => Duration::from_millis(1_000),
@@ -65,7 +65,7 @@ async fn plt_7_work_of_another_process_starts_within_a_second(live: &Live) {
     for again in 0..2 {
         until_idle(&worker, LOOKS + again * LOOKS).await;
         let id = enqueue_one(&producer, "t").await;
-        let work = ear.next_within(notice(live.backend)).await;
+        let work = ear.next_within(notification(live.backend)).await;
         assert_eq!(work.message.id, id);
     }
     stop(producer).await;
@@ -79,7 +79,7 @@ async fn plt_7_an_engine_that_was_never_started_wakes_others(live: &Live) {
     // The second poll in a row pauses for a second, the third for two.
     until_idle(&worker, 5).await;
     let id = enqueue_one(&producer, "t").await;
-    assert_eq!(ear.next_within(notice(live.backend)).await.message.id, id);
+    assert_eq!(ear.next_within(notification(live.backend)).await.message.id, id);
     stop(worker).await;
 }
 

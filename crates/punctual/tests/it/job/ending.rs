@@ -2,7 +2,7 @@
 
 use super::{hourly, time};
 use crate::bench::{Bench, LEASE, TENANT, abandon, claim_from, fail, message, seconds};
-use crate::notice;
+use crate::notification;
 use punctual::store::dead_letters::Which;
 use punctual::store::runs::{ENTITY, RunStatus};
 use punctual::store::settle::{Outcome, Word};
@@ -24,13 +24,13 @@ cases![
 
 /// PLT-23: in a tenant with templates the engine plans from every message, and is no worker by that.
 async fn plt_23_a_run_that_no_worker_took_is_nobodys(t: &Bench) {
-    let engine = notice::engine(t).await;
-    notice::template(&engine, TENANT, "SMS", "x").await;
+    let engine = notification::engine(t).await;
+    notification::template(&engine, TENANT, "SMS", "x").await;
     t.job("nightly", hourly()).await;
     t.at("2026-05-14T06:00:00Z").await;
     t.plan().await;
     t.at("2026-05-14T06:00:01Z").await;
-    notice::tick(&engine).await;
+    notification::tick(&engine).await;
     let run = t.runs("nightly").await.remove(0);
     assert_eq!((run.status, run.attempts), (RunStatus::Pending, 0));
     assert_eq!((run.claimed_by, run.started_at), (None, None), "no worker has taken it");

@@ -3,7 +3,7 @@
 use super::provider::{Call, Made, RETRY_AFTER};
 use super::{HOLDING, KNOWING};
 use crate::engine::Live;
-use punctual::rules::notice::DeliveryStatus;
+use punctual::rules::notification::DeliveryStatus;
 use std::collections::HashMap;
 
 /// A delivery as the database has it.
@@ -13,7 +13,7 @@ struct Logged {
     key: String,
     status: DeliveryStatus,
     provider_id: Option<String>,
-    notice: i64,
+    notification: i64,
     tries: Vec<String>,
 }
 
@@ -30,12 +30,11 @@ fn number(text: Option<&String>) -> i64 {
 
 async fn log(live: &Live) -> Vec<Logged> {
     let mut tries: HashMap<i64, Vec<String>> = HashMap::new();
-    let sql = "select delivery_id, outcome from punctual.notice_attempt order by delivery_id, tried";
+    let sql = "select delivery_id, outcome from punctual.delivery_attempt order by delivery_id, tried";
     for row in live.texts(sql).await {
         tries.entry(number(row[0].as_ref())).or_default().push(row[1].clone().unwrap());
     }
-    let sql =
-        "select id, channel, idempotency_key, status, provider_id, notice_id from punctual.notice_delivery";
+    let sql = "select id, channel, idempotency_key, status, provider_id, entry_id from punctual.delivery";
     let mut all = Vec::new();
     for mut row in live.texts(sql).await {
         all.push(Logged {
@@ -43,7 +42,7 @@ async fn log(live: &Live) -> Vec<Logged> {
             key: row[2].take().unwrap(),
             status: DeliveryStatus::from_code(number(row[3].as_ref())).unwrap(),
             provider_id: row[4].take(),
-            notice: number(row[5].as_ref()),
+            notification: number(row[5].as_ref()),
             tries: tries.remove(&number(row[0].as_ref())).unwrap_or_default(),
         });
     }
@@ -70,7 +69,7 @@ pub async fn judge(live: &Live, calls: &[Call], events: usize) -> (Vec<String>, 
     for key in by_key.keys() {
         broken.push(format!("{key}: the provider was called for what is not in the log"));
     }
-    judge_notices(live, &log, &mut broken).await;
+    judge_notifications(live, &log, &mut broken).await;
     (broken, log.iter().map(Logged::ambiguous).sum())
 }
 
@@ -118,17 +117,19 @@ fn judge_one(one: &Logged, heard: &[(usize, &Call)]) -> Vec<&'static str> {
     wrong
 }
 
-/// A notice stands as its deliveries do, and nothing waits.
-async fn judge_notices(live: &Live, log: &[Logged], broken: &mut Vec<String>) {
+/// A notification stands as its deliveries do, and nothing waits.
+async fn judge_notifications(live: &Live, log: &[Logged], broken: &mut Vec<String>) {
     let mut all_sent: HashMap<i64, bool> = HashMap::new();
     for one in log {
-        *all_sent.entry(one.notice).or_insert(true) &= one.status == DeliveryStatus::Sent;
+        *all_sent.entry(one.notification).or_insert(true) &= one.status == DeliveryStatus::Sent;
     }
-    for row in live.texts("select id, status, open from punctual.notice").await {
+    for row in live.texts("select id, status, open from punctual.entry").await {
         let (id, status, open) = (number(row[0].as_ref()), number(row[1].as_ref()), number(row[2].as_ref()));
-        let want = if all_sent.get(&id) == Some(&true) { 1 } else { 2 };
+        let want = if all_sent.get(&id) == Some(&true) { 1 } else { 6 };
         if (status, open) != (want, 0) {
-            broken.push(format!("notice {id} has the status {status} and {open} open, not {want} and none"));
+            broken.push(format!(
+                "notification {id} has the status {status} and {open} open, not {want} and none"
+            ));
         }
     }
     let left = live.count("select count(*) from punctual.work").await;
@@ -146,7 +147,7 @@ fn what_is_not_as_promised_is_told() {
         let tries = tries.iter().map(|word| (*word).to_owned()).collect();
         let provider_id = made.iter().rposition(|made| *made == Effect).map(|n| n.to_string());
         let (channel, key) = (channel.to_owned(), "k".to_owned());
-        let one = Logged { channel, key, status, provider_id, notice: 1, tries };
+        let one = Logged { channel, key, status, provider_id, notification: 1, tries };
         let at = punctual::Timestamp::from_micros(1);
         let call = |made: &Made| Call { key: "k".into(), made: *made, begun: at, answered: at };
         let calls: Vec<Call> = made.iter().map(call).collect();

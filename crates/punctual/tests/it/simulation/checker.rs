@@ -95,7 +95,7 @@ impl Tables {
     fn claims(&mut self, connection: &Connection) -> rusqlite::Result<Vec<(i64, Item)>> {
         let mut statement = connection.prepare_cached(
             "select token, owner, lease_until, ending, \
-                case when finished_at is null then coalesce(open, items) end from punctual_claim",
+                case when finished_at is null then coalesce(open, items) end, purpose from punctual_claim",
         )?;
         let mut rows = statement.query([])?;
         let mut items = Vec::new();
@@ -105,6 +105,7 @@ impl Tables {
                 self.endings.insert(token, ending);
                 continue;
             }
+            let purpose: String = row.get(5)?;
             let (owner, until): (String, _) = (row.get(1)?, Timestamp::from_micros(row.get(2)?));
             for item in claim::read(&row.get::<_, String>(4)?).expect("items") {
                 let place = Place::Flying {
@@ -114,7 +115,7 @@ impl Tables {
                     attempt: item.attempt(),
                     unstarted: item.unstarted(),
                 };
-                items.push((item.message().0, Item { lane: item.lane().0, place }));
+                items.push((row_of(&purpose, item.message().0), Item { lane: item.lane().0, place }));
             }
         }
         Ok(items)
@@ -158,6 +159,11 @@ impl Tables {
         self.lanes.get(&item.lane).ok_or_else(|| format!("lane {} is not there", item.lane))
     }
 
+    /// Whether this claim was lost.
+    pub fn is_reaped(&self, token: &str) -> bool {
+        self.endings.get(token).is_some_and(|ending| ending == "reaped")
+    }
+
     /// What has changed since, if that may be; as words for the trace.
     pub fn compare(&self, before: &Self, truth: &mut Truth, hand: &Hand<'_>) -> Verdict<Vec<String>> {
         for (token, ending) in &before.endings {
@@ -169,7 +175,7 @@ impl Tables {
         }
         let mut said = Vec::new();
         let rows: std::collections::BTreeSet<_> = before.items.keys().chain(self.items.keys()).collect();
-        // Work of entries has a number below zero, and checks of its own.
+        // Work of entries and deliveries has a number below zero, and checks of its own.
         for row in rows.into_iter().filter(|row| **row > 0) {
             let (was, is) = (before.items.get(row), self.items.get(row));
             if was == is {
@@ -301,7 +307,7 @@ impl Step<'_> {
     /// Out of a claim: reaped by anybody once its lease is over, or settled by its owner.
     fn landed(&self, truth: &mut Truth, was: &Item, is: Option<&Item>) -> Verdict {
         let Place::Flying { token, owner, until, attempt, unstarted } = &was.place else { return Ok(()) };
-        let reaped = self.tables.endings.get(token).is_some_and(|ending| ending == "reaped");
+        let reaped = self.tables.is_reaped(token);
         if reaped && *until > self.hand.now {
             return Err(format!("it was reaped, but the lease of {owner} holds until {until}"));
         }
@@ -381,8 +387,10 @@ fn lanes(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Lane>> {
 
 fn waiting(connection: &Connection) -> rusqlite::Result<Vec<(i64, Item)>> {
     let mut statement = connection.prepare_cached(
-        "select message_id, lane_id, due_at, attempts, unstarted, 0 from punctual_work \
-         union all select message_id, lane_id, due_at, attempts, unstarted, 1 from punctual_follower",
+        "select w.message_id, lane_id, due_at, attempts, unstarted, 0, coalesce(l.purpose, 'dispatch') \
+            from punctual_work w left join punctual_lane l on l.id = w.lane_id \
+         union all select message_id, lane_id, due_at, attempts, unstarted, 1, 'dispatch' \
+            from punctual_follower",
     )?;
     let rows = statement.query_map([], |row| {
         let (due, attempts, unstarted) = (Timestamp::from_micros(row.get(2)?), row.get(3)?, row.get(4)?);
@@ -390,9 +398,29 @@ fn waiting(connection: &Connection) -> rusqlite::Result<Vec<(i64, Item)>> {
             0 => Place::Waiting { due, attempts, unstarted },
             _ => Place::Following { due, attempts, unstarted },
         };
-        Ok((row.get(0)?, Item { lane: row.get(1)?, place }))
+        let row_id = row_of(&row.get::<_, String>(6)?, row.get(0)?);
+        Ok((row_id, Item { lane: row.get(1)?, place }))
     })?;
     rows.collect()
+}
+
+/// One number for an item of any purpose: entries are below zero, deliveries far below.
+fn row_of(purpose: &str, id: i64) -> i64 {
+    match purpose {
+        "dispatch" => id,
+        "send" => delivery_row(id),
+        _ => -id,
+    }
+}
+
+/// The number of a delivery's item.
+pub const fn delivery_row(id: i64) -> i64 {
+    id - (1 << 62)
+}
+
+/// What has the number of an item that is no message.
+pub fn name_of(row: i64) -> String {
+    if row < -(1 << 61) { format!("delivery {}", row + (1 << 62)) } else { format!("entry {}", -row) }
 }
 
 fn dead(connection: &Connection) -> rusqlite::Result<Vec<(i64, Item)>> {

@@ -1,15 +1,17 @@
 //! Entries: each moves only as the rules allow, and only by the hand of whoever may move it; an active
-//! one has its work in one place; an intent is written for what is active and due, and before any
-//! letter; what is answered is told once (TRG-8, TRG-11, TRG-13, TRG-15, TRG-16, TRG-22).
+//! one waits for its next send or its end, or has one delivery that is pending; what is answered is told
+//! once (TRG-8, TRG-11, TRG-13, TRG-15, TRG-16, TRG-22).
 //!
-//! All of it is read from the tables after every transaction. What the letters of a channel came to
-//! is `letters.rs`; what people do to entries is `people.rs`.
+//! All of it is read from the tables after every transaction. Their deliveries are `deliveries.rs`, what
+//! channels said is `letters.rs`, and what people do to entries is `people.rs`.
 
 use super::checker::{Hand, Item, Place, Tables};
+use super::deliveries::{Delivery, Try, read_attempts, read_deliveries};
 use super::letters::Letters;
 use super::truth::Verdict;
 use punctual::rules::duration;
 use punctual::rules::entry::{Deed, Status};
+use punctual::rules::notification::DeliveryStatus;
 use punctual::rules::public_id::PublicId;
 use punctual::{Tenant, Timestamp};
 use rusqlite::Connection;
@@ -29,7 +31,7 @@ pub struct Birth {
     pub public: (i64, i64),
     hash: String,
     pub payload: String,
-    triggered_at: Timestamp,
+    created_at: Timestamp,
     grace: Duration,
     reminders: i64,
 }
@@ -39,12 +41,14 @@ pub struct Birth {
 pub struct Row {
     pub birth: Birth,
     pub status: Status,
-    pub next_send_at: Option<Timestamp>,
+    pub due_at: Option<Timestamp>,
     last_sent_at: Option<Timestamp>,
     remaining: i64,
     opened_at: Option<Timestamp>,
     completed_at: Option<Timestamp>,
     pub deleted: bool,
+    /// Sends that moved it: those that went out, and those that were given up.
+    counts: (i64, i64),
     version: i64,
 }
 
@@ -63,9 +67,14 @@ impl Row {
         (self.birth.tenant, self.birth.payload.as_str()) == (tenant, payload)
     }
 
+    /// Where it waits for its sends.
+    pub const fn lane(&self) -> i64 {
+        self.birth.lane
+    }
+
     /// When it has been quiet for as long as it may.
     fn quiet_until(&self) -> Timestamp {
-        self.last_sent_at.unwrap_or(self.birth.triggered_at).plus(self.birth.grace)
+        self.last_sent_at.unwrap_or(self.birth.created_at).plus(self.birth.grace)
     }
 }
 
@@ -91,16 +100,12 @@ impl Spec {
     }
 }
 
-/// A try of a send: entry, number of the send, number of the try.
-pub type Try = (i64, i64, i64);
-
 /// The tables as they were after a transaction.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub rows: BTreeMap<i64, Row>,
-    /// Intents: when each was written.
-    pub intents: BTreeMap<(i64, i64), Timestamp>,
-    pub outcomes: BTreeMap<Try, String>,
+    pub deliveries: BTreeMap<i64, Delivery>,
+    pub attempts: BTreeMap<Try, String>,
     responses: BTreeSet<i64>,
     /// Which entry has a key, both by their halves.
     keys: BTreeMap<(i64, i64), (i64, i64)>,
@@ -114,6 +119,8 @@ pub struct Entries {
     /// By survey, version and trigger.
     specs: BTreeMap<(i64, i64, String), Spec>,
     pub letters: Letters,
+    /// How often a channel of this world is asked to take a letter.
+    pub tries: u32,
     /// What people have asked to be done to an entry, the answer heard or not.
     pub asked: BTreeSet<(i64, Wish)>,
     /// Events that stop what others began: tenant and visit.
@@ -135,9 +142,17 @@ pub enum Wish {
     Delete,
 }
 
-type Said = Vec<(&'static str, String)>;
+/// Deeds, with words for the trace.
+pub type Said = Vec<(&'static str, String)>;
 
 impl Entries {
+    /// Of a world whose channels are asked so often, and may not send again what may have gone out.
+    pub fn new(tries: u32, holds: bool) -> Self {
+        let mut entries = Self { tries, ..Self::default() };
+        entries.letters.holds = holds;
+        entries
+    }
+
     /// A message for others was written.
     pub fn hear(&mut self, payload: &Value) {
         let field = |name: &str| payload[name].as_str().expect("a text").to_owned();
@@ -179,8 +194,8 @@ impl Entries {
         if let Some(id) = self.seen.rows.keys().find(|id| !is.rows.contains_key(id)) {
             return Err(format!("entry {id} is gone"));
         }
-        look.intents()?;
-        said.extend(look.outcomes()?);
+        said.extend(look.deliveries()?);
+        said.extend(look.attempts()?);
         look.keys()?;
         if !self.seen.responses.is_subset(&is.responses) {
             return Err("an answer is gone".into());
@@ -220,7 +235,17 @@ impl Entries {
     pub fn assert_all_ended(&self) -> Verdict {
         match self.seen.rows.iter().find(|(_, row)| row.status.is_active()) {
             Some((id, row)) => Err(format!("entry {id} is {} in the end", row.status)),
-            None => self.letters.assert_all_logged(&self.seen.outcomes),
+            None => self.assert_all_delivered(),
+        }
+    }
+}
+
+impl Entries {
+    fn assert_all_delivered(&self) -> Verdict {
+        let pending = |of: &&Delivery| of.status == DeliveryStatus::Pending;
+        match self.seen.deliveries.values().find(pending) {
+            Some(delivery) => Err(format!("a delivery is pending in the end: {delivery:?}")),
+            None => self.letters.assert_all_logged(&self.seen.attempts),
         }
     }
 }
@@ -228,14 +253,7 @@ impl Entries {
 impl Seen {
     fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let mut is = Self { rows: rows(connection)?, ..Self::default() };
-        let mut statement =
-            connection.prepare_cached("select entry_id, attempt, created_at from punctual_delivery")?;
-        let intents = statement.query_map([], |r| Ok(((r.get(0)?, r.get(1)?), micros(r.get(2)?))))?;
-        is.intents = intents.collect::<Result<_, _>>()?;
-        let mut statement = connection
-            .prepare_cached("select entry_id, attempt, tried, status from punctual_delivery_outcome")?;
-        let outcomes = statement.query_map([], |r| Ok(((r.get(0)?, r.get(1)?, r.get(2)?), r.get(3)?)))?;
-        is.outcomes = outcomes.collect::<Result<_, _>>()?;
+        (is.deliveries, is.attempts) = (read_deliveries(connection)?, read_attempts(connection)?);
         let mut statement = connection.prepare_cached("select entry_id from punctual_response")?;
         is.responses = statement.query_map([], |r| r.get(0))?.collect::<Result<_, _>>()?;
         let mut statement = connection.prepare_cached(
@@ -247,22 +265,24 @@ impl Seen {
     }
 }
 
-const SUMS: usize = 9;
+const SUMS: usize = 11;
 const SUM: &str = "select count(*), coalesce(sum(version), 0), coalesce(sum(status + 8 * remaining), 0), \
-        coalesce(sum(next_send_at % 1000003 + coalesce(last_sent_at, 0) % 1000003), 0), \
+        coalesce(sum(due_at % 1000003 + coalesce(last_sent_at, 0) % 1000003), 0), \
         count(deleted_at) + 1000 * count(opened_at) + 1000000 * count(completed_at), \
-        (select count(*) from punctual_delivery), (select count(*) from punctual_delivery_outcome), \
+        (select count(*) from punctual_delivery), (select coalesce(sum(version), 0) from punctual_delivery), \
+        (select coalesce(sum(status + 8 * tries), 0) from punctual_delivery), \
+        (select count(*) from punctual_delivery_attempt), \
         (select count(*) from punctual_response), (select count(*) from punctual_entry_key) \
     from punctual_entry";
 
 /// One look at what a transaction did.
-struct Look<'a> {
-    known: &'a Entries,
-    was: &'a Seen,
-    is: &'a Seen,
-    before: &'a Tables,
-    tables: &'a Tables,
-    hand: &'a Hand<'a>,
+pub struct Look<'a> {
+    pub known: &'a Entries,
+    pub was: &'a Seen,
+    pub is: &'a Seen,
+    pub before: &'a Tables,
+    pub tables: &'a Tables,
+    pub hand: &'a Hand<'a>,
 }
 
 impl Look<'_> {
@@ -280,6 +300,14 @@ impl Look<'_> {
             return Err("it was deleted, and is there again".into());
         }
         let (deed, word) = self.deed(id, was, is)?;
+        let (sent, failed) = match word {
+            "entry invited" | "entry reminded" => (1, 0),
+            "send given up" | "entry failed" | "entry without a channel" => (0, 1),
+            _ => (0, 0),
+        };
+        if is.counts != (was.counts.0 + sent, was.counts.1 + failed) {
+            return Err(format!("{word}, and its counts say something else"));
+        }
         match was.status.after(deed) {
             Ok(status) if status == is.status => Ok(word),
             other => Err(format!("{deed:?} should have made {other:?} of it")),
@@ -304,16 +332,16 @@ impl Look<'_> {
             }
             Status::Completed if was.status != is.status => {
                 asked(Wish::Submit)?;
-                let whole = is.completed_at == Some(self.hand.now) && is.next_send_at.is_none();
+                let whole = is.completed_at == Some(self.hand.now) && is.due_at.is_none();
                 whole.then_some((Deed::Submitted, "entry answered")).ok_or("it is answered by halves".into())
             }
             Status::Opened => {
                 asked(Wish::Open)?;
-                let same = (was.next_send_at, was.remaining) == (is.next_send_at, is.remaining);
+                let same = (was.due_at, was.remaining) == (is.due_at, is.remaining);
                 same.then_some((Deed::Opened, "entry opened")).ok_or("opening moved its sends".into())
             }
             Status::Expired if was.status != is.status => {
-                let quiet = was.next_send_at.is_none() && was.quiet_until() < self.hand.now;
+                let quiet = was.due_at.is_none() && was.quiet_until() < self.hand.now;
                 quiet.then_some((Deed::Expired, "entry expired")).ok_or("it was not quiet for long".into())
             }
             _ if is.deleted && !was.deleted => {
@@ -325,7 +353,7 @@ impl Look<'_> {
                 if !self.known.stops.contains(&event) {
                     asked(Wish::Cancel)?;
                 }
-                let sends = is.next_send_at.is_some();
+                let sends = is.due_at.is_some();
                 (!sends).then_some((Deed::Cancelled, "entry cancelled")).ok_or("it has a next send".into())
             }
             _ => Err("nothing makes this of an entry".into()),
@@ -342,31 +370,29 @@ impl Look<'_> {
         let due = self.hand.now.plus(spec.delay);
         let total = i64::try_from(spec.reminders.len()).unwrap();
         let right = is.status == Status::Pending
-            && (is.next_send_at, is.last_sent_at) == (Some(due), None)
+            && (is.due_at, is.last_sent_at) == (Some(due), None)
             && (is.remaining, is.birth.reminders, is.birth.grace) == (total, total, spec.grace)
-            && (is.birth.triggered_at, &is.birth.channel) == (self.hand.now, &spec.channel);
+            && (is.birth.created_at, &is.birth.channel) == (self.hand.now, &spec.channel);
         right.then_some(()).ok_or_else(|| format!("it is not what {spec:?} makes"))
     }
 
-    /// The claim under which an entry's send was, for whoever ended it now.
-    fn flight(&self, id: i64) -> Verdict<(&str, i64)> {
-        match self.before.items.get(&-id).map(|item| &item.place) {
-            Some(Place::Flying { token, owner, until, attempt, .. })
-                if owner == self.hand.actor || *until <= self.hand.now =>
-            {
-                Ok((token, i64::from(*attempt)))
-            }
-            other => Err(format!("its send was in nobody's hands, or another's: {other:?}")),
-        }
+    /// The delivery of a send, and what it was before.
+    fn delivery_of(&self, id: i64, send: i64) -> Verdict<(i64, &Delivery, Option<DeliveryStatus>)> {
+        let mut all = self.is.deliveries.iter();
+        let found = all.find(|(_, of)| (of.birth.entry, of.birth.send) == (id, send));
+        let (of, is) = found.ok_or_else(|| format!("send {send} has no delivery"))?;
+        Ok((*of, is, self.was.deliveries.get(of).map(|was| was.status)))
     }
 
     fn sent(&self, id: i64, was: &Row, is: &Row) -> Verdict<&'static str> {
-        let (token, tried) = self.flight(id)?;
-        self.known.letters.assert_taken((id, was.attempt(), tried), token)?;
+        match self.delivery_of(id, was.attempt())? {
+            (_, is, Some(DeliveryStatus::Pending)) if is.status == DeliveryStatus::Sent => {}
+            (_, is, was) => return Err(format!("nothing of it was sent now: {was:?} -> {is:?}")),
+        }
         let wait = self.wait(was)?;
         let next = wait.map(|wait| self.hand.now.plus(wait));
         let left = if wait.is_some() { was.remaining - 1 } else { 0 };
-        let right = (is.last_sent_at, is.next_send_at, is.remaining) == (Some(self.hand.now), next, left);
+        let right = (is.last_sent_at, is.due_at, is.remaining) == (Some(self.hand.now), next, left);
         let word = if was.attempt() > 1 { "entry reminded" } else { "entry invited" };
         right.then_some(word).ok_or_else(|| format!("what follows should be due at {next:?}, {left} left"))
     }
@@ -377,145 +403,105 @@ impl Look<'_> {
         Ok(self.spec(was)?.reminders.get(index).copied())
     }
 
-    /// A try that did not go well: the same once more, this send given up, or nothing any more.
+    /// A send that did not go well: it was given up now, or is known to have been by whoever took the
+    /// entry's work.
     fn not_sent(&self, id: i64, was: &Row, is: &Row) -> Verdict<&'static str> {
-        self.flight(id)?;
-        if (was.next_send_at, was.remaining) == (is.next_send_at, is.remaining) {
-            return Ok("send to be tried again");
+        let (of, delivery, before) = self.delivery_of(id, was.attempt())?;
+        let waited = self.before.items.get(&-id).is_some_and(|item| {
+            item.lane == was.birth.lane
+                && matches!(item.place, Place::Waiting { due, .. } if due <= self.hand.now)
+        });
+        match (before, delivery.status) {
+            (Some(DeliveryStatus::Pending), DeliveryStatus::Failed | DeliveryStatus::Uncertain) => {}
+            (Some(DeliveryStatus::Uncertain), DeliveryStatus::Uncertain) if waited => {}
+            _ => return Err(format!("its send was not given up: {before:?} -> {delivery:?}")),
         }
-        if is.next_send_at.is_none()
-            && is.remaining == was.remaining
-            && was.birth.channel == super::people::NOBODY
-        {
-            return Ok("entry without a channel");
+        let tries = self.is.attempts.range((of, 1)..(of + 1, -1));
+        if tries.last().is_some_and(|(_, outcome)| outcome == "no-channel") {
+            let halted = is.due_at.is_none() && is.remaining == was.remaining;
+            return halted.then_some("entry without a channel").ok_or_else(|| "it was not halted".into());
         }
-        let due = was.next_send_at.ok_or("nothing was due")?;
+        let due = was.due_at.ok_or("nothing was due")?;
         let next = self.wait(was)?.map(|wait| match due.plus(wait) {
             passed if passed <= self.hand.now => self.hand.now.plus(wait),
             at => at,
         });
         let left = if next.is_some() { was.remaining - 1 } else { 0 };
-        let right = (is.next_send_at, is.remaining) == (next, left);
+        let right = (is.due_at, is.remaining) == (next, left);
         right.then_some("send given up").ok_or_else(|| format!("{next:?} should follow, {left} left"))
     }
 
-    /// An active entry has its work in one place, and the place fits; work moves only by its owner.
+    /// An active entry waits for its next send or its end, unless a delivery of it is pending; work moves
+    /// when it is due, or when what it waits for has changed.
     fn work(&self, id: i64, row: &Row) -> Verdict {
         let (was, is) = (self.before.items.get(&-id), self.tables.items.get(&-id));
-        match is {
-            None if row.status.is_active() => return Err("it is active, and has no work".into()),
-            Some(item) if row.status.is_active() => self.fits(row, item)?,
-            _ => {}
-        }
-        if was == is {
-            return Ok(());
+        let pending = |of: &&Delivery| of.birth.entry == id && of.status == DeliveryStatus::Pending;
+        let pending: Vec<&Delivery> = self.is.deliveries.values().filter(pending).collect();
+        if row.status.is_active() {
+            self.fits(row, is, &pending)?;
+        } else {
+            self.leaves_nothing(id, &pending)?;
         }
         match (was.map(|item| &item.place), is.map(|item| &item.place)) {
-            (None, Some(Place::Waiting { attempts: 0, .. })) if !self.was.rows.contains_key(&id) => Ok(()),
-            (Some(Place::Waiting { due, attempts, .. }), Some(Place::Flying { .. })) => {
-                self.claimed(id, row, (*due, *attempts), is.expect("an item"))
+            _ if was == is => Ok(()),
+            (None, Some(Place::Waiting { attempts: 0, .. })) if self.was.rows.get(&id) != Some(row) => Ok(()),
+            (None, Some(Place::Waiting { due, attempts: 0, .. })) if *due == self.hand.now => {
+                self.lost_its_delivery(id, row)
             }
             // Quiet, but not for long enough; or it has ended.
             (Some(Place::Waiting { due, .. }), _) if *due <= self.hand.now || !row.status.is_active() => {
                 Ok(())
             }
-            (Some(Place::Flying { token, .. }), Some(Place::Flying { token: same, .. })) if token == same => {
-                self.flight(id).map(|_| ())
-            }
-            (Some(Place::Flying { .. }), to) => self.landed(id, to),
             _ => Err(format!("its work may not move like this: {was:?} -> {is:?}")),
         }
     }
 
-    fn fits(&self, row: &Row, item: &Item) -> Verdict {
-        let Place::Waiting { due, .. } = &item.place else {
-            let sends = item.lane == row.birth.lane && row.next_send_at.is_some();
-            return sends.then_some(()).ok_or_else(|| "what is in flight is no send of it".to_owned());
+    /// Whoever ends an entry ends what of it waits. One delivery may be in flight, or come back from there.
+    fn leaves_nothing(&self, id: i64, pending: &[&Delivery]) -> Verdict {
+        if pending.len() > 1 {
+            return Err("two deliveries of it are pending".into());
+        }
+        let ends = self.was.rows.get(&id).is_some_and(|was| was.status.is_active());
+        let waits = |(of, is): (&i64, &Delivery)| {
+            is.birth.entry == id
+                && is.status == DeliveryStatus::Pending
+                && matches!(self.place_now(*of), Some(Place::Waiting { .. }))
         };
-        let right = match row.next_send_at {
-            Some(at) => item.lane == row.birth.lane && *due >= at,
-            None => item.lane != row.birth.lane && *due == row.quiet_until().plus(Duration::from_micros(1)),
-        };
-        right.then_some(()).ok_or_else(|| format!("its work waits in lane {} until {due}", item.lane))
+        let waiting = ends && self.is.deliveries.iter().any(waits);
+        (!waiting).then_some(()).ok_or_else(|| "it has ended, and a delivery of it waits".into())
     }
 
-    fn claimed(&self, id: i64, row: &Row, (due, attempts): (Timestamp, u32), item: &Item) -> Verdict {
-        let Place::Flying { owner, until, attempt, .. } = &item.place else { return Ok(()) };
-        let now = self.hand.now;
-        if !row.status.is_active() || row.deleted {
-            return Err("it is to be sent, and has ended".into());
-        }
-        if due > now || row.next_send_at.is_none_or(|at| at > now) {
-            return Err("it is to be sent, and is not due".into());
-        }
-        if *attempt != attempts + 1 || owner != self.hand.actor || *until <= now {
-            return Err("the claim has a wrong attempt, owner or lease".into());
-        }
-        let intent = self.is.intents.contains_key(&(id, row.attempt()));
-        intent.then_some(()).ok_or_else(|| "it is claimed without an intent".into())
-    }
-
-    /// Out of a claim: lost, never begun, to be tried again, or through.
-    fn landed(&self, id: i64, to: Option<&Place>) -> Verdict {
-        let (token, tried) = self.flight(id)?;
-        let Some(Place::Waiting { attempts, .. }) = to else { return Ok(()) };
-        let begun = self.known.letters.is_begun(token, id);
-        match i64::from(*attempts) {
-            0 => Ok(()),
-            n if n == tried => Ok(()),
-            n if n == tried - 1 && !begun => Ok(()),
-            n => Err(format!("it came back after {n} tries, and was at {tried}; begun: {begun}")),
+    fn fits(&self, row: &Row, item: Option<&Item>, pending: &[&Delivery]) -> Verdict {
+        let place = item.map(|item| (&item.place, item.lane == row.birth.lane));
+        match (row.due_at, pending, place) {
+            (Some(at), [delivery], None) if delivery.birth.send == row.attempt() && at <= self.hand.now => {
+                Ok(())
+            }
+            (Some(at), [], Some((Place::Waiting { due, .. }, true))) if *due == at => Ok(()),
+            // Its delivery was given up with its claim, and what follows is still to be said.
+            (Some(at), [], Some((Place::Waiting { due, .. }, true))) if *due > at => {
+                let given_up = |of: &Delivery| {
+                    self.is.rows.get(&of.birth.entry) == Some(row)
+                        && (of.birth.send, of.status) == (row.attempt(), DeliveryStatus::Uncertain)
+                };
+                let there = self.is.deliveries.values().any(given_up);
+                there.then_some(()).ok_or_else(|| format!("it waits until {due}, later than its send"))
+            }
+            (None, [], Some((Place::Waiting { due, .. }, false)))
+                if *due == row.quiet_until().plus(Duration::from_micros(1)) =>
+            {
+                Ok(())
+            }
+            _ => Err(format!("it is active, with work {item:?} and the deliveries {pending:?}")),
         }
     }
 
-    /// An intent is written for what is active and due, with its claim, and never changes.
-    fn intents(&self) -> Verdict {
-        for (intent, at) in &self.is.intents {
-            let (id, attempt) = *intent;
-            match self.was.intents.get(intent) {
-                Some(was) if was == at => continue,
-                Some(_) => return Err(format!("the intent {intent:?} was changed")),
-                None => {}
-            }
-            let row = self.is.rows.get(&id).ok_or_else(|| format!("{intent:?} is an intent of no entry"))?;
-            let flies = matches!(
-                self.tables.items.get(&-id).map(|item| &item.place),
-                Some(Place::Flying { owner, .. }) if owner == self.hand.actor
-            );
-            let due = row.next_send_at.is_some_and(|due| due <= self.hand.now);
-            let may = row.status.is_active() && !row.deleted && flies && due;
-            if !may || *at != self.hand.now || attempt != row.attempt() {
-                return Err(format!("the intent {intent:?} was written for {row:?}; in flight: {flies}"));
-            }
+    /// Whoever reaps the claim of a delivery cannot say what follows, and queues the entry for who can.
+    fn lost_its_delivery(&self, id: i64, row: &Row) -> Verdict {
+        match self.delivery_of(id, row.attempt())? {
+            (_, is, Some(DeliveryStatus::Pending)) if is.status == DeliveryStatus::Uncertain => Ok(()),
+            (_, is, was) => Err(format!("it was queued, and its send went on: {was:?} -> {is:?}")),
         }
-        let gone = self.was.intents.keys().find(|intent| !self.is.intents.contains_key(intent));
-        gone.map_or(Ok(()), |intent| Err(format!("the intent {intent:?} is gone")))
-    }
-
-    /// Outcomes are only ever added, and say what the channel said, or that nobody knows.
-    fn outcomes(&self) -> Verdict<Said> {
-        let mut said = Said::new();
-        for (of, word) in &self.was.outcomes {
-            if self.is.outcomes.get(of) != Some(word) {
-                return Err(format!(
-                    "the outcome of {of:?} was {word}, and is {:?}",
-                    self.is.outcomes.get(of)
-                ));
-            }
-        }
-        for (of, word) in self.is.outcomes.iter().filter(|(of, _)| !self.was.outcomes.contains_key(of)) {
-            if !self.is.intents.contains_key(&(of.0, of.1)) {
-                return Err(format!("there is an outcome of {of:?}, which nobody meant to send"));
-            }
-            let channel = self.is.rows.get(&of.0).map_or("", |row| row.birth.channel.as_str());
-            let held = match self.before.items.get(&-of.0).map(|item| &item.place) {
-                Some(Place::Flying { token, until, .. }) if *until > self.hand.now => Some(token.as_str()),
-                _ => None,
-            };
-            let deed = self.known.letters.judge(*of, word, channel, held)?;
-            said.push((deed, format!("try {of:?}: {word}")));
-        }
-        Ok(said)
     }
 
     /// Whoever has not been deleted has its key, and nobody else has the same.
@@ -541,19 +527,15 @@ impl Look<'_> {
         let public_id = row.public_id().to_string();
         let heard =
             |kind: &str| self.known.told.get(&(public_id.clone(), kind.to_owned())).copied().unwrap_or(0);
-        let delivered = self
-            .is
-            .outcomes
-            .range((id, 0, 0)..(id + 1, 0, 0))
-            .filter(|(_, word)| *word == "delivered")
-            .count();
+        let of_it = |of: &Try| self.is.deliveries.get(&of.0).is_some_and(|d| d.birth.entry == id);
+        let sent = self.is.attempts.iter().filter(|(of, word)| *word == "sent" && of_it(of)).count();
         let answered = self.is.responses.contains(&id);
         if answered != (row.status == Status::Completed) {
             return Err(format!("entry {id} is {}, with an answer: {answered}", row.status));
         }
         for (kind, times) in [
             ("response-completed", usize::from(answered)),
-            ("instance-sent", delivered),
+            ("instance-sent", sent),
             ("instance-opened", usize::from(row.opened_at.is_some())),
             ("instance-expired", usize::from(row.status == Status::Expired)),
             ("instance-cancelled", usize::from(row.status == Status::Cancelled)),
@@ -576,8 +558,8 @@ fn micros(at: i64) -> Timestamp {
 fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Row>> {
     let mut statement = connection.prepare_cached(
         "select id, tenant_id, flow_id, number, trigger_id, lane_id, channel, public_high, public_low, \
-            unique_hash, payload, triggered_at, grace_us, reminders, status, next_send_at, last_sent_at, \
-            remaining, opened_at, completed_at, deleted_at, version from punctual_entry",
+            unique_hash, payload, created_at, grace_us, reminders, status, due_at, last_sent_at, \
+            remaining, opened_at, completed_at, deleted_at, version, sent, failed from punctual_entry",
     )?;
     let rows = statement.query_map([], |row| {
         let time = |n: usize| row.get::<_, Option<i64>>(n).map(|at| at.map(micros));
@@ -591,24 +573,25 @@ fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Row>> {
             public: (row.get(7)?, row.get(8)?),
             hash: row.get(9)?,
             payload: row.get(10)?,
-            triggered_at: micros(row.get(11)?),
+            created_at: micros(row.get(11)?),
             grace: Duration::from_micros(row.get::<_, i64>(12)?.unsigned_abs()),
             reminders: row.get(13)?,
         };
         let status = Status::from_code(row.get(14)?).expect("a status");
-        let (next_send_at, last_sent_at) = (time(15)?, time(16)?);
+        let (due_at, last_sent_at) = (time(15)?, time(16)?);
         let deleted = time(20)?.is_some();
         let (opened_at, completed_at) = (time(18)?, time(19)?);
         let (remaining, version) = (row.get(17)?, row.get(21)?);
         let row_is = Row {
             birth,
             status,
-            next_send_at,
+            due_at,
             last_sent_at,
             remaining,
             opened_at,
             completed_at,
             deleted,
+            counts: (row.get(22)?, row.get(23)?),
             version,
         };
         Ok((row.get(0)?, row_is))

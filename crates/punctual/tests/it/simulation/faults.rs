@@ -179,7 +179,7 @@ impl Counts {
         "entry without a channel",
         "send to be tried again",
         "send given up",
-        "letter delivered",
+        "letter sent",
         "letter failed",
         "letter unknown",
         "letter lost",

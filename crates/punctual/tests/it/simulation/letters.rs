@@ -1,12 +1,14 @@
 //! Letters: what a channel is given and what it answers. None is begun but under a claim that holds,
-//! after its intent, once for each claim, and again under the same key only when the try before
+//! after its delivery was written, once for each claim, and again under the same key only when the try before
 //! it is written down as failed or unknown (TRG-15, TRG-16).
 
-use super::checker::{Place, Tables};
+use super::checker::{Place, Tables, delivery_row};
+use super::deliveries::Try;
 use super::dice::Dice;
-use super::entries::{Entries, Try};
+use super::entries::Entries;
 use super::faults::{Kind, Wire};
 use super::truth::Verdict;
+use punctual::rules::notification::DeliveryStatus;
 use punctual::{Accepted, Letter, NotSent, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +18,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
     Taken,
-    Failed,
+    /// Not now; it is not to come again before.
+    Transient(Option<Timestamp>),
+    Permanent,
     Unknown,
 }
 
@@ -33,41 +37,50 @@ struct Posted {
 #[derive(Clone, Debug, Default)]
 pub struct Letters {
     all: Vec<Posted>,
-    calls: BTreeMap<(i64, i64), u64>,
+    calls: BTreeMap<i64, u64>,
+    /// Whether what may have gone out is not sent again here.
+    pub holds: bool,
 }
 
 impl Entries {
     /// A channel is called.
     fn begin(&mut self, actor: &str, letter: &Letter, tables: &Tables, now: Timestamp) -> Verdict<usize> {
         let public_id = letter.public_id.ok_or("a letter of no entry")?;
-        let (id, row) = self.by_public_id(public_id).ok_or("a letter of an entry that is not there")?;
-        let attempt = i64::from(letter.attempt);
-        let say = |why: &str| Err(format!("{actor} began letter {attempt} of entry {id} {why}: {row:?}"));
-        let Some(Place::Flying { token, owner, until, attempt: tried, .. }) =
-            tables.items.get(&-id).map(|item| &item.place)
+        let (entry, row) = self.by_public_id(public_id).ok_or("a letter of an entry that is not there")?;
+        let (send, key) = (i64::from(letter.attempt), letter.idempotency_key.clone());
+        let mut deliveries = self.seen.deliveries.iter();
+        let Some((id, delivery)) = deliveries.find(|(_, of)| of.birth.key == key) else {
+            return Err(format!("{actor} began letter {send} of entry {entry} without a delivery: {row:?}"));
+        };
+        let say =
+            |why: &str| Err(format!("{actor} began letter {send} of entry {entry} {why}: {delivery:?}"));
+        if (delivery.birth.entry, delivery.birth.send) != (entry, send) {
+            return say("as another's");
+        }
+        if delivery.status != DeliveryStatus::Pending {
+            return say("which has ended");
+        }
+        let Some(Place::Flying { token, owner, until, attempt, .. }) =
+            tables.items.get(&delivery_row(*id)).map(|item| &item.place)
         else {
             return say("without a claim");
         };
         if owner != actor || *until <= now {
             return say(&format!("at {now}, under the claim of {owner} until {until}"));
         }
-        if attempt != row.attempt() || !self.seen.intents.contains_key(&(id, attempt)) {
-            return say("without an intent");
-        }
-        let of = (id, attempt, i64::from(*tried));
-        self.letters.assert_next(of, token, &letter.idempotency_key, &self.seen.outcomes)?;
-        *self.letters.calls.entry((id, attempt)).or_default() += 1;
-        let (token, key) = (token.clone(), letter.idempotency_key.clone());
-        self.letters.all.push(Posted { of, token, key, answered: None });
+        let of = (*id, delivery.tried_before + i64::from(*attempt));
+        self.letters.assert_next(of, token, &key, &self.seen.attempts)?;
+        *self.letters.calls.entry(*id).or_default() += 1;
+        self.letters.all.push(Posted { of, token: token.clone(), key, answered: None });
         Ok(self.letters.all.len() - 1)
     }
 }
 
 impl Letters {
     /// Whether this try may follow those before it.
-    fn assert_next(&self, of: Try, token: &str, key: &str, outcomes: &BTreeMap<Try, String>) -> Verdict {
+    fn assert_next(&self, of: Try, token: &str, key: &str, attempts: &BTreeMap<Try, String>) -> Verdict {
         for other in &self.all {
-            let same = (other.of.0, other.of.1) == (of.0, of.1);
+            let same = other.of.0 == of.0;
             if same != (other.key == key) {
                 return Err(format!(
                     "the letters {:?} and {of:?} have the keys {} and {key}",
@@ -80,16 +93,34 @@ impl Letters {
             if other.token == token {
                 return Err(format!("the letter {of:?} was begun twice under one claim"));
             }
-            match outcomes.get(&other.of).map(String::as_str) {
-                Some("failed" | "unknown") => {}
+            match attempts.get(&other.of).map(String::as_str) {
+                Some("transient") => {}
+                Some("unknown" | "timeout") if !self.holds => {}
                 was => return Err(format!("the letter {of:?} was begun, and {:?} is {was:?}", other.of)),
             }
         }
         Ok(())
     }
 
+    /// Whether a letter of this delivery was begun under this claim.
     pub fn is_begun(&self, token: &str, id: i64) -> bool {
         self.all.iter().any(|letter| letter.token == token && letter.of.0 == id)
+    }
+
+    /// Whether it is not in the log what became of a letter of this delivery.
+    pub fn has_open(&self, id: i64, attempts: &BTreeMap<Try, String>) -> bool {
+        self.all.iter().any(|letter| letter.of.0 == id && !attempts.contains_key(&letter.of))
+    }
+
+    /// Whoever sends a letter again waits for as long as its channel wanted.
+    pub fn assert_waits(&self, token: &str, id: i64, due: Timestamp) -> Verdict {
+        let mut all = self.all.iter();
+        match all.find(|letter| letter.token == token && letter.of.0 == id).map(|letter| letter.answered) {
+            Some(Some(Answered::Transient(Some(at)))) if due < at => {
+                Err(format!("it is due at {due}, and its channel is to be left alone until {at}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn find(&self, of: Try) -> Option<&Posted> {
@@ -111,19 +142,20 @@ impl Letters {
         let answered = letter.and_then(|letter| letter.answered);
         let known = letter.is_some_and(|letter| Some(letter.token.as_str()) == held);
         match (word, answered) {
-            ("delivered", Some(Answered::Taken)) => Ok("letter delivered"),
-            ("failed", Some(Answered::Failed)) => Ok("letter failed"),
+            ("sent", Some(Answered::Taken)) => Ok("letter sent"),
+            ("transient", Some(Answered::Transient(_))) => Ok("letter failed"),
+            ("permanent", Some(Answered::Permanent)) => Ok("letter refused"),
             ("unknown", Some(Answered::Unknown)) => Ok("letter unknown"),
             // The channel may have been given so much time and no more.
-            ("unknown", answered) if answered.is_none() || !known => Ok("letter lost"),
+            ("unknown" | "timeout", answered) if answered.is_none() || !known => Ok("letter lost"),
             ("no-channel", None) if channel == super::people::NOBODY => Ok("letter without a channel"),
             _ => Err(format!("try {of:?} is written down as {word}: {letter:?}")),
         }
     }
 
     /// What went out is in the log.
-    pub fn assert_all_logged(&self, outcomes: &BTreeMap<Try, String>) -> Verdict {
-        match self.all.iter().find(|letter| !outcomes.contains_key(&letter.of)) {
+    pub fn assert_all_logged(&self, attempts: &BTreeMap<Try, String>) -> Verdict {
+        match self.all.iter().find(|letter| !attempts.contains_key(&letter.of)) {
             Some(letter) => Err(format!("what became of a letter is not in the log: {letter:?}")),
             None => Ok(()),
         }
@@ -141,7 +173,7 @@ enum Manner {
     Poison,
 }
 
-/// How a channel treats this letter: by its entry, its number and how often it came.
+/// How a channel treats this letter: by its delivery, and how often it came.
 fn manner(dice: &mut Dice, lease: Duration) -> Manner {
     match dice.from(0..=19) {
         0..=9 => Manner::Fine,
@@ -172,8 +204,8 @@ pub async fn take(wire: Arc<Wire>, letter: Arc<Letter>) -> Result<Accepted, NotS
     let (of, manner) = {
         let state = world.state();
         let of = state.entries.letters.all[n].of;
-        let calls = state.entries.letters.calls[&(of.0, of.1)];
-        let seed = of.0.unsigned_abs() << 16 | of.1.unsigned_abs() << 8 | calls;
+        let calls = state.entries.letters.calls[&of.0];
+        let seed = of.0.unsigned_abs() << 16 | calls;
         (of, if state.healed { Manner::Fine } else { manner(&mut Dice::new(seed), state.plan.lease) })
     };
     world.say(&wire.name, &format!("begins letter {of:?}"));
@@ -183,7 +215,8 @@ pub async fn take(wire: Arc<Wire>, letter: Arc<Letter>) -> Result<Accepted, NotS
             wire.rest(*time).await;
             Answered::Taken
         }
-        Manner::Transient(_) | Manner::Permanent => Answered::Failed,
+        Manner::Transient(wait) => Answered::Transient(wait.map(|wait| now.plus(wait))),
+        Manner::Permanent => Answered::Permanent,
         Manner::Unknown | Manner::Panic => Answered::Unknown,
         Manner::Poison => {
             world.state().counts.add(Kind::Poisoned);

@@ -85,13 +85,14 @@ impl Scene {
             return Ok(());
         }
         self.keep_flows_out();
+        self.set_patience();
+        self.leave_work_behind();
         for tenant in &self.tenants {
             let settings = settings(&mut self.world.state().dice);
             self.operator.set_queue(*tenant, TOLD, settings).await?;
             let flow = self.operator.create_flow(*tenant, self.draft()).await?;
             self.operator.publish_flow(*tenant, flow.id).await?;
         }
-        self.set_patience();
         Ok(())
     }
 
@@ -107,17 +108,37 @@ impl Scene {
         kept.expect("lanes to keep out");
     }
 
-    /// Channels of these worlds are asked again soon.
+    /// Channels of these worlds are asked again soon, also when a claim of their letters was lost.
     fn set_patience(&self) {
-        let tries = self.world.state().dice.count(2..=3);
-        let backoff = r#"{"from":"200ms","to":"2s"}"#;
+        let tries = self.world.state().plan.tries;
         let set = self.world.database.directly(|connection| {
-            connection.execute(
-                "update punctual_lane set max_attempts = ?1, backoff = ?2 where subscription = '/send'",
-                rusqlite::params![i64::try_from(tries).unwrap(), backoff],
-            )
+            connection.execute_batch(&format!(
+                "create trigger patience after insert on punctual_lane when new.purpose = 'send' \
+                 begin update punctual_lane set max_attempts = {tries}, \
+                    backoff = '{{\"from\":\"1s\",\"to\":\"4s\"}}' where id = new.id; end"
+            ))
         });
         set.expect("lanes to change");
+    }
+
+    /// Who ends an entry while others claim may leave the work of its delivery behind, which is for the next
+    /// claim to drop. Nobody writes at the same time here, so it is left behind each time.
+    fn leave_work_behind(&self) {
+        let set = self.world.database.directly(|connection| {
+            connection.execute_batch(
+                "create trigger left_behind after update of status on punctual_delivery \
+                    when old.status = 0 and new.status = 4 \
+                 begin \
+                    insert into punctual_work (message_id, lane_id, due_at, attempts, unstarted) \
+                        select message_id, lane_id, due_at + 1, attempts, unstarted from punctual_work \
+                        where message_id = new.id and lane_id = new.lane_id; \
+                    delete from punctual_work where message_id = new.id and lane_id = new.lane_id \
+                        and due_at < (select max(due_at) from punctual_work \
+                            where message_id = new.id and lane_id = new.lane_id); \
+                 end",
+            )
+        });
+        set.expect("work to leave");
     }
 
     fn draft(&self) -> FlowDraft {
@@ -243,7 +264,6 @@ impl Scene {
         if store.change_flow(tenant, flow.id, self.draft()).await.is_ok() {
             store.publish_flow(tenant, flow.id).await.ok();
         }
-        self.set_patience();
     }
 
     async fn do_to_one(&self, engine: &Engine, wire: &Wire, act: Act) {

@@ -1,5 +1,6 @@
 //! A run from its seed to its verdict: trouble first, then healing, then everything must end.
 
+use super::checker::name_of;
 use super::faults::Counts;
 use super::inbox::receiver;
 use super::leases::rival;
@@ -122,8 +123,7 @@ async fn worked_off(world: &Arc<World>) -> Verdict {
     let Some((row, item)) = state.tables.alive(&state.truth).next() else {
         return Err(format!("run {:?} waits for ever for an earlier one", state.jobs.queued()));
     };
-    let name =
-        state.truth.number(*row).map_or_else(|_| format!("entry {}", -row), |n| format!("message {n}"));
+    let name = state.truth.number(*row).map_or_else(|_| name_of(*row), |n| format!("message {n}"));
     Err(format!("{name} was not worked off within {PATIENCE:?} after healing: it is {}", item.place))
 }
 

@@ -5,10 +5,12 @@ use super::checker::OPERATOR;
 use super::dice::Dice;
 use super::faults::{Kind, Wire};
 use super::truth::{Fate, Run, Truth};
-use super::world::{World, honestly};
+use super::world::{Plan, World, honestly};
 use super::{letters, people};
 use punctual::base::id::LaneId;
-use punctual::rules::attempt::Retry;
+use punctual::rules::attempt::{Patience, Retry};
+use punctual::rules::backoff::Backoff;
+use punctual::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::rules::share::Take;
 use punctual::store::claims::{Claimed, Wish};
 use punctual::store::settle::{Outcome, Settlement, Word};
@@ -151,7 +153,8 @@ async fn open(world: &Arc<World>, index: usize, wire: &Arc<Wire>) -> punctual::R
         builder = builder.plant(bug);
     }
     let letters = Arc::clone(wire);
-    builder = builder.channel(people::CHANNEL, move |letter| letters::take(Arc::clone(&letters), letter));
+    let channel = move |letter| letters::take(Arc::clone(&letters), letter);
+    builder = builder.channel_policy(people::CHANNEL, policy(&plan)).channel(people::CHANNEL, channel);
     for topic in TOPICS[..plan.topics].iter().chain([&UNDECLARED, &people::TOLD]) {
         // The first engine handles everything, the others what they happen to.
         if index > 0 && world.state().dice.chance(300) {
@@ -166,6 +169,14 @@ async fn open(world: &Arc<World>, index: usize, wire: &Arc<Wire>) -> punctual::R
         builder = builder.handler_with(*topic, concurrency, handler);
     }
     builder.open().await
+}
+
+/// How the channel of every engine is used.
+fn policy(plan: &Plan) -> ChannelPolicy {
+    let backoff = Backoff::Exponential { from: Duration::from_secs(1), to: Duration::from_secs(4) };
+    let patience = Some(Patience { max_attempts: plan.tries, backoff });
+    let unknown = if plan.holds { OnUnknown::Hold } else { OnUnknown::Resend };
+    ChannelPolicy { unknown, patience, ..ChannelPolicy::default() }
 }
 
 /// A call of a handler that is written down, however it ends.

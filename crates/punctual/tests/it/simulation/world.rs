@@ -43,6 +43,10 @@ pub struct Plan {
     pub lease: Duration,
     pub poll_max: Duration,
     pub retention: Duration,
+    /// How often a channel is asked to take a letter, and whether one that may have gone out is not sent
+    /// again.
+    pub tries: u32,
+    pub holds: bool,
     pub odds: Odds,
 }
 
@@ -75,6 +79,8 @@ impl Plan {
             lease: dice.millis(2_000..=8_000),
             poll_max: *dice.pick(&[Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)]),
             retention: *dice.pick(&[Duration::from_secs(3), Duration::from_secs(86_400)]),
+            tries: *dice.pick(&[2, 3]),
+            holds: dice.chance(250),
             odds,
         }
     }
@@ -156,6 +162,7 @@ impl World {
     pub fn new(seed: u64, bug: Option<Bug>) -> Arc<Self> {
         let mut dice = Dice::new(seed);
         let plan = Plan::draw(&mut dice, bug);
+        let entries = Entries::new(plan.tries, plan.holds);
         let state = State {
             nodes: (0..plan.nodes).map(|_| Node::default()).collect(),
             trace: vec![format!("{plan:?}")],
@@ -166,7 +173,7 @@ impl World {
             jobs: Jobs::default(),
             leases: Leases::default(),
             inbox: Inbox::default(),
-            entries: Entries::default(),
+            entries,
             counts: Counts::default(),
             wires: Vec::new(),
             outage_until: Timestamp::MIN,

@@ -8,7 +8,7 @@
 use super::{Draft, Reading};
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use punctual::{Entity, NewMessage};
 use serde_json::{Map, Value};
 
@@ -93,7 +93,7 @@ fn data(input: &Input) -> Answer<String> {
     let kind = input.media_type.as_str();
     let text = std::str::from_utf8(&input.bytes).map_err(|_| {
         let said = "the data of a binary CloudEvent must be JSON or text";
-        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", said)
+        Failure::unsupported(said)
     })?;
     if input.bytes.is_empty() {
         return Ok("null".into());

@@ -28,10 +28,8 @@ pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
         reading.problems.push(join(&at, "payload"), "is missing");
     }
     let mut read = Fields::new(&fields, &*at, &mut reading.problems);
-    for name in read.unknown(&KNOWN) {
-        let path = read.path(&name);
-        reading.warnings.push(path, "is not a field of an event and was ignored");
-    }
+    // A misspelt `dueAt` must not become a message that is due at once.
+    read.only(&KNOWN);
     let id = read.id_text("id");
     let source = read.text("source").or_else(|| id.as_ref().map(|_| publisher.to_owned()));
     let message = NewMessage {

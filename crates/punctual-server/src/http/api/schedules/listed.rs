@@ -1,7 +1,6 @@
-//! The list of schedules: notices and survey instances in one order, the newest first.
+//! The list of schedules: notifications and survey instances in one order, the newest first.
 //!
-//! Each of the two is read by its own ids and keeps its own order; a cursor names the last of both. A
-//! survey instance is known by its public id; its key is the hash that its event is known by.
+//! A survey instance is known by its public id; its key is the hash that its event is known by.
 
 use super::{Counts, Shown, Step, Wanted, shown};
 use crate::app::App;
@@ -14,86 +13,49 @@ use punctual::rules::public_id::PublicId;
 use punctual::rules::template::choose::word_of;
 use punctual::store::entries::Entry;
 use punctual::store::entries::look::EntryFilter;
-use punctual::{EntryId, Error, NoticeId, Timestamp};
-use std::collections::VecDeque;
+use punctual::{EntryId, Error};
 
 /// Who triggered an entry by hand, in its own words.
 const BY_HAND: &str = "user:";
 
-/// The ids that the next page is below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    notice: i64,
-    entry: i64,
+/// What a cursor of this list begins with.
+const ENTRY: &str = "entry-";
+
+/// The id that the next page is below.
+fn below(page: &Page) -> Answer<EntryId> {
+    let Some(text) = page.after() else { return Ok(EntryId(i64::MAX)) };
+    let id = text.strip_prefix(ENTRY).and_then(|id| id.parse().ok()).map(EntryId);
+    let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
+    id.ok_or_else(|| wrong().into())
 }
 
-impl Place {
-    fn read(page: &Page) -> Answer<Self> {
-        let Some(text) = page.after() else { return Ok(Self { notice: i64::MAX, entry: i64::MAX }) };
-        let numbers = text.split_once(':').and_then(|(notice, entry)| {
-            Some(Self { notice: notice.parse().ok()?, entry: entry.parse().ok()? })
-        });
-        let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
-        numbers.ok_or_else(|| wrong().into())
-    }
-}
-
-/// One of the list: when it was made, its number among its own kind, and how it is shown.
-struct Listed {
-    made: Timestamp,
-    id: i64,
-    shown: Shown,
-}
-
-/// A page of schedules.
+/// A page of schedules. Entries of every kind have numbers of one sequence, so each kind is read below
+/// the same one.
 pub(super) async fn page_of(app: &App, caller: &Caller, page: &Page, wanted: Wanted) -> Answer<List<Shown>> {
-    let mut place = Place::read(page)?;
+    let below = below(page)?;
     let store = app.engine.store();
-    let mut notices = VecDeque::new();
-    if let Some(filter) = wanted.notices {
-        let found = store.notices(caller.tenant, filter, NoticeId(place.notice), page.limit + 1).await?;
-        notices.extend(found.into_iter().map(|one| Listed {
-            made: one.created_at,
-            id: one.id.0,
-            shown: shown(caller, one),
-        }));
+    let mut all: Vec<(EntryId, Shown)> = Vec::new();
+    if let Some(filter) = wanted.notifications {
+        let found = store.notifications(caller.tenant, filter, below, page.limit + 1).await?;
+        all.extend(found.into_iter().map(|one| (one.id, shown(caller, one))));
     }
-    let found = entries(app, caller, wanted.instances, place, page.limit + 1).await?;
+    let found = entries(app, caller, wanted.instances, below, page.limit + 1).await?;
     let logs = store.delivery_logs(caller.tenant, found.iter().map(|one| one.id).collect()).await?;
     let log = |entry: &Entry| logs.get(&entry.id).map(Vec::as_slice).unwrap_or_default();
-    let mut entries: VecDeque<Listed> = found
-        .iter()
-        .map(|one| Listed {
-            made: one.standing.triggered_at,
-            id: one.id.0,
-            shown: shown_entry(caller, one, log(one)),
-        })
-        .collect();
-    let mut items = Vec::new();
-    while items.len() < page.limit {
-        let notice_first = match (notices.front(), entries.front()) {
-            (Some(notice), Some(entry)) => notice.made >= entry.made,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => break,
-        };
-        let (from, below) = match notice_first {
-            true => (&mut notices, &mut place.notice),
-            false => (&mut entries, &mut place.entry),
-        };
-        if let Some(next) = from.pop_front() {
-            *below = next.id;
-            items.push(next.shown);
-        }
-    }
-    let more = !(notices.is_empty() && entries.is_empty());
-    Ok(page.list_up_to(items, more.then(|| format!("{}:{}", place.notice, place.entry))))
+    all.extend(found.iter().map(|one| (one.id, shown_entry(caller, one, log(one)))));
+    all.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
+    let more = all.len() > page.limit;
+    all.truncate(page.limit);
+    let last = all.last().map(|(id, _)| format!("{ENTRY}{id}")).filter(|_| more);
+    Ok(page.list_up_to(all.into_iter().map(|(_, shown)| shown).collect(), last))
 }
 
 /// Which survey instances a list is about.
 pub(super) struct Instances {
     /// That stand so.
     pub(super) status: Option<Status>,
+    /// Only those that are on hold, or only those that are not.
+    pub(super) held: Option<bool>,
     /// Only the one of this public id, or of this dedup key.
     pub(super) key: Option<String>,
 }
@@ -102,7 +64,7 @@ async fn entries(
     app: &App,
     caller: &Caller,
     wanted: Option<Instances>,
-    place: Place,
+    below: EntryId,
     limit: usize,
 ) -> Answer<Vec<Entry>> {
     let Some(wanted) = wanted else { return Ok(Vec::new()) };
@@ -112,12 +74,15 @@ async fn entries(
             Some(id) => store.entry(caller.tenant, id).await?,
             None => store.entry_of_hash(caller.tenant, &key).await?,
         };
-        let one = one.filter(|one| one.id.0 < place.entry);
-        let fits = |one: &Entry| wanted.status.is_none_or(|status| status == one.standing.status);
+        let one = one.filter(|one| one.id < below);
+        let fits = |one: &Entry| {
+            let held = wanted.held.is_none_or(|held| held == one.held);
+            held && wanted.status.is_none_or(|status| status == one.standing.status)
+        };
         return Ok(one.into_iter().filter(|one| fits(one)).collect());
     }
-    let filter = EntryFilter { status: wanted.status, ..EntryFilter::default() };
-    Ok(store.entries(caller.tenant, filter, EntryId(place.entry), limit).await?)
+    let filter = EntryFilter { status: wanted.status, held: wanted.held, ..EntryFilter::default() };
+    Ok(store.entries(caller.tenant, filter, below, limit).await?)
 }
 
 /// A survey instance with what was tried for it. Why it stands as it does is what its last try came to.
@@ -138,7 +103,7 @@ pub(super) fn shown_entry(caller: &Caller, entry: &Entry, log: &[DeliveryLine]) 
         time_zone: None,
         attempt_count: log.len(),
         next_retry_on: standing.next_send_at,
-        on_hold: false,
+        on_hold: entry.held,
         reason_code: last.and_then(reason),
         last_error: last.and_then(|line| error_for(caller, entry, line)),
         input_hash: Some(entry.unique_hash.clone()),
@@ -165,15 +130,17 @@ fn reason(line: &DeliveryLine) -> Option<String> {
 fn step(caller: &Caller, entry: &Entry, line: &DeliveryLine) -> Step {
     Step {
         at: line.sent_at,
-        delivery_id: format!("{}:{}", entry.public_id, line.attempt),
-        channel: word_of(&entry.channel).to_owned(),
+        delivery_id: Some(format!("{}:{}", entry.public_id, line.attempt)),
+        channel: Some(word_of(&entry.channel).to_owned()),
         outcome: outcome(line.status).to_owned(),
+        actor: None,
+        reason: None,
         error: error_for(caller, entry, line),
         provider_message_id: line.message_id.clone(),
     }
 }
 
-/// The word for what became of a try, as messages of notices have it.
+/// The word for what became of a try, as messages of notifications have it.
 pub(super) fn outcome(of: Outcome) -> &'static str {
     match of {
         Outcome::Delivered => "sent",

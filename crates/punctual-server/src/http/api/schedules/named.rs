@@ -1,22 +1,22 @@
-//! Schedules by their ids: a notice by its number, a survey instance by its public id.
+//! Schedules by their ids: a notification by its number, a survey instance by its public id.
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use punctual::NoticeId;
+use punctual::EntryId;
 use punctual::rules::entry::log::DeliveryLine;
 use punctual::rules::public_id::PublicId;
+use punctual::store::deliveries::look::notification::Notification;
 use punctual::store::entries::Entry;
-use punctual::store::notices::look::notice::Notice;
 use serde_json::Value;
 
 /// The id of a schedule.
 #[derive(Clone, Copy, Debug)]
 pub enum ScheduleId {
-    /// A notice's.
-    Notice(NoticeId),
+    /// A notification's.
+    Notification(EntryId),
     /// A survey instance's.
     Entry(PublicId),
 }
@@ -24,12 +24,12 @@ pub enum ScheduleId {
 impl ScheduleId {
     /// Reads one as a body has it.
     pub(super) fn of(value: &Value) -> Option<Self> {
-        value.as_i64().map(|id| Self::Notice(NoticeId(id))).or_else(|| Self::parse(value.as_str()?))
+        value.as_i64().map(|id| Self::Notification(EntryId(id))).or_else(|| Self::parse(value.as_str()?))
     }
 
-    /// No public id is a number that a notice could have: it is longer.
+    /// No public id is a number that a notification could have: it is longer.
     fn parse(text: &str) -> Option<Self> {
-        let number = text.parse().ok().map(|id| Self::Notice(NoticeId(id)));
+        let number = text.parse().ok().map(|id| Self::Notification(EntryId(id)));
         number.or_else(|| PublicId::parse(text).map(Self::Entry))
     }
 }
@@ -44,13 +44,13 @@ impl<S: Send + Sync> FromRequestParts<S> for ScheduleId {
     }
 }
 
-fn not_found() -> Failure {
+pub(super) fn not_found() -> Failure {
     Failure::not_found("there is no automation schedule of that id")
 }
 
 /// A schedule with all that was done for it.
 pub(super) enum Found {
-    Notice(Box<Notice>),
+    Notification(Box<Notification>),
     Entry(Box<Entry>, Vec<DeliveryLine>),
 }
 
@@ -58,9 +58,9 @@ pub(super) enum Found {
 pub(super) async fn find(app: &App, caller: &Caller, id: ScheduleId) -> Answer<Found> {
     let store = app.engine.store();
     match id {
-        ScheduleId::Notice(id) => {
-            let notice = store.notice(caller.tenant, id).await?.ok_or_else(not_found)?;
-            Ok(Found::Notice(Box::new(notice)))
+        ScheduleId::Notification(id) => {
+            let notification = store.notification(caller.tenant, id).await?.ok_or_else(not_found)?;
+            Ok(Found::Notification(Box::new(notification)))
         }
         ScheduleId::Entry(id) => {
             let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
@@ -70,14 +70,14 @@ pub(super) async fn find(app: &App, caller: &Caller, id: ScheduleId) -> Answer<F
     }
 }
 
-/// The ids of notices, and those of survey instances.
-pub(super) fn split(ids: &[ScheduleId]) -> (Vec<NoticeId>, Vec<PublicId>) {
-    let (mut notices, mut entries) = (Vec::new(), Vec::new());
+/// The ids of notifications, and those of survey instances.
+pub(super) fn split(ids: &[ScheduleId]) -> (Vec<EntryId>, Vec<PublicId>) {
+    let (mut notifications, mut entries) = (Vec::new(), Vec::new());
     for id in ids {
         match id {
-            ScheduleId::Notice(id) => notices.push(*id),
+            ScheduleId::Notification(id) => notifications.push(*id),
             ScheduleId::Entry(id) => entries.push(*id),
         }
     }
-    (notices, entries)
+    (notifications, entries)
 }

@@ -12,10 +12,10 @@ use axum::extract::State;
 use punctual::Timestamp;
 use punctual::rules::entry::Status;
 use punctual::rules::entry::log::DeliveryLine;
-use punctual::rules::notice::{DeliveryStatus, NoticeStatus};
+use punctual::rules::notification::{DeliveryStatus, NotificationStatus};
+use punctual::store::deliveries::look::Logged;
+use punctual::store::deliveries::look::notification::Notification;
 use punctual::store::entries::Entry;
-use punctual::store::notices::look::Logged;
-use punctual::store::notices::look::notice::Notice;
 use serde::Serialize;
 
 /// What happened.
@@ -40,23 +40,23 @@ pub struct Line {
 /// 404 when this tenant has none of that id.
 pub async fn trace(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Trace>> {
     Ok(Json(match named::find(&app, &caller, id).await? {
-        Found::Notice(notice) => of_notice(&caller, &notice),
+        Found::Notification(notification) => of_notification(&caller, &notification),
         Found::Entry(entry, log) => of_entry(&caller, &entry, &log),
     }))
 }
 
-fn of_notice(caller: &Caller, notice: &Notice) -> Trace {
-    let mut lines = vec![Line { at: notice.created_at, what: beginning(notice) }];
-    for one in &notice.deliveries {
+fn of_notification(caller: &Caller, notification: &Notification) -> Trace {
+    let mut lines = vec![Line { at: notification.created_at, what: beginning(notification) }];
+    for one in &notification.deliveries {
         lines.extend(of_delivery(caller, one));
     }
-    if let Some(at) = notice.ended_at {
-        lines.push(Line { at, what: ending(caller, notice) });
+    if let Some(at) = notification.ended_at {
+        lines.push(Line { at, what: ending(caller, notification) });
     }
     // What happened at one moment stays in the order it was told in.
     lines.sort_by_key(|line| line.at);
-    let status = super::status_of(notice);
-    Trace { id: notice.id.to_string(), key: notice.key(), status, lines }
+    let status = super::status_of(notification);
+    Trace { id: notification.id.to_string(), key: notification.key(), status, lines }
 }
 
 /// What happened for a survey instance. When it expired or was withdrawn is not written in it.
@@ -93,10 +93,11 @@ fn of_try(caller: &Caller, entry: &Entry, line: &DeliveryLine) -> String {
     format!("a try of {name} came to `{}`{taken}{error}", outcome(line.status))
 }
 
-fn beginning(notice: &Notice) -> String {
-    let about = notice.entity.as_ref().map_or_else(String::new, |e| format!(" about {} `{}`", e.kind, e.id));
-    let event = format!("event {} of kind `{}`{about}", notice.message, notice.kind);
-    match &notice.request {
+fn beginning(notification: &Notification) -> String {
+    let about =
+        notification.entity.as_ref().map_or_else(String::new, |e| format!(" about {} `{}`", e.kind, e.id));
+    let event = format!("event {} of kind `{}`{about}", notification.message, notification.kind);
+    match &notification.request {
         None => format!("{event} was taken up"),
         Some((request, who)) => format!("{who} asked to have {event} told again, in request {request}"),
     }
@@ -129,8 +130,8 @@ fn of_delivery(caller: &Caller, one: &Logged) -> Vec<Line> {
     lines
 }
 
-fn ending(caller: &Caller, notice: &Notice) -> String {
-    let why = last_error(caller, notice).filter(|_| notice.status != NoticeStatus::Sent);
+fn ending(caller: &Caller, notification: &Notification) -> String {
+    let why = last_error(caller, notification).filter(|_| notification.status != NotificationStatus::Sent);
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
-    format!("all was done: {}{why}", notice.status.word())
+    format!("all was done: {}{why}", notification.status.word())
 }

@@ -5,8 +5,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
 use crate::http::page::Page;
+use crate::http::stream::{self, ChunkSender};
 use axum::Json;
-use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,7 @@ use punctual::rules::results::{Tally, response_rate};
 use punctual::rules::survey::Survey;
 use punctual::store::entries::look::{self, ResultFilter};
 use punctual::store::entries::prune::RemovedEntries;
-use punctual::{Problems, Timestamp};
+use punctual::{Engine, FlowId, Problems, Tenant, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -78,42 +78,32 @@ pub async fn results(State(app): State<App>, caller: Caller, id: Id, page: Page)
 pub async fn export(State(app): State<App>, caller: Caller, id: Id, page: Page) -> Answer<Response> {
     let filter = read_filter(&page)?;
     let survey = app.engine.survey_for_results(caller.tenant, id.flow(), filter.number).await?;
-    let (to, from) = tokio::sync::mpsc::channel::<Bytes>(2);
-    let engine = app.engine.clone();
-    let tenant = caller.tenant;
-    tokio::spawn(async move {
-        let mut after = FROM_THE_START;
-        let mut text = csv::line(header(&survey));
-        loop {
-            if to.send(Bytes::from(std::mem::take(&mut text))).await.is_err() {
-                return;
-            }
-            // A reader whose file breaks off sees a last line without an end.
-            let Ok(page) = engine.responses(tenant, id.flow(), &filter, after).await else { return };
-            let Some(last) = page.last() else { return };
-            after = (last.completed_at, last.entry);
-            for response in &page {
-                text.push_str(&csv::line(cells(&survey, response)));
-            }
-        }
-    });
+    let (sender, body) = stream::channel();
+    tokio::spawn(write_responses(app.engine.clone(), caller.tenant, (id.flow(), survey), filter, sender));
     let name = format!("attachment; filename=\"survey-{}-responses.csv\"", id.0);
     let headers = [(CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
-    Ok((headers, Body::new(Streamed(from))).into_response())
+    Ok((headers, body).into_response())
 }
 
-/// Pages on their way out.
-struct Streamed(tokio::sync::mpsc::Receiver<Bytes>);
-
-impl http_body::Body for Streamed {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
-        self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(http_body::Frame::data(bytes))))
+/// Writes the header and every response. An export that fails is broken off, so that its reader sees it.
+async fn write_responses(
+    engine: Engine,
+    tenant: Tenant,
+    survey: (FlowId, Arc<Survey>),
+    filter: ResultFilter,
+    sender: ChunkSender,
+) {
+    let (flow, survey) = survey;
+    let mut after = FROM_THE_START;
+    let mut text = csv::line(header(&survey));
+    while sender.send(text).await.is_ok() {
+        let page = match engine.responses(tenant, flow, &filter, after).await {
+            Ok(page) => page,
+            Err(error) => return tracing::error!(%error, "an export of responses was broken off"),
+        };
+        let Some(last) = page.last() else { return sender.finish().await };
+        after = (last.completed_at, last.entry);
+        text = page.iter().map(|response| csv::line(cells(&survey, response))).collect();
     }
 }
 

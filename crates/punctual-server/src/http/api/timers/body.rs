@@ -23,12 +23,6 @@ pub fn read_timers(input: &Input, publisher: &str) -> Answer<(Vec<NewTimer>, boo
             reading.add(message, &at, |name| name);
         }
     }
-    // A misspelt `delay` must not become a timer that is due at once.
-    let unknown = std::mem::take(&mut reading.warnings);
-    reading.problems.0.extend(unknown.0.into_iter().map(|mut p| {
-        p.message = "is not a field of a timer".into();
-        p
-    }));
     for (n, _) in &reading.states {
         let at = if items.len() == 1 { String::new() } else { format!("[{n}].") };
         let said = "is not told by a timer: publish an event, or PUT /api/entities/{type}/{id}";

@@ -1,0 +1,66 @@
+//! Mutated CloudEvents and bodies: the server answers each in time, and refuses in the form of a problem.
+
+use crate::client::{Client, Reply};
+use crate::mutation::Mutations;
+use crate::world::{Base, World};
+use std::time::{Duration, Instant};
+
+/// How long an answer may take on a busy machine, without optimisation.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+fn inputs(name: &str) -> Mutations {
+    Mutations::new(env!("CARGO_MANIFEST_DIR"), name)
+}
+
+async fn ask(client: &Client, method: &str, path: &str, body: &[u8], seed: u64) -> Reply {
+    let body = String::from_utf8_lossy(body);
+    let began = Instant::now();
+    let reply = client.send(method, path, &body).await;
+    let case = format!("PUNCTUAL_SEED={seed}: {method} {path} {body:?}");
+    assert!(began.elapsed() < ANSWER_MAX, "{case} took {:?}", began.elapsed());
+    assert!((200..500).contains(&reply.status), "{case}: {} {}", reply.status, reply.text);
+    if reply.status >= 400 {
+        assert_eq!(reply.header("content-type"), "application/problem+json", "{case}: {}", reply.text);
+    }
+    reply
+}
+
+/// PRD-7: a CloudEvent of whatever form is taken or refused, and what is taken can be read.
+#[tokio::test]
+#[ignore = "slow"]
+async fn prd_7_mutated_cloud_events_are_taken_or_refused() {
+    let world = World::manual(Base::Sqlite).await;
+    let root = world.root();
+    let one = root.with("content-type", "application/cloudevents+json");
+    let many = root.with("content-type", "application/cloudevents-batch+json");
+    let mut inputs = inputs("cloud-events");
+    while let Some(input) = inputs.next_input() {
+        for client in [&one, &many, &root] {
+            ask(client, "POST", "/api/events", &input, inputs.seed).await;
+        }
+    }
+    println!("{} inputs", inputs.tried());
+}
+
+/// PRD-7: the body of any request is taken or refused, whatever is in it.
+#[tokio::test]
+#[ignore = "slow"]
+async fn prd_7_mutated_bodies_are_taken_or_refused() {
+    let world = World::manual(Base::Sqlite).await;
+    let root = world.root();
+    let mut inputs = inputs("bodies");
+    while let Some(input) = inputs.next_input() {
+        let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
+        let line = String::from_utf8_lossy(&input[..end]).into_owned();
+        // What is no line of a request is sent where any body may come.
+        let plain = |text: &&str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_:.".contains(&b));
+        let (method, path) = line
+            .split_once(' ')
+            .filter(|(method, path)| {
+                ["POST", "PUT"].contains(method) && path.starts_with("/api/") && plain(path)
+            })
+            .unwrap_or(("POST", "/api/events"));
+        ask(&root, method, path, input.get(end + 1..).unwrap_or_default(), inputs.seed).await;
+    }
+    println!("{} inputs", inputs.tried());
+}

@@ -1,0 +1,328 @@
+//! Notifications: from an event to what is to be sent, and to what became of it.
+//!
+//! [`Store::write_notifications`] settles claimed events and, in the same transaction, writes for each of
+//! them one notification with its deliveries, and their work or the claim under which they are sent at
+//! once ([`begin`]). A delivery whose key is there already is not written: its message was sent, or is
+//! another one's matter ([`known`]). [`deliver`] sends; [`look`] shows.
+//!
+//! Events of a kind that nobody is told of are passed over. What was told to people, or is of a kind that
+//! surveys look at, is taken out of its topic's own queue if nobody has declared that: it is not unconsumed.
+
+pub mod begin;
+pub mod deliver;
+pub(super) mod entry_end;
+pub mod foresee;
+pub mod hold;
+pub mod known;
+pub mod look;
+pub(super) mod new_deliveries;
+pub(super) mod outcome;
+mod own_queue;
+pub mod prune;
+pub mod replan;
+pub mod replay;
+mod taken;
+
+use self::begin::Start;
+use self::deliver::{Due, Outgoing};
+use self::new_deliveries::{NewDelivery, insert_counted, made_of};
+use super::Store;
+use super::columns::Column;
+use super::points::{Point, reach};
+use super::queues;
+use super::settle::{self, Outcome, Settlement, Word};
+use super::tx::Tx;
+use super::value::{Row, params};
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{DeliveryId, EntryId, MessageId, Token};
+use crate::base::tenant::Tenant;
+use crate::rules::entry::EntryKind;
+use crate::rules::message::{Entity, Message};
+use crate::rules::notification::{DeliveryStatus, NotificationStatus, Planned};
+use crate::rules::purpose::Purpose;
+use crate::store::tx::VerbFuture;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The lane of a topic's events for the people they are about.
+pub(super) const FLOWS_LANE: &str = "/flows";
+/// Why nothing was sent: nobody could be reached.
+pub const NO_RECIPIENT: &str = "NoRecipient";
+/// Why something is not sent yet: it is quiet where its recipient is.
+pub const QUIET_HOURS: &str = "QuietHours";
+
+/// What became of an event.
+#[derive(Clone, Debug)]
+pub enum Filed {
+    /// Nobody is told of such events.
+    Passed,
+    /// Surveys have looked at it, and nobody else is told of it.
+    Taken,
+    /// It lacks what it takes: a dead letter, with the reason.
+    Failed(String),
+    /// A notification.
+    Notification(NewNotification),
+}
+
+impl Filed {
+    /// The notification, if there is one.
+    #[must_use]
+    pub const fn notification(&self) -> Option<&NewNotification> {
+        if let Self::Notification(notification) = self { Some(notification) } else { None }
+    }
+}
+
+/// A notification to be.
+#[derive(Clone, Debug)]
+pub struct NewNotification {
+    /// What the event is about.
+    pub entity: Option<Entity>,
+    /// How it ends at once, if it does: the status, the word and the sentence for it.
+    pub ended: Option<(NotificationStatus, Option<&'static str>, String)>,
+    /// What is to be sent.
+    pub deliveries: Vec<Planned>,
+    /// Who asked for it again, and the name of the request.
+    pub request: Option<(String, String)>,
+}
+
+impl NewNotification {
+    /// How many letters are to be sent.
+    #[must_use]
+    pub fn letters(&self) -> usize {
+        self.deliveries.iter().filter(|planned| planned.address.is_some()).count()
+    }
+}
+
+/// A delivery that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its key.
+    pub idempotency_key: String,
+}
+
+/// Events with what they come to.
+pub type Filings = Arc<[(Arc<Message>, Filed)]>;
+
+/// What a filing came to.
+#[derive(Debug)]
+pub enum FiledAs {
+    /// The claim was lost, and nothing was written.
+    LostClaim,
+    /// The events are settled.
+    Notifications {
+        /// The new notifications, by their events.
+        by_event: HashMap<MessageId, EntryId>,
+        /// Claims of their letters that are to be sent now.
+        begun: Vec<Outgoing>,
+    },
+}
+
+struct Filing {
+    token: Token,
+    filed: Filings,
+    start: Option<Start>,
+    seed: u64,
+}
+
+impl Store {
+    /// Settles events of one claim, and writes what they come to; with `start`, begins their letters.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn write_notifications(
+        &self,
+        token: Token,
+        filed: Filings,
+        start: Option<Start>,
+        seed: u64,
+    ) -> VerbFuture<'_, FiledAs> {
+        VerbFuture::new(async move {
+            let filing = Filing { token, filed, start, seed };
+            let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await?;
+            if matches!(&filed, FiledAs::Notifications { begun, .. } if !begun.is_empty()) {
+                reach(Point::ClaimedBeforeAnswer);
+            }
+            Ok(filed)
+        })
+    }
+
+    /// Writes a notification that a person asked for, about an event that was; answers its deliveries.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn write_resend(&self, event: Message, notification: NewNotification) -> VerbFuture<'_, Vec<Asked>> {
+        self.of(event.tenant).write((event, notification), |tx, (event, notification)| {
+            Box::pin(async move {
+                let one = [(event, notification)];
+                let now = tx.now().await?;
+                let rows = write(tx, &one, None, now).await?.rows;
+                let made = made_of(tx, &rows).await?;
+                let asked = rows.iter().filter_map(|row| {
+                    Some(Asked { id: made.of(row)?, idempotency_key: row.planned.key.clone() })
+                });
+                Ok(asked.collect())
+            })
+        })
+    }
+}
+
+async fn file(tx: &mut Tx, filing: &Filing) -> Result<FiledAs> {
+    let word = |filed: &Filed| match filed {
+        Filed::Failed(error) => Word::Fail { error: error.clone() },
+        Filed::Passed | Filed::Taken | Filed::Notification(_) => Word::Ack,
+    };
+    let words = filing.filed.iter().map(|(event, filed)| (event.id, word(filed))).collect();
+    let said = settle::say(tx, Settlement { token: filing.token.clone(), words }, filing.seed).await?;
+    if said.contains(&Outcome::LostClaim) {
+        return Ok(FiledAs::LostClaim);
+    }
+    let done = filing.filed.iter().zip(said).filter(|(_, said)| *said == Outcome::Done);
+    let (mut notifications, mut taken) = (Vec::with_capacity(filing.filed.len()), Vec::new());
+    let mut passed = Vec::new();
+    for ((event, filed), _) in done {
+        match filed {
+            Filed::Notification(notification) => notifications.push((event.as_ref(), notification)),
+            Filed::Taken => taken.push(event.as_ref()),
+            Filed::Passed => passed.push(event.as_ref()),
+            Filed::Failed(_) => {}
+        }
+    }
+    let now = tx.now().await?;
+    let Written { by_event, begun, .. } = write(tx, &notifications, filing.start.as_ref(), now).await?;
+    taken.extend(notifications.iter().map(|(event, _)| *event));
+    own_queue::take(tx, &taken).await?;
+    own_queue::leave(tx, &passed).await?;
+    let begun = match &filing.start {
+        Some(start) if !begun.is_empty() => begin::hold(tx, start, begun, now).await?,
+        _ => Vec::new(),
+    };
+    Ok(FiledAs::Notifications { by_event, begun })
+}
+
+/// Notifications that were written.
+#[derive(Default)]
+struct Written<'a> {
+    /// Their deliveries, also those whose keys were known.
+    rows: Vec<NewDelivery<'a>>,
+    by_event: HashMap<MessageId, EntryId>,
+    /// Deliveries without work.
+    begun: Vec<Due>,
+}
+
+/// Writes notifications with their deliveries.
+async fn write<'a>(
+    tx: &mut Tx,
+    notifications: &[(&'a Message, &'a NewNotification)],
+    start: Option<&Start>,
+    now: Timestamp,
+) -> Result<Written<'a>> {
+    if notifications.is_empty() {
+        return Ok(Written::default());
+    }
+    let by_event = insert(tx, notifications, now).await?;
+    let (mut rows, mut lanes) = (Vec::new(), HashMap::new());
+    for (event, notification) in notifications {
+        let Some(id) = by_event.get(&event.id) else { continue };
+        for planned in &notification.deliveries {
+            let of = (EntryKind::Notification, planned.channel.as_str());
+            let lane = deliver_lane(tx, event.tenant, of, &mut lanes).await?;
+            let kind = EntryKind::Notification;
+            rows.push(NewDelivery { entry: *id, kind, tenant: event.tenant, lane, planned });
+        }
+    }
+    let (mut rows, rest) = begin::choose(tx, start, rows, now).await?;
+    let begun = begin::insert(tx, &rows, now).await?;
+    let written = begun.len() + insert_counted(tx, &rest, now).await?;
+    rows.extend(rest);
+    if written < rows.len() || rows.iter().any(|row| row.status() == DeliveryStatus::Skipped) {
+        let made = made_of(tx, &rows).await?;
+        known::end_empty(tx, &rows, &made, now).await?;
+    }
+    Ok(Written { rows, by_event, begun })
+}
+
+/// Notifications by their events; one that is there already is not written again.
+async fn insert(
+    tx: &mut Tx,
+    notifications: &[(&Message, &NewNotification)],
+    now: Timestamp,
+) -> Result<HashMap<MessageId, EntryId>> {
+    type One<'a> = (&'a Message, &'a NewNotification);
+    let ints = |pick: &dyn Fn(&One<'_>) -> i64| Column::Ints(notifications.iter().map(pick).collect());
+    let open = |one: &One<'_>| i64::try_from(one.1.letters()).unwrap_or(i64::MAX);
+    let status =
+        |one: &One<'_>| one.1.ended.as_ref().map_or(NotificationStatus::Pending, |ended| ended.0).code();
+    let ended_at = notifications.iter().map(|one| one.1.ended.as_ref().map(|_| now.as_micros())).collect();
+    let triggered_by: Vec<String> = notifications.iter().map(|one| triggered_by(one.0, one.1)).collect();
+    let entities: Vec<Option<&Entity>> = notifications.iter().map(|one| one.1.entity.as_ref()).collect();
+    let columns = [
+        ints(&|one| one.0.tenant.id()),
+        ints(&|one| one.0.id.0),
+        Column::Texts(notifications.iter().map(|one| Some(one.0.kind.as_str())).collect()),
+        Column::Texts(entities.iter().map(|e| e.map(|e| e.kind.as_str())).collect()),
+        Column::Texts(entities.iter().map(|e| e.map(|e| e.id.as_str())).collect()),
+        Column::Texts(notifications.iter().map(|one| one.0.correlation_id.as_deref()).collect()),
+        Column::Texts(notifications.iter().map(|one| one.1.request.as_ref().map(|r| r.0.as_str())).collect()),
+        Column::Texts(triggered_by.iter().map(|by| Some(by.as_str())).collect()),
+        ints(&status),
+        Column::Texts(notifications.iter().map(|one| one.1.ended.as_ref().and_then(|e| e.1)).collect()),
+        Column::Texts(notifications.iter().map(|one| one.1.ended.as_ref().map(|e| e.2.as_str())).collect()),
+        ints(&open),
+        Column::MaybeInts(ended_at),
+    ];
+    let rows = tx.in_columns((NOTIFICATIONS_AT_ONCE, NOTIFICATION), params![now], &columns).await?;
+    rows.iter().map(|row| Ok((MessageId(row.int(1)?), EntryId(row.int(0)?)))).collect()
+}
+
+macro_rules! notification_columns {
+    () => {
+        "insert into punctual.entry (kind, created_at, tenant_id, message_id, event_kind, entity_type, \
+            entity_id, correlation_id, request_id, triggered_by, status, reason, error, open, ended_at) "
+    };
+}
+const NOTIFICATIONS_AT_ONCE: &str = concat!(
+    notification_columns!(),
+    "select 'notification', $1::bigint, unnest($2::int[]), unnest($3::bigint[]), unnest($4::text[]), \
+            unnest($5::text[]), \
+        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::int[]), \
+        unnest($11::text[]), unnest($12::text[]), unnest($13::int[]), unnest($14::bigint[]) \
+     on conflict (message_id) where kind = 'notification' and request_id is null \
+      do nothing returning id, message_id"
+);
+const NOTIFICATION: &str = concat!(
+    notification_columns!(),
+    "values ('notification', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+     on conflict (message_id) where kind = 'notification' and request_id is null \
+      do nothing returning id, message_id"
+);
+
+/// Who or what made a notification.
+fn triggered_by(event: &Message, of: &NewNotification) -> String {
+    of.request.as_ref().map_or_else(|| format!("event:{}", event.kind), |request| request.1.clone())
+}
+
+/// Lanes of deliveries that are known, by tenant, kind of entry and channel.
+pub(super) type Lanes = HashMap<(Tenant, EntryKind), HashMap<String, i64>>;
+
+/// The lane of deliveries by one channel, for entries of one kind.
+pub(super) async fn deliver_lane(
+    tx: &mut Tx,
+    tenant: Tenant,
+    (kind, channel): (EntryKind, &str),
+    known: &mut Lanes,
+) -> Result<i64> {
+    if let Some(lane) = known.get(&(tenant, kind)).and_then(|of| of.get(channel)) {
+        return Ok(*lane);
+    }
+    let lane = queues::own_lane(tx, tenant, Purpose::Send, (channel, kind.word())).await?;
+    known.entry((tenant, kind)).or_default().insert(channel.to_owned(), lane);
+    Ok(lane)
+}
+
+/// What a notification is about: its type in this column, its id in the next.
+fn entity(row: &Row, n: usize) -> Result<Option<Entity>> {
+    Ok(row.maybe_text(n)?.zip(row.maybe_text(n + 1)?).map(|(kind, id)| Entity { kind, id }))
+}

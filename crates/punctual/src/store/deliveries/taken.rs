@@ -1,0 +1,78 @@
+//! Letters that a provider took: by far the most of what becomes of deliveries, so they have statements of
+//! their own, which carry nothing but what such a letter changes. They say the same as the general ones
+//! (`outcome.rs`).
+
+use super::super::columns::Column;
+use super::super::dialect::Dialect;
+use super::super::tx::Tx;
+use super::super::value::params;
+use super::deliver::{Ended, Ending};
+use super::outcome;
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use std::collections::HashSet;
+
+/// The first of the columns are those of a try.
+const TRY_COLUMNS: usize = 5;
+
+/// A letter that was taken, as its provider told.
+struct Taken<'a> {
+    one: &'a Ended,
+    provider_id: Option<&'a str>,
+    answer: Option<&'a str>,
+    version: u32,
+}
+
+fn taken(one: &Ended) -> Option<Taken<'_>> {
+    match &one.ending {
+        Ending::Sent { provider_id, answer, version } => Some(Taken {
+            one,
+            provider_id: provider_id.as_deref(),
+            answer: answer.as_deref(),
+            version: *version,
+        }),
+        _ => None,
+    }
+}
+
+/// Writes down these tries, and their deliveries as sent; answers those that were still waiting.
+pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<HashSet<i64>> {
+    let all: Vec<Taken<'_>> = ended.iter().filter_map(|one| taken(one)).collect();
+    let warnings: Vec<Option<String>> = all.iter().map(|t| outcome::warnings(t.one)).collect();
+    let ints = |pick: &dyn Fn(&Taken<'_>) -> i64| Column::Ints(all.iter().map(pick).collect());
+    let columns = [
+        ints(&|t| t.one.due.delivery.id.0),
+        ints(&|t| i64::from(t.one.due.number())),
+        Column::Texts(all.iter().map(|t| t.provider_id).collect()),
+        Column::Texts(all.iter().map(|t| t.answer).collect()),
+        Column::Texts(warnings.iter().map(Option::as_deref).collect()),
+        ints(&|t| i64::from(t.one.due.item.attempt())),
+        ints(&|t| i64::from(t.version)),
+    ];
+    if tx.dialect() == Dialect::Sqlite {
+        tx.in_columns((SENT_AT_ONCE, TRY), params![now], &columns[..TRY_COLUMNS]).await?;
+    }
+    let rows = tx.in_columns((SENT_AT_ONCE, SENT), params![now], &columns).await?;
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+/// The tries and the deliveries in one statement. Only one that still waits is changed.
+const SENT_AT_ONCE: &str = "with x as materialized ( \
+        select unnest($2::bigint[]) id, unnest($3::int[]) tried, unnest($4::text[]) provider_id, \
+            unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::int[]) tries, \
+            unnest($8::int[]) template_version), \
+    told as ( \
+        insert into punctual.delivery_attempt (at, delivery_id, tried, outcome, provider_id, answer, \
+                warnings) \
+        select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings from x \
+        on conflict do nothing) \
+    update punctual.delivery d set status = 1, error = null, provider_id = x.provider_id, \
+        tries = x.tries, due_at = null, sent_at = $1::bigint, template_version = x.template_version, \
+        version = d.version + 1 \
+    from x where d.id = x.id and d.status = 0 returning d.id";
+const TRY: &str = "insert into punctual.delivery_attempt \
+        (at, delivery_id, tried, outcome, provider_id, answer, warnings) \
+    values ($1, $2, $3, 'sent', $4, $5, $6) on conflict do nothing";
+const SENT: &str = "update punctual.delivery set status = 1, error = null, provider_id = $4, \
+        tries = $7, due_at = null, sent_at = $1, template_version = $8, version = version + 1 \
+    where id = $2 and status = 0 returning id";

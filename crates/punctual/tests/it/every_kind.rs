@@ -1,0 +1,392 @@
+//! One pipeline: what holds for one kind of entry holds for all. Each case runs for surveys and for
+//! notifications, on both databases. A third kind joins by a variant of [`Kind`].
+
+use crate::bench::{Bench, TENANT, seconds};
+use crate::invitation::{self, Mailbox, engine_with, publish, survey, time, transient};
+use crate::notification::{self, booking, define, prefer};
+use punctual::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::rules::notification::DeliveryStatus;
+use punctual::rules::receipt::{Receipt, ReceiptStatus};
+use punctual::rules::template::Definition;
+use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
+use punctual::store::deliveries::look::{LogFilter, Logged};
+use punctual::store::receipts::News;
+use punctual::{DeliveryId, Engine, EntryId, NotSent, Problems, TemplateId};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+cases![
+    ntf_19_each_send_is_in_the_communication_log,
+    ntf_16_a_receipt_finds_its_delivery_by_the_providers_id,
+    ntf_17_a_fallback_channel_takes_what_one_refuses,
+    ntf_4_what_may_have_gone_out_is_held_by_policy,
+    ntf_5_a_retry_has_the_key_of_its_first_try,
+    ntf_18_a_suppressed_recipient_is_skipped_with_the_reason,
+    ntf_18_quiet_hours_shift_a_send,
+    ntf_10_a_missing_value_is_a_warning_in_the_log,
+    ntf_22_what_failed_is_replayed_under_its_key,
+    rmd_20_a_held_entry_sends_nothing_until_it_is_released,
+    rmd_20_a_cancelled_entry_sends_nothing_more,
+    rmd_20_a_retry_does_not_wait_for_its_time,
+    ntf_4_a_crash_leaves_only_the_window_in_doubt,
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Survey,
+    Notification,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Survey, Self::Notification];
+
+    const fn event_type(self) -> &'static str {
+        match self {
+            Self::Survey => "survey.invitation",
+            Self::Notification => notification::KIND,
+        }
+    }
+
+    /// The address of every recipient.
+    const fn address(self) -> &'static str {
+        match self {
+            Self::Survey => "+964 770 000 0001",
+            Self::Notification => "+919876543210",
+        }
+    }
+}
+
+/// An engine with one channel that plays a script, and a definition of the kind.
+struct Desk {
+    kind: Kind,
+    engine: Engine,
+    mailbox: Mailbox,
+}
+
+impl Desk {
+    async fn open(t: &Bench, kind: Kind, policy: ChannelPolicy) -> Self {
+        let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", policy)).await;
+        match kind {
+            Kind::Survey => {
+                let once = |d: &mut Value| d["triggers"][0]["schedule"]["reminders"] = json!([]);
+                publish(&engine, survey(once)).await;
+            }
+            Kind::Notification => define(&engine, TENANT, |_| {}).await,
+        }
+        let desk = Self { kind, engine, mailbox };
+        desk.template("Hello {{name}}").await;
+        desk
+    }
+
+    async fn template(&self, body: &str) -> TemplateId {
+        let json = json!({"eventType": self.kind.event_type(), "channel": "memory:default", "language": "en",
+            "body": body});
+        let mut problems = Problems::default();
+        let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+        self.engine.store().create_template(TENANT, definition).await.unwrap().id
+    }
+
+    /// Hands in an event that leads to one delivery.
+    async fn event(&self, id: &str) {
+        match self.kind {
+            Kind::Survey => drop(invitation::invite(&self.engine, id).await),
+            Kind::Notification => {
+                notification::confirm_in(&self.engine, TENANT, &booking(id)).await;
+            }
+        }
+    }
+
+    async fn tick(&self) {
+        self.engine.tick(100).await.unwrap();
+    }
+
+    async fn travel(&self, t: &Bench, by: Duration) {
+        self.engine.travel(t.now().await.plus(by), true).await.unwrap();
+    }
+
+    async fn log(&self) -> Vec<Logged> {
+        let all = LogFilter::default();
+        let mut log =
+            self.engine.store().communication_log(TENANT, all, DeliveryId(i64::MAX), 500).await.unwrap();
+        log.reverse();
+        log
+    }
+
+    /// The statuses of all deliveries, in order.
+    async fn statuses(&self) -> Vec<DeliveryStatus> {
+        self.log().await.iter().map(|one| one.status).collect()
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.mailbox.letters().iter().map(|letter| letter.idempotency_key.clone()).collect()
+    }
+
+    async fn change(&self, action: EntryAction) -> ActionOutcome {
+        let name = EntryName::Id(EntryId(1));
+        let change = EntryChange { name, action, actor: "sue".into(), reason: "asked for".into() };
+        self.engine.change_entry(TENANT, change).await.unwrap()
+    }
+}
+
+fn policy(edit: impl FnOnce(&mut ChannelPolicy)) -> ChannelPolicy {
+    let mut policy = ChannelPolicy::default();
+    edit(&mut policy);
+    policy
+}
+
+fn unknown() -> Option<NotSent> {
+    Some(NotSent::Unknown { error: "no answer".into() })
+}
+
+fn refused() -> Option<NotSent> {
+    Some(NotSent::Permanent { error: "no such number".into() })
+}
+
+/// NTF-19: channel, address, template, key, provider's id and every try, whatever the kind.
+async fn ntf_19_each_send_is_in_the_communication_log(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![transient()]);
+        desk.event("1").await;
+        desk.travel(t, seconds(3_600)).await;
+        let log = desk.log().await;
+        let one = &log[0];
+        let tries: Vec<&str> = one.tries.iter().map(|tried| tried.outcome.as_str()).collect();
+        assert_eq!((log.len(), tries), (1, vec!["transient", "sent"]), "{kind:?}");
+        assert_eq!((one.kind.as_str(), one.address.as_str()), (kind.event_type(), kind.address()));
+        assert_eq!((one.template, one.template_version), (TemplateId(1), 1), "{kind:?}");
+        assert_eq!(one.provider_id.as_deref(), Some("mem-1"), "{kind:?}");
+        assert_eq!(desk.keys(), [one.idempotency_key.clone(), one.idempotency_key.clone()], "{kind:?}");
+        let address = Some(kind.address().to_owned());
+        let filter = LogFilter { address, ..LogFilter::default() };
+        let found = desk.engine.store().communication_log(TENANT, filter, DeliveryId(i64::MAX), 9).await;
+        assert_eq!(found.unwrap().len(), 1, "{kind:?} is found by its address");
+    }
+}
+
+/// NTF-16
+async fn ntf_16_a_receipt_finds_its_delivery_by_the_providers_id(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.event("1").await;
+        desk.tick().await;
+        let receipt = Receipt {
+            message_id: Some("mem-1".into()),
+            address: None,
+            status: ReceiptStatus::Delivered,
+            said: "delivered".into(),
+            error: None,
+            event_id: None,
+            occurred_at: None,
+        };
+        let news =
+            News { provider: "p".into(), channels: vec!["memory:default".into()], receipts: vec![receipt] };
+        assert_eq!(desk.engine.hear_receipts(news).await.unwrap().new.len(), 1, "{kind:?}");
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Delivered], "{kind:?}");
+    }
+}
+
+/// NTF-17
+async fn ntf_17_a_fallback_channel_takes_what_one_refuses(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let fallback = policy(|policy| policy.fallback = Some("memory:sms".into()));
+        let desk = Desk::open(t, kind, fallback).await;
+        desk.mailbox.fail_with(vec![refused()]);
+        desk.event("1").await;
+        desk.travel(t, seconds(60)).await;
+        let log = desk.log().await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Failed, DeliveryStatus::Sent], "{kind:?}");
+        assert_eq!(log[0].replaced_by, Some(log[1].id), "{kind:?}");
+        assert_eq!((log[1].channel.as_str(), log[1].address.as_str()), ("memory:sms", kind.address()));
+        let ended = t.count("select count(*) from punctual.entry where status = 1").await;
+        assert_eq!(ended, 1, "{kind:?}: its entry is sent, not failed");
+    }
+}
+
+/// NTF-4
+async fn ntf_4_what_may_have_gone_out_is_held_by_policy(t: &Bench) {
+    for kind in Kind::ALL {
+        for (on_unknown, sends, status) in
+            [(OnUnknown::Hold, 1, DeliveryStatus::Uncertain), (OnUnknown::default(), 2, DeliveryStatus::Sent)]
+        {
+            let t = &Bench::on(t.backend).await;
+            let desk = Desk::open(t, kind, policy(|policy| policy.unknown = on_unknown)).await;
+            desk.mailbox.fail_with(vec![unknown()]);
+            desk.event("1").await;
+            desk.travel(t, seconds(3_600)).await;
+            let seen = (desk.mailbox.letters().len(), desk.statuses().await);
+            assert_eq!(seen, (sends, vec![status]), "{kind:?}, {on_unknown:?}");
+        }
+    }
+}
+
+/// NTF-5: a template that changes between a try whose outcome nobody knows and its retry does not change
+/// the key.
+async fn ntf_5_a_retry_has_the_key_of_its_first_try(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![unknown()]);
+        desk.event("1").await;
+        desk.tick().await;
+        desk.engine.store().delete_template(TENANT, TemplateId(1)).await.unwrap();
+        desk.template("Other words").await;
+        desk.travel(t, seconds(3_600)).await;
+        let keys = desk.keys();
+        assert!(keys.iter().all(|key| *key == keys[0]), "{kind:?}: {keys:?}");
+        if kind == Kind::Survey {
+            assert_eq!(keys.len(), 2, "a survey is sent with other words under the same key");
+        }
+    }
+}
+
+/// NTF-18
+async fn ntf_18_a_suppressed_recipient_is_skipped_with_the_reason(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        let opt_out = json!({"optOuts": [{"channel": "memory:default"}]});
+        prefer(&desk.engine, kind.address(), &opt_out).await;
+        desk.event("1").await;
+        desk.tick().await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}");
+        assert_eq!(desk.mailbox.letters().len(), 0, "{kind:?}");
+        let reasons = t.texts("select reason from punctual.delivery_attempt where outcome = 'skipped'").await;
+        assert_eq!(reasons, [[Some("opted-out".to_owned())]], "{kind:?}");
+    }
+}
+
+/// NTF-18: shifted, never dropped. The clock stands at 05:13 UTC.
+async fn ntf_18_quiet_hours_shift_a_send(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        let quiet = json!({"quietHours": {"from": "22:00", "to": "07:00"}, "timeZone": "UTC"});
+        prefer(&desk.engine, kind.address(), &quiet).await;
+        desk.event("1").await;
+        desk.tick().await;
+        assert_eq!(desk.mailbox.letters().len(), 0, "{kind:?}");
+        let log = desk.log().await;
+        assert_eq!(log[0].due_at, Some(time("2026-05-14T07:00:00Z")), "{kind:?}");
+        assert!(log[0].tries.is_empty(), "{kind:?}: it uses up no try");
+        desk.travel(t, seconds(2 * 3_600)).await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
+    }
+}
+
+/// NTF-9, NTF-10
+async fn ntf_10_a_missing_value_is_a_warning_in_the_log(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.engine.store().delete_template(TENANT, TemplateId(1)).await.unwrap();
+        desk.template("Hello {{nobodyNamedThis}}").await;
+        desk.event("1").await;
+        desk.tick().await;
+        let log = desk.log().await;
+        assert_eq!(log[0].status, DeliveryStatus::Sent, "{kind:?}: it never fails the send");
+        let warnings = &log[0].tries[0].warnings;
+        assert!(warnings.iter().any(|said| said.contains("nobodyNamedThis")), "{kind:?}: {warnings:?}");
+    }
+}
+
+/// NTF-22
+async fn ntf_22_what_failed_is_replayed_under_its_key(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![refused()]);
+        desk.event("1").await;
+        desk.tick().await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Failed], "{kind:?}");
+        assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
+        desk.tick().await;
+        let keys = desk.keys();
+        assert_eq!((keys.len(), &keys[0]), (2, &keys[1]), "{kind:?}");
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
+    }
+}
+
+/// RMD-20: held with a reason, in the list, and released; the history says who did what.
+async fn rmd_20_a_held_entry_sends_nothing_until_it_is_released(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![transient()]);
+        desk.event("1").await;
+        desk.tick().await;
+        assert_eq!(desk.change(EntryAction::Hold).await, ActionOutcome::Done, "{kind:?}");
+        let hold = desk.engine.store().hold_of(TENANT, EntryId(1)).await.unwrap();
+        assert_eq!(hold.as_deref(), Some("asked for"), "{kind:?}");
+        desk.travel(t, seconds(24 * 3_600)).await;
+        assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}: nothing is sent while it is held");
+        assert_eq!(desk.change(EntryAction::Release).await, ActionOutcome::Done, "{kind:?}");
+        desk.travel(t, seconds(60)).await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
+        assert!(matches!(desk.change(EntryAction::Release).await, ActionOutcome::Refused(_)), "{kind:?}");
+        let history = desk.engine.store().entry_history(TENANT, EntryId(1)).await.unwrap();
+        let told: Vec<(&str, &str)> =
+            history.iter().map(|line| (line.what.as_str(), line.actor.as_str())).collect();
+        assert_eq!(told, [("held", "sue"), ("released", "sue")], "{kind:?}");
+    }
+}
+
+/// RMD-20, TRG-16
+async fn rmd_20_a_cancelled_entry_sends_nothing_more(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![transient()]);
+        desk.event("1").await;
+        desk.tick().await;
+        assert_eq!(desk.change(EntryAction::Cancel).await, ActionOutcome::Done, "{kind:?}");
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}");
+        desk.travel(t, seconds(24 * 3_600)).await;
+        assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}");
+        assert_eq!(t.count("select count(*) from punctual.entry where status = 5").await, 1, "{kind:?}");
+        assert!(matches!(desk.change(EntryAction::Hold).await, ActionOutcome::Refused(_)), "{kind:?}");
+    }
+}
+
+/// RMD-20
+async fn rmd_20_a_retry_does_not_wait_for_its_time(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![transient()]);
+        desk.event("1").await;
+        desk.tick().await;
+        desk.tick().await;
+        assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}: it waits for its time");
+        assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
+        desk.tick().await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
+    }
+}
+
+/// NTF-4: of 200 deliveries in one claim, only the window may have gone out when their process is gone.
+async fn ntf_4_a_crash_leaves_only_the_window_in_doubt(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let holding = policy(|policy| policy.unknown = OnUnknown::Hold);
+        let desk = Desk::open(t, kind, holding).await;
+        for n in 0..200 {
+            desk.event(&n.to_string()).await;
+        }
+        // A tick that is dropped before its channel has answered is a process that is gone.
+        desk.mailbox.never_answer(true);
+        let tick = desk.engine.tick(1_000);
+        tokio::time::timeout(Duration::from_millis(1_500), tick).await.unwrap_err();
+        let begun = desk.mailbox.letters().len();
+        assert_eq!(begun, 64, "{kind:?}: no more are begun than may be in doubt");
+        desk.mailbox.never_answer(false);
+        desk.travel(t, seconds(3_600)).await;
+        let statuses = desk.statuses().await;
+        let count = |status| statuses.iter().filter(|one| **one == status).count();
+        let seen = (count(DeliveryStatus::Uncertain), count(DeliveryStatus::Sent));
+        assert_eq!(seen, (64, 136), "{kind:?}");
+    }
+}
