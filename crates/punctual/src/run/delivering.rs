@@ -93,7 +93,7 @@ impl Delivering {
     }
 
     async fn read_snapshots(&mut self, post: &Post, wanted: BTreeSet<(Tenant, Entity)>) -> Result<()> {
-        let mut by_tenant: HashMap<Tenant, Vec<Entity>> = HashMap::new();
+        let mut by_tenant: BTreeMap<Tenant, Vec<Entity>> = BTreeMap::new();
         for (tenant, entity) in wanted {
             by_tenant.entry(tenant).or_default().push(entity);
         }

@@ -24,7 +24,7 @@ use crate::store::deliveries::deliver::{Delivery, Due, Ending};
 use crate::store::entries::Entry;
 use crate::store::entries::advance::{PeekedEntries, PlannedSend};
 use crate::store::entries::step::SurveyContext;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Versions of surveys, and templates of their tenants.
@@ -105,7 +105,8 @@ pub(super) async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Ve
 #[derive(Debug, Default)]
 pub struct Inviting {
     surveys: Surveys,
-    entries: HashMap<EntryId, Arc<Entry>>,
+    /// In order of their ids: definitions are loaded by this order, the same in every run of a seed.
+    entries: BTreeMap<EntryId, Arc<Entry>>,
     recipients: Recipients,
 }
 

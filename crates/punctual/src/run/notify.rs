@@ -267,7 +267,7 @@ async fn snapshots(
     events: &[Message],
     about: &[Option<Entity>],
 ) -> Result<HashMap<Tenant, HashMap<Entity, Snapshot>>> {
-    let mut wanted: HashMap<Tenant, Vec<Entity>> = HashMap::new();
+    let mut wanted: BTreeMap<Tenant, Vec<Entity>> = BTreeMap::new();
     for (event, entity) in events.iter().zip(about) {
         wanted.entry(event.tenant).or_default().extend(entity.clone());
     }

@@ -196,6 +196,18 @@ fn go_beside(hired: &Arc<Hired>, engine: &Engine, deliveries: beside::Deliveries
     tokio::spawn(beside::receive(Arc::clone(hired), engine.clone(), deliveries));
 }
 
+/// Takes this process's room on the disk away or gives it back. A limit that a busy database refused to lift
+/// would stay for ever, so lifting it is tried until it succeeds.
+async fn fill_disk(hired: &Hired, engine: &Engine, full: bool) {
+    while let Err(why) = engine.store().fill_disk(full).await {
+        hired.pen.note(&Event::Trouble { why: whole(&why) });
+        if full {
+            return;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 /// Does what is said on standard input, a line at a time.
 async fn obey(hired: Arc<Hired>, engine: Engine) {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
@@ -213,7 +225,7 @@ async fn obey(hired: Arc<Hired>, engine: Engine) {
             "point" => points::arm(rest).unwrap(),
             "beside" => go_beside(&hired, &engine, beside::Deliveries::read(rest)),
             "commits" => hired.fail_commits(),
-            "disk" => drop(engine.store().fill_disk(rest == "full").await),
+            "disk" => fill_disk(&hired, &engine, rest == "full").await,
             "publish" => drop(tokio::spawn(publisher::publish(
                 Arc::clone(&hired),
                 engine.clone(),
