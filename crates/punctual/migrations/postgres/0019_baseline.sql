@@ -452,8 +452,9 @@ create table punctual.entity (
 
 -- One occurrence of a trigger, whatever its kind: a survey for one person, or what an event means for the people it is
 -- about. A notification has a cause (`message_id`) and one row for each event, or for each request of a person
--- (`request_id`); a survey has a recipient, a dedup key and a public id. `due_at` is when the next send of a survey is
--- due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
+-- (`request_id`); a survey has a recipient and a public id. `key` is what makes it unique, as text: the digest of a
+-- survey's recipe, `event:{message}` or `manual:{request}`; `entry_key` decides. `due_at` is when the next send of a
+-- survey is due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
 -- `person_id` and `not_after` are not written yet.
 -- What is updated is in no index, and a page has room for all its entries once more, so that an update stays on it.
 -- Indexes begin with what tells entries apart.
@@ -473,9 +474,7 @@ create table punctual.entry (
     trigger_id     text,
     public_high    bigint,
     public_low     bigint,
-    key_high       bigint,
-    key_low        bigint,
-    unique_hash    text,
+    key            text not null,
     channel        text,
     address        text,
     locale         text,
@@ -505,10 +504,7 @@ create table punctual.entry (
     deleted_at     bigint,
     version        int not null default 1
 ) with (fillfactor = 45);
--- An event has one notification, and what was deleted does not block its dedup key (the first half of its digest).
-create unique index entry_by_event on punctual.entry (message_id) where kind = 'notification' and request_id is null;
-create unique index entry_by_key on punctual.entry (key_high, key_low, tenant_id)
-    where key_high is not null and deleted_at is null;
+create index entry_by_message on punctual.entry (message_id) where message_id is not null;
 create index entry_by_public_id on punctual.entry (public_high) where public_high is not null;
 create index entry_by_flow on punctual.entry (flow_id, id) where flow_id is not null;
 create index entry_by_entity on punctual.entry (entity_id, entity_type, tenant_id) where entity_id is not null;
@@ -527,16 +523,19 @@ create table punctual.entry_history (
 );
 create index entry_history_by_entry on punctual.entry_history (entry_id, id);
 
--- Dedup keys of entries that are gone: a key outlives its entry.
+-- The key of every entry, as the first half of a SHA-256: its primary key lets one entry of a key through. It outlives
+-- its entry, so that an event which comes again is answered with what it duplicates; only deleting the entry frees it.
 create table punctual.entry_key (
     tenant_id   int    not null,
     key_high    bigint not null,
     key_low     bigint not null,
-    public_high bigint not null,
-    public_low  bigint not null,
+    entry_id    bigint not null,
+    public_high bigint,
+    public_low  bigint,
     made_at     bigint not null,
-    primary key (tenant_id, key_high, key_low)
+    primary key (key_high, key_low, tenant_id)
 );
+create index entry_key_by_time on punctual.entry_key using brin (made_at);
 
 -- An answer. `told` are the subscriptions that its message went to.
 create table punctual.response (
@@ -1048,6 +1047,7 @@ begin
     end if;
     grant usage on schema punctual to punctual_tenant;
     grant select, insert, update, delete on all tables in schema punctual to punctual_tenant;
+    grant usage on all sequences in schema punctual to punctual_tenant;
     revoke all on punctual.secret, punctual.migration, punctual.early_receipt from punctual_tenant;
 exception when insufficient_privilege then
     raise notice 'the role punctual_tenant could not be made ready: row-level security is not in force';

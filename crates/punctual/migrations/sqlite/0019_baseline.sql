@@ -426,8 +426,9 @@ create table punctual_entity (
 
 -- One occurrence of a trigger, whatever its kind: a survey for one person, or what an event means for the people it is
 -- about. A notification has a cause (`message_id`) and one row for each event, or for each request of a person
--- (`request_id`); a survey has a recipient, a dedup key and a public id. `due_at` is when the next send of a survey is
--- due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
+-- (`request_id`); a survey has a recipient and a public id. `key` is what makes it unique, as text: the digest of a
+-- survey's recipe, `event:{message}` or `manual:{request}`; `entry_key` decides. `due_at` is when the next send of a
+-- survey is due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
 -- `person_id` and `not_after` are not written yet.
 -- What is updated is in no index, and a page has room for all its entries once more, so that an update stays on it.
 -- Indexes begin with what tells entries apart.
@@ -447,9 +448,7 @@ create table punctual_entry (
     trigger_id     text,
     public_high    integer,
     public_low     integer,
-    key_high       integer,
-    key_low        integer,
-    unique_hash    text,
+    key            text not null,
     channel        text,
     address        text,
     locale         text,
@@ -479,10 +478,7 @@ create table punctual_entry (
     deleted_at     integer,
     version        integer not null default 1
 );
--- An event has one notification, and what was deleted does not block its dedup key (the first half of its digest).
-create unique index punctual_entry_by_event on punctual_entry (message_id) where kind = 'notification' and request_id is null;
-create unique index punctual_entry_by_key on punctual_entry (key_high, key_low, tenant_id)
-    where key_high is not null and deleted_at is null;
+create index punctual_entry_by_message on punctual_entry (message_id) where message_id is not null;
 create index punctual_entry_by_public_id on punctual_entry (public_high) where public_high is not null;
 create index punctual_entry_by_flow on punctual_entry (flow_id, id) where flow_id is not null;
 create index punctual_entry_by_entity on punctual_entry (entity_id, entity_type, tenant_id) where entity_id is not null;
@@ -501,16 +497,19 @@ create table punctual_entry_history (
 );
 create index punctual_entry_history_by_entry on punctual_entry_history (entry_id, id);
 
--- Dedup keys of entries that are gone: a key outlives its entry.
+-- The key of every entry, as the first half of a SHA-256: its primary key lets one entry of a key through. It outlives
+-- its entry, so that an event which comes again is answered with what it duplicates; only deleting the entry frees it.
 create table punctual_entry_key (
     tenant_id   integer not null,
     key_high    integer not null,
     key_low     integer not null,
-    public_high integer not null,
-    public_low  integer not null,
+    entry_id    integer not null,
+    public_high integer,
+    public_low  integer,
     made_at     integer not null,
-    primary key (tenant_id, key_high, key_low)
+    primary key (key_high, key_low, tenant_id)
 );
+create index punctual_entry_key_by_time on punctual_entry_key (made_at);
 
 -- An answer. `told` are the subscriptions that its message went to.
 create table punctual_response (

@@ -15,7 +15,7 @@ use crate::rules::zone::Zone;
 use crate::rules::{dedup, digest};
 use crate::run::ingest::Outcome;
 use crate::run::shelf::{Offered, Place};
-use crate::store::entries::owner::key_of;
+use crate::store::entries::key::key_of;
 use crate::store::tx::VerbFuture;
 use serde::Serialize;
 

@@ -14,6 +14,12 @@ pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     hex(&hash.finalize())
 }
 
+/// The SHA-256 of some bytes.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Hash::hash(bytes)
+}
+
 /// Bytes in hexadecimal, in lower case.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

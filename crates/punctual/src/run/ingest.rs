@@ -24,7 +24,7 @@ use crate::rules::public_id::PublicId;
 use crate::rules::survey::Trigger;
 use crate::store::entries::admit::{Admitted, Made, NewEntry};
 use crate::store::entries::deed::Deeded;
-use crate::store::entries::owner::Key;
+use crate::store::entries::key::Key;
 use std::collections::HashMap;
 use std::sync::Arc;
 

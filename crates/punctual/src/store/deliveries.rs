@@ -28,6 +28,7 @@ use self::deliver::{Due, Outgoing};
 use self::new_deliveries::{NewDelivery, insert_counted, made_of};
 use super::Store;
 use super::columns::Column;
+use super::entries::key::{NewKey, insert_keys, key_of_text};
 use super::points::{Point, reach};
 use super::queues;
 use super::settle::{self, Outcome, Settlement, Word};
@@ -244,60 +245,88 @@ async fn write<'a>(
     Ok(Written { rows, by_event, begun })
 }
 
-/// Notifications by their events; one that is there already is not written again.
+/// Notifications by their events; one whose key is known is not written again.
 async fn insert(
     tx: &mut Tx,
     notifications: &[(&Message, &NewNotification)],
     now: Timestamp,
 ) -> Result<HashMap<MessageId, EntryId>> {
-    type One<'a> = (&'a Message, &'a NewNotification);
-    let ints = |pick: &dyn Fn(&One<'_>) -> i64| Column::Ints(notifications.iter().map(pick).collect());
-    let open = |one: &One<'_>| i64::try_from(one.1.letters()).unwrap_or(i64::MAX);
-    let status =
-        |one: &One<'_>| one.1.ended.as_ref().map_or(NotificationStatus::Pending, |ended| ended.0).code();
-    let ended_at = notifications.iter().map(|one| one.1.ended.as_ref().map(|_| now.as_micros())).collect();
-    let triggered_by: Vec<String> = notifications.iter().map(|one| triggered_by(one.0, one.1)).collect();
-    let entities: Vec<Option<&Entity>> = notifications.iter().map(|one| one.1.entity.as_ref()).collect();
+    let texts: Vec<String> = notifications.iter().map(|one| key_text(one.0, one.1)).collect();
+    let new_key = |(one, text): (&(&Message, &NewNotification), &String)| NewKey {
+        tenant: one.0.tenant,
+        key: key_of_text(text),
+        public_id: None,
+    };
+    let keys: Vec<NewKey> = notifications.iter().zip(&texts).map(new_key).collect();
+    let ids = insert_keys(tx, &keys, now).await?;
+    let new = ids.iter().zip(notifications).zip(texts);
+    let new: Vec<NewRow<'_>> = new
+        .filter_map(|((id, (event, notification)), key)| Some(NewRow { id: (*id)?, key, event, notification }))
+        .collect();
+    insert_new(tx, &new, now).await?;
+    Ok(new.iter().map(|row| (row.event.id, row.id)).collect())
+}
+
+/// A notification whose key is new.
+struct NewRow<'a> {
+    id: EntryId,
+    key: String,
+    event: &'a Message,
+    notification: &'a NewNotification,
+}
+
+async fn insert_new(tx: &mut Tx, new: &[NewRow<'_>], now: Timestamp) -> Result<()> {
+    let ints = |pick: &dyn Fn(&NewRow<'_>) -> i64| Column::Ints(new.iter().map(pick).collect());
+    let open = |row: &NewRow<'_>| i64::try_from(row.notification.letters()).unwrap_or(i64::MAX);
+    let ended = || new.iter().map(|row| row.notification.ended.as_ref());
+    let statuses = ended().map(|ended| ended.map_or(NotificationStatus::Pending, |ended| ended.0).code());
+    let triggered_by: Vec<String> = new.iter().map(|row| triggered_by(row.event, row.notification)).collect();
+    let entities: Vec<Option<&Entity>> = new.iter().map(|row| row.notification.entity.as_ref()).collect();
+    let requests = new.iter().map(|row| row.notification.request.as_ref().map(|r| r.0.as_str()));
     let columns = [
-        ints(&|one| one.0.tenant.id()),
-        ints(&|one| one.0.id.0),
-        Column::Texts(notifications.iter().map(|one| Some(one.0.kind.as_str())).collect()),
+        ints(&|row| row.id.0),
+        ints(&|row| row.event.tenant.id()),
+        Column::Texts(new.iter().map(|row| Some(row.key.as_str())).collect()),
+        ints(&|row| row.event.id.0),
+        Column::Texts(new.iter().map(|row| Some(row.event.kind.as_str())).collect()),
         Column::Texts(entities.iter().map(|e| e.map(|e| e.kind.as_str())).collect()),
         Column::Texts(entities.iter().map(|e| e.map(|e| e.id.as_str())).collect()),
-        Column::Texts(notifications.iter().map(|one| one.0.correlation_id.as_deref()).collect()),
-        Column::Texts(notifications.iter().map(|one| one.1.request.as_ref().map(|r| r.0.as_str())).collect()),
+        Column::Texts(new.iter().map(|row| row.event.correlation_id.as_deref()).collect()),
+        Column::Texts(requests.collect()),
         Column::Texts(triggered_by.iter().map(|by| Some(by.as_str())).collect()),
-        ints(&status),
-        Column::Texts(notifications.iter().map(|one| one.1.ended.as_ref().and_then(|e| e.1)).collect()),
-        Column::Texts(notifications.iter().map(|one| one.1.ended.as_ref().map(|e| e.2.as_str())).collect()),
+        Column::Ints(statuses.collect()),
+        Column::Texts(ended().map(|ended| ended.and_then(|e| e.1)).collect()),
+        Column::Texts(ended().map(|ended| ended.map(|e| e.2.as_str())).collect()),
         ints(&open),
-        Column::MaybeInts(ended_at),
+        Column::MaybeInts(ended().map(|ended| ended.map(|_| now.as_micros())).collect()),
     ];
-    let rows = tx.in_columns((NOTIFICATIONS_AT_ONCE, NOTIFICATION), params![now], &columns).await?;
-    rows.iter().map(|row| Ok((MessageId(row.int(1)?), EntryId(row.int(0)?)))).collect()
+    tx.in_columns((NOTIFICATIONS_AT_ONCE, NOTIFICATION), params![now], &columns).await?;
+    Ok(())
 }
 
 macro_rules! notification_columns {
     () => {
-        "insert into punctual.entry (kind, created_at, tenant_id, message_id, event_kind, entity_type, \
-            entity_id, correlation_id, request_id, triggered_by, status, reason, error, open, ended_at) "
+        "insert into punctual.entry (kind, created_at, id, tenant_id, key, message_id, event_kind, \
+            entity_type, entity_id, correlation_id, request_id, triggered_by, status, reason, error, open, \
+            ended_at) "
     };
 }
 const NOTIFICATIONS_AT_ONCE: &str = concat!(
     notification_columns!(),
-    "select 'notification', $1::bigint, unnest($2::int[]), unnest($3::bigint[]), unnest($4::text[]), \
-            unnest($5::text[]), \
-        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::int[]), \
-        unnest($11::text[]), unnest($12::text[]), unnest($13::int[]), unnest($14::bigint[]) \
-     on conflict (message_id) where kind = 'notification' and request_id is null \
-      do nothing returning id, message_id"
+    "select 'notification', $1::bigint, unnest($2::bigint[]), unnest($3::int[]), unnest($4::text[]), \
+        unnest($5::bigint[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), \
+        unnest($9::text[]), unnest($10::text[]), unnest($11::text[]), unnest($12::int[]), \
+        unnest($13::text[]), unnest($14::text[]), unnest($15::int[]), unnest($16::bigint[])"
 );
 const NOTIFICATION: &str = concat!(
     notification_columns!(),
-    "values ('notification', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
-     on conflict (message_id) where kind = 'notification' and request_id is null \
-      do nothing returning id, message_id"
+    "values ('notification', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
 );
+
+/// The key of a notification: of its event, or of the request of a person.
+fn key_text(event: &Message, of: &NewNotification) -> String {
+    of.request.as_ref().map_or_else(|| format!("event:{}", event.id), |request| format!("manual:{}", request.0))
+}
 
 /// Who or what made a notification.
 fn triggered_by(event: &Message, of: &NewNotification) -> String {

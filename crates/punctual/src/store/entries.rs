@@ -13,6 +13,7 @@
 //! | [`deed`] | what people do to one: open, answer, cancel, delete |
 //! | [`replay`] | what failed is sent once more |
 //! | [`tell`] | what others are told of it, on one topic |
+//! | [`key`] | the key of every entry, which lets one through |
 //! | [`prune`] | what ended long ago goes, its key stays |
 //! | [`look`], [`look_due`] | lists, logs and counts; which lanes have due work |
 
@@ -21,9 +22,9 @@ pub mod advance;
 pub mod audience;
 pub mod deed;
 pub mod expire;
+pub mod key;
 pub mod look;
 pub mod look_due;
-pub mod owner;
 pub mod prune;
 pub mod replay;
 pub mod step;
@@ -114,7 +115,7 @@ impl Entry {
 macro_rules! entry_columns {
     () => {
         "e.id, e.tenant_id, e.flow_id, e.number, e.trigger_id, e.lane_id, e.channel, e.public_high, \
-         e.public_low, e.unique_hash, e.address, e.locale, e.customer_ref, e.payload, e.triggered_by, \
+         e.public_low, e.key, e.address, e.locale, e.customer_ref, e.payload, e.triggered_by, \
          e.created_at, e.grace_us, e.status, e.due_at, e.last_sent_at, e.remaining, e.opened_at, \
          e.completed_at, case when e.deleted_at is null then 0 else 1 end, e.version, e.reminders, \
          case when e.held_at is null then 0 else 1 end"

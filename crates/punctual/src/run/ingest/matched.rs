@@ -10,7 +10,7 @@ use crate::rules::survey::Trigger;
 use crate::rules::{dedup, digest};
 use crate::run::shelf::{Offered, Place};
 use crate::store::entries::admit::{Made, NewEntry};
-use crate::store::entries::owner::{Key, key_of};
+use crate::store::entries::key::{Key, key_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,20 +1,21 @@
 //! Events become entries.
 //!
 //! A batch is written in one transaction, its keys in one order, so that two batches never wait for
-//! each other in a circle. The unique key decides what is a duplicate, also beside another batch
+//! each other in a circle. `entry_key` decides what is a duplicate ([`key`]), also beside another batch
 //! that is being written. Nothing is written when the tenant's published flows are not those that
 //! the batch was matched against: the caller reads them again, and matches again.
 
 use super::super::Store;
 use super::super::columns::Column;
+use super::super::dialect::Dialect;
 use super::super::flows;
 use super::super::points::{Point, reach};
 use super::super::tx::Tx;
 use super::super::value::params;
-use super::owner::{self, Key};
+use super::key::{self, Key, NewKey};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
-use crate::base::id::{FlowId, LaneId};
+use crate::base::id::{EntryId, FlowId, LaneId};
 use crate::base::tenant::Tenant;
 use crate::rules::entry::schedule::Schedule;
 use crate::rules::public_id::PublicId;
@@ -155,48 +156,53 @@ impl Line {
 async fn write(tx: &mut Tx, request: &Request, line: &Line) -> Result<Vec<Option<PublicId>>> {
     let mut owners = vec![None; line.keys.len()];
     if request.look_first {
-        owner::find_present(tx, request.tenant, &line.keys, &mut owners).await?;
+        key::find_owners(tx, request.tenant, &line.keys, &mut owners).await?;
     }
     for _ in 0..OWNERS_LOST_MAX {
         let open: Vec<usize> = (0..owners.len()).filter(|place| owners[*place].is_none()).collect();
+        if open.is_empty() {
+            return Ok(owners);
+        }
         let wanted: Vec<&NewEntry> = open.iter().map(|place| &request.entries[line.first[*place]]).collect();
-        if insert(tx, request, &wanted).await? == wanted.len() {
-            for (place, entry) in open.iter().zip(wanted) {
-                owners[*place] = Some(entry.public_id);
-            }
-            return Ok(owners);
+        let made = insert(tx, request, &wanted).await?;
+        for ((place, entry), _) in open.iter().zip(&wanted).zip(made).filter(|(_, made)| *made) {
+            owners[*place] = Some(entry.public_id);
         }
-        owner::find(tx, request.tenant, &line.keys, &mut owners).await?;
-        if owners.iter().all(Option::is_some) {
-            return Ok(owners);
-        }
+        key::find_owners(tx, request.tenant, &line.keys, &mut owners).await?;
     }
     Err(Error::Unavailable("entries of the same keys were deleted over and over meanwhile".into()))
 }
 
-/// Writes what is new of these; answers how many.
-async fn insert(tx: &mut Tx, request: &Request, wanted: &[&NewEntry]) -> Result<usize> {
-    if wanted.is_empty() {
-        return Ok(0);
-    }
+/// Writes those of these whose keys are new; answers which.
+async fn insert(tx: &mut Tx, request: &Request, wanted: &[&NewEntry]) -> Result<Vec<bool>> {
     let now = tx.now().await?;
-    match tx {
-        #[cfg(feature = "postgres")]
-        Tx::Postgres(_) => insert_at_once(tx, request, wanted, now).await,
-        #[cfg(feature = "sqlite")]
-        Tx::Sqlite(_) => insert_in_steps(tx, request, wanted, now).await,
+    let key_of = |entry: &&NewEntry| {
+        let public_id = Some(entry.public_id);
+        NewKey { tenant: request.tenant, key: entry.key, public_id }
+    };
+    let keys: Vec<NewKey> = wanted.iter().map(key_of).collect();
+    let ids = key::insert_keys(tx, &keys, now).await?;
+    let new: Vec<(EntryId, &NewEntry)> =
+        ids.iter().zip(wanted).filter_map(|(id, entry)| Some(((*id)?, *entry))).collect();
+    let shared = params![request.tenant.id(), now, &request.triggered_by];
+    tx.in_columns((INSERT_AT_ONCE, INSERT_ENTRY), shared, &columns(&new, now)).await?;
+    if tx.dialect() == Dialect::Sqlite {
+        tx.in_columns(("", INSERT_WORK), &[], &work_columns(&new, now)).await?;
     }
+    Ok(ids.iter().map(Option::is_some).collect())
+}
+
+fn first_send(entry: &NewEntry, now: Timestamp) -> i64 {
+    entry.schedule.first_send(entry.occurred_at, now).as_micros()
 }
 
 /// The columns of entries.
-fn columns<'a>(wanted: &[&'a NewEntry], now: Timestamp) -> Vec<Column<'a>> {
-    let ints = |pick: &dyn Fn(&NewEntry) -> i64| Column::Ints(wanted.iter().map(|e| pick(e)).collect());
+fn columns<'a>(new: &[(EntryId, &'a NewEntry)], now: Timestamp) -> Vec<Column<'a>> {
+    let ints = |pick: &dyn Fn(&NewEntry) -> i64| Column::Ints(new.iter().map(|(_, e)| pick(e)).collect());
     let texts =
-        |pick: fn(&'a NewEntry) -> Option<&'a str>| Column::Texts(wanted.iter().map(|e| pick(e)).collect());
-    let first_send = |e: &NewEntry| e.schedule.first_send(e.occurred_at, now).as_micros();
+        |pick: fn(&'a NewEntry) -> Option<&'a str>| Column::Texts(new.iter().map(|(_, e)| pick(e)).collect());
     vec![
-        ints(&|e| e.key.0),
-        ints(&|e| e.key.1),
+        Column::Ints(new.iter().map(|(id, _)| id.0).collect()),
         ints(&|e| e.public_id.halves().0),
         ints(&|e| e.public_id.halves().1),
         ints(&|e| e.flow.0),
@@ -210,74 +216,42 @@ fn columns<'a>(wanted: &[&'a NewEntry], now: Timestamp) -> Vec<Column<'a>> {
         texts(|e| e.customer_ref.as_deref()),
         texts(|e| Some(&e.payload)),
         ints(&|e| i64::try_from(e.grace.as_micros()).unwrap_or(i64::MAX)),
-        ints(&first_send),
+        ints(&|e| first_send(e, now)),
         ints(&|e| e.schedule.total()),
     ]
 }
 
-#[cfg(feature = "postgres")]
-async fn insert_at_once(
-    tx: &mut Tx,
-    request: &Request,
-    wanted: &[&NewEntry],
-    now: Timestamp,
-) -> Result<usize> {
-    let shared = params![request.tenant.id(), now, &request.triggered_by];
-    let rows = tx.in_columns((INSERT_AT_ONCE, ""), shared, &columns(wanted, now)).await?;
-    let count = rows.first().map_or(Ok(0), |row| row.int(0))?;
-    Ok(usize::try_from(count).unwrap_or_default())
+/// The columns of their work.
+fn work_columns<'a>(new: &[(EntryId, &NewEntry)], now: Timestamp) -> [Column<'a>; 3] {
+    [
+        Column::Ints(new.iter().map(|(id, _)| id.0).collect()),
+        Column::Ints(new.iter().map(|(_, e)| e.lane.0).collect()),
+        Column::Ints(new.iter().map(|(_, e)| first_send(e, now)).collect()),
+    ]
 }
 
-/// Dropped keys are asked for one by one: a join would be planned anew with every size of their table.
-#[cfg(feature = "postgres")]
-const INSERT_AT_ONCE: &str = "\
-    with e as (insert into punctual.entry (tenant_id, created_at, triggered_by, key_high, key_low, \
-            public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, address, \
-            locale, customer_ref, payload, grace_us, due_at, reminders, remaining, kind, event_kind) \
-        select $1::int, $2::bigint, $3::text, key_high, key_low, public_high, public_low, flow_id, number, \
-            trigger_id, lane_id, channel, unique_hash, address, locale, customer_ref, payload, grace_us, \
-            due_at, reminders, reminders, 'survey', 'survey.invitation' \
-        from (select unnest($4::bigint[]) key_high, unnest($5::bigint[]) key_low, \
-            unnest($6::bigint[]) public_high, unnest($7::bigint[]) public_low, \
-            unnest($8::bigint[]) flow_id, unnest($9::int[]) number, unnest($10::text[]) trigger_id, \
-            unnest($11::int[]) lane_id, unnest($12::text[]) channel, unnest($13::text[]) unique_hash, \
-            unnest($14::text[]) address, unnest($15::text[]) locale, unnest($16::text[]) customer_ref, \
-            unnest($17::text[]) payload, unnest($18::bigint[]) grace_us, \
-            unnest($19::bigint[]) due_at, unnest($20::int[]) reminders) x \
-        where (select k.made_at from punctual.entry_key k where k.tenant_id = $1::int \
-            and k.key_high = x.key_high and k.key_low = x.key_low limit 1) is null \
-        on conflict (key_high, key_low, tenant_id) where key_high is not null and deleted_at is null \
-        do nothing \
-        returning id, lane_id, due_at), \
-    w as (insert into punctual.work (message_id, lane_id, due_at) select id, lane_id, due_at from e) \
-    select count(*) from e";
-
-#[cfg(feature = "sqlite")]
-async fn insert_in_steps(
-    tx: &mut Tx,
-    request: &Request,
-    wanted: &[&NewEntry],
-    now: Timestamp,
-) -> Result<usize> {
-    let shared = params![request.tenant.id(), now, &request.triggered_by];
-    let made = tx.in_columns(("", INSERT_ENTRY), shared, &columns(wanted, now)).await?;
-    let (Some(first), Some(last)) = (made.first(), made.last()) else { return Ok(0) };
-    // The writer is alone: whatever stands between the first and the last is of this batch.
-    tx.execute(INSERT_WORK_OF, params![first.int(0)?, last.int(0)?]).await?;
-    Ok(made.len())
+macro_rules! insert_entry {
+    () => {
+        "insert into punctual.entry (tenant_id, created_at, triggered_by, id, public_high, public_low, \
+            flow_id, number, trigger_id, lane_id, channel, key, address, locale, customer_ref, payload, \
+            grace_us, due_at, reminders, remaining, kind, event_kind) "
+    };
 }
-
-#[cfg(feature = "sqlite")]
-const INSERT_ENTRY: &str = "insert into punctual.entry (tenant_id, created_at, triggered_by, key_high, \
-        key_low, public_high, public_low, flow_id, number, trigger_id, lane_id, channel, unique_hash, \
-        address, locale, customer_ref, payload, grace_us, due_at, reminders, remaining, kind, event_kind) \
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
-            $20, 'survey', \
-        'survey.invitation' \
-    where not exists (select 1 from punctual.entry_key k \
-        where k.tenant_id = $1 and k.key_high = $4 and k.key_low = $5) \
-    on conflict (key_high, key_low, tenant_id) where key_high is not null and deleted_at is null \
-        do nothing returning id";
-#[cfg(feature = "sqlite")]
-const INSERT_WORK_OF: &str = "insert into punctual.work (message_id, lane_id, due_at) \
-    select id, lane_id, due_at from punctual.entry where id between $1 and $2";
+const INSERT_AT_ONCE: &str = concat!(
+    "with e as (",
+    insert_entry!(),
+    "select $1::int, $2::bigint, $3::text, x.*, x.reminders, 'survey', 'survey.invitation' \
+        from (select unnest($4::bigint[]), unnest($5::bigint[]), unnest($6::bigint[]), \
+            unnest($7::bigint[]), unnest($8::int[]), unnest($9::text[]), unnest($10::int[]), \
+            unnest($11::text[]), unnest($12::text[]), unnest($13::text[]), unnest($14::text[]), \
+            unnest($15::text[]), unnest($16::text[]), unnest($17::bigint[]), unnest($18::bigint[]), \
+            unnest($19::int[]) reminders) x \
+        returning id, lane_id, due_at) \
+    insert into punctual.work (message_id, lane_id, due_at) select id, lane_id, due_at from e"
+);
+const INSERT_ENTRY: &str = concat!(
+    insert_entry!(),
+    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $19, \
+        'survey', 'survey.invitation')"
+);
+const INSERT_WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($1, $2, $3)";

@@ -9,6 +9,7 @@ use super::super::deliveries::entry_end::skip_waiting;
 use super::super::messages::addressed::insert_to;
 use super::super::tx::Tx;
 use super::super::value::params;
+use super::key::{free_key, key_of_hash};
 use super::look::Told;
 use super::tell::{self, Moment, News};
 use super::{ADD_WORK, Entry, entry_columns, expire_lane, read_entry};
@@ -217,6 +218,9 @@ pub(in crate::store) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Dee
     if deed == Deed::Deleted {
         tx.execute("update punctual.entry set deleted_at = $2 where id = $1", params![entry.id.0, now])
             .await?;
+        if let Some(key) = key_of_hash(&entry.unique_hash) {
+            free_key(tx, entry.tenant, key, entry.id).await?;
+        }
     }
     (entry.standing, entry.version) = (standing, entry.version + 1);
     Ok(Deeded::Done(Box::new(entry)))

@@ -5,7 +5,7 @@ use super::super::Store;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
 use super::deed::BY_PUBLIC_ID;
-use super::owner::key_of_hash;
+use super::key::key_of_hash;
 use super::{Entry, entry_columns, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -330,8 +330,8 @@ const LOGS: &str = log_lines!("d.entry_id = any($1::bigint[])");
 const BY_KEY: &str = concat!(
     "select ",
     entry_columns!(),
-    " from punctual.entry e where e.tenant_id = $1 and e.key_high = $2 and e.key_low = $3 \
-      and e.deleted_at is null"
+    " from punctual.entry_key k join punctual.entry e on e.id = k.entry_id and e.kind = 'survey' \
+      where k.tenant_id = $1 and k.key_high = $2 and k.key_low = $3 and e.deleted_at is null"
 );
 const TOLD: &str = "select message_id, told from punctual.response \
     where entry_id = $1 and tenant_id = $2";

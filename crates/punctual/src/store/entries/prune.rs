@@ -4,6 +4,7 @@
 use super::super::Store;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
+use super::key::prune_keys;
 use crate::base::error::{Error, Result};
 use crate::base::id::FlowId;
 use crate::base::limits;
@@ -32,7 +33,8 @@ pub struct RemovedEntries {
 
 impl Store {
     /// One step of a pass through the entries, beginning behind `cursor`: drops those that have ended and
-    /// whose last event (made, sent, opened or answered) is too old, with their deliveries and answers.
+    /// whose last event (made, sent, opened or answered) is too old, with their deliveries and answers. The last
+    /// step also drops keys that are past their time, of entries of every kind.
     pub fn prune_entries(&self, cursor: i64) -> VerbFuture<'_, PrunedEntries> {
         self.write(cursor, |tx, cursor| Box::pin(prune(tx, *cursor)))
     }
@@ -66,7 +68,6 @@ async fn prune(tx: &mut Tx, cursor: i64) -> Result<PrunedEntries> {
         step.finished |= !row.flag(2)?;
     }
     if !ids.is_empty() {
-        tx.execute(KEEP_KEYS, &[Value::Ints(&ids)]).await?;
         tx.execute(COUNT_REMOVED, &[Value::Ints(&ids)]).await?;
         for sql in DROPS {
             tx.execute(sql, &[Value::Ints(&ids)]).await?;
@@ -74,7 +75,7 @@ async fn prune(tx: &mut Tx, cursor: i64) -> Result<PrunedEntries> {
         step.entries = ids.len();
     }
     if step.finished {
-        tx.execute(OLD_KEYS, params![now.minus(limits::ENTRY_KEY_RETENTION)]).await?;
+        step.finished = prune_keys(tx, now).await? < limits::PRUNE_ROWS;
     }
     Ok(step)
 }
@@ -92,10 +93,6 @@ const COUNT_REMOVED: &str = "update punctual.flow as f set \
     where f.id in (select e.flow_id from punctual.entry e where e.id = any($1::bigint[]))";
 const REMOVED: &str = "select removed_entries, removed_answers from punctual.flow \
     where tenant_id = $1 and id = $2";
-const KEEP_KEYS: &str = "insert into punctual.entry_key \
-        (tenant_id, key_high, key_low, public_high, public_low, made_at) \
-    select tenant_id, key_high, key_low, public_high, public_low, created_at from punctual.entry \
-    where id = any($1::bigint[]) and deleted_at is null on conflict do nothing";
 const DROPS: [&str; 7] = [
     "delete from punctual.entry_history where entry_id = any($1::bigint[])",
     "delete from punctual.receipt where delivery_id in (select d.id from punctual.delivery d \
@@ -107,4 +104,3 @@ const DROPS: [&str; 7] = [
     "delete from punctual.progress where entry_id = any($1::bigint[])",
     "delete from punctual.entry where id = any($1::bigint[])",
 ];
-const OLD_KEYS: &str = "delete from punctual.entry_key where made_at < $1";

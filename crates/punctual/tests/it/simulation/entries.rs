@@ -257,7 +257,8 @@ impl Seen {
         let mut statement = connection.prepare_cached("select entry_id from punctual_response")?;
         is.responses = statement.query_map([], |r| r.get(0))?.collect::<Result<_, _>>()?;
         let mut statement = connection.prepare_cached(
-            "select key_high, key_low, public_high, public_low from punctual_entry where deleted_at is null",
+            "select k.key_high, k.key_low, k.public_high, k.public_low from punctual_entry_key k \
+             join punctual_entry e on e.id = k.entry_id",
         )?;
         let keys = statement.query_map([], |r| Ok(((r.get(0)?, r.get(1)?), (r.get(2)?, r.get(3)?))))?;
         is.keys = keys.collect::<Result<_, _>>()?;
@@ -558,7 +559,7 @@ fn micros(at: i64) -> Timestamp {
 fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Row>> {
     let mut statement = connection.prepare_cached(
         "select id, tenant_id, flow_id, number, trigger_id, lane_id, channel, public_high, public_low, \
-            unique_hash, payload, created_at, grace_us, reminders, status, due_at, last_sent_at, \
+            key, payload, created_at, grace_us, reminders, status, due_at, last_sent_at, \
             remaining, opened_at, completed_at, deleted_at, version, sent, failed from punctual_entry",
     )?;
     let rows = statement.query_map([], |row| {
