@@ -453,8 +453,9 @@ create table punctual.entity (
 -- One occurrence of a trigger, whatever its kind: a survey for one person, or what an event means for the people it is
 -- about. A notification has a cause (`message_id`) and one row for each event, or for each request of a person
 -- (`request_id`); a survey has a recipient and a public id. `key` is what makes it unique, as text: the digest of a
--- survey's recipe, `event:{message}` or `manual:{request}`; `entry_key` decides. `due_at` is when the next send of a
--- survey is due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
+-- survey's recipe, `event:{message}` or `manual:{request}`; `entry_key` decides. `listeners` are the
+-- subscriptions that its survey lists for it, as JSON; null is every one. `due_at` is when the next send of a survey is
+-- due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
 -- `person_id` and `not_after` are not written yet.
 -- What is updated is in no index, and a page has room for all its entries once more, so that an update stays on it.
 -- Indexes begin with what tells entries apart.
@@ -475,6 +476,7 @@ create table punctual.entry (
     public_high    bigint,
     public_low     bigint,
     key            text not null,
+    listeners      text,
     channel        text,
     address        text,
     locale         text,

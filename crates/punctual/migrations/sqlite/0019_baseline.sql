@@ -427,8 +427,9 @@ create table punctual_entity (
 -- One occurrence of a trigger, whatever its kind: a survey for one person, or what an event means for the people it is
 -- about. A notification has a cause (`message_id`) and one row for each event, or for each request of a person
 -- (`request_id`); a survey has a recipient and a public id. `key` is what makes it unique, as text: the digest of a
--- survey's recipe, `event:{message}` or `manual:{request}`; `entry_key` decides. `due_at` is when the next send of a
--- survey is due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
+-- survey's recipe, `event:{message}` or `manual:{request}`; `entry_key` decides. `listeners` are the
+-- subscriptions that its survey lists for it, as JSON; null is every one. `due_at` is when the next send of a survey is
+-- due. `open`, `sent` and `failed` count deliveries. Numbers of statuses are those of `rules/entry.rs`.
 -- `person_id` and `not_after` are not written yet.
 -- What is updated is in no index, and a page has room for all its entries once more, so that an update stays on it.
 -- Indexes begin with what tells entries apart.
@@ -449,6 +450,7 @@ create table punctual_entry (
     public_high    integer,
     public_low     integer,
     key            text not null,
+    listeners      text,
     channel        text,
     address        text,
     locale         text,

@@ -8,11 +8,11 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::rules::answers::Refused;
+use crate::rules::candidate::{Recipient, listeners};
 use crate::rules::entry::{Refusal, Status};
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Survey;
 use crate::store::entries::Entry;
-use crate::store::entries::audience::listeners;
 use crate::store::entries::deed::{Answer, Deeded};
 use crate::store::tx::VerbFuture;
 use serde_json::{Map, Value};
@@ -138,7 +138,7 @@ impl Engine {
                 Ok(answers) => answers.to_json(),
                 Err(refused) => return Ok(Submitted::Wrong(refused)),
             };
-            let tell = listeners(&survey, &entry, answers.clone());
+            let tell = told(&survey, &entry, &answers);
             let answer = Answer { public_id: id, answers, meta, tell };
             let submitted = match self.store().complete(answer).await? {
                 Deeded::Done(entry) => {
@@ -152,4 +152,18 @@ impl Engine {
             Ok(submitted)
         })
     }
+}
+
+/// The subscriptions that are told of these answers; `None` is every one of the topic.
+fn told(survey: &Survey, entry: &Entry, answers: &Map<String, Value>) -> Option<Vec<String>> {
+    let trigger = survey.trigger(&entry.trigger_id);
+    survey.subscribers_of(trigger)?;
+    let payload: Value = serde_json::from_str(&entry.payload).unwrap_or_default();
+    let recipient = Recipient {
+        address: &entry.address,
+        locale: entry.locale.as_deref(),
+        customer_ref: entry.customer_ref.as_deref(),
+        payload: &payload,
+    };
+    listeners(survey, trigger, &recipient, &Value::Object(answers.clone()))
 }

@@ -17,7 +17,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Problems;
 use crate::base::id::FlowId;
 use crate::base::limits;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const FIELDS: [&str; 4] = ["payload", "recipient", "occurredAt", "entity"];
 const RECIPIENT_FIELDS: [&str; 3] = ["address", "locale", "customerRef"];
@@ -95,6 +95,48 @@ impl<'a> Candidate<'a> {
         }
         Ok(facts)
     }
+
+    /// Who listens to the entry that a trigger makes of it, before anybody has answered.
+    #[must_use]
+    pub fn listeners(&self, survey: &Survey, trigger: &Trigger) -> Option<Vec<String>> {
+        let none = Value::Object(serde_json::Map::new());
+        let recipient = Recipient {
+            address: self.address,
+            locale: self.locale,
+            customer_ref: self.customer_ref,
+            payload: self.payload.unwrap_or(&none),
+        };
+        listeners(survey, Some(trigger), &recipient, &none)
+    }
+}
+
+/// Who was invited, and by which payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipient<'a> {
+    /// The address.
+    pub address: &'a str,
+    /// The locale the recipient reads.
+    pub locale: Option<&'a str>,
+    /// The recipient's name in another system.
+    pub customer_ref: Option<&'a str>,
+    /// The payload of the event.
+    pub payload: &'a Value,
+}
+
+/// The subscriptions that a survey lists for an entry with these answers; `None` is every one of the topic. An
+/// answer that is not there yet is absent, so a filter that wants one does not hold.
+#[must_use]
+pub fn listeners(
+    survey: &Survey,
+    trigger: Option<&Trigger>,
+    of: &Recipient<'_>,
+    answers: &Value,
+) -> Option<Vec<String>> {
+    survey.subscribers_of(trigger)?;
+    let recipient = json!({"address": of.address, "locale": of.locale, "customerRef": of.customer_ref});
+    // Facts beyond the limit are absent, for a filter as for everybody.
+    let facts = answer_facts(answers, of.payload, &recipient).unwrap_or_default();
+    told(survey, trigger, &facts)
 }
 
 /// Adds what a trigger of this flow sees besides.
@@ -106,7 +148,7 @@ pub fn of_flow(facts: &mut Facts<'_>, flow: FlowId) {
 ///
 /// # Errors
 /// A sentence, when there are too many values.
-pub fn answer_facts<'a>(
+fn answer_facts<'a>(
     answers: &'a Value,
     payload: &'a Value,
     recipient: &'a Value,
@@ -118,9 +160,8 @@ pub fn answer_facts<'a>(
     Ok(facts)
 }
 
-/// The subscriptions that are told of an answer; `None` is every one of the topic.
-#[must_use]
-pub fn told(survey: &Survey, trigger: Option<&Trigger>, facts: &Facts<'_>) -> Option<Vec<String>> {
+/// Those of a survey's subscribers whose filters hold.
+fn told(survey: &Survey, trigger: Option<&Trigger>, facts: &Facts<'_>) -> Option<Vec<String>> {
     let subscribers = survey.subscribers_of(trigger)?;
     let wanted =
         |filter: &Option<super::condition::Condition>| filter.as_ref().is_none_or(|f| f.holds(facts));
@@ -220,7 +261,6 @@ fn read_time(value: &Value, problems: &mut Problems) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn problems(item: &Value) -> Vec<String> {
         let problems = Candidate::read(item).err().unwrap_or_default();

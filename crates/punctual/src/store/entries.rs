@@ -19,7 +19,6 @@
 
 pub mod admit;
 pub mod advance;
-pub mod audience;
 pub mod deed;
 pub mod expire;
 pub mod key;
@@ -72,6 +71,8 @@ pub struct Entry {
     pub customer_ref: Option<String>,
     /// The event's payload, as JSON text.
     pub payload: String,
+    /// The subscriptions that its survey lists for it, until somebody answers; `None` is every one of the topic.
+    pub listeners: Option<Vec<String>>,
     /// Who or what made it.
     pub triggered_by: String,
     /// How long it may be quiet.
@@ -118,7 +119,7 @@ macro_rules! entry_columns {
          e.public_low, e.key, e.address, e.locale, e.customer_ref, e.payload, e.triggered_by, \
          e.created_at, e.grace_us, e.status, e.due_at, e.last_sent_at, e.remaining, e.opened_at, \
          e.completed_at, case when e.deleted_at is null then 0 else 1 end, e.version, e.reminders, \
-         case when e.held_at is null then 0 else 1 end"
+         case when e.held_at is null then 0 else 1 end, e.listeners"
     };
 }
 use entry_columns;
@@ -155,7 +156,12 @@ fn read_entry(row: &mut Row) -> Result<Entry> {
         version: row.int(24)?,
         reminders: row.int(25)?,
         held: row.flag(26)?,
+        listeners: row.maybe_text(27)?.map(|names| serde_json::from_str(&names)).transpose().map_err(unlisted)?,
     })
+}
+
+fn unlisted(error: serde_json::Error) -> Error {
+    Error::Database(format!("corrupt entry row: unreadable listeners: {error}").into())
 }
 
 /// Entries by id, each under its lock; those that somebody else has locked at this moment are not

@@ -25,6 +25,9 @@ use crate::rules::survey::Survey;
 use crate::store::tx::VerbFuture;
 use serde_json::Value;
 
+/// How often a draft is read again because somebody changed it meanwhile.
+const DRAFTS_READ_MAX: usize = 10;
+
 /// A definition, as it is edited.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
@@ -138,9 +141,24 @@ impl Store {
     /// Publishes the draft of a flow as its next version; answers its number.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the draft is not ready, [`Error::NotFound`].
+    /// [`Error::Invalid`] when the draft is not ready, [`Error::NotFound`], and [`Error::Conflict`] when the
+    /// draft changes over and over meanwhile.
     pub fn publish_flow(&self, tenant: Tenant, id: FlowId) -> VerbFuture<'_, u32> {
-        self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(publish(tx, *tenant, *id)))
+        VerbFuture::new(async move {
+            for _ in 0..DRAFTS_READ_MAX {
+                // The draft is read here, outside of the transaction that publishes it.
+                let flow = self.flow(tenant, id).await?.ok_or_else(|| no_flow(id))?;
+                let hears = hears(&ready(&flow.draft)?);
+                let request = (tenant, flow, hears);
+                let published = self.of(tenant).write(request, |tx, (tenant, flow, hears)| {
+                    Box::pin(publish(tx, *tenant, flow, *hears))
+                });
+                if let Some(number) = published.await? {
+                    return Ok(number);
+                }
+            }
+            Err(Error::Conflict(format!("the draft of survey {id} was changed meanwhile; publish it again")))
+        })
     }
 
     /// Lets no event meet a flow any more. Its entries go on.
@@ -220,22 +238,25 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: FlowId, draft: &FlowDraft) -> R
     Ok(flow)
 }
 
-async fn publish(tx: &mut Tx, tenant: Tenant, id: FlowId) -> Result<u32> {
-    let now = tx.now().await?;
+/// Publishes a draft that was read before; `None` if it is another one by now.
+async fn publish(tx: &mut Tx, tenant: Tenant, read: &Flow, hears: i64) -> Result<Option<u32>> {
+    let (id, now) = (read.id, tx.now().await?);
     let before = routes::tells(tx, tenant).await?;
     let flow = find(tx, tenant, id, BY_ID_LOCKED).await?.ok_or_else(|| no_flow(id))?;
-    let survey = ready(&flow.draft)?;
+    if flow.draft != read.draft {
+        return Ok(None);
+    }
     let last = tx.first(LAST_NUMBER, params![id.0]).await?.map_or(Ok(0), |row| row.int(0))?;
     let number = last + 1;
     let text = flow.draft.to_string();
     tx.execute(ADD_VERSION, params![id.0, number, &text, now]).await?;
-    tx.execute(SET_PUBLISHED, params![id.0, number, hears(&survey)]).await?;
+    tx.execute(SET_PUBLISHED, params![id.0, number, hears]).await?;
     super::queues::own_lane(tx, tenant, Purpose::Advance, (EntryKind::Survey.word(), "")).await?;
     super::queues::own_lane(tx, tenant, Purpose::Expire, ("", "")).await?;
     routes::ensure(tx, tenant, tell::TOPIC).await?;
     raise_stamp(tx, tenant).await?;
     routes::told_changed(tx, tenant, before).await?;
-    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+    Ok(Some(u32::try_from(number).unwrap_or(u32::MAX)))
 }
 
 /// Which messages may begin or stop entries of a survey.

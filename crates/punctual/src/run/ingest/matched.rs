@@ -11,6 +11,7 @@ use crate::rules::{dedup, digest};
 use crate::run::shelf::{Offered, Place};
 use crate::store::entries::admit::{Made, NewEntry};
 use crate::store::entries::key::{Key, key_of};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -165,6 +166,7 @@ fn new_entry(
         public_id,
         key: key_of(&digest),
         unique_hash: digest::hex(&digest),
+        listeners: candidate.listeners(&edition.survey, trigger).map(|names| json!(names).to_string().into()),
         address: Arc::clone(&texts.address),
         locale: texts.locale.clone(),
         customer_ref: texts.customer_ref.clone(),

@@ -49,6 +49,8 @@ pub struct NewEntry {
     pub key: Key,
     /// The whole digest, in hexadecimal.
     pub unique_hash: String,
+    /// The subscriptions that its survey lists for it, as JSON text; `None` is every one of the topic.
+    pub listeners: Option<Arc<str>>,
     /// Where it is sent.
     pub address: Arc<str>,
     /// The locale the recipient reads.
@@ -211,6 +213,7 @@ fn columns<'a>(new: &[(EntryId, &'a NewEntry)], now: Timestamp) -> Vec<Column<'a
         ints(&|e| e.lane.0),
         texts(|e| Some(&e.channel)),
         texts(|e| Some(&e.unique_hash)),
+        texts(|e| e.listeners.as_deref()),
         texts(|e| Some(&e.address)),
         texts(|e| e.locale.as_deref()),
         texts(|e| e.customer_ref.as_deref()),
@@ -233,8 +236,8 @@ fn work_columns<'a>(new: &[(EntryId, &NewEntry)], now: Timestamp) -> [Column<'a>
 macro_rules! insert_entry {
     () => {
         "insert into punctual.entry (tenant_id, created_at, triggered_by, id, public_high, public_low, \
-            flow_id, number, trigger_id, lane_id, channel, key, address, locale, customer_ref, payload, \
-            grace_us, due_at, reminders, remaining, kind, event_kind) "
+            flow_id, number, trigger_id, lane_id, channel, key, listeners, address, locale, customer_ref, \
+            payload, grace_us, due_at, reminders, remaining, kind, event_kind) "
     };
 }
 const INSERT_AT_ONCE: &str = concat!(
@@ -244,14 +247,14 @@ const INSERT_AT_ONCE: &str = concat!(
         from (select unnest($4::bigint[]), unnest($5::bigint[]), unnest($6::bigint[]), \
             unnest($7::bigint[]), unnest($8::int[]), unnest($9::text[]), unnest($10::int[]), \
             unnest($11::text[]), unnest($12::text[]), unnest($13::text[]), unnest($14::text[]), \
-            unnest($15::text[]), unnest($16::text[]), unnest($17::bigint[]), unnest($18::bigint[]), \
-            unnest($19::int[]) reminders) x \
+            unnest($15::text[]), unnest($16::text[]), unnest($17::text[]), unnest($18::bigint[]), \
+            unnest($19::bigint[]), unnest($20::int[]) reminders) x \
         returning id, lane_id, due_at) \
     insert into punctual.work (message_id, lane_id, due_at) select id, lane_id, due_at from e"
 );
 const INSERT_ENTRY: &str = concat!(
     insert_entry!(),
-    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $19, \
-        'survey', 'survey.invitation')"
+    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
+        $20, 'survey', 'survey.invitation')"
 );
 const INSERT_WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($1, $2, $3)";

@@ -7,7 +7,6 @@ use super::super::messages::{self, addressed::insert_all_to};
 use super::super::tx::Tx;
 use super::super::value::Value;
 use super::Entry;
-use super::audience::Audience;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
@@ -146,11 +145,10 @@ pub(super) async fn tell_all(tx: &mut Tx, news: &[News<'_>]) -> Result<()> {
         return Ok(());
     }
     let integrations = integrations(tx, news.iter().map(|one| one.entry.flow)).await?;
-    let audience = Audience::of(tx, news.iter().map(|one| one.entry)).await?;
     let mut parts: BTreeMap<(Tenant, Option<Vec<String>>), Vec<NewMessage>> = BTreeMap::new();
     for News { entry, moment } in news {
         let integration = integrations.get(&entry.flow).and_then(Option::as_deref);
-        let part = parts.entry((entry.tenant, audience.listens_to(entry))).or_default();
+        let part = parts.entry((entry.tenant, entry.listeners.clone())).or_default();
         part.push(message(entry, integration, moment));
     }
     for ((tenant, only), messages) in parts {
