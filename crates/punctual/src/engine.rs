@@ -1,10 +1,11 @@
 //! The engine: everything put together, and the verbs that users call.
 //!
 //! An [`Engine`] is a handle: cheap to clone, any number per process, no globals. It can be
-//! built without any loop (only to enqueue), with handlers, or with the raw verbs of
-//! [`Engine::store`] alone.
+//! built without any loop (only to enqueue), with handlers, or with a worker loop of the
+//! host's own ([`Engine::claim`]).
 
 mod build;
+mod claims;
 mod event_kinds;
 mod explain;
 mod health;
@@ -22,6 +23,7 @@ mod visit;
 
 pub use crate::run::ingest::{Chosen, Ingested, Instance, Outcome};
 pub use build::Builder;
+pub use claims::{ClaimOptions, ItemSettlement};
 pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use health::Health;
 pub use ingest::Ingest;

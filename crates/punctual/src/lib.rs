@@ -2,8 +2,8 @@
 //! provably.
 //!
 //! Start with [`Engine`]. To enqueue inside a transaction of your own, see [`outbox`]. The
-//! raw work-queue verbs are those of [`store::Store`]. One holder at a time: [`run::lease`]. A received
-//! message processed once: [`inbox`].
+//! verbs for a worker loop of your own begin with [`Engine::claim`]. One holder at a time: [`run::lease`]. A
+//! received message processed once: [`inbox`].
 //!
 //! Rooms, top to bottom, each using only what stands above it: [`base`], [`rules`] (which
 //! decide), [`store`] (which remembers), [`outbox`], [`inbox`], [`run`] (which repeats), [`engine`].

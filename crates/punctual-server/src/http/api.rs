@@ -28,10 +28,9 @@ pub mod visits;
 pub mod waiting;
 pub mod work;
 
-use super::error::{Answer, Failure};
+use super::error::Failure;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use punctual::{Engine, LaneId};
 use serde_json::value::RawValue;
 
 /// Stored JSON text as JSON, not as a string.
@@ -59,21 +58,5 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         let number = text.and_then(|(_, text)| text.parse().ok());
         let missing = || Failure::not_found("there is nothing of that id: it is not a number");
         number.filter(|n| *n > 0).map(Self).ok_or_else(missing)
-    }
-}
-
-/// Gives what waits without a queue a queue of its own: it is then shown, and claimable.
-async fn route_waiting(engine: &Engine) -> Answer<usize> {
-    let mut moved = 0;
-    loop {
-        // A look is cheap; only work that is really there is worth a transaction.
-        let view = engine.store().scout(LaneId(-1), 1).await?;
-        if view.lanes.first().is_none_or(|seen| seen.lane != LaneId::UNROUTED) {
-            return Ok(moved);
-        }
-        match engine.store().route_waiting().await? {
-            0 => return Ok(moved),
-            more => moved += more,
-        }
     }
 }

@@ -5,8 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
 use crate::rules::subscription::{NewSubscription, Target};
 use crate::run::dispatch::Duty;
-use crate::run::subscription::{self, Ask, Served};
-use crate::store::claims::Catch;
+use crate::run::subscription::Served;
 use crate::store::jobs::Put;
 use crate::store::queues::Lane;
 use crate::store::subscriptions::Subscription;
@@ -78,27 +77,8 @@ impl Engine {
         })
     }
 
-    /// Whether remote workers may claim from this lane of a subscription.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when it has no subscription (any more), [`Error::Conflict`] when the target
-    /// is not a queue.
-    pub fn check_claimable<'a>(&'a self, lane: &'a Lane) -> VerbFuture<'a, ()> {
-        VerbFuture::new(async move { self.claimable(lane).await.map(drop) })
-    }
-
-    /// Claims for a remote worker from a subscription's lane, what its filter lets through.
-    ///
-    /// # Errors
-    /// As [`Engine::check_claimable`], and [`Error::Invalid`] for an impossible lease or owner.
-    pub fn claim_subscribed<'a>(&'a self, lane: &'a Lane, ask: &'a Ask) -> VerbFuture<'a, Catch> {
-        VerbFuture::new(async move {
-            let served = self.claimable(lane).await?;
-            subscription::claim(self.store(), &served, lane.id, ask).await
-        })
-    }
-
-    async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {
+    /// The subscription of a lane that workers may claim from.
+    pub(super) async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {
         let name = format!("{}/{}", lane.topic, lane.subscription);
         let served = self.inner.shop.roster.of(self.store(), &[lane.id]).await?.remove(&lane.id);
         match served {

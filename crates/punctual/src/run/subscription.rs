@@ -7,7 +7,7 @@
 //! What a filter does not let through is settled as done, without being handed out, and counted.
 
 use super::gauge;
-use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Problems, Result};
 use crate::base::id::{LaneId, Token};
 use crate::base::random;
@@ -127,28 +127,17 @@ impl Roster {
     }
 }
 
-/// What a remote worker asks for.
-#[derive(Clone, Debug)]
-pub struct Ask {
-    /// The worker's name.
-    pub owner: String,
-    /// How long the items are its own.
-    pub lease: Duration,
-    /// How many items at most.
-    pub limit: usize,
-}
-
 /// Claims from a subscription's lane what its filter lets through: again while that leaves room and
 /// there is more, a bounded number of times. The earliest end of a lease stands for all.
 ///
 /// # Errors
 /// When the database does not answer, or the lease or owner is impossible.
-pub async fn claim(store: &Store, served: &Served, lane: LaneId, ask: &Ask) -> Result<Catch> {
+pub async fn claim(store: &Store, served: &Served, wish: Wish) -> Result<Catch> {
     let mut all = Catch::default();
+    let Some(take) = wish.takes.first().copied() else { return Ok(all) };
     for _ in 0..CLAIM_ROUNDS {
-        let quota = ask.limit - all.items.len();
-        let takes = vec![Take { lane, since: Timestamp::MIN, quota }];
-        let catch = store.claim(Wish { owner: ask.owner.clone(), lease: ask.lease, takes }).await?;
+        let takes = vec![Take { quota: take.quota - all.items.len(), ..take }];
+        let catch = store.claim(Wish { takes, ..wish.clone() }).await?;
         let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
         let (wanted, unwanted): (Vec<Claimed>, Vec<Claimed>) =
             catch.items.into_iter().partition(|claimed| served.admits(claimed));
@@ -156,8 +145,8 @@ pub async fn claim(store: &Store, served: &Served, lane: LaneId, ask: &Ask) -> R
         all.lease_until = all.lease_until.or(catch.lease_until);
         all.items.extend(wanted);
         let more = !unwanted.is_empty() || only_followers;
-        let_go(store, served, lane, unwanted).await?;
-        if !more || all.items.len() >= ask.limit {
+        let_go(store, served, take.lane, unwanted).await?;
+        if !more || all.items.len() >= take.quota {
             break;
         }
     }

@@ -60,6 +60,7 @@ mod cron;
 mod dead_letter;
 mod dump;
 mod engine;
+mod engine_claims;
 mod enqueue;
 mod entity;
 mod entry;

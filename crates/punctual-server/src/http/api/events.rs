@@ -6,7 +6,7 @@
 mod cloud;
 pub(super) mod plain;
 
-use super::{Id, route_waiting};
+use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::answers::RequestToken;
@@ -93,7 +93,7 @@ pub async fn publish(
 /// On a manual clock nothing runs by itself, so work is made claimable before the answer.
 async fn route_at_once(engine: &Engine) -> Answer<()> {
     if engine.clock() == ClockMode::Manual {
-        route_waiting(engine).await?;
+        engine.route_waiting().await?;
     }
     Ok(())
 }

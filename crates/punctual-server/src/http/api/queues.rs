@@ -1,6 +1,5 @@
 //! Queues as operators see them: settings, and what waits.
 
-use super::route_waiting;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -97,7 +96,7 @@ pub struct Shown {
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    route_waiting(&app.engine).await?;
+    app.engine.route_waiting().await?;
     let all = app.engine.store().queues(caller.tenant).await?;
     let after = page.after().unwrap_or_default().to_owned();
     let left = all.into_iter().filter(|q| after.is_empty() || position(&q.lane) > after);
@@ -116,7 +115,7 @@ fn position(lane: &Lane) -> String {
 /// # Errors
 /// 404 when there is none.
 pub async fn show(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
-    route_waiting(&app.engine).await?;
+    app.engine.route_waiting().await?;
     find(&app, caller.tenant, &place).await.map(Json)
 }
 

@@ -5,7 +5,6 @@
 //! wakes two more, so a burst reaches many workers soon, and a claim that was woken in vain or whose client
 //! is gone passes its wake-up on. A key may have [`PER_KEY_MAX`] claims waiting.
 
-use super::route_waiting;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use axum::http::StatusCode;
@@ -136,10 +135,10 @@ impl WaitingClaims {
 
     /// Wakes a claim for each lane that has due work; answers how long to pause.
     async fn look(&self, engine: &Engine) -> Answer<Duration> {
-        route_waiting(engine).await?;
+        engine.route_waiting().await?;
         let (mut after, mut pause) = (LaneId::UNROUTED, LOOK_AGAIN);
         loop {
-            let view = engine.store().scout(after, LANES_MAX).await?;
+            let view = engine.ready_lanes(after, LANES_MAX).await?;
             for seen in view.lanes.iter().filter(|seen| !seen.paused) {
                 let wait = seen.first_due.since(view.now);
                 if wait.is_zero() && self.wake(seen.lane, 1) {

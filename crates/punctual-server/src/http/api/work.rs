@@ -1,27 +1,25 @@
 //! Work for remote workers: claim with a lease, then say what became of each item.
 
 use super::queues::Place;
-use super::{raw, route_waiting};
+use super::raw;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::Answer;
 use crate::http::frame::Hangup;
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
 use punctual::base::clock::monotonic;
-use punctual::base::{limits, random};
+use punctual::base::limits;
+use punctual::engine::{ClaimOptions, ItemSettlement};
 use punctual::rules::attempt::Retry;
 use punctual::rules::job::check_output;
-use punctual::rules::share::Take;
-use punctual::run::subscription::Ask;
-use punctual::store::claims::{Catch, Claimed, Wish};
+use punctual::store::claims::{Catch, Claimed};
 use punctual::store::queues::Lane;
-use punctual::store::settle::{Outcome, Settlement, Word};
+use punctual::store::settle::{Outcome, Word};
 use punctual::{Entity, MessageId, Problems, Timestamp, Token};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// The longest a claim waits for work.
@@ -59,6 +57,13 @@ pub struct Settled {
     outcome: Outcome,
 }
 
+impl Items<Settled> {
+    fn settled(ids: Vec<String>, outcomes: Vec<Outcome>) -> Self {
+        let items = ids.into_iter().zip(outcomes).map(|(id, outcome)| Settled { id, outcome });
+        Self { items: items.collect() }
+    }
+}
+
 /// `POST /api/queues/{topic}/claim`
 ///
 /// # Errors
@@ -71,27 +76,19 @@ pub async fn claim(
     hangup: Hangup,
     input: Input,
 ) -> Answer<Json<Items<ClaimedItem>>> {
-    let known = app.engine.store().lane(caller.tenant, &place.topic, &place.subscription).await?;
-    if !place.is_own() {
-        let lane = known.as_ref().ok_or_else(|| place.not_found())?;
-        app.engine.check_claimable(lane).await?;
-    }
-    let (ask, wait) = read_ask(&input)?;
-    let lane = match known {
-        Some(lane) if lane.declared || !place.is_own() => lane,
-        _ => app.engine.store().declare_queue(caller.tenant, &place.topic).await?,
-    };
+    let (options, wait) = read_options(&input)?;
+    let lane = app.engine.claimable_lane(caller.tenant, &place.topic, &place.subscription).await?;
     let catch = if wait.is_zero() {
-        claim_now(&app, &lane, &ask).await?
+        app.engine.claim(&lane, &options).await?
     } else {
         let _admitted = app.settings.waiting.admit(&caller)?;
-        claim_waiting(&app, &lane, &ask, wait, &hangup).await?
+        claim_waiting(&app, &lane, &options, wait, &hangup).await?
     };
     let until = catch.lease_until;
     Ok(Json(Items { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
 }
 
-fn read_ask(input: &Input) -> Answer<(Ask, Duration)> {
+fn read_options(input: &Input) -> Answer<(ClaimOptions, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -103,7 +100,7 @@ fn read_ask(input: &Input) -> Answer<(Ask, Duration)> {
     let lease = lease(&mut read);
     problems.into_result()?;
     let limit = limit.unwrap_or(limits::CLAIM_ITEMS_DEFAULT);
-    Ok((Ask { owner, lease, limit }, Duration::from_secs(wait)))
+    Ok((ClaimOptions { owner, lease, limit }, Duration::from_secs(wait)))
 }
 
 /// The lease that a body asks for.
@@ -114,12 +111,18 @@ pub(super) fn lease(read: &mut Fields<'_, '_>) -> Duration {
 
 /// Claims, and waits for work if there is none. It is entered among those that wait before it claims, so
 /// that nothing slips in between.
-async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, wait: Duration, hangup: &Hangup) -> Answer<Catch> {
+async fn claim_waiting(
+    app: &App,
+    lane: &Lane,
+    options: &ClaimOptions,
+    wait: Duration,
+    hangup: &Hangup,
+) -> Answer<Catch> {
     let end = monotonic() + wait;
     loop {
         let mut waiting = app.settings.waiting.enter(&app.engine, lane.id);
-        let catch = claim_now(app, lane, ask).await?;
-        if catch.items.len() >= ask.limit {
+        let catch = app.engine.claim(lane, options).await?;
+        if catch.items.len() >= options.limit {
             app.settings.waiting.filled(lane.id);
         }
         let left = end.since(monotonic());
@@ -133,27 +136,6 @@ async fn claim_waiting(app: &App, lane: &Lane, ask: &Ask, wait: Duration, hangup
             () = app.settings.stopping.begun() => return Ok(Catch::default()),
         }
     }
-}
-
-async fn claim_now(app: &App, lane: &Lane, ask: &Ask) -> Answer<Catch> {
-    loop {
-        let catch = claim_once(app, lane, ask).await?;
-        // Followers of a busy key leave the queue without being handed out: look behind them.
-        let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
-        if only_followers || (catch.items.is_empty() && route_waiting(&app.engine).await? > 0) {
-            continue;
-        }
-        return Ok(catch);
-    }
-}
-
-async fn claim_once(app: &App, lane: &Lane, ask: &Ask) -> Answer<Catch> {
-    if !lane.subscription.is_empty() {
-        return Ok(app.engine.claim_subscribed(lane, ask).await?);
-    }
-    let take = Take { lane: lane.id, since: Timestamp::MIN, quota: ask.limit };
-    let wish = Wish { owner: ask.owner.clone(), lease: ask.lease, takes: vec![take] };
-    Ok(app.engine.store().claim(wish).await?)
 }
 
 fn claimed(c: Claimed, lease_until: Option<Timestamp>) -> ClaimedItem {
@@ -174,12 +156,10 @@ fn claimed(c: Claimed, lease_until: Option<Timestamp>) -> ClaimedItem {
     }
 }
 
-/// One item as a worker names it. An id that is no number is nobody's.
-struct Named {
+/// One item as a worker names it, with its id as it was written. An id that is no number is nobody's.
+struct NamedItem {
     id: String,
-    message: MessageId,
-    token: Token,
-    word: Word,
+    item: ItemSettlement,
 }
 
 /// `POST /api/queues/{topic}/ack`
@@ -235,14 +215,9 @@ async fn settle(
 ) -> Answer<Json<Items<Settled>>> {
     let lane = place.lane(app, caller.tenant).await?;
     let (named, _) = read_items(input, word)?;
-    let (settlements, order) = by_token(&named);
-    let outcomes = app.engine.store().settle(settlements, Some(lane.id), random::seed()).await?;
-    app.engine.wake();
-    let outcome = |(claim, n): (usize, usize)| {
-        outcomes.get(claim).and_then(|of| of.get(n)).copied().unwrap_or(Outcome::NotFound)
-    };
-    let items = named.into_iter().zip(order);
-    Ok(Json(Items { items: items.map(|(n, at)| Settled { id: n.id, outcome: outcome(at) }).collect() }))
+    let (ids, items): (Vec<String>, Vec<ItemSettlement>) = named.into_iter().map(|n| (n.id, n.item)).unzip();
+    let outcomes = app.engine.settle(&lane, items).await?;
+    Ok(Json(Items::settled(ids, outcomes)))
 }
 
 /// `POST /api/queues/{topic}/extend`: the lease of every claim that is named.
@@ -257,13 +232,13 @@ pub async fn extend(
 ) -> Answer<Json<Items<Settled>>> {
     let lane = place.lane(&app, caller.tenant).await?;
     let (named, lease) = read_items(&input, |_| Word::Ack)?;
-    let items: Vec<(Token, MessageId)> = named.iter().map(|n| (n.token.clone(), n.message)).collect();
-    let outcomes = app.engine.store().extend_within(items, lease, lane.id).await?;
-    let items = named.iter().zip(outcomes).map(|(n, outcome)| Settled { id: n.id.clone(), outcome });
-    Ok(Json(Items { items: items.collect() }))
+    let (ids, items): (Vec<String>, Vec<(Token, MessageId)>) =
+        named.into_iter().map(|n| (n.id, (n.item.token, n.item.message))).unzip();
+    let outcomes = app.engine.extend(&lane, items, lease).await?;
+    Ok(Json(Items::settled(ids, outcomes)))
 }
 
-fn read_items(input: &Input, word: fn(&mut Fields<'_, '_>) -> Word) -> Answer<(Vec<Named>, Duration)> {
+fn read_items(input: &Input, word: fn(&mut Fields<'_, '_>) -> Word) -> Answer<(Vec<NamedItem>, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -288,33 +263,16 @@ fn read_items(input: &Input, word: fn(&mut Fields<'_, '_>) -> Word) -> Answer<(V
 }
 
 /// Other fields are let be: a worker may hand back the whole item it was given.
-fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> Word) -> Named {
+fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> Word) -> NamedItem {
     item.need("id");
     let id = item.id_text("id").unwrap_or_default();
     let message = MessageId(id.parse().unwrap_or(-1));
     let token = Token::from(item.need_name("token"));
-    Named { id, message, token, word: word(item) }
-}
-
-/// Items under their claims, and where each of them went.
-fn by_token(named: &[Named]) -> (Vec<Settlement>, Vec<(usize, usize)>) {
-    let mut settlements: Vec<Settlement> = Vec::new();
-    let mut places: HashMap<&Token, usize> = HashMap::new();
-    let mut order = Vec::with_capacity(named.len());
-    for item in named {
-        let at = *places.entry(&item.token).or_insert_with(|| {
-            settlements.push(Settlement { token: item.token.clone(), words: Vec::new() });
-            settlements.len() - 1
-        });
-        order.push((at, settlements[at].words.len()));
-        settlements[at].words.push((item.message, item.word.clone()));
-    }
-    (settlements, order)
+    NamedItem { id, item: ItemSettlement { token, message, word: word(item) } }
 }
 
 impl Place {
-    async fn lane(&self, app: &App, tenant: punctual::Tenant) -> Result<Lane, Failure> {
-        let lane = app.engine.store().lane(tenant, &self.topic, &self.subscription).await?;
-        lane.ok_or_else(|| self.not_found())
+    async fn lane(&self, app: &App, tenant: punctual::Tenant) -> Answer<Lane> {
+        Ok(app.engine.lane(tenant, &self.topic, &self.subscription).await?)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::queue;
 use crate::bench::{LEASE, TENANT, seconds};
+use punctual::engine::ClaimOptions;
 use punctual::rules::subscription::{NewSubscription, Target};
-use punctual::run::subscription::Ask;
 use punctual::store::dead_letters::Which;
 use punctual::store::queues::Lane;
 
@@ -160,8 +160,8 @@ async fn an_own_handler_and_subscribers_each_get_it(backend: Backend) {
     assert_eq!((waiting(&stage, "crm").await, waiting(&stage, "again").await), ((0, 0), (0, 0)));
 }
 
-fn ask(limit: usize) -> Ask {
-    Ask { owner: "afar".into(), lease: LEASE, limit }
+fn ask(limit: usize) -> ClaimOptions {
+    ClaimOptions::new("afar").lease(LEASE).limit(limit)
 }
 
 /// FAN-1: a claim is filled up behind what the filter keeps back.
@@ -174,17 +174,17 @@ async fn fan_1_a_remote_worker_gets_what_the_filter_lets_through(backend: Backen
         wanted.extend((n % 3 == 2).then_some(id));
     }
     let lane = lane(&stage, "afar").await;
-    let catch = stage.engine().claim_subscribed(&lane, &ask(2)).await.unwrap();
+    let catch = stage.engine().claim(&lane, &ask(2)).await.unwrap();
     let got: Vec<MessageId> = catch.items.iter().map(|c| c.message.id).collect();
     assert_eq!(got, wanted[..2]);
     assert!(catch.lease_until.is_some());
-    let rest = stage.engine().claim_subscribed(&lane, &ask(2)).await.unwrap();
+    let rest = stage.engine().claim(&lane, &ask(2)).await.unwrap();
     assert_eq!(rest.items.iter().map(|c| c.message.id).collect::<Vec<_>>(), wanted[2..]);
     assert_eq!(waiting(&stage, "afar").await, (0, 0));
     for _ in 0..30 {
         send(&stage, "other").await;
     }
-    let none = stage.engine().claim_subscribed(&lane, &ask(1)).await.unwrap();
+    let none = stage.engine().claim(&lane, &ask(1)).await.unwrap();
     assert!(none.items.is_empty());
     let left = waiting(&stage, "afar").await.0;
     assert!((1..30).contains(&left), "one claim goes through a bounded number: {left} are left");
@@ -204,7 +204,7 @@ async fn a_keyed_sequence_goes_on_behind_what_is_kept_back(backend: Backend) {
     stage.drain().await.unwrap();
     assert_eq!(crm.ids(), wanted);
     let lane = lane(&stage, "afar").await;
-    let catch = stage.engine().claim_subscribed(&lane, &ask(9)).await.unwrap();
+    let catch = stage.engine().claim(&lane, &ask(9)).await.unwrap();
     assert_eq!(catch.items.iter().map(|c| c.message.id).collect::<Vec<_>>(), wanted[..1]);
 }
 
@@ -212,12 +212,12 @@ async fn only_queues_are_claimed_from_afar(backend: Backend) {
     let stage = Stage::on(backend).open().await.unwrap();
     put(&stage, "crm", handler("crm")).await;
     let lane = lane(&stage, "crm").await;
-    let said = stage.engine().claim_subscribed(&lane, &ask(1)).await.unwrap_err();
+    let said = stage.engine().claim(&lane, &ask(1)).await.unwrap_err();
     assert!(matches!(said, Error::Conflict(_)), "{said}");
     put(&stage, "crm", queue()).await;
-    assert!(stage.engine().claim_subscribed(&lane, &ask(1)).await.unwrap().items.is_empty());
+    assert!(stage.engine().claim(&lane, &ask(1)).await.unwrap().items.is_empty());
     stage.engine().delete_subscription(TENANT, "orders", "crm").await.unwrap();
-    let said = stage.engine().claim_subscribed(&lane, &ask(1)).await.unwrap_err();
+    let said = stage.engine().claim(&lane, &ask(1)).await.unwrap_err();
     assert!(matches!(said, Error::NotFound(_)), "{said}");
 }
 

@@ -1,0 +1,127 @@
+//! The engine's own verbs for those who run their own workers: claim, settle, extend.
+
+use crate::bench::{LEASE, TENANT, message, seconds};
+use punctual::engine::{ClaimOptions, ItemSettlement};
+use punctual::rules::attempt::Retry;
+use punctual::rules::subscription::{NewSubscription, Target};
+use punctual::store::claims::Claimed;
+use punctual::store::dead_letters::Which;
+use punctual::store::queues::Lane;
+use punctual::store::settle::{Outcome, Word};
+use punctual::testing::{Backend, Stage};
+use punctual::{Error, MessageId, Token};
+
+macro_rules! staged {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::Backend::Sqlite).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::Backend::Postgres).await;
+            })*
+        }
+    };
+}
+
+staged![
+    plt_2_a_worker_claims_and_settles_by_the_engine,
+    plt_2_items_of_several_claims_are_answered_in_order,
+    plt_2_an_extended_lease_outlives_the_first,
+    a_topic_that_nobody_declared_is_claimable,
+    an_unknown_lane_is_not_found,
+];
+
+async fn orders(stage: &Stage) -> Lane {
+    stage.engine().claimable_lane(TENANT, "orders", "").await.unwrap()
+}
+
+async fn put(stage: &Stage, n: usize) -> Vec<MessageId> {
+    let messages = (0..n).map(|_| message("orders")).collect();
+    let enqueued = stage.engine().enqueue(TENANT, messages).await.unwrap();
+    enqueued.iter().map(|one| one.id().unwrap()).collect()
+}
+
+async fn claim(stage: &Stage, lane: &Lane, limit: usize) -> Vec<Claimed> {
+    let options = ClaimOptions::new("own loop").lease(LEASE).limit(limit);
+    stage.engine().claim(lane, &options).await.unwrap().items
+}
+
+/// PLT-2
+async fn plt_2_a_worker_claims_and_settles_by_the_engine(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let (engine, lane) = (stage.engine(), orders(&stage).await);
+    let ids = put(&stage, 3).await;
+    let items = claim(&stage, &lane, 9).await;
+    assert_eq!(items.iter().map(|item| item.message.id).collect::<Vec<_>>(), ids);
+    assert_eq!(engine.ack(&lane, &items[..1]).await.unwrap(), [Outcome::Done]);
+    let later = Retry::After(seconds(60));
+    assert_eq!(engine.abandon(&lane, &items[1..2], "not now", later).await.unwrap(), [Outcome::Done]);
+    assert_eq!(engine.fail(&lane, &items[2..], "never").await.unwrap(), [Outcome::Done]);
+    assert_eq!(engine.ack(&lane, &items[..1]).await.unwrap(), [Outcome::AlreadyFinished]);
+    let dead = engine.store().dead_letters(TENANT, Which::default(), 9).await.unwrap();
+    assert_eq!(dead.iter().map(|letter| letter.message.id).collect::<Vec<_>>(), [ids[2]]);
+    assert!(claim(&stage, &lane, 9).await.is_empty());
+    stage.advance(seconds(60)).await.unwrap();
+    let again = claim(&stage, &lane, 9).await;
+    assert_eq!(
+        again.iter().map(|item| (item.message.id, item.item.attempt())).collect::<Vec<_>>(),
+        [(ids[1], 2)]
+    );
+}
+
+/// PLT-2
+async fn plt_2_items_of_several_claims_are_answered_in_order(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let lane = orders(&stage).await;
+    put(&stage, 3).await;
+    let mut items = claim(&stage, &lane, 1).await;
+    items.extend(claim(&stage, &lane, 1).await);
+    items.extend(claim(&stage, &lane, 1).await);
+    assert_eq!(stage.engine().ack(&lane, &items[1..2]).await.unwrap(), [Outcome::Done]);
+    let settle = |item: &Claimed| ItemSettlement::new(item, Word::Ack);
+    let unknown = ItemSettlement { token: Token::fresh(), ..settle(&items[0]) };
+    let elsewhere = ItemSettlement { message: items[2].message.id, ..settle(&items[0]) };
+    let all = vec![settle(&items[2]), settle(&items[1]), unknown, elsewhere, settle(&items[0])];
+    let outcomes = stage.engine().settle(&lane, all).await.unwrap();
+    let wanted =
+        [Outcome::Done, Outcome::AlreadyFinished, Outcome::LostClaim, Outcome::NotFound, Outcome::Done];
+    assert_eq!(outcomes, wanted);
+}
+
+/// PLT-2
+async fn plt_2_an_extended_lease_outlives_the_first(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let lane = orders(&stage).await;
+    put(&stage, 2).await;
+    let (kept, lost) = (claim(&stage, &lane, 1).await, claim(&stage, &lane, 1).await);
+    let named = vec![(kept[0].token.clone(), kept[0].message.id)];
+    assert_eq!(stage.engine().extend(&lane, named, LEASE * 3).await.unwrap(), [Outcome::Done]);
+    stage.advance(LEASE * 2).await.unwrap();
+    assert_eq!(stage.engine().ack(&lane, &lost).await.unwrap(), [Outcome::LostClaim]);
+    assert_eq!(stage.engine().ack(&lane, &kept).await.unwrap(), [Outcome::Done]);
+}
+
+/// A message that was written before anybody claimed its topic is claimed.
+async fn a_topic_that_nobody_declared_is_claimable(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let id = stage.engine().store().enqueue(TENANT, vec![message("orders")]).await.unwrap()[0].id().unwrap();
+    let lane = orders(&stage).await;
+    assert!(lane.declared);
+    assert_eq!(claim(&stage, &lane, 9).await[0].message.id, id);
+}
+
+async fn an_unknown_lane_is_not_found(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let engine = stage.engine();
+    assert!(matches!(engine.lane(TENANT, "orders", "").await, Err(Error::NotFound(_))));
+    assert!(matches!(engine.claimable_lane(TENANT, "orders", "crm").await, Err(Error::NotFound(_))));
+    let handled = NewSubscription::new(Target::Handler("crm".into()));
+    engine.put_subscription(TENANT, "orders", "crm", handled).await.unwrap();
+    assert!(engine.lane(TENANT, "orders", "crm").await.is_ok());
+    assert!(matches!(engine.claimable_lane(TENANT, "orders", "crm").await, Err(Error::Conflict(_))));
+}
