@@ -27,6 +27,7 @@ use crate::rules::channel::OnUnknown;
 use crate::rules::notification::Planned;
 use crate::store::deliveries::deliver::{Delivery, Due, Ended, Ending, Outgoing, Settled};
 use crate::store::entries::step::SurveyContext;
+use crate::store::planted::Bug;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -279,7 +280,11 @@ impl<R: Renderer> Posting<R> {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
             return Err(Ending::Uncertain { outcome: None, error }.into());
         }
-        let rendered = self.renderer.render(&self.post, due, self.now())?;
+        let mut rendered = self.renderer.render(&self.post, due, self.now())?;
+        if self.post.store.has(Bug::KeyMadeAtRender) {
+            let letter = &mut rendered.letter;
+            letter.idempotency_key = format!("{}@{}", letter.idempotency_key, letter.sent_at);
+        }
         let channel = self.post.channels.get(key).ok_or_else(|| no_channel(key))?;
         Ok((rendered, Arc::clone(channel)))
     }

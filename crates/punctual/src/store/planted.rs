@@ -36,6 +36,10 @@ pub enum Bug {
     EndWithoutDeliveries,
     /// After a crash every delivery of the claim comes back as not begun.
     LostSendsAreForgotten,
+    /// A channel is called first, and the claim of the delivery is taken when it has answered.
+    IntentAfterCall,
+    /// The key of a delivery is made anew whenever its message is rendered.
+    KeyMadeAtRender,
 }
 
 impl Bug {
@@ -54,6 +58,8 @@ impl Bug {
         Self::SettleWithoutToken,
         Self::EndWithoutDeliveries,
         Self::LostSendsAreForgotten,
+        Self::IntentAfterCall,
+        Self::KeyMadeAtRender,
     ];
 
     /// Its name, for a process that is told by text.
@@ -73,6 +79,8 @@ impl Bug {
             Self::SettleWithoutToken => "settle-without-token",
             Self::EndWithoutDeliveries => "end-without-deliveries",
             Self::LostSendsAreForgotten => "lost-sends-are-forgotten",
+            Self::IntentAfterCall => "intent-after-call",
+            Self::KeyMadeAtRender => "key-made-at-render",
         }
     }
 

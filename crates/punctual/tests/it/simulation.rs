@@ -236,3 +236,17 @@ fn trg_15_forgotten_sends_of_a_lost_claim_are_caught() {
     let (_, why) = caught(Bug::LostSendsAreForgotten);
     assert!(why.contains("it came back after"), "{why}");
 }
+
+/// TRG-15, NTF-4: a channel is called only after the claim of the delivery is committed.
+#[test]
+fn trg_15_an_intent_after_the_call_is_caught() {
+    let (_, why) = caught(Bug::IntentAfterCall);
+    assert!(why.contains("without a claim"), "{why}");
+}
+
+/// TRG-15, NTF-5: a provider that sees another key for a retry takes it for another message.
+#[test]
+fn ntf_5_a_key_made_at_render_time_is_caught() {
+    let (_, why) = caught(Bug::KeyMadeAtRender);
+    assert!(why.contains("which is not its delivery's"), "{why}");
+}

@@ -12,6 +12,7 @@
 //! Not promised: an order among those who file at the same time.
 
 use super::super::claims::{self, Wish};
+use super::super::planted::Bug;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value};
 use super::deliver::{Delivery, Due, Outgoing};
@@ -48,7 +49,7 @@ pub(in crate::store) async fn choose<'a>(
     rows: Vec<NewDelivery<'a>>,
     now: Timestamp,
 ) -> Result<(Vec<NewDelivery<'a>>, Vec<NewDelivery<'a>>)> {
-    let Some(start) = start else { return Ok((Vec::new(), rows)) };
+    let Some(start) = start.filter(|_| !tx.has(Bug::IntentAfterCall)) else { return Ok((Vec::new(), rows)) };
     let lanes: BTreeSet<i64> = rows.iter().map(|row| row.lane).collect();
     let free = free_lanes(tx, &lanes.into_iter().collect::<Vec<_>>(), now).await?;
     let mut room = start.room.clone();

@@ -49,11 +49,14 @@ impl Entries {
         let (entry, row) = self.by_public_id(public_id).ok_or("a letter of an entry that is not there")?;
         let (send, key) = (i64::from(letter.attempt), letter.idempotency_key.clone());
         let mut deliveries = self.seen.deliveries.iter();
-        let Some((id, delivery)) = deliveries.find(|(_, of)| of.birth.key == key) else {
+        let Some((id, delivery)) = deliveries.find(|(_, of)| key.starts_with(&of.birth.key)) else {
             return Err(format!("{actor} began letter {send} of entry {entry} without a delivery: {row:?}"));
         };
         let say =
             |why: &str| Err(format!("{actor} began letter {send} of entry {entry} {why}: {delivery:?}"));
+        if delivery.birth.key != key {
+            return say(&format!("under the key {key}, which is not its delivery's"));
+        }
         if (delivery.birth.entry, delivery.birth.send) != (entry, send) {
             return say("as another's");
         }
