@@ -180,9 +180,8 @@ create table punctual.entry (
     trigger_id text,
     public_high bigint,
     public_low bigint,
-    key_high bigint,
-    key_low bigint,
-    unique_hash text,
+    key text not null,
+    listeners text,
     channel text,
     address text,
     locale text,
@@ -230,10 +229,11 @@ create table punctual.entry_key (
     tenant_id integer not null,
     key_high bigint not null,
     key_low bigint not null,
-    public_high bigint not null,
-    public_low bigint not null,
+    entry_id bigint not null,
+    public_high bigint,
+    public_low bigint,
     made_at bigint not null,
-    PRIMARY KEY (tenant_id, key_high, key_low)
+    PRIMARY KEY (key_high, key_low, tenant_id)
 );
 create table punctual.event_kind (
     tenant_id integer not null,
@@ -605,11 +605,11 @@ CREATE INDEX early_receipt_by_look ON punctual.early_receipt USING btree (look_a
 CREATE INDEX entry_by_address ON punctual.entry USING btree (address, tenant_id) WHERE (address IS NOT NULL);
 CREATE INDEX entry_by_customer ON punctual.entry USING btree (customer_ref, tenant_id) WHERE (customer_ref IS NOT NULL);
 CREATE INDEX entry_by_entity ON punctual.entry USING btree (entity_id, entity_type, tenant_id) WHERE (entity_id IS NOT NULL);
-CREATE UNIQUE INDEX entry_by_event ON punctual.entry USING btree (message_id) WHERE ((kind = 'notification'::text) AND (request_id IS NULL));
 CREATE INDEX entry_by_flow ON punctual.entry USING btree (flow_id, id) WHERE (flow_id IS NOT NULL);
-CREATE UNIQUE INDEX entry_by_key ON punctual.entry USING btree (key_high, key_low, tenant_id) WHERE ((key_high IS NOT NULL) AND (deleted_at IS NULL));
+CREATE INDEX entry_by_message ON punctual.entry USING btree (message_id) WHERE (message_id IS NOT NULL);
 CREATE INDEX entry_by_public_id ON punctual.entry USING btree (public_high) WHERE (public_high IS NOT NULL);
 CREATE INDEX entry_history_by_entry ON punctual.entry_history USING btree (entry_id, id);
+CREATE INDEX entry_key_by_time ON punctual.entry_key USING brin (made_at);
 CREATE INDEX flow_by_tenant ON punctual.flow USING btree (tenant_id, id);
 CREATE INDEX inbox_by_end ON punctual.inbox USING btree (finished_at) WHERE (status = 'processed'::text);
 CREATE INDEX inbox_by_lease ON punctual.inbox USING btree (lease_until) WHERE (status = 'processing'::text);
@@ -874,6 +874,7 @@ begin
     end if;
     grant usage on schema punctual to punctual_tenant;
     grant select, insert, update, delete on all tables in schema punctual to punctual_tenant;
+    grant usage on all sequences in schema punctual to punctual_tenant;
     revoke all on punctual.secret, punctual.migration, punctual.early_receipt from punctual_tenant;
 exception when insufficient_privilege then
     raise notice 'the role punctual_tenant could not be made ready: row-level security is not in force';

@@ -203,9 +203,8 @@ CREATE TABLE punctual_entry (
     trigger_id     text,
     public_high    integer,
     public_low     integer,
-    key_high       integer,
-    key_low        integer,
-    unique_hash    text,
+    key            text not null,
+    listeners      text,
     channel        text,
     address        text,
     locale         text,
@@ -242,12 +241,9 @@ CREATE INDEX punctual_entry_by_customer on punctual_entry (customer_ref, tenant_
 
 CREATE INDEX punctual_entry_by_entity on punctual_entry (entity_id, entity_type, tenant_id) where entity_id is not null;
 
-CREATE UNIQUE INDEX punctual_entry_by_event on punctual_entry (message_id) where kind = 'notification' and request_id is null;
-
 CREATE INDEX punctual_entry_by_flow on punctual_entry (flow_id, id) where flow_id is not null;
 
-CREATE UNIQUE INDEX punctual_entry_by_key on punctual_entry (key_high, key_low, tenant_id)
-    where key_high is not null and deleted_at is null;
+CREATE INDEX punctual_entry_by_message on punctual_entry (message_id) where message_id is not null;
 
 CREATE INDEX punctual_entry_by_public_id on punctual_entry (public_high) where public_high is not null;
 
@@ -267,11 +263,14 @@ CREATE TABLE punctual_entry_key (
     tenant_id   integer not null,
     key_high    integer not null,
     key_low     integer not null,
-    public_high integer not null,
-    public_low  integer not null,
+    entry_id    integer not null,
+    public_high integer,
+    public_low  integer,
     made_at     integer not null,
-    primary key (tenant_id, key_high, key_low)
+    primary key (key_high, key_low, tenant_id)
 );
+
+CREATE INDEX punctual_entry_key_by_time on punctual_entry_key (made_at);
 
 CREATE TABLE punctual_event_kind (
     tenant_id  integer not null references punctual_tenant,

@@ -12,6 +12,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
 /// Items in one batch of anything.
 pub const BATCH_ITEMS_MAX: usize = 10_000;
+/// Keys of entries that one transaction of an ingest inserts, so that no other writer waits for long.
+pub const ENTRY_KEYS_PER_TRANSACTION: usize = 1_000;
 /// The longest delay of a timer: a longer one is a slip in its unit.
 pub const TIMER_DELAY_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 /// The longest window over which equal due times are spread.

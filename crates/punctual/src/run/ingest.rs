@@ -1,9 +1,10 @@
 //! Ingest: events in, entries out, whether somebody hands them in or they come by a topic.
 //!
-//! Events are matched in memory against what is published in the tenant, and those of one kind are written
-//! in one transaction. If what is published has changed meanwhile, nothing was written, and they are matched
-//! again. An item that cannot be read fails alone. The dedup key lets one entry through, so whoever
-//! does not know whether a batch was written hands it in again.
+//! Events are matched in memory against what is published in the tenant, and those of one kind are written in
+//! transactions of at most [`ENTRY_KEYS_PER_TRANSACTION`] keys. If what is published has changed meanwhile, a
+//! transaction writes nothing, and the events that are left are matched again. An item that cannot be read fails
+//! alone. The dedup key lets one entry through, so a caller who does not know what was written hands in all of it
+//! again.
 //!
 //! Events of several kinds come in lots: all that they begin is written first, and then they stop what they
 //! stop, save what an event that came after them has just begun.
@@ -12,9 +13,10 @@ mod matched;
 
 use self::matched::{Batch, Stops, Which};
 use super::send::Post;
-use super::shelf::Offered;
+use super::shelf::{Offered, Place};
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::FlowId;
+use crate::base::limits::ENTRY_KEYS_PER_TRANSACTION;
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::Candidate;
 use crate::rules::consent::{Asked, Verdict};
@@ -120,10 +122,17 @@ pub struct Lot<'a> {
 }
 
 /// What a lot came to so far.
+#[derive(Default)]
 struct Met {
-    offered: Arc<Offered>,
-    stops: Stops,
+    /// What its items stop, with what was published when they were matched: one for each transaction.
+    stops: Vec<(Arc<Offered>, Stops)>,
     report: Vec<Ingested>,
+}
+
+impl Met {
+    fn stops_something(&self) -> bool {
+        self.stops.iter().any(|(_, stops)| !stops.0.is_empty())
+    }
 }
 
 /// Lets events begin and stop what is published for them; answers for each lot, in the order of its items.
@@ -135,7 +144,7 @@ pub async fn ingest(post: &Post, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec
     for lot in lots {
         all.push(begin(post, tenant, lot).await?);
     }
-    if all.iter().any(|met| !met.stops.0.is_empty()) {
+    if all.iter().any(Met::stops_something) {
         let made = made_at(lots, &all);
         for (lot, met) in lots.iter().zip(&mut all) {
             stop(post, tenant, lot, met, &made).await?;
@@ -145,23 +154,35 @@ pub async fn ingest(post: &Post, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec
     Ok(all.into_iter().map(|met| met.report).collect())
 }
 
-/// Writes what the events of a lot begin.
+/// Writes what the events of a lot begin, a transaction after the other.
 async fn begin(post: &Post, tenant: Tenant, lot: &Lot<'_>) -> Result<Met> {
     let by = format!("event:{}", lot.kind);
+    let mut met = Met::default();
+    while met.report.len() < lot.items.len() {
+        begin_next(post, tenant, lot, &by, &mut met).await?;
+    }
+    Ok(met)
+}
+
+/// Writes what the next events of a lot begin, in one transaction.
+async fn begin_next(post: &Post, tenant: Tenant, lot: &Lot<'_>, by: &str, met: &mut Met) -> Result<()> {
+    let from = met.report.len();
     for _ in 0..MATCHES_MAX {
         let offered = post.shelf.known(&post.store, tenant).await?;
-        let mut batch = Batch::matched(&lot.items, &offered, Which::OfKind(lot.kind));
-        let stops = Stops::matched(lot, &offered);
+        let which = Which::OfKind(lot.kind);
+        let mut batch = Batch::matched(&lot.items[from..], &offered, which, ENTRY_KEYS_PER_TRANSACTION);
+        let stops = Stops::matched(lot, from..from + batch.items, &offered);
         let made = if batch.entries.is_empty() && stops.0.is_empty() {
-            // Nothing would notification that something was published since.
+            // No transaction would notice that something was published since.
             let current = post.shelf.current(&post.store, tenant).await?;
             (current.stamp == offered.stamp).then(Vec::new)
         } else {
-            admit(post, tenant, &offered, &by, &mut batch).await?
+            admit(post, tenant, &offered, by, &mut batch).await?
         };
         let Some(made) = made else { continue };
-        let report = batch.report(lot.items.len(), &made, &offered);
-        return Ok(Met { offered, stops, report });
+        met.report.extend(batch.report(&made, &offered));
+        met.stops.push((offered, stops));
+        return Ok(());
     }
     Err(changing())
 }
@@ -176,21 +197,59 @@ pub async fn send_chosen(
     chosen: &Chosen,
     items: &[Item<'_>],
 ) -> Result<Option<Vec<Ingested>>> {
+    if chosen.dry_run {
+        return foretell_chosen(post, tenant, chosen, items).await;
+    }
+    let mut report = Vec::with_capacity(items.len());
+    while report.len() < items.len() {
+        match send_next(post, tenant, chosen, &items[report.len()..]).await? {
+            Some(next) => report.extend(next),
+            None if report.is_empty() => return Ok(None),
+            None => report.resize_with(items.len(), unpublished),
+        }
+    }
+    Ok(Some(report))
+}
+
+/// Sends a survey to the first of some people, in one transaction; `None` when no such trigger is published.
+async fn send_next(
+    post: &Post,
+    tenant: Tenant,
+    chosen: &Chosen,
+    items: &[Item<'_>],
+) -> Result<Option<Vec<Ingested>>> {
+    let by = format!("user:{}", chosen.by);
     for _ in 0..MATCHES_MAX {
         let offered = post.shelf.current(&post.store, tenant).await?;
         let Some(place) = offered.find(chosen.flow, &chosen.trigger_id) else { return Ok(None) };
-        let mut batch = Batch::matched(items, &offered, Which::Chosen(place));
-        if chosen.dry_run {
-            let made = foretold(post, tenant, &batch).await?;
-            let mut report = batch.report(items.len(), &made, &offered);
-            foretell_refusals(post, tenant, &offered.at(place).2.channel, items, &mut report).await?;
-            return Ok(Some(report));
-        }
-        let by = format!("user:{}", chosen.by);
+        let which = Which::Chosen(place);
+        let mut batch = Batch::matched(items, &offered, which, ENTRY_KEYS_PER_TRANSACTION);
         let Some(made) = admit(post, tenant, &offered, &by, &mut batch).await? else { continue };
-        return Ok(Some(batch.report(items.len(), &made, &offered)));
+        return Ok(Some(batch.report(&made, &offered)));
     }
     Err(changing())
+}
+
+/// What sending would come to; nothing is written.
+async fn foretell_chosen(
+    post: &Post,
+    tenant: Tenant,
+    chosen: &Chosen,
+    items: &[Item<'_>],
+) -> Result<Option<Vec<Ingested>>> {
+    let offered = post.shelf.current(&post.store, tenant).await?;
+    let Some(place) = offered.find(chosen.flow, &chosen.trigger_id) else { return Ok(None) };
+    let batch = Batch::matched(items, &offered, Which::Chosen(place), usize::MAX);
+    let made = foretold(post, tenant, &batch).await?;
+    let mut report = batch.report(&made, &offered);
+    foretell_refusals(post, tenant, &offered.at(place).2.channel, items, &mut report).await?;
+    Ok(Some(report))
+}
+
+/// Somebody withdrew the survey after some of its recipients were written.
+fn unpublished() -> Ingested {
+    let error = Some("the survey was withdrawn meanwhile: its trigger is published no more".to_owned());
+    Ingested { outcome: Outcome::Failed, instances: Vec::new(), error }
 }
 
 /// Who of a dry run would not be sent anything by this channel, and why.
@@ -275,26 +334,31 @@ async fn stop(
     met: &mut Met,
     made: &HashMap<PublicId, usize>,
 ) -> Result<()> {
-    let stops = std::mem::take(&mut met.stops.0);
-    if stops.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<Key> = stops.iter().map(|(_, _, key)| *key).collect();
-    let known = post.store.known_keys(tenant, keys).await?;
-    for (n, place, key) in stops {
-        let Some(public_id) = known.get(&key) else { continue };
-        let came_later = made.get(public_id).is_some_and(|at| *at > lot.items[n].at);
-        if came_later || !matches!(post.store.cancel_entry(tenant, *public_id).await?, Deeded::Done(_)) {
+    for (offered, Stops(stops)) in std::mem::take(&mut met.stops) {
+        if stops.is_empty() {
             continue;
         }
-        let (edition, _, shared) = met.offered.at(place);
-        let (flow, trigger_id) = (edition.flow, Arc::clone(&shared.trigger_id));
-        let outcome = Outcome::Stopped;
-        let one = &mut met.report[n];
-        one.instances.push(Instance { flow, trigger_id, public_id: *public_id, outcome });
-        if one.outcome == Outcome::NoMatch {
-            one.outcome = outcome;
+        let keys: Vec<Key> = stops.iter().map(|(_, _, key)| *key).collect();
+        let known = post.store.known_keys(tenant, keys).await?;
+        for (n, place, key) in stops {
+            let Some(public_id) = known.get(&key) else { continue };
+            let came_later = made.get(public_id).is_some_and(|at| *at > lot.items[n].at);
+            if came_later || !matches!(post.store.cancel_entry(tenant, *public_id).await?, Deeded::Done(_)) {
+                continue;
+            }
+            note_stopped(&mut met.report[n], &offered, place, *public_id);
         }
     }
     Ok(())
+}
+
+/// Notes that an event has stopped an entry of a trigger.
+fn note_stopped(one: &mut Ingested, offered: &Offered, place: Place, public_id: PublicId) {
+    let (edition, _, shared) = offered.at(place);
+    let (flow, trigger_id) = (edition.flow, Arc::clone(&shared.trigger_id));
+    let outcome = Outcome::Stopped;
+    one.instances.push(Instance { flow, trigger_id, public_id, outcome });
+    if one.outcome == Outcome::NoMatch {
+        one.outcome = outcome;
+    }
 }

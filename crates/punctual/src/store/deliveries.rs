@@ -261,7 +261,9 @@ async fn insert(
     let ids = insert_keys(tx, &keys, now).await?;
     let new = ids.iter().zip(notifications).zip(texts);
     let new: Vec<NewRow<'_>> = new
-        .filter_map(|((id, (event, notification)), key)| Some(NewRow { id: (*id)?, key, event, notification }))
+        .filter_map(|((id, (event, notification)), key)| {
+            Some(NewRow { id: (*id)?, key, event, notification })
+        })
         .collect();
     insert_new(tx, &new, now).await?;
     Ok(new.iter().map(|row| (row.event.id, row.id)).collect())
@@ -325,7 +327,9 @@ const NOTIFICATION: &str = concat!(
 
 /// The key of a notification: of its event, or of the request of a person.
 fn key_text(event: &Message, of: &NewNotification) -> String {
-    of.request.as_ref().map_or_else(|| format!("event:{}", event.id), |request| format!("manual:{}", request.0))
+    of.request
+        .as_ref()
+        .map_or_else(|| format!("event:{}", event.id), |request| format!("manual:{}", request.0))
 }
 
 /// Who or what made a notification.

@@ -156,7 +156,11 @@ fn read_entry(row: &mut Row) -> Result<Entry> {
         version: row.int(24)?,
         reminders: row.int(25)?,
         held: row.flag(26)?,
-        listeners: row.maybe_text(27)?.map(|names| serde_json::from_str(&names)).transpose().map_err(unlisted)?,
+        listeners: row
+            .maybe_text(27)?
+            .map(|names| serde_json::from_str(&names))
+            .transpose()
+            .map_err(unlisted)?,
     })
 }
 

@@ -150,9 +150,9 @@ impl Store {
                 let flow = self.flow(tenant, id).await?.ok_or_else(|| no_flow(id))?;
                 let hears = hears(&ready(&flow.draft)?);
                 let request = (tenant, flow, hears);
-                let published = self.of(tenant).write(request, |tx, (tenant, flow, hears)| {
-                    Box::pin(publish(tx, *tenant, flow, *hears))
-                });
+                let published = self
+                    .of(tenant)
+                    .write(request, |tx, (tenant, flow, hears)| Box::pin(publish(tx, *tenant, flow, *hears)));
                 if let Some(number) = published.await? {
                     return Ok(number);
                 }

@@ -13,6 +13,7 @@ use crate::store::entries::admit::{Made, NewEntry};
 use crate::store::entries::key::{Key, key_of};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Which triggers a batch meets.
@@ -47,20 +48,34 @@ pub(super) struct Batch {
     /// For each entry, the item and the trigger it comes from.
     origins: Vec<(usize, Place)>,
     failed: BTreeMap<usize, String>,
+    /// How many items it has taken.
+    pub(super) items: usize,
 }
 
 impl Batch {
-    pub(super) fn matched(items: &[Item<'_>], offered: &Offered, which: Which<'_>) -> Self {
+    /// Matches the first of some items: as many as come to at most so many entries, and at least one. The
+    /// entries of one item are never divided.
+    pub(super) fn matched(items: &[Item<'_>], offered: &Offered, which: Which<'_>, most: usize) -> Self {
+        let room = items.len().min(most);
         let mut batch = Self {
-            names: random::many(items.len()).into_iter(),
-            entries: Vec::with_capacity(items.len()),
-            origins: Vec::with_capacity(items.len()),
+            names: random::many(room).into_iter(),
+            entries: Vec::with_capacity(room),
+            origins: Vec::with_capacity(room),
             failed: BTreeMap::new(),
+            items: 0,
         };
         for (n, item) in items.iter().enumerate() {
-            if let Err(said) = batch.add(n, item, offered, which) {
+            let before = batch.entries.len();
+            let added = batch.add(n, item, offered, which);
+            if n > 0 && batch.entries.len() > most {
+                batch.entries.truncate(before);
+                batch.origins.truncate(before);
+                break;
+            }
+            if let Err(said) = added {
                 batch.failed.insert(n, said);
             }
+            batch.items += 1;
         }
         batch
     }
@@ -95,10 +110,10 @@ impl Batch {
         Ok(())
     }
 
-    /// What is told of so many items whose entries came to this.
-    pub(super) fn report(self, items: usize, made: &[Made], offered: &Offered) -> Vec<Ingested> {
+    /// What is told of its items, when their entries came to this.
+    pub(super) fn report(self, made: &[Made], offered: &Offered) -> Vec<Ingested> {
         let none = || Ingested { outcome: Outcome::NoMatch, instances: Vec::new(), error: None };
-        let mut report: Vec<Ingested> = std::iter::repeat_with(none).take(items).collect();
+        let mut report: Vec<Ingested> = std::iter::repeat_with(none).take(self.items).collect();
         for (n, said) in self.failed {
             report[n] = Ingested { outcome: Outcome::Failed, error: Some(said), ..none() };
         }
@@ -179,10 +194,12 @@ fn new_entry(
 pub(super) struct Stops(pub(super) Vec<(usize, Place, Key)>);
 
 impl Stops {
-    pub(super) fn matched(lot: &Lot<'_>, offered: &Offered) -> Self {
+    /// Of the items in this part of a lot.
+    pub(super) fn matched(lot: &Lot<'_>, part: Range<usize>, offered: &Offered) -> Self {
         let places = offered.stopped_by(lot.kind);
         let mut stops = Vec::new();
-        for (n, item) in lot.items.iter().enumerate().filter(|(_, item)| item.stops && !places.is_empty()) {
+        for n in part.filter(|n| lot.items[*n].stops && !places.is_empty()) {
+            let item = &lot.items[n];
             let Some(Ok(mut facts)) = item.candidate.as_ref().ok().map(Candidate::facts) else { continue };
             for place in places {
                 let (edition, trigger, _) = offered.at(*place);
