@@ -130,6 +130,7 @@ create table punctual.delivery_attempt (
     at bigint not null,
     outcome text not null,
     reason text,
+    provider text,
     provider_id text,
     error text,
     answer text,

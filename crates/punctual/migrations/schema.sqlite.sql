@@ -144,6 +144,7 @@ CREATE TABLE punctual_delivery_attempt (
     outcome     text not null check (outcome in
         ('sent', 'transient', 'permanent', 'timeout', 'unknown', 'no-channel', 'skipped')),
     reason      text,
+    provider    text,
     provider_id text,
     error       text,
     answer      text,

@@ -110,7 +110,7 @@ async fn send(world: &World, channel: &str, ending: Ending) {
 }
 
 fn taken() -> Ending {
-    Ending::Sent { provider_id: Some("p-1".into()), answer: Some(r#"{"ok":true}"#.into()), version: 1 }
+    Ending::Sent { provider_id: Some("p-1".into()), answer: Some(r#"{"ok":true}"#.into()) }
 }
 
 fn refused() -> Ending {

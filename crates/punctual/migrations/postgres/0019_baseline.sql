@@ -669,7 +669,7 @@ create unique index delivery_by_key on punctual.delivery (idempotency_key, tenan
 create index delivery_by_entry on punctual.delivery (entry_id);
 create index delivery_by_address on punctual.delivery (address, tenant_id);
 
--- What became of each try. Never changed. Number 0 says why there was none yet, -1 why there never was one.
+-- What became of each try, and the provider it was handed to. Never changed. Number 0 says why there was none yet, -1 why there never was one.
 create table punctual.delivery_attempt (
     delivery_id bigint not null,
     tried       int not null,
@@ -677,6 +677,7 @@ create table punctual.delivery_attempt (
     outcome     text not null check (outcome in
         ('sent', 'transient', 'permanent', 'timeout', 'unknown', 'no-channel', 'skipped')),
     reason      text,
+    provider    text,
     provider_id text,
     error       text,
     answer      text,

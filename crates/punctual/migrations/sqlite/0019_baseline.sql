@@ -644,7 +644,7 @@ create unique index punctual_delivery_by_key on punctual_delivery (idempotency_k
 create index punctual_delivery_by_entry on punctual_delivery (entry_id);
 create index punctual_delivery_by_address on punctual_delivery (address, tenant_id);
 
--- What became of each try. Never changed. Number 0 says why there was none yet, -1 why there never was one.
+-- What became of each try, and the provider it was handed to. Never changed. Number 0 says why there was none yet, -1 why there never was one.
 create table punctual_delivery_attempt (
     delivery_id integer not null,
     tried       integer not null,
@@ -652,6 +652,7 @@ create table punctual_delivery_attempt (
     outcome     text not null check (outcome in
         ('sent', 'transient', 'permanent', 'timeout', 'unknown', 'no-channel', 'skipped')),
     reason      text,
+    provider    text,
     provider_id text,
     error       text,
     answer      text,

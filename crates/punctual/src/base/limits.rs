@@ -201,6 +201,8 @@ pub const TEMPLATE_ATTEMPT_MAX: u32 = REMINDERS_MAX as u32 + 1;
 pub const TEMPLATES_FRESH: Duration = Duration::from_secs(1);
 /// Sets of templates that a process keeps; beyond that it forgets them all and reads them again.
 pub const TEMPLATE_SETS_MAX: usize = 10_000;
+/// Versions of templates out of use that a process keeps; beyond that it forgets them all.
+pub const TEMPLATE_VERSIONS_MAX: usize = 10_000;
 /// Schemas within one schema of an event kind.
 pub const SCHEMA_NODES_MAX: usize = 1_000;
 /// How deep a schema is nested.

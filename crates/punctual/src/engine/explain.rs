@@ -8,7 +8,7 @@ use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::{Candidate, of_flow};
 use crate::rules::condition::Explanation;
-use crate::rules::invitation::{self, Invitation};
+use crate::rules::invitation::{self, Invitation, Words};
 use crate::rules::public_id::PublicId;
 use crate::rules::template::TemplateSet;
 use crate::rules::zone::Zone;
@@ -192,7 +192,7 @@ impl Engine {
                 customer_ref: candidate.customer_ref,
                 payload: &payload,
             };
-            let said = invitation::word(sight.set, None, &sent);
+            let said = invitation::word(sight.set, Words::choose(sight.set, &sent), &sent);
             ExplainedSend {
                 attempt,
                 at,

@@ -2,6 +2,8 @@
 //!
 //! They come from the tenant's templates for [`EVENT_TYPE`], by scope, language, channel and send; without
 //! one from texts of our own, in English and Arabic, short enough for one SMS where title and link are.
+//! Which of them is decided when a send is planned, and stays: a retry says the same, whatever templates
+//! the tenant has by then.
 //! Pure and cheap: a choice among what is compiled, and the values that it names.
 
 use super::locale::{self, Texts};
@@ -96,13 +98,33 @@ pub fn template_for<'t>(
     choose(&set.templates, &Wanted { scope, channel, locale, defaults: &defaults, attempt: send })
 }
 
-/// Words one send by the template that was chosen for it; without one, by what fits best now.
+/// Which words a send has.
+#[derive(Clone, Copy, Debug)]
+pub enum Words<'t> {
+    /// Those of a template of the tenant.
+    Template(&'t MessageTemplate),
+    /// A text of our own, by its version.
+    Own(u32),
+}
+
+impl<'t> Words<'t> {
+    /// The words that fit one send best.
+    #[must_use]
+    pub fn choose(set: &'t TemplateSet, invitation: &Invitation<'_>) -> Self {
+        let Invitation { flow, default_locale, channel, locale, attempt, .. } = *invitation;
+        match template_for(set, flow, default_locale, channel, locale, attempt) {
+            Some(template) => Self::Template(template),
+            None => Self::Own(own_version(set, default_locale, locale)),
+        }
+    }
+}
+
+/// Words one send.
 #[must_use]
-pub fn word(set: &TemplateSet, chosen: Option<&MessageTemplate>, invitation: &Invitation<'_>) -> Wording {
-    let Invitation { flow, default_locale, channel, locale, attempt, .. } = *invitation;
-    match chosen.or_else(|| template_for(set, flow, default_locale, channel, locale, attempt)) {
-        Some(template) => by_template(set, template, invitation),
-        None => by_ourselves(set, invitation),
+pub fn word(set: &TemplateSet, words: Words<'_>, invitation: &Invitation<'_>) -> Wording {
+    match words {
+        Words::Template(template) => by_template(set, template, invitation),
+        Words::Own(version) => by_ourselves(set, version, invitation),
     }
 }
 
@@ -172,11 +194,26 @@ fn title<'a>(of: &Invitation<'a>, tag: &str) -> &'a str {
     found.unwrap_or_else(|| of.title.get(of.default_locale, of.default_locale))
 }
 
-/// Our own words in one language.
+/// The version of our own text in the language that fits a reader best, from 1.
+#[must_use]
+pub fn own_version(set: &TemplateSet, default_locale: &str, locale: Option<&str>) -> u32 {
+    let mut tags = locale.into_iter().chain([default_locale, &set.default_locale]);
+    let found = tags.find_map(|tag| OWN.iter().position(|own| own.is_in_language_of(tag)));
+    u32::try_from(found.unwrap_or_default()).unwrap_or_default() + 1
+}
+
+/// Our own words in one language. Their place in [`OWN`] is their version: words that change are added as
+/// a new version, because deliveries that wait have the old one.
 struct Own {
     language: &'static str,
     invitation: [Option<Template>; 2],
     reminder: [Option<Template>; 2],
+}
+
+impl Own {
+    fn is_in_language_of(&self, tag: &str) -> bool {
+        locale::same(self.language, locale::language(tag))
+    }
 }
 
 /// Parsed once; a text that did not parse would be caught by the tests.
@@ -208,10 +245,11 @@ static OWN: LazyLock<[Own; 2]> = LazyLock::new(|| {
     ]
 });
 
-fn by_ourselves(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
-    let tags = invitation.locale.into_iter().chain([invitation.default_locale, &set.default_locale]);
-    let spoken = |tag: &str| OWN.iter().find(|own| locale::same(own.language, locale::language(tag)));
-    let (tag, own) = tags.filter_map(|tag| Some((tag, spoken(tag)?))).next().unwrap_or(("en", &OWN[0]));
+fn by_ourselves(set: &TemplateSet, version: u32, invitation: &Invitation<'_>) -> Wording {
+    let place = usize::try_from(version.saturating_sub(1)).unwrap_or_default();
+    let own = OWN.get(place).unwrap_or(&OWN[0]);
+    let mut tags = invitation.locale.into_iter().chain([invitation.default_locale, &set.default_locale]);
+    let tag = tags.find(|tag| own.is_in_language_of(tag)).unwrap_or(own.language);
     let [subject, body] = if invitation.attempt <= 1 { &own.invitation } else { &own.reminder };
     let values = values(set, invitation, tag);
     let render = |text: &Option<Template>, target| {

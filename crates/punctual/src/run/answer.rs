@@ -30,14 +30,13 @@ impl Answer {
         self,
         due: &Due,
         policy: &ChannelPolicy,
-        version: u32,
         fallback: impl FnOnce() -> Option<Planned>,
     ) -> Ending {
         let Self { sent, probe, now } = self;
         let next =
             Next { due, patience: policy.patience.clone().unwrap_or_else(failure::patience), probe, now };
         match sent {
-            Ok(Accepted { message_id, answer }) => Ending::Sent { provider_id: message_id, answer, version },
+            Ok(Accepted { message_id, answer }) => Ending::Sent { provider_id: message_id, answer },
             Err(NotSent::Transient { error, retry_after }) => {
                 next.again("transient", Failure::Transient { retry_after }, error)
             }

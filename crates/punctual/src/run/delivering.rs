@@ -14,6 +14,7 @@ use super::consent::{Recipients, To};
 use super::definitions::Definitions;
 use super::posting::{Rendered, Renderer};
 use super::send::Post;
+use super::templates::TemplateVersions;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
@@ -26,8 +27,8 @@ use crate::rules::message::{Entity, Message};
 use crate::rules::notification::instead::Refused;
 use crate::rules::notification::people::People;
 use crate::rules::notification::{self, Planned, Whom};
-use crate::rules::template::MessageTemplate;
 use crate::rules::template::choose::is_named;
+use crate::rules::template::{MessageTemplate, TemplateSet};
 use crate::store::deliveries::deliver::{Cause, Delivery, Due, Ending};
 use crate::store::entries::step::SurveyContext;
 use serde_json::Value;
@@ -42,6 +43,7 @@ pub struct Delivering {
     causes: Arc<CauseByEntry>,
     entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
     people: HashMap<DeliveryId, Recipient<'static>>,
+    versions: TemplateVersions,
     recipients: Recipients,
 }
 
@@ -57,6 +59,7 @@ impl Delivering {
         let events = told.map(|told| told.cause.event.as_ref());
         let definitions = Definitions::of(post, events).await?;
         let mut known = Self { definitions, causes, ..Self::default() };
+        known.read_versions(post, deliveries).await?;
         known.read_entities(post, deliveries).await?;
         known.find_people(post, deliveries).await?;
         Ok(known)
@@ -74,6 +77,19 @@ impl Delivering {
         let known = Self::about(post, &with_other, Arc::new(causes)).await?;
         let planned = with_other.into_iter().filter_map(|of| Some((of.id, known.instead_of(post, of)?)));
         Ok(planned.collect())
+    }
+
+    /// Reads the versions of templates that deliveries have and that are not in use any more.
+    async fn read_versions(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+        let mut wanted = BTreeSet::new();
+        for of in deliveries {
+            let set = self.causes.get(&of.entry).and_then(|told| self.definitions.set(&told.cause.event));
+            if set.is_some_and(|set| set.find_version(of.template, of.template_version).is_none()) {
+                wanted.insert((of.template, of.template_version));
+            }
+        }
+        self.versions = post.templates.versions(&post.store, wanted).await?;
+        Ok(())
     }
 
     /// The entities that events are about, then those that they lead to.
@@ -182,7 +198,7 @@ impl Delivering {
         let Some(told) = self.causes.get(&of.entry) else { return Err(gone("its event is gone").into()) };
         let Told { cause: Cause { event, entity, .. }, payload } = told;
         let set = self.definitions.set(event);
-        let found = set.and_then(|set| Some((set, set.templates.iter().find(|t| t.id == of.template)?)));
+        let found = set.and_then(|set| Some((set, self.template(set, of)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
         let (kind, snapshot) = (self.kind_of(event), self.snapshot(of));
         if let Some(reason) = kind.is_pointless(snapshot, payload) {
@@ -231,7 +247,12 @@ impl Delivering {
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
-        Ok(Rendered { letter, version: template.version, warnings })
+        Ok(Rendered { letter, warnings })
+    }
+
+    /// The template of a delivery, in the version that was fixed when it was written.
+    fn template<'t>(&'t self, set: &'t TemplateSet, of: &Delivery) -> Option<&'t MessageTemplate> {
+        self.versions.find(set, of.template, of.template_version)
     }
 
     /// What another channel is given if this one refuses for good.
@@ -246,7 +267,7 @@ impl Delivering {
             kind: &event.kind,
             each: self.kind_of(event).recipients.each.is_some(),
             entity: entity.as_ref(),
-            template: set.templates.iter().find(|t| t.id == of.template)?,
+            template: self.template(set, of)?,
             part: of.part,
         };
         Some(refused.instead(channel, set, self.people.get(&of.id)?))

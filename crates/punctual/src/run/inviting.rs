@@ -11,20 +11,21 @@ use super::delivering::is_worded_for;
 use super::posting::{Rendered, Renderer};
 use super::send::Post;
 use super::shelf::Edition;
+use super::templates::TemplateVersions;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId, FlowId, TemplateId};
 use crate::base::tenant::Tenant;
 use crate::rules::consent::Asked;
 use crate::rules::event_kind::Recipient;
-use crate::rules::invitation::{self, Invitation};
+use crate::rules::invitation::{self, Invitation, Words};
 use crate::rules::notification::{self, Planned, Whom};
 use crate::rules::template::TemplateSet;
 use crate::store::deliveries::deliver::{Delivery, Due, Ending};
 use crate::store::entries::Entry;
 use crate::store::entries::advance::{PeekedEntries, PlannedSend};
 use crate::store::entries::step::SurveyContext;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Versions of surveys, and templates of their tenants.
@@ -59,14 +60,17 @@ impl Surveys {
         SurveyContext { entry: Arc::clone(entry), schedule: schedule.unwrap_or_default() }
     }
 
-    /// The template of a send; 0 is a text of our own.
+    /// The template of a send. A text of our own is template 0, and its version says in which language.
     fn template(&self, entry: &Entry, channel: &str, send: u32, wanted: Option<&str>) -> (TemplateId, u32) {
-        let found = self.edition(entry).zip(self.sets.get(&entry.tenant)).and_then(|(edition, set)| {
-            let survey = &edition.survey;
-            let locale = Some(survey.locale_for(wanted));
-            invitation::template_for(set, entry.flow, &survey.default_locale, channel, locale, send)
-        });
-        found.map_or((TemplateId(0), 0), |template| (template.id, template.version))
+        let known = self.edition(entry).zip(self.sets.get(&entry.tenant));
+        // Without its version a survey sends nothing, so its words do not matter.
+        let Some((edition, set)) = known else { return (TemplateId(0), 0) };
+        let survey = &edition.survey;
+        let (locale, default) = (Some(survey.locale_for(wanted)), survey.default_locale.as_str());
+        match invitation::template_for(set, entry.flow, default, channel, locale, send) {
+            Some(template) => (template.id, template.version),
+            None => (TemplateId(0), invitation::own_version(set, default, locale)),
+        }
     }
 }
 
@@ -76,9 +80,12 @@ impl Surveys {
 /// When the database does not answer.
 pub(super) async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Vec<PlannedSend>> {
     let surveys = Surveys::of(post, peeked.due.iter().map(|(_, entry)| entry)).await?;
-    let multilingual =
-        |entry: &Entry| surveys.sets.get(&entry.tenant).is_some_and(|set| set.is_multilingual());
-    let readers = peeked.due.iter().filter(|(_, entry)| multilingual(entry));
+    // Texts of our own are in several languages, too.
+    let is_multilingual = |entry: &Entry| {
+        let has_own = || surveys.template(entry, &entry.channel, entry.attempt(), None).0 == TemplateId(0);
+        surveys.sets.get(&entry.tenant).is_some_and(|set| set.is_multilingual()) || has_own()
+    };
+    let readers = peeked.due.iter().filter(|(_, entry)| is_multilingual(entry));
     let readers: Vec<_> = readers.map(|(_, entry)| (entry.tenant, entry.address.clone())).collect();
     let consent = if readers.is_empty() { None } else { Some(post.store.consent(readers).await?) };
     let planned = peeked.due.iter().map(|(work, entry)| {
@@ -107,6 +114,7 @@ pub struct Inviting {
     surveys: Surveys,
     /// In order of their ids: definitions are loaded by this order, the same in every run of a seed.
     entries: BTreeMap<EntryId, Arc<Entry>>,
+    versions: TemplateVersions,
     recipients: Recipients,
 }
 
@@ -139,6 +147,19 @@ impl Inviting {
         Ok(())
     }
 
+    /// Reads the versions of templates that deliveries have and that are not in use any more.
+    async fn read_versions(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+        let mut wanted = BTreeSet::new();
+        for of in deliveries.iter().filter(|of| of.template != TemplateId(0)) {
+            let set = self.surveys.sets.get(&of.tenant);
+            if set.is_none_or(|set| set.find_version(of.template, of.template_version).is_none()) {
+                wanted.insert((of.template, of.template_version));
+            }
+        }
+        self.versions = post.templates.versions(&post.store, wanted).await?;
+        Ok(())
+    }
+
     /// Whether the recipient wants it, so and now.
     fn ask(
         &self,
@@ -160,7 +181,7 @@ impl Inviting {
         entry: &Entry,
         edition: &Edition,
         now: Timestamp,
-    ) -> Rendered {
+    ) -> Option<Rendered> {
         let (survey, empty) = (&edition.survey, TemplateSet::default());
         let set = self.surveys.sets.get(&entry.tenant).map_or(&empty, Arc::as_ref);
         let public_id = entry.public_id.to_string();
@@ -171,10 +192,13 @@ impl Inviting {
         let (tenant, address) = (entry.tenant, of.address.as_str());
         let to = To { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
         let unsubscribe_url = self.recipients.unsubscribe_url(post, &to, locale);
-        let fixed = set.templates.iter().find(|template| template.id == of.template);
+        let words = match of.template {
+            TemplateId(0) => Words::Own(of.template_version),
+            id => Words::Template(self.versions.find(set, id, of.template_version)?),
+        };
         let wording = invitation::word(
             set,
-            fixed,
+            words,
             &Invitation {
                 flow: entry.flow,
                 title: &survey.title,
@@ -191,8 +215,11 @@ impl Inviting {
             },
         );
         // What is one provider's own means nothing to another.
-        let own =
-            wording.provider.filter(|_| fixed.is_none_or(|of_it| is_worded_for(post, of_it, &of.channel)));
+        let is_for = |words| match words {
+            Words::Template(template) => is_worded_for(post, template, &of.channel),
+            Words::Own(_) => true,
+        };
+        let own = wording.provider.filter(|_| is_for(words));
         let letter = Letter {
             tenant,
             channel: of.channel.clone(),
@@ -210,8 +237,7 @@ impl Inviting {
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
-        let version = wording.template.map_or(0, |(_, version)| version);
-        Rendered { letter, version, warnings: wording.warnings }
+        Some(Rendered { letter, warnings: wording.warnings })
     }
 }
 
@@ -228,6 +254,7 @@ impl Renderer for Inviting {
     async fn load(&mut self, post: &Post, due: &[Due]) -> Result<()> {
         let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
         self.read_entries(post, &deliveries).await?;
+        self.read_versions(post, &deliveries).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
         self.recipients = Recipients::of(post, recipients.collect()).await?;
         Ok(())
@@ -243,7 +270,7 @@ impl Renderer for Inviting {
         self.ask(post, of, entry, now)?;
         let edition = self.surveys.edition(entry);
         let edition = edition.ok_or_else(|| gone("the version of the survey that it belongs to is gone"))?;
-        Ok(self.letter(post, of, entry, edition, now))
+        self.letter(post, of, entry, edition, now).ok_or_else(|| gone("Template not found"))
     }
 
     fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned> {

@@ -67,8 +67,6 @@ pub trait Renderer: Send + Sized + 'static {
 pub struct Rendered {
     /// The message.
     pub letter: Letter,
-    /// The version of the template that it was made from.
-    pub version: u32,
     /// What its words lacked.
     pub warnings: Vec<String>,
 }
@@ -76,7 +74,6 @@ pub struct Rendered {
 /// A delivery whose message is out.
 struct Out {
     due: Due,
-    version: u32,
     pass: Pass,
 }
 
@@ -269,7 +266,7 @@ impl<R: Renderer> Posting<R> {
                 continue;
             }
             due.warnings = rendered.0.warnings;
-            self.pass(&rendered.1, rendered.0.letter, due, rendered.0.version);
+            self.pass(&rendered.1, rendered.0.letter, due);
         }
     }
 
@@ -298,9 +295,12 @@ impl<R: Renderer> Posting<R> {
     }
 
     /// Begins a message if its channel's gate is open.
-    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: Letter, due: Due, version: u32) {
+    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: Letter, mut due: Due) {
         match self.post.gates.of(&letter.channel).may_send(self.now()) {
-            MaySend::Go(pass) => self.begin(channel.send(Arc::new(letter)), Out { due, version, pass }),
+            MaySend::Go(pass) => {
+                due.provider = Some(self.post.channels.provider_of(&letter.channel).to_owned());
+                self.begin(channel.send(Arc::new(letter)), Out { due, pass });
+            }
             // It goes back to its place: nobody claims it before the gate has room again.
             _ => self.put_back(due),
         }
@@ -334,7 +334,7 @@ impl<R: Renderer> Posting<R> {
         }
     }
 
-    fn note_answer(&mut self, Out { due, version, pass }: Out, sent: Sent) {
+    fn note_answer(&mut self, Out { due, pass }: Out, sent: Sent) {
         match &sent {
             Ok(_) => self.posted.sent += 1,
             Err(_) => self.posted.failed += 1,
@@ -345,7 +345,7 @@ impl<R: Renderer> Posting<R> {
         pass.settle(answer.now, if answered { GateEnding::Answered } else { GateEnding::Failed });
         let policy = self.post.policy(&due.delivery.channel);
         let fallback = || self.renderer.fallback(&self.post, &due.delivery);
-        let ending = answer.ending(&due, policy, version, fallback);
+        let ending = answer.ending(&due, policy, fallback);
         self.end(due, ending);
     }
 

@@ -1,25 +1,50 @@
 //! Templates in memory, compiled, for as long as the tenant's stamp stays.
 //!
 //! A set is asked for by every batch of sends; reading and parsing it each time would cost more than the
-//! sends. What is handed out may be older than the database by [`limits::TEMPLATES_FRESH`]; a message
-//! that is worded meanwhile says which version it used. A change of the tenant's own language or zone is
+//! sends. What is handed out may be older than the database by [`limits::TEMPLATES_FRESH`]; a delivery
+//! that is planned meanwhile says which version it has. A change of the tenant's own language or zone is
 //! seen with the next change of a template.
+//!
+//! A delivery is rendered by the version that was fixed when it was written. If that version is not in use
+//! any more, it is read from the database, in one query for all deliveries of a claim. Versions never
+//! change, so they are kept until there are too many.
 
 use super::keeper::Keeper;
 use crate::base::error::Result;
+use crate::base::id::TemplateId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
-use crate::rules::template::{MessageTemplate, TemplateSet};
+use crate::rules::template::{Definition, MessageTemplate, TemplateSet};
 use crate::rules::zone::Zone;
 use crate::store::Store;
 use crate::store::templates::{Active, Template};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The templates that this process has seen.
 #[derive(Debug)]
 pub struct Templates {
     keeper: Keeper<(Tenant, String), TemplateSet>,
+    versions: Mutex<VersionMap>,
+}
+
+type VersionMap = HashMap<(TemplateId, u32), Arc<MessageTemplate>>;
+
+/// Versions of templates that deliveries of one claim are rendered by and that are not in use any more.
+#[derive(Debug, Default)]
+pub(super) struct TemplateVersions(VersionMap);
+
+impl TemplateVersions {
+    /// The version of a template, from the templates in use or from the others.
+    pub(super) fn find<'t>(
+        &'t self,
+        set: &'t TemplateSet,
+        id: TemplateId,
+        version: u32,
+    ) -> Option<&'t MessageTemplate> {
+        set.find_version(id, version).or_else(|| self.0.get(&(id, version)).map(Arc::as_ref))
+    }
 }
 
 impl Default for Templates {
@@ -33,7 +58,7 @@ impl Templates {
     /// asks each time, as it must be where time stands still between two changes.
     #[must_use]
     pub fn new(fresh: Duration) -> Self {
-        Self { keeper: Keeper::new(fresh, limits::TEMPLATE_SETS_MAX) }
+        Self { keeper: Keeper::new(fresh, limits::TEMPLATE_SETS_MAX), versions: Mutex::default() }
     }
 
     /// A tenant's templates for one kind of events.
@@ -48,6 +73,52 @@ impl Templates {
         let key = (tenant, event_type.to_owned());
         self.keeper.of(key, || store.template_stamp(tenant), read).await
     }
+
+    /// Reads versions of templates that are not in use. A version that cannot be compiled is left out.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub(super) async fn versions(
+        &self,
+        store: &Store,
+        mut wanted: BTreeSet<(TemplateId, u32)>,
+    ) -> Result<TemplateVersions> {
+        let mut found = VersionMap::new();
+        if wanted.is_empty() {
+            return Ok(TemplateVersions(found));
+        }
+        {
+            let kept = self.kept_versions();
+            wanted.retain(|key| kept.get(key).is_none_or(|of| found.insert(*key, Arc::clone(of)).is_some()));
+        }
+        if !wanted.is_empty() {
+            let read = store.template_versions(wanted).await?;
+            let mut kept = self.kept_versions();
+            for (id, version, definition) in read {
+                let Some(template) = compile_one(id, version, definition).map(Arc::new) else { continue };
+                if kept.len() >= limits::TEMPLATE_VERSIONS_MAX {
+                    kept.clear();
+                }
+                kept.insert((id, version), Arc::clone(&template));
+                found.insert((id, version), template);
+            }
+        }
+        Ok(TemplateVersions(found))
+    }
+
+    fn kept_versions(&self) -> MutexGuard<'_, VersionMap> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn compile_one(id: TemplateId, version: u32, definition: Definition) -> Option<MessageTemplate> {
+    match definition.compile() {
+        Ok(texts) => Some(MessageTemplate { id, version, definition, texts }),
+        Err(error) => {
+            tracing::warn!(template = %id, version, %error, "a message template cannot be used");
+            None
+        }
+    }
 }
 
 /// What was kept was checked; what cannot be read all the same is left out, and told.
@@ -56,13 +127,7 @@ fn compile(active: Active) -> TemplateSet {
     let zone = Zone::find(&time_zone).unwrap_or_else(|_| Zone::utc());
     let templates = templates.into_iter().filter_map(|template| {
         let Template { id, version, definition, .. } = template;
-        match definition.compile() {
-            Ok(texts) => Some(MessageTemplate { id, version, definition, texts }),
-            Err(error) => {
-                tracing::warn!(template = %id, version, %error, "a message template cannot be used");
-                None
-            }
-        }
+        compile_one(id, version, definition)
     });
     TemplateSet { templates: templates.collect(), known, default_locale, zone }
 }

@@ -16,6 +16,7 @@ use crate::base::id::TemplateId;
 use crate::base::tenant::Tenant;
 use crate::rules::template::{Definition, Scope};
 use crate::store::tx::VerbFuture;
+use std::collections::BTreeSet;
 
 /// A template as it is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +154,17 @@ impl Store {
         })
     }
 
+    /// Reads versions of templates, also of deleted ones. A version that does not exist is left out.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn template_versions(
+        &self,
+        wanted: BTreeSet<(TemplateId, u32)>,
+    ) -> VerbFuture<'_, Vec<(TemplateId, u32, Definition)>> {
+        self.read(wanted, |tx, wanted| Box::pin(versions(tx, wanted)))
+    }
+
     /// Templates of a tenant by id, those behind `after`.
     pub fn templates(
         &self,
@@ -218,6 +230,8 @@ const KNOWN: &str =
 const VERSION: &str = "select v.definition from punctual.message_template_version v \
     join punctual.message_template t on t.id = v.template_id \
     where t.tenant_id = $1 and t.id = $2 and v.number = $3";
+const VERSIONS: &str = "select template_id, number, definition from punctual.message_template_version \
+    where template_id = any($1::bigint[]) and number = any($2::bigint[]) order by template_id, number";
 const INSERT: &str = "insert into punctual.message_template (event_type, channel, language, scope_type, \
         scope_id, active, updated_at, created_at, tenant_id) \
     values ($1, $2, $3, $4, $5, $6, $7, $7, $8) returning id";
@@ -324,6 +338,23 @@ async fn delete(tx: &mut Tx, tenant: Tenant, id: TemplateId, used: bool) -> Resu
 
 async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {
     tx.first(FIND, params![tenant.id(), id.0]).await?.as_ref().map(read_template).transpose()
+}
+
+/// One statement for all of them: it may read more versions than are wanted, which are dropped.
+async fn versions(
+    tx: &mut Tx,
+    wanted: &BTreeSet<(TemplateId, u32)>,
+) -> Result<Vec<(TemplateId, u32, Definition)>> {
+    let ids: Vec<i64> = wanted.iter().map(|(id, _)| id.0).collect();
+    let numbers: Vec<i64> = wanted.iter().map(|(_, number)| i64::from(*number)).collect();
+    let mut found = Vec::with_capacity(wanted.len());
+    for row in tx.query(VERSIONS, &[Value::Ints(&ids), Value::Ints(&numbers)]).await? {
+        let (id, number) = (TemplateId(row.int(0)?), row.count(1)?);
+        if wanted.contains(&(id, number)) {
+            found.push((id, number, definition_of(&row.text(2)?)?));
+        }
+    }
+    Ok(found)
 }
 
 async fn raise_stamp(tx: &mut Tx, tenant: Tenant) -> Result<()> {

@@ -8,11 +8,15 @@ use punctual::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::rules::notification::DeliveryStatus;
 use punctual::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::rules::template::Definition;
+use punctual::run::channel::Sending;
 use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
 use punctual::store::deliveries::look::{LogFilter, Logged};
 use punctual::store::receipts::News;
-use punctual::{DeliveryId, Engine, EntryId, NotSent, Problems, TemplateId};
+use punctual::{
+    Accepted, Channel, ClockMode, DeliveryId, Engine, EntryId, Letter, NotSent, Problems, TemplateId,
+};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 cases![
@@ -20,7 +24,10 @@ cases![
     ntf_16_a_receipt_finds_its_delivery_by_the_providers_id,
     ntf_17_a_fallback_channel_takes_what_one_refuses,
     ntf_4_what_may_have_gone_out_is_held_by_policy,
-    ntf_5_a_retry_has_the_key_of_its_first_try,
+    ntf_19_a_try_names_the_provider_that_it_was_handed_to,
+    ntf_5_a_retry_has_the_key_and_the_words_of_its_first_try,
+    ntf_5_a_text_of_our_own_stays_the_text_of_its_delivery,
+    ntf_5_a_replay_has_the_words_of_its_delivery,
     ntf_18_a_suppressed_recipient_is_skipped_with_the_reason,
     ntf_18_quiet_hours_shift_a_send,
     ntf_10_a_missing_value_is_a_warning_in_the_log,
@@ -223,23 +230,141 @@ async fn ntf_4_what_may_have_gone_out_is_held_by_policy(t: &Bench) {
     }
 }
 
-/// NTF-5: a template that changes between a try whose outcome nobody knows and its retry does not change
-/// the key.
-async fn ntf_5_a_retry_has_the_key_of_its_first_try(t: &Bench) {
+/// NTF-19: after a channel was given another provider, older tries name the one that they were handed to.
+async fn ntf_19_a_try_names_the_provider_that_it_was_handed_to(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let mut desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![transient()]);
+        desk.event("1").await;
+        desk.tick().await;
+        desk.engine = Engine::builder(t.place.url())
+            .on_store(t.another().await)
+            .clock(ClockMode::Manual)
+            .channel("memory:default", OtherProvider)
+            .open()
+            .await
+            .unwrap();
+        desk.travel(t, seconds(3_600)).await;
+        let log = desk.log().await;
+        let providers: Vec<Option<&str>> =
+            log[0].tries.iter().map(|tried| tried.provider.as_deref()).collect();
+        assert_eq!(providers, [Some("memory"), Some("other-provider")], "{kind:?}");
+    }
+}
+
+/// A channel that takes everything.
+struct OtherProvider;
+
+impl Channel for OtherProvider {
+    fn send(&self, _: Arc<Letter>) -> Sending {
+        Box::pin(async { Ok(Accepted::default()) })
+    }
+
+    fn provider(&self) -> Option<&str> {
+        Some("other-provider")
+    }
+}
+
+/// What is done to a template while a delivery waits for its retry.
+#[derive(Clone, Copy, Debug)]
+enum TemplateChange {
+    Text,
+    Language,
+    SwitchOff,
+    Delete,
+}
+
+impl Desk {
+    async fn change_template(&self, change: TemplateChange) {
+        let (store, id) = (self.engine.store(), TemplateId(1));
+        let mut definition = store.template(TENANT, id).await.unwrap().unwrap().definition;
+        match change {
+            TemplateChange::Text => definition.body = "Other words".into(),
+            TemplateChange::Language => definition.language = "ar".into(),
+            TemplateChange::SwitchOff => definition.active = Some(false),
+            TemplateChange::Delete => {
+                store.delete_template(TENANT, id).await.unwrap();
+                return;
+            }
+        }
+        store.change_template(TENANT, id, definition).await.unwrap();
+    }
+
+    /// Key, words and language of each message that the provider was given.
+    fn words(&self) -> Vec<(String, String, String)> {
+        let letters = self.mailbox.letters();
+        let words = |letter: &Arc<Letter>| {
+            (letter.idempotency_key.clone(), letter.body.clone(), letter.locale.clone())
+        };
+        letters.iter().map(words).collect()
+    }
+}
+
+/// NTF-5: a template that changes between a try whose outcome nobody knows and its retry changes neither the
+/// key nor the words: the version is fixed when the delivery is written.
+async fn ntf_5_a_retry_has_the_key_and_the_words_of_its_first_try(t: &Bench) {
+    use TemplateChange::{Delete, Language, SwitchOff, Text};
+    for kind in Kind::ALL {
+        for change in [Text, Language, SwitchOff, Delete] {
+            let t = &Bench::on(t.backend).await;
+            let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+            desk.mailbox.fail_with(vec![unknown()]);
+            desk.event("1").await;
+            desk.tick().await;
+            desk.change_template(change).await;
+            desk.template("A newer template").await;
+            desk.travel(t, seconds(3_600)).await;
+            let words = desk.words();
+            assert_eq!(words.len(), 2, "{kind:?}, {change:?}");
+            assert!(words[0].1.starts_with("Hello") && words[0] == words[1], "{change:?}: {words:?}");
+            let log = desk.log().await;
+            assert_eq!(
+                (log[0].template, log[0].template_version),
+                (TemplateId(1), 1),
+                "{kind:?}, {change:?}"
+            );
+            assert_eq!(log[0].status, DeliveryStatus::Sent, "{kind:?}, {change:?}");
+        }
+    }
+}
+
+/// NTF-5: a survey without a template has our own words, also when a template and another language of its
+/// reader come before the retry.
+async fn ntf_5_a_text_of_our_own_stays_the_text_of_its_delivery(t: &Bench) {
+    let desk = Desk::open(t, Kind::Survey, ChannelPolicy::default()).await;
+    desk.change_template(TemplateChange::Delete).await;
+    desk.mailbox.fail_with(vec![unknown()]);
+    desk.event("1").await;
+    desk.tick().await;
+    desk.template("A newer template").await;
+    prefer(&desk.engine, Kind::Survey.address(), &json!({"locale": "en"})).await;
+    desk.travel(t, seconds(3_600)).await;
+    let words = desk.words();
+    assert_eq!((words.len(), words[0].2.as_str()), (2, "ar"), "{words:?}");
+    assert_eq!(words[0], words[1]);
+    let log = desk.log().await;
+    assert_eq!((log[0].template, log[0].template_version), (TemplateId(0), 2));
+}
+
+/// NTF-5, NTF-22: so does what is replayed; a new send has the newer words.
+async fn ntf_5_a_replay_has_the_words_of_its_delivery(t: &Bench) {
     for kind in Kind::ALL {
         let t = &Bench::on(t.backend).await;
         let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
-        desk.mailbox.fail_with(vec![unknown()]);
+        desk.mailbox.fail_with(vec![refused()]);
         desk.event("1").await;
         desk.tick().await;
-        desk.engine.store().delete_template(TENANT, TemplateId(1)).await.unwrap();
-        desk.template("Other words").await;
-        desk.travel(t, seconds(3_600)).await;
-        let keys = desk.keys();
-        assert!(keys.iter().all(|key| *key == keys[0]), "{kind:?}: {keys:?}");
-        if kind == Kind::Survey {
-            assert_eq!(keys.len(), 2, "a survey is sent with other words under the same key");
-        }
+        desk.change_template(TemplateChange::Text).await;
+        assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
+        desk.tick().await;
+        desk.event("2").await;
+        desk.tick().await;
+        let words = desk.words();
+        assert_eq!(words.len(), 3, "{kind:?}");
+        assert_eq!((&words[0], words[2].1.as_str()), (&words[1], "Other words"), "{kind:?}");
+        let versions: Vec<u32> = desk.log().await.iter().map(|one| one.template_version).collect();
+        assert_eq!(versions, [1, 2], "{kind:?}");
     }
 }
 

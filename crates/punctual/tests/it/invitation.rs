@@ -536,7 +536,7 @@ impl BegunSends {
 
 /// The provider took it.
 pub fn was_sent(_: &Due) -> Ending {
-    Ending::Sent { provider_id: None, answer: None, version: 0 }
+    Ending::Sent { provider_id: None, answer: None }
 }
 
 /// Advances what is due in these lanes and begins the sends, with one reminder after a day.

@@ -100,7 +100,7 @@ async fn send(t: &Bench, endings: Vec<Ending>) {
 }
 
 pub fn sent(id: &str) -> Ending {
-    Ending::Sent { provider_id: Some(id.into()), answer: Some(format!("{{\"id\":\"{id}\"}}")), version: 2 }
+    Ending::Sent { provider_id: Some(id.into()), answer: Some(format!("{{\"id\":\"{id}\"}}")) }
 }
 
 fn failed() -> Ending {

@@ -159,11 +159,7 @@ async fn sending(t: &Bench) -> (Engine, Due, Token) {
 }
 
 fn ended(due: Due, id: &str) -> Ended {
-    Ended {
-        due,
-        ending: Ending::Sent { provider_id: Some(id.into()), answer: None, version: 1 },
-        survey: None,
-    }
+    Ended { due, ending: Ending::Sent { provider_id: Some(id.into()), answer: None }, survey: None }
 }
 
 /// NTF-16: a provider that calls back before its answer is written down is heard all the same.

@@ -70,6 +70,8 @@ pub struct ShownTry {
     at: Timestamp,
     outcome: String,
     error: Option<String>,
+    /// The provider that it was handed to.
+    provider: Option<String>,
     provider_message_id: Option<String>,
     /// What the provider answered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,8 +198,14 @@ fn shown(app: &App, caller: &Caller, one: Logged) -> Shown {
         warnings: one.tries.last().map(|tried| tried.warnings.clone()).unwrap_or_default(),
         attempts: one.tries.iter().map(|tried| shown_try(caller, tried, &words)).collect(),
         receipts: one.receipts.iter().map(|heard| shown_receipt(heard, &words)).collect(),
-        provider: app.engine.channels().provider_of(&one.channel).to_owned(),
+        provider: provider_of(app, &one),
     }
+}
+
+/// The provider of the last try that was handed to one; before that the one that would be.
+fn provider_of(app: &App, one: &Logged) -> String {
+    let last = one.tries.iter().rev().find_map(|tried| tried.provider.clone());
+    last.unwrap_or_else(|| app.engine.channels().provider_of(&one.channel).to_owned())
 }
 
 /// With several recipients the key has the address in it: the one it was planned for, even if it went
@@ -239,6 +247,7 @@ fn shown_try(caller: &Caller, tried: &Tried, words: &dyn Fn(&String) -> String) 
         at: tried.at,
         outcome: tried.outcome.clone(),
         error: tried.error.as_ref().map(words),
+        provider: tried.provider.clone(),
         provider_message_id: tried.provider_id.clone(),
         answer: tried.answer.as_ref().and_then(json),
     }

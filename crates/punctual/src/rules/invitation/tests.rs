@@ -13,6 +13,10 @@ fn titles() -> Texts {
     titles
 }
 
+fn choose_and_word(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
+    word(set, Words::choose(set, invitation), invitation)
+}
+
 fn invitation<'a>(title: &'a Texts, payload: &'a Value) -> Invitation<'a> {
     Invitation {
         flow: FlowId(7),
@@ -46,7 +50,7 @@ fn trg_18_our_own_words_follow_locale_and_send() {
         (None, 1, "en", "Please take a moment", "Service"),
     ];
     for (locale, attempt, tag, begins, named) in table {
-        let said = word(&set, None, &Invitation { locale, attempt, ..base });
+        let said = choose_and_word(&set, &Invitation { locale, attempt, ..base });
         assert!(said.body.starts_with(begins) && said.body.ends_with(base.survey_url), "{}", said.body);
         assert!(said.body.contains(named), "{}", said.body);
         assert_eq!((said.locale.as_str(), said.template, said.html), (tag, None, None));
@@ -57,7 +61,7 @@ fn trg_18_our_own_words_follow_locale_and_send() {
         }
     }
     let arabic = TemplateSet { default_locale: "ar".into(), ..TemplateSet::default() };
-    let said = word(&arabic, None, &Invitation { locale: Some("fr"), default_locale: "tr", ..base });
+    let said = choose_and_word(&arabic, &Invitation { locale: Some("fr"), default_locale: "tr", ..base });
     assert_eq!(said.locale, "ar", "the tenant's language before English");
 }
 
@@ -83,7 +87,7 @@ fn trg_18_a_template_words_the_send() {
     let payload = json!({"CustomerName": "Kadhem & Co", "wip": 40956, "at": "2026-05-14T22:00:00Z",
         "surveyUrl": "https://evil.example"});
     let title = titles();
-    let said = word(&set, None, &Invitation { locale: Some("ar-IQ"), ..invitation(&title, &payload) });
+    let said = choose_and_word(&set, &Invitation { locale: Some("ar-IQ"), ..invitation(&title, &payload) });
     let body = "Kadhem & Co 40956 15 أيار 2026 https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd  \
         +964 770 000 0001";
     assert_eq!(said.body, body, "a payload cannot put its own link there");
@@ -91,8 +95,18 @@ fn trg_18_a_template_words_the_send() {
     assert_eq!(said.html.as_deref(), Some("<p>Kadhem &amp; Co</p>"));
     assert_eq!((said.template, said.locale.as_str()), (Some((TemplateId(3), 2)), "ar-IQ"));
     assert_eq!(said.warnings, ["body: `{{nothing}}` has no value"]);
-    let english = word(&set, None, &Invitation { locale: Some("en"), ..invitation(&title, &payload) });
+    let english = choose_and_word(&set, &Invitation { locale: Some("en"), ..invitation(&title, &payload) });
     assert_eq!(english.locale, "ar", "the only words there are");
-    let other = word(&set, None, &Invitation { flow: FlowId(8), ..invitation(&title, &payload) });
+    let other = choose_and_word(&set, &Invitation { flow: FlowId(8), ..invitation(&title, &payload) });
     assert_eq!(other.template, None, "another survey's words are not taken");
+}
+
+/// The language is part of what a delivery fixes: a reader who changes theirs meanwhile is sent the same.
+#[test]
+fn ntf_5_our_own_text_keeps_the_language_of_its_version() {
+    let (title, payload, set) = (titles(), json!({}), TemplateSet::default());
+    let english = own_version(&set, "en", Some("en-GB"));
+    assert_eq!((english, own_version(&set, "en", Some("ar-IQ"))), (1, 2));
+    let said = word(&set, Words::Own(english), &invitation(&title, &payload));
+    assert!(said.locale == "en" && said.body.starts_with("Please take a moment"), "{said:?}");
 }

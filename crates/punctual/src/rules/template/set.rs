@@ -86,6 +86,12 @@ pub struct TemplateSet {
 }
 
 impl TemplateSet {
+    /// The template with this id, if this version of it is the one in use.
+    #[must_use]
+    pub fn find_version(&self, id: TemplateId, version: u32) -> Option<&MessageTemplate> {
+        self.templates.iter().find(|template| template.id == id && template.version == version)
+    }
+
     /// Whether its templates are in several languages, so that the reader's makes a difference.
     #[must_use]
     pub fn is_multilingual(&self) -> bool {

@@ -131,6 +131,7 @@ fn due(row: &NewDelivery<'_>, id: DeliveryId, now: Timestamp) -> Due {
         send: planned.send,
         part: planned.part,
         template: planned.template,
+        template_version: planned.version,
         tried_before: 0,
         due_at: Some(now),
     };

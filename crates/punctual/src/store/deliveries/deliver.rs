@@ -62,8 +62,10 @@ pub struct Delivery {
     pub send: u32,
     /// Which of the event's recipients it is for.
     pub part: usize,
-    /// The template.
+    /// The template; 0 is a text of our own.
     pub template: TemplateId,
+    /// The version of the template, fixed when the delivery was written.
+    pub template_version: u32,
     /// Tries that do not count, or no longer.
     pub tried_before: u32,
     /// When it was due.
@@ -120,12 +122,14 @@ pub struct Due {
     pub unsure: bool,
     /// What its words lacked, when they were made.
     pub warnings: Vec<String>,
+    /// The name of the provider that this try was handed to; none before that.
+    pub provider: Option<String>,
 }
 
 impl Due {
     /// A delivery that was claimed as this item.
     pub(in crate::store) const fn new(item: Item, delivery: Delivery) -> Self {
-        Self { item, delivery, lost: false, unknown: 0, unsure: false, warnings: Vec::new() }
+        Self { item, delivery, lost: false, unknown: 0, unsure: false, warnings: Vec::new(), provider: None }
     }
 
     /// The number of this try among all that were made of its delivery, from 1.
@@ -144,8 +148,6 @@ pub enum Ending {
         provider_id: Option<String>,
         /// What it answered.
         answer: Option<String>,
-        /// The version of the template that was sent.
-        version: u32,
     },
     /// It did not go well, and is tried again after a while.
     Again {
@@ -387,7 +389,7 @@ macro_rules! deliveries {
     ($condition:literal) => {
         concat!(
             "select d.id, d.tenant_id, d.entry_id, d.idempotency_key, d.channel, d.address, d.part, \
-                d.template_id, d.tried_before, d.due_at, d.send, e.kind \
+                d.template_id, d.tried_before, d.due_at, d.send, e.kind, d.template_version \
             from punctual.delivery d join punctual.entry e on e.id = d.entry_id where ",
             $condition
         )
@@ -418,6 +420,7 @@ fn read(row: &Row) -> Result<Delivery> {
         due_at: row.maybe_time(9)?,
         send: row.count(10)?,
         kind: read_kind(&row.text(11)?)?,
+        template_version: row.count(12)?,
     })
 }
 

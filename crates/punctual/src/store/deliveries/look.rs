@@ -113,6 +113,8 @@ pub struct Tried {
     pub outcome: String,
     /// What went wrong.
     pub error: Option<String>,
+    /// The name of the provider that it was handed to; none if it was handed to nobody, or a crash lost it.
+    pub provider: Option<String>,
     /// The provider's id of the message.
     pub provider_id: Option<String>,
     /// What the provider answered; read for single deliveries only.
@@ -307,7 +309,7 @@ fn read_heard(row: &Row) -> Result<Heard> {
 }
 
 const TRIES: &str = "select delivery_id, tried, at, outcome, error, provider_id, \
-        case when $2 = 1 then answer end, warnings \
+        case when $2 = 1 then answer end, warnings, provider \
     from punctual.delivery_attempt where delivery_id = any($1::bigint[]) and tried >= 0 \
     order by delivery_id, tried";
 
@@ -320,6 +322,7 @@ fn read_tried(row: &Row) -> Result<Tried> {
         error: row.maybe_text(4)?,
         provider_id: row.maybe_text(5)?,
         answer: row.maybe_text(6)?,
+        provider: row.maybe_text(8)?,
         warnings: warnings
             .as_deref()
             .map_or_else(Vec::new, |text| serde_json::from_str(text).unwrap_or_default()),

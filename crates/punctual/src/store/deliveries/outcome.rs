@@ -101,19 +101,20 @@ async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
         Column::Texts(tries.iter().map(|t| Some(t.error.as_str())).collect()),
         Column::Texts(warnings.iter().map(Option::as_deref).collect()),
         Column::Texts(tries.iter().map(|t| t.reason).collect()),
+        Column::Texts(tries.iter().map(|t| t.one.due.provider.as_deref()).collect()),
     ];
     tx.in_columns((TRIES_AT_ONCE, TRY), params![now], &columns).await?;
     Ok(())
 }
 
 const TRIES_AT_ONCE: &str = "insert into punctual.delivery_attempt \
-        (at, delivery_id, tried, outcome, error, warnings, reason) \
+        (at, delivery_id, tried, outcome, error, warnings, reason, provider) \
     select $1::bigint, unnest($2::bigint[]), unnest($3::int[]), unnest($4::text[]), unnest($5::text[]), \
-        unnest($6::text[]), unnest($7::text[]) \
+        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]) \
     on conflict do nothing";
 const TRY: &str = "insert into punctual.delivery_attempt \
-        (at, delivery_id, tried, outcome, error, warnings, reason) \
-    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";
+        (at, delivery_id, tried, outcome, error, warnings, reason, provider) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing";
 
 /// What the words lacked, as a list in JSON.
 pub(super) fn warnings(one: &Ended) -> Option<String> {

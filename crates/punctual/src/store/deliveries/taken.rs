@@ -13,24 +13,20 @@ use crate::base::error::Result;
 use std::collections::HashSet;
 
 /// The first of the columns are those of a try.
-const TRY_COLUMNS: usize = 5;
+const TRY_COLUMNS: usize = 6;
 
 /// A letter that was taken, as its provider told.
 struct Taken<'a> {
     one: &'a Ended,
     provider_id: Option<&'a str>,
     answer: Option<&'a str>,
-    version: u32,
 }
 
 fn taken(one: &Ended) -> Option<Taken<'_>> {
     match &one.ending {
-        Ending::Sent { provider_id, answer, version } => Some(Taken {
-            one,
-            provider_id: provider_id.as_deref(),
-            answer: answer.as_deref(),
-            version: *version,
-        }),
+        Ending::Sent { provider_id, answer } => {
+            Some(Taken { one, provider_id: provider_id.as_deref(), answer: answer.as_deref() })
+        }
         _ => None,
     }
 }
@@ -46,8 +42,8 @@ pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Resu
         Column::Texts(all.iter().map(|t| t.provider_id).collect()),
         Column::Texts(all.iter().map(|t| t.answer).collect()),
         Column::Texts(warnings.iter().map(Option::as_deref).collect()),
+        Column::Texts(all.iter().map(|t| t.one.due.provider.as_deref()).collect()),
         ints(&|t| i64::from(t.one.due.item.attempt())),
-        ints(&|t| i64::from(t.version)),
     ];
     if tx.dialect() == Dialect::Sqlite {
         tx.in_columns((SENT_AT_ONCE, TRY), params![now], &columns[..TRY_COLUMNS]).await?;
@@ -59,20 +55,20 @@ pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Resu
 /// The tries and the deliveries in one statement. Only one that still waits is changed.
 const SENT_AT_ONCE: &str = "with x as materialized ( \
         select unnest($2::bigint[]) id, unnest($3::int[]) tried, unnest($4::text[]) provider_id, \
-            unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::int[]) tries, \
-            unnest($8::int[]) template_version), \
+            unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::text[]) provider, \
+            unnest($8::int[]) tries), \
     told as ( \
         insert into punctual.delivery_attempt (at, delivery_id, tried, outcome, provider_id, answer, \
-                warnings) \
-        select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings from x \
+                warnings, provider) \
+        select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings, x.provider from x \
         on conflict do nothing) \
     update punctual.delivery d set status = 1, error = null, provider_id = x.provider_id, \
-        tries = x.tries, due_at = null, sent_at = $1::bigint, template_version = x.template_version, \
+        tries = x.tries, due_at = null, sent_at = $1::bigint, \
         version = d.version + 1 \
     from x where d.id = x.id and d.status = 0 returning d.id";
 const TRY: &str = "insert into punctual.delivery_attempt \
-        (at, delivery_id, tried, outcome, provider_id, answer, warnings) \
-    values ($1, $2, $3, 'sent', $4, $5, $6) on conflict do nothing";
+        (at, delivery_id, tried, outcome, provider_id, answer, warnings, provider) \
+    values ($1, $2, $3, 'sent', $4, $5, $6, $7) on conflict do nothing";
 const SENT: &str = "update punctual.delivery set status = 1, error = null, provider_id = $4, \
-        tries = $7, due_at = null, sent_at = $1, template_version = $8, version = version + 1 \
+        tries = $8, due_at = null, sent_at = $1, version = version + 1 \
     where id = $2 and status = 0 returning id";
