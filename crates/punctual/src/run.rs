@@ -46,5 +46,6 @@ pub mod send;
 pub mod shelf;
 pub mod stop;
 pub mod subscription;
+mod survey_entities;
 pub mod templates;
 pub mod wake;

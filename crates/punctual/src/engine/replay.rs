@@ -1,5 +1,5 @@
-//! Failed notifications once more: what was given up is sent again, and what had no template when its
-//! event came is planned by those of today. And what a failed event would come to, if it were told now.
+//! Failed entries once more, of every kind: what was given up is sent again, and a notification that had no
+//! template when its event came is planned by those of today. And what a failed event would come to, if it were told now.
 
 use super::Engine;
 use crate::base::error::Result;
@@ -8,11 +8,10 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notification::{Event, Plan, entity_of};
-use crate::rules::public_id::PublicId;
 use crate::store::deliveries::foresee::Foreseen;
 use crate::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
 use crate::store::deliveries::replan::Unplanned;
-use crate::store::deliveries::replay::{NotificationSelection, Replayed};
+use crate::store::deliveries::replay::{ReplaySelection, Replayed};
 use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 
@@ -28,22 +27,24 @@ pub enum Outlook {
 }
 
 impl Engine {
-    /// Puts all that fit back to work, in as many transactions as it takes; a dry run only counts and tells.
-    /// It goes upwards, so that what fails again meanwhile is left for the next call.
+    /// Puts all failed entries that fit back to work, of every kind, in as many transactions as it takes; a
+    /// dry run only counts and tells. It goes upwards, so that what fails again meanwhile is left for the
+    /// next call.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for too many ids.
-    pub fn replay_notifications(
+    pub fn replay_failed(
         &self,
         tenant: Tenant,
-        mut which: NotificationSelection,
+        mut which: ReplaySelection,
         dry_run: bool,
     ) -> VerbFuture<'_, Replayed> {
         VerbFuture::new(async move {
             let mut all = Replayed::default();
             loop {
-                let step = self.store().replay_notifications(tenant, which.clone(), dry_run).await?;
+                let step = self.store().replay_failed(tenant, which.clone(), dry_run).await?;
                 all.ids.extend(step.ids);
+                all.instances.extend(step.instances);
                 (all.again, all.stopped) = (all.again + step.again, all.stopped + step.stopped);
                 all.told.extend(step.told);
                 self.plan_anew(tenant, step.unplanned, dry_run, &mut all).await?;
@@ -52,30 +53,9 @@ impl Engine {
                 which.after = next;
             }
             all.ids.sort_unstable();
-            self.tell().await;
-            Ok(all)
-        })
-    }
-
-    /// Puts those of a tenant's survey instances that failed back to work; answers which. A dry run only
-    /// looks.
-    ///
-    /// # Errors
-    /// [`crate::Error::Invalid`] for too many ids.
-    pub fn replay_entries(
-        &self,
-        tenant: Tenant,
-        ids: Vec<PublicId>,
-        dry_run: bool,
-    ) -> VerbFuture<'_, Vec<PublicId>> {
-        VerbFuture::new(async move {
-            if ids.is_empty() {
-                return Ok(ids);
-            }
-            let replayed = self.store().replay_entries(tenant, ids, dry_run).await?;
             self.inner.shop.wake.entries();
             self.tell().await;
-            Ok(replayed)
+            Ok(all)
         })
     }
 
@@ -99,18 +79,13 @@ impl Engine {
     }
 
     async fn replay_one(&self, tenant: Tenant, name: EntryName) -> Result<bool> {
-        match name {
-            EntryName::PublicId(id) => Ok(!self.replay_entries(tenant, vec![id], false).await?.is_empty()),
-            EntryName::Id(id) => {
-                let surveys = self.store().entries_by_id(vec![id]).await?;
-                if let Some(entry) = surveys.iter().find(|entry| entry.tenant == tenant) {
-                    let replayed = self.replay_entries(tenant, vec![entry.public_id], false).await?;
-                    return Ok(!replayed.is_empty());
-                }
-                let which = NotificationSelection { ids: Some(vec![id]), ..NotificationSelection::default() };
-                Ok(self.replay_notifications(tenant, which, false).await?.again > 0)
+        let which = match name {
+            EntryName::PublicId(id) => {
+                ReplaySelection { public_ids: Some(vec![id]), ..ReplaySelection::default() }
             }
-        }
+            EntryName::Id(id) => ReplaySelection { ids: Some(vec![id]), ..ReplaySelection::default() },
+        };
+        Ok(self.replay_failed(tenant, which, false).await?.again > 0)
     }
 
     async fn plan_anew(

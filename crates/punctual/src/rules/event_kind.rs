@@ -76,6 +76,14 @@ pub enum CancelReason {
 }
 
 impl CancelReason {
+    /// Whether a word is the code of one.
+    #[must_use]
+    pub fn is_code(word: &str) -> bool {
+        [Self::EntityDeleted, Self::EntityUnknown, Self::CancelWhen(String::new())]
+            .iter()
+            .any(|reason| reason.code() == word)
+    }
+
     /// The word for it in lists.
     #[must_use]
     pub const fn code(&self) -> &'static str {

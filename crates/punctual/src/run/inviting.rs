@@ -11,6 +11,7 @@ use super::delivering::is_worded_for;
 use super::posting::{Rendered, Renderer};
 use super::send::Post;
 use super::shelf::Edition;
+use super::survey_entities::SurveyEntities;
 use super::templates::TemplateVersions;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -52,6 +53,12 @@ impl Surveys {
 
     fn edition(&self, entry: &Entry) -> Option<&Arc<Edition>> {
         self.editions.get(&(entry.flow, entry.number))?.as_ref()
+    }
+
+    /// The kind of the events that the entry's trigger looks at.
+    fn event_kind(&self, entry: &Entry) -> Option<&str> {
+        let mut triggers = self.edition(entry)?.survey.triggers.iter();
+        triggers.find(|trigger| trigger.id == entry.trigger_id).map(|trigger| trigger.event_kind.as_str())
     }
 
     /// The entry with its timetable; one whose version is gone has no reminders left.
@@ -115,6 +122,7 @@ pub struct Inviting {
     /// In order of their ids: definitions are loaded by this order, the same in every run of a seed.
     entries: BTreeMap<EntryId, Arc<Entry>>,
     versions: TemplateVersions,
+    entities: SurveyEntities,
     recipients: Recipients,
 }
 
@@ -255,6 +263,9 @@ impl Renderer for Inviting {
         let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
         self.read_entries(post, &deliveries).await?;
         self.read_versions(post, &deliveries).await?;
+        let about =
+            self.entries.values().filter_map(|entry| Some((&**entry, self.surveys.event_kind(entry)?)));
+        self.entities = SurveyEntities::of(post, about.collect()).await?;
         let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
         self.recipients = Recipients::of(post, recipients.collect()).await?;
         Ok(())
@@ -267,6 +278,10 @@ impl Renderer for Inviting {
             Box::new(Ending::Failed { outcome, error, instead: None })
         };
         let entry = self.entries.get(&of.entry).ok_or_else(|| gone("its entry is gone"))?;
+        if let Some(reason) = self.entities.find_cancel_reason(entry) {
+            let (reason, said) = (reason.code().to_owned(), reason.to_string());
+            return Err(Box::new(Ending::Skipped { reason, said }));
+        }
         self.ask(post, of, entry, now)?;
         let edition = self.surveys.edition(entry);
         let edition = edition.ok_or_else(|| gone("the version of the survey that it belongs to is gone"))?;

@@ -397,12 +397,11 @@ impl Sender {
     }
 
     /// Until when a lane of deliveries is left to others that have its channel, such as one that is being
-    /// rolled out. What nobody takes for so long is taken here, and fails for want of a channel. (An entry
-    /// halts instead, and is expired in its time.)
+    /// rolled out. What nobody takes for so long is taken here, and fails for want of a channel. (A survey
+    /// sends nothing more then, and expires in its time.)
     fn is_for_others_until(&self, lane: &EntryLane) -> Option<Timestamp> {
         let missing = self.post.channels.get(&lane.channel).is_none();
-        let waits = missing && lane.kind == Some(EntryKind::Notification);
-        waits.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
+        missing.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
     }
 
     fn held_back(&mut self, at: Timestamp, now: Timestamp) {

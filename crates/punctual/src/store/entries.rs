@@ -170,7 +170,7 @@ fn unlisted(error: serde_json::Error) -> Error {
 
 /// Entries by id, each under its lock; those that somebody else has locked at this moment are not
 /// among them.
-async fn lock(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Entry>> {
+pub(super) async fn lock(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Entry>> {
     let mut rows = tx.query(LOCK, &[Value::Ints(ids)]).await?;
     rows.iter_mut().map(read_entry).collect()
 }

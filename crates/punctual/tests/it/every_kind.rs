@@ -5,15 +5,17 @@ use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation::{self, Mailbox, engine_with, publish, survey, time, transient};
 use crate::notification::{self, booking, define, prefer};
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::rules::entity::NewState;
 use punctual::rules::notification::DeliveryStatus;
 use punctual::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::rules::template::Definition;
 use punctual::run::channel::Sending;
 use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
 use punctual::store::deliveries::look::{LogFilter, Logged};
+use punctual::store::deliveries::replay::ReplaySelection;
 use punctual::store::receipts::News;
 use punctual::{
-    Accepted, Channel, ClockMode, DeliveryId, Engine, EntryId, Letter, NotSent, Problems, TemplateId,
+    Accepted, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, Letter, NotSent, Problems, TemplateId,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -32,6 +34,8 @@ cases![
     ntf_18_quiet_hours_shift_a_send,
     ntf_10_a_missing_value_is_a_warning_in_the_log,
     ntf_22_what_failed_is_replayed_under_its_key,
+    ntf_22_what_failed_is_replayed_by_filter,
+    ntf_3_what_is_pointless_by_now_is_cancelled,
     rmd_20_a_held_entry_sends_nothing_until_it_is_released,
     rmd_20_a_cancelled_entry_sends_nothing_more,
     rmd_20_a_retry_does_not_wait_for_its_time,
@@ -433,6 +437,100 @@ async fn ntf_22_what_failed_is_replayed_under_its_key(t: &Bench) {
         assert_eq!((keys.len(), &keys[0]), (2, &keys[1]), "{kind:?}");
         assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
     }
+}
+
+/// NTF-3: an entity that is gone, or for which `cancelWhen` holds, when a retry is due: nothing is sent, and
+/// the entry is cancelled, not failed.
+async fn ntf_3_what_is_pointless_by_now_is_cancelled(t: &Bench) {
+    for kind in Kind::ALL {
+        for (gone, reason) in [(true, "EntityDeleted"), (false, "CancelWhen")] {
+            let t = &Bench::on(t.backend).await;
+            let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+            let cancel = json!({"questionId": "entity.status", "op": "==", "value": "Closed"});
+            let definition = json!({"topic": "visits", "entityType": "booking", "cancelWhen": cancel});
+            match kind {
+                Kind::Survey => {
+                    desk.engine.put_event_kind(TENANT, "service-visit-closed", definition).await.unwrap();
+                }
+                Kind::Notification => define(&desk.engine, TENANT, |d| d["cancelWhen"] = cancel).await,
+            }
+            desk.mailbox.fail_with(vec![transient()]);
+            desk.event("1").await;
+            desk.tick().await;
+            let about = "update punctual.entry set entity_type = 'booking', entity_id = '1' returning id";
+            assert_eq!(t.ints(about).await.len(), 1, "{kind:?}");
+            let entity = Entity { kind: "booking".into(), id: "1".into() };
+            if gone {
+                desk.engine.store().delete_entity(TENANT, entity, None).await.unwrap();
+            } else {
+                let state =
+                    NewState { entity, state: json!({"status": "Closed"}).to_string(), version: None };
+                desk.engine.store().put_entity(TENANT, state).await.unwrap();
+            }
+            desk.travel(t, seconds(3_600)).await;
+            assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}, {reason}: one try, before");
+            assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}, {reason}");
+            let ended = t.ints("select status from punctual.entry").await;
+            assert_eq!(ended, [[Some(5)]], "{kind:?}, {reason}: cancelled");
+            let said = "select reason from punctual.delivery_attempt where outcome = 'skipped'";
+            assert_eq!(t.texts(said).await, [[Some(reason.to_owned())]], "{kind:?}");
+        }
+    }
+}
+
+/// NTF-22: one verb with the same filters for every kind; a dry run counts the same and writes nothing.
+async fn ntf_22_what_failed_is_replayed_by_filter(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![refused(), None, refused()]);
+        for id in ["1", "2"] {
+            desk.event(id).await;
+            desk.tick().await;
+        }
+        let between = t.now().await.plus(seconds(60));
+        desk.travel(t, seconds(120)).await;
+        desk.event("3").await;
+        desk.tick().await;
+        use DeliveryStatus::{Failed, Sent, Uncertain};
+        assert_eq!(desk.statuses().await, [Failed, Sent, Failed], "{kind:?}");
+        let all = ReplaySelection::default;
+        let text = |text: &str| Some(text.to_owned());
+        let filters = [
+            ("none", all(), 2),
+            ("channel", ReplaySelection { channel: text("memory:default"), ..all() }, 2),
+            ("another channel", ReplaySelection { channel: text("memory:other"), ..all() }, 0),
+            ("failed", ReplaySelection { status: Some(Failed), ..all() }, 2),
+            ("uncertain", ReplaySelection { status: Some(Uncertain), ..all() }, 0),
+            ("event kind", ReplaySelection { kind: text(kind.event_type()), ..all() }, 2),
+            ("another kind", ReplaySelection { kind: text("other.kind"), ..all() }, 0),
+            ("from", ReplaySelection { from: Some(between), ..all() }, 1),
+            ("to", ReplaySelection { to: Some(between), ..all() }, 1),
+            ("another entity", ReplaySelection { entity_id: text("none"), ..all() }, 0),
+        ];
+        let before = t.dump().await;
+        for (name, which, again) in &filters {
+            let would = desk.engine.replay_failed(TENANT, which.clone(), true).await.unwrap();
+            assert_eq!((would.again, would.told.len()), (*again, again_told(*again)), "{kind:?}, {name}");
+        }
+        before.assert_equals(&t.dump().await, "a dry run");
+        for (from, statuses) in [(Some(between), [Failed, Sent, Sent]), (None, [Sent, Sent, Sent])] {
+            let which = ReplaySelection { from, channel: text("memory:default"), ..all() };
+            assert_eq!(desk.engine.replay_failed(TENANT, which, false).await.unwrap().again, 1, "{kind:?}");
+            desk.tick().await;
+            assert_eq!(desk.statuses().await, statuses, "{kind:?}");
+        }
+        let mut keys = desk.keys();
+        assert_eq!(keys.len(), 5, "{kind:?}");
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 3, "{kind:?}: each under its key");
+        assert_eq!(desk.engine.replay_failed(TENANT, all(), false).await.unwrap().again, 0, "{kind:?}");
+    }
+}
+
+fn again_told(again: u64) -> usize {
+    usize::try_from(again).unwrap()
 }
 
 /// RMD-20: held with a reason, in the list, and released; the history says who did what.

@@ -19,6 +19,7 @@ use punctual::run::sandbox::Wanted;
 use punctual::store::claims::Wish;
 use punctual::store::consent::{NewSuppression, SuppressionFilter};
 use punctual::store::deliveries::deliver::{Ended, Ending, Outgoing, Settled};
+use punctual::store::deliveries::replay::ReplaySelection;
 use punctual::{Engine, NotSent, Problems};
 use serde_json::json;
 
@@ -360,7 +361,11 @@ async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
     mailbox.fail_with(vec![Some(NotSent::Permanent { error: "no such number".into() })]);
     tick(&engine).await;
     assert_eq!((status(&engine, failing).await, status(&engine, fine).await), (Status::Failed, Status::Sent));
-    let replay = async |dry_run| engine.replay_entries(TENANT, vec![failing, fine], dry_run).await.unwrap();
+    let replay = async |dry_run| {
+        let public_ids = Some(vec![failing, fine]);
+        let which = ReplaySelection { public_ids, ..ReplaySelection::default() };
+        engine.replay_failed(TENANT, which, dry_run).await.unwrap().instances
+    };
     assert_eq!(replay(true).await, [failing]);
     assert_eq!(status(&engine, failing).await, Status::Failed, "a dry run writes nothing");
     mailbox.fail_with(vec![transient(), transient(), transient(), transient()]);

@@ -7,7 +7,7 @@ use crate::notification::{
     KIND, confirm, define, engine_with, inbox, notifications, prefer, script, template, texts, tick,
 };
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::store::deliveries::replay::NotificationSelection;
+use punctual::store::deliveries::replay::ReplaySelection;
 use punctual::{ClockMode, Engine, Letter, NotSent};
 use serde_json::json;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
     let failed = t.ints("select id from punctual.delivery where status = 3").await[0][0].unwrap();
     let want = format!("AlreadyFailed: The same message failed before (delivery {failed}); replay that one");
     assert_eq!(said().await, want);
-    engine.store().replay_notifications(TENANT, NotificationSelection::default(), false).await.unwrap();
+    engine.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
     tick(&engine).await;
     confirm(&engine, "1").await;
     tick(&engine).await;
@@ -106,8 +106,7 @@ async fn ntf_12_an_unknown_outcome_is_tried_again_once(t: &Bench) {
     };
     assert_eq!(tried().await, [1, 2, 4, 5]);
     assert_eq!(notifications(t).await, ["6 -"]);
-    let replayed =
-        engine.store().replay_notifications(TENANT, NotificationSelection::default(), false).await.unwrap();
+    let replayed = engine.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
     assert_eq!(replayed.again, 3);
     script(&engine, "memory:sms", json!(["timeout", "timeout", "timeout", "timeout", "timeout"]));
     engine.travel(time("2026-05-14T12:00:00Z"), true).await.unwrap();

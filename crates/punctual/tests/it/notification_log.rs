@@ -6,7 +6,7 @@ use punctual::rules::notification::{DeliveryStatus, NotificationStatus, Planned,
 use punctual::store::deliveries::deliver::{Due, Ended, Ending};
 use punctual::store::deliveries::look::notification::{LatestEvent, Notification, NotificationFilter};
 use punctual::store::deliveries::look::{LogFilter, Logged};
-use punctual::store::deliveries::replay::NotificationSelection;
+use punctual::store::deliveries::replay::ReplaySelection;
 use punctual::store::deliveries::{Filed, FiledAs, NewNotification};
 use punctual::store::tenants::NewTenant;
 use punctual::{Entity, Message, NewMessage, Tenant, Token};
@@ -271,9 +271,8 @@ async fn ntf_23_nobody_sees_or_replays_another_tenants(t: &Bench) {
         NotificationFilter { key: Some(notification[0].id.to_string()), ..NotificationFilter::default() };
     assert_eq!(store.notifications(other, key, EntryId(i64::MAX), 9).await.unwrap(), []);
     assert!(matches!(store.latest_event(other, about("b1"), None).await.unwrap(), LatestEvent::Never));
-    let which =
-        NotificationSelection { ids: Some(vec![notification[0].id]), ..NotificationSelection::default() };
-    assert_eq!(store.replay_notifications(other, which, false).await.unwrap().again, 0);
+    let which = ReplaySelection { ids: Some(vec![notification[0].id]), ..ReplaySelection::default() };
+    assert_eq!(store.replay_failed(other, which, false).await.unwrap().again, 0);
     assert_eq!(log(t, LogFilter::default()).await, mine);
     // The same key in another tenant is another message.
     file(t, other, "b1", vec![sms("b1")]).await;
@@ -336,13 +335,12 @@ async fn ntf_22_a_replay_sends_again_what_failed_and_nothing_else(t: &Bench) {
     send(t, vec![Ending::Uncertain { outcome: Some("unknown"), error: "no answer".into() }]).await;
     file(t, TENANT, "b3", vec![sms("b3")]).await;
     send(t, vec![sent("p-2")]).await;
-    let by_entity =
-        |id: &str| NotificationSelection { entity_id: Some(id.into()), ..NotificationSelection::default() };
-    let one = t.store().replay_notifications(TENANT, by_entity("b2"), false).await.unwrap();
+    let by_entity = |id: &str| ReplaySelection { entity_id: Some(id.into()), ..ReplaySelection::default() };
+    let one = t.store().replay_failed(TENANT, by_entity("b2"), false).await.unwrap();
     assert_eq!((one.ids.len(), one.again, one.stopped, one.next), (1, 1, 0, None));
-    let rest = t.store().replay_notifications(TENANT, NotificationSelection::default(), false).await.unwrap();
+    let rest = t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
     assert_eq!((rest.ids.len(), rest.again, rest.stopped), (1, 1, 1));
-    let none = t.store().replay_notifications(TENANT, NotificationSelection::default(), false).await.unwrap();
+    let none = t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
     assert_eq!((none.again, none.stopped), (0, 0), "nothing is failed any more");
     let first = &notifications(t, NotificationFilter::default()).await[2];
     assert_eq!(
@@ -361,7 +359,7 @@ async fn ntf_22_a_replayed_delivery_has_all_its_tries_again(t: &Bench) {
     send(t, vec![again()]).await;
     t.advance(seconds(60)).await;
     send(t, vec![failed()]).await;
-    t.store().replay_notifications(TENANT, NotificationSelection::default(), false).await.unwrap();
+    t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
     let (token, due) = begin(t).await;
     assert_eq!((due[0].item.attempt(), due[0].lost), (1, false));
     end(t, token, due, vec![again()]).await;
@@ -383,7 +381,7 @@ async fn ntf_22_a_dry_run_tells_and_changes_nothing(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
     send(t, vec![failed(), sent("p-1")]).await;
     let before = (log(t, LogFilter::default()).await, notifications(t, NotificationFilter::default()).await);
-    let would = t.store().replay_notifications(TENANT, NotificationSelection::default(), true).await.unwrap();
+    let would = t.store().replay_failed(TENANT, ReplaySelection::default(), true).await.unwrap();
     assert_eq!((would.ids, would.again, would.stopped), (vec![before.1[0].id], 1, 1));
     assert_eq!(
         (log(t, LogFilter::default()).await, notifications(t, NotificationFilter::default()).await),
@@ -400,8 +398,7 @@ async fn ntf_22_what_another_channel_took_over_stays(t: &Bench) {
     send(t, vec![failed()]).await;
     let all = log(t, LogFilter::default()).await;
     assert_eq!(all[1].replaced_by, Some(all[0].id));
-    let replayed =
-        t.store().replay_notifications(TENANT, NotificationSelection::default(), false).await.unwrap();
+    let replayed = t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
     assert_eq!(replayed.again, 1);
     let (token, due) = begin(t).await;
     assert_eq!(due.iter().map(|due| due.delivery.id).collect::<Vec<_>>(), [all[0].id]);
@@ -416,8 +413,8 @@ async fn ntf_22_of_two_replays_at_once_one_sends_it(t: &Bench) {
     send(t, vec![failed(); 6]).await;
     let (one, other) = (t.store(), t.another().await);
     let (one, other) = tokio::join!(
-        one.replay_notifications(TENANT, NotificationSelection::default(), false),
-        other.replay_notifications(TENANT, NotificationSelection::default(), false),
+        one.replay_failed(TENANT, ReplaySelection::default(), false),
+        other.replay_failed(TENANT, ReplaySelection::default(), false),
     );
     assert_eq!(one.unwrap().again + other.unwrap().again, 6, "each should be put back once");
     let all = notifications(t, NotificationFilter::default()).await;
@@ -432,11 +429,7 @@ async fn ntf_22_of_two_replays_at_once_one_sends_it(t: &Bench) {
 async fn ntf_22_a_replay_that_fails_halfway_changes_nothing(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
     send(t, vec![failed(), failed()]).await;
-    shake!(t, "a replay", |store| store.replay_notifications(
-        TENANT,
-        NotificationSelection::default(),
-        false
-    ));
+    shake!(t, "a replay", |store| store.replay_failed(TENANT, ReplaySelection::default(), false));
     send(t, vec![sent("p-1"), sent("p-2")]).await;
     assert_eq!(notifications(t, NotificationFilter::default()).await[0].status, NotificationStatus::Sent);
 }

@@ -23,11 +23,11 @@ use axum::extract::State;
 use listed::Instances;
 use named::ScheduleId;
 use punctual::rules::entry::Status;
-use punctual::rules::notification::NotificationStatus;
+use punctual::rules::notification::{DeliveryStatus, NotificationStatus};
 use punctual::store::deliveries::foresee::Foreseen;
 use punctual::store::deliveries::look::Logged;
 use punctual::store::deliveries::look::notification::{Notification, NotificationFilter};
-use punctual::store::deliveries::replay::NotificationSelection;
+use punctual::store::deliveries::replay::ReplaySelection;
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -104,7 +104,7 @@ pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Ans
 }
 
 /// `POST /api/automation-schedules/replay {ids?|filter, dryRun?}`: what failed is sent again, what was sent
-/// is not. A filter is about notifications; survey instances are named.
+/// is not, for entries of every kind.
 ///
 /// # Errors
 /// 422 unless it says which.
@@ -113,16 +113,17 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let mut problems = Problems::default();
     let choice = Choice::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
     let mut which =
-        choice.filter.map_or_else(NotificationSelection::default, |given| read_which(given, &mut problems));
+        choice.filter.map_or_else(ReplaySelection::default, |given| read_which(given, &mut problems));
     problems.into_result()?;
-    let (notifications, entries) = named::split(choice.ids.as_deref().unwrap_or_default());
-    which.ids = choice.ids.is_some().then_some(notifications);
-    let done = app.engine.replay_notifications(caller.tenant, which, choice.dry_run).await?;
-    let instances = app.engine.replay_entries(caller.tenant, entries, choice.dry_run).await?;
+    if let Some(ids) = &choice.ids {
+        let (notifications, instances) = named::split(ids);
+        (which.ids, which.public_ids) = (Some(notifications), Some(instances));
+    }
+    let done = app.engine.replay_failed(caller.tenant, which, choice.dry_run).await?;
     let ids = done.ids.iter().map(ToString::to_string);
-    let ids: Vec<String> = ids.chain(instances.iter().map(ToString::to_string)).collect();
+    let ids: Vec<String> = ids.chain(done.instances.iter().map(ToString::to_string)).collect();
     let mut said = told(&ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
-    said["sentAgain"] = (done.again + instances.len() as u64).into();
+    said["sentAgain"] = done.again.into();
     said["stoppedByKey"] = done.stopped.into();
     if choice.dry_run {
         let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
@@ -144,12 +145,18 @@ fn would_be(one: &Foreseen) -> Value {
     })
 }
 
-fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> NotificationSelection {
+fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> ReplaySelection {
     let mut read = Fields::new(given, "filter", problems);
-    read.only(&["status", "bookingId", "entityType", "entityId", "eventType"]);
-    if read.text("status").is_some_and(|word| word != NotificationStatus::Failed.word()) {
-        read.wrong("status", "must be Failed: nothing else is replayed");
+    read.only(&["status", "bookingId", "entityType", "entityId", "eventType", "channel", "from", "to"]);
+    let status = read.text("status").map(|word| DeliveryStatus::from_word(&word));
+    if status.is_some_and(|of| !matches!(of, Some(DeliveryStatus::Failed | DeliveryStatus::Uncertain))) {
+        read.wrong("status", "must be Failed or Uncertain: nothing else is replayed");
     }
+    let mut time = |name: &str| {
+        let text = read.text(name)?;
+        Timestamp::parse(&text).map_err(|said| read.wrong(name, said)).ok()
+    };
+    let (from, to) = (time("from"), time("to"));
     let booking = read.id_text("bookingId");
     let (mut entity_type, mut entity_id) = (read.text("entityType"), read.id_text("entityId"));
     if booking.is_some() {
@@ -158,11 +165,15 @@ fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> Notificati
         }
         (entity_type, entity_id) = (Some(BOOKING.to_owned()), booking);
     }
-    NotificationSelection {
+    ReplaySelection {
         entity_type,
         entity_id,
         kind: read.text("eventType"),
-        ..NotificationSelection::default()
+        status: status.flatten(),
+        channel: read.text("channel"),
+        from,
+        to,
+        ..ReplaySelection::default()
     }
 }
 

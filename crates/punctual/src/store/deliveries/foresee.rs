@@ -5,6 +5,7 @@
 use super::super::Store;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value};
+use super::replay::{GivenUpFilter, given_up};
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::limits;
@@ -77,10 +78,10 @@ const fn why(status: DeliveryStatus) -> &'static str {
 
 const SENT: &str = "It was sent before";
 
-/// What a replay of these notifications would send again, and what stays because it was sent.
-pub(super) async fn of_notifications(tx: &mut Tx, notifications: &[i64]) -> Result<Vec<Foreseen>> {
+/// What a replay of these entries would send again, and what stays because it was sent.
+pub(super) async fn of_entries(tx: &mut Tx, which: &GivenUpFilter<'_>) -> Result<Vec<Foreseen>> {
     let most = i64::try_from(limits::LIST_ITEMS_MAX).unwrap_or(i64::MAX);
-    let rows = tx.query(OF_NOTIFICATIONS, &[Value::Ints(notifications), most.into()]).await?;
+    let rows = tx.query(OF_ENTRIES, &which.values(most)).await?;
     rows.iter()
         .map(|row| {
             let sent = matches!(status(row, 3)?, DeliveryStatus::Sent | DeliveryStatus::Delivered);
@@ -95,10 +96,13 @@ pub(super) async fn of_notifications(tx: &mut Tx, notifications: &[i64]) -> Resu
         .collect()
 }
 
-const OF_NOTIFICATIONS: &str = "select d.id, d.entry_id, d.idempotency_key, d.status, d.channel \
-    from punctual.delivery d where d.entry_id = any($1::bigint[]) \
-        and (d.status in (1, 2) or d.status in (3, 5) and d.replaced_by is null) \
-    order by d.entry_id, d.id limit $2";
+const OF_ENTRIES: &str = concat!(
+    "select d.id, d.entry_id, d.idempotency_key, d.status, d.channel \
+    from punctual.delivery d join punctual.entry n on n.id = d.entry_id \
+    where d.entry_id = any($1::bigint[]) and (d.status in (1, 2) or ",
+    given_up!(),
+    ") order by d.entry_id, d.id limit $2"
+);
 
 fn status(row: &Row, n: usize) -> Result<DeliveryStatus> {
     let code = row.int(n)?;

@@ -3,10 +3,11 @@
 //! Each is one transaction under the entry's lock, with a line of history: who did it, when and why. A
 //! held entry keeps its place: its work is taken out of the queue, and put back when it is released. What
 //! is in flight at that moment ends as it ends; only what would follow waits. A claim drops what belongs
-//! to a held entry, so a work row that a race left behind sends nothing.
+//! to a held entry, so a work row that a race left behind sends nothing. A held entry does not expire.
 
 use super::super::Store;
 use super::super::entries::deed::{Deeded, end_found, lock_by_public_id};
+use super::super::entries::expire::await_expiry;
 use super::super::tx::Tx;
 use super::super::value::{Row, params};
 use super::entry_end::skip_waiting;
@@ -243,6 +244,11 @@ async fn release(tx: &mut Tx, of: &Locked, now: Timestamp) -> Result<Option<Stri
         // A row that a race left behind is there at the same place, and would be a second one.
         tx.execute(DROP_WORK, params![*lane, *due, *id]).await?;
         tx.execute(ADD_WORK, params![*id, *lane, *due]).await?;
+    }
+    if let (Some(public_id), None) = (of.public_id, of.due_at)
+        && let Some(entry) = lock_by_public_id(tx, public_id).await?
+    {
+        await_expiry(tx, &entry).await?;
     }
     let pending = tx.first(PENDING, params![of.id.0]).await?.is_some();
     if let (Some(lane), Some(due), false) = (of.lane, of.due_at, pending || of.has_ended()) {

@@ -258,7 +258,7 @@ const LOG_BY_ENTITY: &str = log_page!("n.entity_id = $5");
 const LOG_BY_ADDRESS: &str = log_page!("d.address = any($7::text[])");
 
 /// The keys that somebody means by a key, or by the kind of channels; each has a lane of its own.
-async fn channels_named(tx: &mut Tx, tenant: Tenant, named: &str) -> Result<Vec<String>> {
+pub(super) async fn channels_named(tx: &mut Tx, tenant: Tenant, named: &str) -> Result<Vec<String>> {
     let rows = tx.query(CHANNELS, params![tenant.id()]).await?;
     let mut keys = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
     keys.retain(|key| is_named(key, named));

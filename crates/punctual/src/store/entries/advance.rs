@@ -192,7 +192,8 @@ fn with_contexts(begun: Vec<Outgoing>, due: &[&PlannedSend]) -> Vec<(Outgoing, V
     begun.into_iter().map(|outgoing| (of(&outgoing), outgoing)).map(|(a, b)| (b, a)).collect()
 }
 
-/// Takes these work rows, those that nobody has locked; answers their entries.
+/// Takes these work rows, those that nobody has locked and whose lanes are not paused since they were
+/// read; answers their entries.
 async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashSet<i64>> {
     let columns = [
         Column::Ints(work.iter().map(|work| work.lane.0).collect()),
@@ -205,10 +206,12 @@ async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashSet<i64>> {
 
 const TAKE_AT_ONCE: &str = "with picked as materialized ( \
         select w.ctid as place from unnest($1::int[], $2::bigint[], $3::bigint[]) x (lane_id, due_at, id) \
+        join punctual.lane l on l.id = x.lane_id and l.paused = 0 \
         join punctual.work w on w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id \
         for update of w skip locked) \
     delete from punctual.work where ctid = any(array(select place from picked)) returning message_id";
 const TAKE: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
+        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
     returning message_id";
 
 /// Those that are really to be sent, each under its entry's lock. What has changed since it was planned,

@@ -4,6 +4,9 @@
 //! quiet for longer than its grace. One transaction takes such work, looks at the entries under
 //! their locks and ends those that are quiet. One that was sent again since, or whose grace is longer
 //! by now, gets new work. Nothing outside is called, so there is no claim; a crash undoes it all.
+//!
+//! A held entry does not expire. Its work is dropped; the release writes it again, and an entry whose grace
+//! is over by then expires at once.
 
 use super::super::Store;
 use super::super::claims::{self, Taken};
@@ -11,7 +14,7 @@ use super::super::deliveries::entry_end::skip_waiting;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
 use super::tell::{self, Moment, News};
-use super::{ADD_WORK, Entry, lock, there};
+use super::{ADD_WORK, Entry, expire_lane, lock, there};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::EntryId;
@@ -42,6 +45,18 @@ impl Store {
     }
 }
 
+/// Writes the work of an entry's expiry, if it can expire as it stands.
+pub(in crate::store) async fn await_expiry(tx: &mut Tx, entry: &Entry) -> Result<()> {
+    let Some(at) = entry.standing.expires_at(entry.grace) else { return Ok(()) };
+    let lane = expire_lane(tx, entry.tenant).await?;
+    // The row of before the hold may be there still, at the same place.
+    tx.execute(DROP_WORK, params![lane, at, entry.work_id()]).await?;
+    tx.execute(ADD_WORK, params![entry.work_id(), lane, at]).await?;
+    Ok(())
+}
+
+const DROP_WORK: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3";
+
 async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
     let (now, taken) = claims::take(tx, Purpose::Expire, takes).await?;
     let Some(now) = now else { return Ok(Quieted::default()) };
@@ -51,7 +66,7 @@ async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
     put_back_locked(tx, &taken, &found).await?;
     let mut ended = Vec::new();
     for entry in found {
-        if entry.deleted {
+        if entry.deleted || entry.held {
             continue;
         }
         if entry.standing.is_quiet(now, entry.grace) {

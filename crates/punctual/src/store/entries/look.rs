@@ -13,6 +13,7 @@ use crate::base::id::{EntryId, FlowId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::rules::entry::Status;
 use crate::rules::entry::log::{DeliveryLine, Outcome};
+use crate::rules::message::Entity;
 use crate::rules::public_id::PublicId;
 use crate::store::tx::VerbFuture;
 use serde_json::{Map, Value as Json};
@@ -138,6 +139,24 @@ impl Store {
             Box::pin(async move {
                 let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
                 tx.query(BY_ID, &[Value::Ints(&ids)]).await?.iter_mut().map(read_entry).collect()
+            })
+        })
+    }
+
+    /// What entries are about, of whichever tenants. One that is about nothing is left out.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn entities_of_entries(&self, ids: Vec<EntryId>) -> VerbFuture<'_, Vec<(EntryId, Tenant, Entity)>> {
+        self.read(ids, |tx, ids| {
+            Box::pin(async move {
+                let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+                let rows = tx.query(ENTITIES, &[Value::Ints(&ids)]).await?;
+                let read = |row: &Row| {
+                    let entity = Entity { kind: row.text(2)?, id: row.text(3)? };
+                    Ok((EntryId(row.int(0)?), Tenant::from_row(row.int(1)?), entity))
+                };
+                rows.iter().map(read).collect()
             })
         })
     }
@@ -276,6 +295,8 @@ macro_rules! listed {
         )
     };
 }
+const ENTITIES: &str = "select id, tenant_id, entity_type, entity_id from punctual.entry \
+    where id = any($1::bigint[]) and entity_type is not null and entity_id is not null order by id";
 const BY_ID: &str = concat!(
     "select ",
     entry_columns!(),

@@ -16,8 +16,10 @@ use super::{Entry, entry_columns, expire_lane, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
+use crate::rules::entry::Deed;
 use crate::rules::entry::schedule::Schedule;
 use crate::rules::entry::standing::Standing;
+use crate::rules::event_kind::CancelReason;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -41,6 +43,8 @@ pub(in crate::store) enum SendResult {
     NoChannel,
     /// The recipient may not or does not want to be written to.
     Refused,
+    /// What it is about makes it pointless.
+    Pointless,
     /// It waits until then.
     Shifted(Timestamp),
 }
@@ -52,6 +56,7 @@ impl SendResult {
             Ending::Sent { .. } => Some(Self::Sent),
             Ending::Failed { outcome: Some("no-channel"), .. } => Some(Self::NoChannel),
             Ending::Failed { .. } | Ending::Uncertain { .. } => Some(Self::GivenUp),
+            Ending::Skipped { reason, .. } if CancelReason::is_code(reason) => Some(Self::Pointless),
             Ending::Skipped { .. } => Some(Self::Refused),
             Ending::HeldBack { until, .. } => Some(Self::Shifted(*until)),
             Ending::Again { .. } | Ending::Later(_) | Ending::Moved { .. } => None,
@@ -92,6 +97,7 @@ impl<'a> Step<'a> {
             SendResult::GivenUp => stands.gave_up(schedule, now),
             SendResult::NoChannel => stands.halted(),
             SendResult::Refused => stands.refused(),
+            SendResult::Pointless => stands.after(Deed::Cancelled),
             SendResult::Shifted(at) => stands.shifted(at),
         };
         let standing = standing.ok()?;
@@ -128,30 +134,37 @@ pub(in crate::store) async fn after_outcomes(
             steps.extend(Step::after(context, &context.entry, result, now));
         }
     }
+    let mut unwritten = HashSet::new();
     for step in write_steps(tx, &steps).await? {
-        write_again(tx, step, now).await?;
+        if !write_again(tx, step, now).await? {
+            unwritten.insert(step.context.entry.id);
+        }
     }
+    let pointless = steps.iter().filter(|step| step.result == SendResult::Pointless);
+    let cancelled = pointless.map(|step| &*step.context.entry).filter(|entry| !unwritten.contains(&entry.id));
     let sent = ended.iter().filter(|one| matches!(one.ending, Ending::Sent { .. }));
-    let news: Vec<News<'_>> = sent
+    let mut news: Vec<News<'_>> = sent
         .filter_map(|one| {
             let entry = &one.survey.as_ref()?.entry;
             Some(News { entry, moment: Moment::Sent { at: now, attempt: one.due.delivery.send } })
         })
         .collect();
+    news.extend(cancelled.map(|entry| News { entry, moment: Moment::Cancelled(now) }));
     tell::tell_all(tx, &news).await
 }
 
 /// An entry that has changed since it was read: the rules are asked once more, under its lock, about how it
-/// stands now.
-async fn write_again(tx: &mut Tx, step: &Step<'_>, now: Timestamp) -> Result<()> {
-    let Some(mut row) = tx.first(WAIT_FOR, params![step.context.entry.id.0]).await? else { return Ok(()) };
+/// stands now. Answers whether it was moved.
+async fn write_again(tx: &mut Tx, step: &Step<'_>, now: Timestamp) -> Result<bool> {
+    let Some(mut row) = tx.first(WAIT_FOR, params![step.context.entry.id.0]).await? else {
+        return Ok(false);
+    };
     let entry = read_entry(&mut row)?;
     if !entry.waits_for(step.context.entry.attempt()) {
-        return Ok(());
+        return Ok(false);
     }
-    let Some(step) = Step::after(step.context, &entry, step.result, now) else { return Ok(()) };
-    write_steps(tx, &[step]).await?;
-    Ok(())
+    let Some(step) = Step::after(step.context, &entry, step.result, now) else { return Ok(false) };
+    Ok(write_steps(tx, &[step]).await?.is_empty())
 }
 
 const WAIT_FOR: &str =
