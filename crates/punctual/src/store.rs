@@ -56,6 +56,7 @@ pub mod wall;
 use crate::base::error::{Error, Result};
 use crate::rules::unsubscribe::Secret;
 use dialect::Dialect;
+use settle::hooks::{SettlementHook, SettlementHooks};
 use std::sync::Arc;
 use tx::{Call, Steps, Verb, VerbFuture};
 
@@ -67,6 +68,7 @@ pub struct Store {
     cut: fault::Cut,
     company: Arc<company::Company>,
     keyed_lanes: Arc<claims::KeyedLanes>,
+    hooks: SettlementHooks,
     link_secret: Arc<tokio::sync::OnceCell<Secret>>,
 }
 
@@ -110,7 +112,8 @@ impl Store {
     fn on(backend: Backend) -> Self {
         let (fault, cut) = Default::default();
         let (keyed_lanes, link_secret) = Default::default();
-        Self { backend, fault, cut, company: Arc::default(), keyed_lanes, link_secret }
+        let hooks = SettlementHooks::new(settlement_hooks());
+        Self { backend, fault, cut, company: Arc::default(), keyed_lanes, hooks, link_secret }
     }
 
     #[cfg(all(feature = "testing", feature = "sqlite"))]
@@ -188,6 +191,11 @@ impl Store {
             answer
         })
     }
+}
+
+/// What commits with settlements beside the queue's own rows, in every process alike.
+fn settlement_hooks() -> Vec<Box<dyn SettlementHook>> {
+    vec![Box::new(runs::RunHook), Box::new(deliveries::DeliveryHook)]
 }
 
 #[cfg(feature = "sqlite")]

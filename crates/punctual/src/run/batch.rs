@@ -53,7 +53,8 @@ pub struct Batch {
     token: Token,
     suspect: bool,
     keyed: bool,
-    runs: bool,
+    /// Whether more than the queue commits with its settlement.
+    hooked: bool,
     waiting: std::vec::IntoIter<Claimed>,
     left: usize,
     words: Vec<(MessageId, Word)>,
@@ -117,7 +118,7 @@ impl Batch {
                 served: seat.served.clone().map(|served| (items[0].item.lane(), served)),
                 suspect: items.iter().any(|c| c.item.is_suspect()),
                 keyed: items.iter().any(|c| c.item.key().is_some()),
-                runs: items.iter().any(is_run),
+                hooked: items.iter().any(|c| shop.store.settles_with_more(&c.message)),
                 whole_claim: tokens.iter().filter(|t| **t == token).count() == 1,
                 token,
                 left: items.len(),
@@ -408,8 +409,8 @@ impl Batch {
             return Ok(());
         }
         reach(Point::HandledBeforeSettle);
-        // What follows in a sequence, or waits for the end of a run, is for `settle` to release.
-        let followed = self.keyed || self.runs;
+        // What follows in a sequence, or in a hook, is for `settle` to write.
+        let followed = self.keyed || self.hooked;
         let plain = self.left == 0 && self.whole_claim && !self.exceptions && !followed;
         if plain && !self.settled_in_part {
             match self.shop.store.ack_whole(vec![self.token.clone()]).await {

@@ -19,9 +19,12 @@ pub(super) mod new_deliveries;
 pub(super) mod outcome;
 mod own_queue;
 pub mod prune;
+mod reaped;
 pub mod replan;
 pub mod replay;
 mod taken;
+
+pub(super) use reaped::DeliveryHook;
 
 use self::begin::Start;
 use self::deliver::{Due, Outgoing};
@@ -31,6 +34,7 @@ use super::columns::Column;
 use super::entries::key::{NewKey, insert_keys, key_of_text};
 use super::points::{Point, reach};
 use super::queues;
+use super::settle::hooks::SettlementHooks;
 use super::settle::{self, Outcome, Settlement, Word};
 use super::tx::Tx;
 use super::value::{Row, params};
@@ -126,6 +130,7 @@ struct Filing {
     filed: Filings,
     start: Option<Start>,
     seed: u64,
+    hooks: SettlementHooks,
 }
 
 impl Store {
@@ -141,7 +146,7 @@ impl Store {
         seed: u64,
     ) -> VerbFuture<'_, FiledAs> {
         VerbFuture::new(async move {
-            let filing = Filing { token, filed, start, seed };
+            let filing = Filing { token, filed, start, seed, hooks: self.hooks.clone() };
             let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await?;
             if matches!(&filed, FiledAs::Notifications { begun, .. } if !begun.is_empty()) {
                 reach(Point::ClaimedBeforeAnswer);
@@ -176,7 +181,8 @@ async fn file(tx: &mut Tx, filing: &Filing) -> Result<FiledAs> {
         Filed::Passed | Filed::Taken | Filed::Notification(_) => Word::Ack,
     };
     let words = filing.filed.iter().map(|(event, filed)| (event.id, word(filed))).collect();
-    let said = settle::say(tx, Settlement { token: filing.token.clone(), words }, filing.seed).await?;
+    let settlement = Settlement { token: filing.token.clone(), words };
+    let said = settle::say(tx, settlement, filing.seed, &filing.hooks).await?;
     if said.contains(&Outcome::LostClaim) {
         return Ok(FiledAs::LostClaim);
     }

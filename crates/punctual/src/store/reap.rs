@@ -9,6 +9,7 @@ use super::Store;
 use super::planted::Bug;
 use super::points::{Point, reach};
 use super::queues;
+use super::settle::hooks::{SettlementHooks, WantedHooks};
 use super::settle::{Aftermath, read_items, read_purpose};
 use super::tx::Tx;
 use super::value::{Row, params};
@@ -61,22 +62,26 @@ impl Store {
     /// Closes claims whose lease ran out, a bounded number at a time.
     pub fn reap(&self, seed: u64) -> VerbFuture<'_, Reaped> {
         VerbFuture::new(async move {
+            let hooks = self.hooks.clone();
             if self.has(Bug::ReapByIdOnly) {
-                let found = self.read((), |tx, ()| Box::pin(expired(tx, EXPIRED_BY_ID))).await?;
+                // A planted bug: nothing is locked, so what is closed may have been settled meanwhile.
+                let sql = hooks.expired_unlocked();
+                let found = self.read(sql, |tx, sql| Box::pin(expired(tx, sql))).await?;
                 reach(Point::ReapingChosen);
+                let request = (found, seed, hooks);
                 return self
-                    .write((found, seed), |tx, (found, seed)| Box::pin(close(tx, found, *seed)))
+                    .write(request, |tx, (found, seed, hooks)| Box::pin(close(tx, found, *seed, hooks)))
                     .await;
             }
-            self.write(seed, |tx, seed| Box::pin(reap(tx, *seed))).await
+            self.write((seed, hooks), |tx, (seed, hooks)| Box::pin(reap(tx, *seed, hooks))).await
         })
     }
 }
 
-async fn reap(tx: &mut Tx, seed: u64) -> Result<Reaped> {
-    let found = expired(tx, EXPIRED).await?;
+async fn reap(tx: &mut Tx, seed: u64, hooks: &SettlementHooks) -> Result<Reaped> {
+    let found = expired(tx, hooks.expired()).await?;
     reach(Point::ReapingChosen);
-    close(tx, &found, seed).await
+    close(tx, &found, seed, hooks).await
 }
 
 async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
@@ -84,7 +89,7 @@ async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
     tx.query(sql, params![now, REAP_CLAIMS]).await
 }
 
-async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
+async fn close(tx: &mut Tx, expired: &[Row], seed: u64, hooks: &SettlementHooks) -> Result<Reaped> {
     let now = tx.now().await?;
     let mut reaped = Reaped::default();
     for row in expired {
@@ -99,12 +104,12 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
             owner: row.text(1)?,
             started: row.flag(4)?,
             claimed_at: row.time(5)?,
-            has_run: row.flag(6)?,
-            purpose: read_purpose(&row.text(7)?)?,
+            wanted: hooks.read_wanted(row, 8)?,
+            purpose: read_purpose(&row.text(6)?)?,
             begun,
             items,
         };
-        lost.bring_back(tx, now, seed, &mut reaped).await?;
+        lost.bring_back(tx, now, (seed, hooks), &mut reaped).await?;
         reaped.claims += 1;
     }
     let next = tx.first(NEXT_END, &[]).await?;
@@ -115,10 +120,10 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<Reaped> {
 
 /// The items of a claim of deliveries up to its mark.
 fn begun(row: &Row, forgotten: bool) -> Result<Option<HashSet<MessageId>>> {
-    if read_purpose(&row.text(7)?)? != Purpose::Send {
+    if read_purpose(&row.text(6)?)? != Purpose::Send {
         return Ok(None);
     }
-    let mark = if forgotten { Some(0) } else { row.maybe_int(8)? };
+    let mark = if forgotten { Some(0) } else { row.maybe_int(7)? };
     let Some(mark) = mark.map(|mark| usize::try_from(mark).unwrap_or_default()) else { return Ok(None) };
     let items = read_items(&row.text(2)?)?;
     Ok(Some(items.iter().take(mark).map(Item::message).collect()))
@@ -128,7 +133,7 @@ struct Lost {
     owner: String,
     started: bool,
     claimed_at: Timestamp,
-    has_run: bool,
+    wanted: WantedHooks,
     purpose: Purpose,
     /// The items that may have been begun; all if `None`.
     begun: Option<HashSet<MessageId>>,
@@ -136,12 +141,18 @@ struct Lost {
 }
 
 impl Lost {
-    async fn bring_back(self, tx: &mut Tx, now: Timestamp, seed: u64, reaped: &mut Reaped) -> Result<()> {
+    async fn bring_back(
+        self,
+        tx: &mut Tx,
+        now: Timestamp,
+        (seed, hooks): (u64, &SettlementHooks),
+        reaped: &mut Reaped,
+    ) -> Result<()> {
         let ids: HashSet<LaneId> = self.items.iter().map(Item::lane).collect();
         let lanes = queues::lanes(tx, &ids).await?;
         let error = format!("the lease of {} ran out", self.owner);
-        let mut aftermath = Aftermath::new(self.purpose, &self.owner, self.claimed_at, now);
-        aftermath.has_run = self.has_run;
+        let (hooks, held) = ((hooks, &self.wanted), (self.owner.as_str(), self.claimed_at));
+        let mut aftermath = Aftermath::new(hooks, self.purpose, held, now);
         for item in &self.items {
             if self.begun.as_ref().is_some_and(|begun| !begun.contains(&item.message())) {
                 aftermath.give_back(item);
@@ -163,19 +174,6 @@ impl Lost {
     }
 }
 
-macro_rules! expired {
-    () => {
-        concat!(
-            "select token, owner, items, open, started, claimed_at, ",
-            crate::store::runs::has_run!(),
-            ", purpose, mark from punctual.claim c where finished_at is null and lease_until <= $1 \
-              order by lease_until limit $2"
-        )
-    };
-}
-const EXPIRED: &str = concat!(expired!(), " for update skip locked");
-/// A planted bug: nothing is locked, so what is closed may have been settled meanwhile.
-const EXPIRED_BY_ID: &str = expired!();
 const CLOSE: &str =
     "update punctual.claim set finished_at = $2, ending = 'reaped', open = $3 where token = $1";
 const NEXT_END: &str = "select min(lease_until) from punctual.claim where finished_at is null";

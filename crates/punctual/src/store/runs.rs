@@ -2,17 +2,19 @@
 //!
 //! A run goes out as a message that names it (`entity` is `job-run` and its id), but a run is only
 //! ever found by the message it was given itself, so a message that merely claims to be one is
-//! nobody's. While it is in flight, the open claim says who has it; `note` writes what came of
-//! it in the transaction of the settlement or the reaping. It has ended when no lane owes anything
+//! nobody's. While it is in flight, the open claim says who has it; `RunHook` writes what came
+//! of it in the transaction of the settlement or the reaping. It has ended when no lane owes anything
 //! for it: done, or dead. A replayed dead letter opens it again.
 //!
 //! Not promised: that a run ends whose items are settled by [`Store::ack_whole`], which looks at
-//! nothing but the claim. The engine does not do that to runs.
+//! nothing but the claim. The engine does not do that to runs ([`Store::settles_with_more`]).
 
 mod history;
+mod hook;
 
 pub(super) use history::last_of;
 pub use history::{Run, RunCensus, RunStatus};
+pub(super) use hook::RunHook;
 
 #[cfg(doc)]
 use super::Store;
@@ -182,15 +184,6 @@ fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
     message.occurred_at = Some(scheduled_at);
     message
 }
-
-/// Whether a claim called `c` may hold runs: a look at a small index, in a question that is asked anyway.
-macro_rules! has_run {
-    () => {
-        "case when c.purpose = 'dispatch' and exists (select 1 from punctual.run r \
-            where r.message_id between c.first_id and c.last_id and r.open > 0) then 1 else 0 end"
-    };
-}
-pub(super) use has_run;
 
 /// What happened to one item.
 #[derive(Clone, Debug)]

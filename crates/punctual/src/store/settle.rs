@@ -10,9 +10,11 @@
 //! was done while the database was away is not done again if nobody else took it.
 
 mod aftermath;
+pub(super) mod hooks;
 
 pub(super) use aftermath::Aftermath;
 
+use self::hooks::{SettlementHooks, WantedHooks};
 use super::Store;
 use super::planted::Bug;
 use super::points::{Point, reach};
@@ -25,6 +27,7 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::rules::attempt::Retry;
 use crate::rules::claim::{self, Item};
+use crate::rules::message::Message;
 use crate::rules::purpose::Purpose;
 use crate::store::tx::VerbFuture;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -83,11 +86,12 @@ struct Request {
     /// Only items of this lane may be touched.
     within: Option<LaneId>,
     seed: u64,
+    hooks: SettlementHooks,
 }
 
 impl Store {
-    /// Settles claims whose items all went well, have no key and are no runs of a job; answers
-    /// those that held.
+    /// Settles claims whose items all went well, have no key and are wanted by no settlement hook
+    /// ([`Store::settles_with_more`]); answers those that held.
     pub fn ack_whole(&self, tokens: Vec<Token>) -> VerbFuture<'_, HashSet<Token>> {
         VerbFuture::new(async move {
             let held = self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await;
@@ -110,7 +114,7 @@ impl Store {
                 let said = format!("{items} items, at most {} are allowed", limits::BATCH_ITEMS_MAX);
                 return Err(Error::invalid("items", said));
             }
-            let request = Request { settlements, within, seed };
+            let request = Request { settlements, within, seed, hooks: self.hooks.clone() };
             let outcomes = self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await;
             reach(Point::SettledBeforeAnswer);
             outcomes
@@ -119,6 +123,13 @@ impl Store {
 }
 
 impl Store {
+    /// Whether something beside the queue may commit with the settlement of this message, such as the
+    /// run of a job: its claim cannot be settled by [`Store::ack_whole`].
+    #[must_use]
+    pub fn settles_with_more(&self, message: &Message) -> bool {
+        self.hooks.want_message(message)
+    }
+
     /// Renews the leases of claims that hold these items in this lane; answers in the order
     /// given. A claim that holds none of them is left alone.
     ///
@@ -148,7 +159,7 @@ async fn extend_within(
 ) -> Result<Vec<Outcome>> {
     let mut claims: BTreeMap<&Token, Option<Held>> = items.iter().map(|(token, _)| (token, None)).collect();
     for (token, held) in &mut claims {
-        *held = take_claim(tx, token).await?;
+        *held = take_claim(tx, token, None).await?;
     }
     let standing = |(token, message): &(Token, MessageId)| {
         let held = claims.get(token).and_then(Option::as_ref);
@@ -205,8 +216,13 @@ async fn settle_all(tx: &mut Tx, request: &Request) -> Result<Vec<Vec<Outcome>>>
 }
 
 /// Settles items of one claim as part of a greater transaction; answers in the order given.
-pub(super) async fn say(tx: &mut Tx, settlement: Settlement, seed: u64) -> Result<Vec<Outcome>> {
-    let request = Request { settlements: vec![settlement], within: None, seed };
+pub(super) async fn say(
+    tx: &mut Tx,
+    settlement: Settlement,
+    seed: u64,
+    hooks: &SettlementHooks,
+) -> Result<Vec<Outcome>> {
+    let request = Request { settlements: vec![settlement], within: None, seed, hooks: hooks.clone() };
     let mut outcomes = settle_all(tx, &request).await?;
     Ok(outcomes.pop().unwrap_or_default())
 }
@@ -216,7 +232,7 @@ struct Held {
     purpose: Purpose,
     owner: String,
     claimed_at: Timestamp,
-    has_run: bool,
+    wanted: WantedHooks,
     items: Vec<Item>,
     open: Vec<Item>,
     finished: bool,
@@ -224,7 +240,7 @@ struct Held {
 }
 
 async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> Result<Vec<Outcome>> {
-    let Some(mut held) = take_claim(tx, &settlement.token).await? else {
+    let Some(mut held) = take_claim(tx, &settlement.token, Some(&request.hooks)).await? else {
         return Ok(vec![Outcome::LostClaim; settlement.words.len()]);
     };
     // Entries and deliveries are settled by their own verbs.
@@ -240,7 +256,7 @@ async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> 
         return Ok(outcomes);
     }
     let now = tx.now().await?;
-    apply(tx, &held, &said, now, request.seed).await?;
+    apply(tx, &held, &said, now, request).await?;
     write_back(tx, &settlement.token, &held.open, now).await?;
     Ok(outcomes)
 }
@@ -294,7 +310,7 @@ pub(super) async fn finish_deliveries(
         }
         return Ok(Outcome::Done);
     }
-    let held = take_claim(tx, token).await?.filter(|held| held.purpose == Purpose::Send);
+    let held = take_claim(tx, token, None).await?.filter(|held| held.purpose == Purpose::Send);
     let Some(mut held) = held else { return Ok(Outcome::LostClaim) };
     let ids: HashSet<MessageId> = items.iter().map(|item| item.message()).collect();
     let of_these = |held: &[Item]| held.iter().filter(|item| ids.contains(&item.message())).count();
@@ -323,16 +339,18 @@ fn is_it(item: &Item, message: MessageId, within: Option<LaneId>) -> bool {
     item.message() == message && within.is_none_or(|lane| lane == item.lane())
 }
 
-async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
-    let Some(row) = tx.first(TAKE_CLAIM, params![token.text()]).await? else { return Ok(None) };
+/// Locks a claim's row; with `hooks`, asks which of them want it.
+async fn take_claim(tx: &mut Tx, token: &Token, hooks: Option<&SettlementHooks>) -> Result<Option<Held>> {
+    let sql = hooks.map_or(TAKE_CLAIM, SettlementHooks::take_claim);
+    let Some(row) = tx.first(sql, params![token.text()]).await? else { return Ok(None) };
     let items = read_items(&row.text(1)?)?;
     let open = row.maybe_text(2)?.map(|text| read_items(&text)).transpose()?;
     let ending = row.maybe_text(3)?.filter(|ending| ending != "reaped" || !tx.has(Bug::NoFence));
     Ok(Some(Held {
-        purpose: read_purpose(&row.text(6)?)?,
+        purpose: read_purpose(&row.text(5)?)?,
         owner: row.text(0)?,
         claimed_at: row.time(4)?,
-        has_run: row.flag(5)?,
+        wanted: hooks.map_or_else(|| Ok(WantedHooks::default()), |hooks| hooks.read_wanted(&row, 6))?,
         open: open.unwrap_or_else(|| items.clone()),
         items,
         finished: ending.is_some(),
@@ -340,11 +358,8 @@ async fn take_claim(tx: &mut Tx, token: &Token) -> Result<Option<Held>> {
     }))
 }
 
-const TAKE_CLAIM: &str = concat!(
-    "select owner, items, open, ending, claimed_at, ",
-    super::runs::has_run!(),
-    ", purpose from punctual.claim c where token = $1 for update"
-);
+const TAKE_CLAIM: &str = "select owner, items, open, ending, claimed_at, purpose \
+    from punctual.claim where token = $1 for update";
 
 pub(super) fn read_purpose(word: &str) -> Result<Purpose> {
     let unknown = || Error::Database(format!("`{word}` is not a purpose of a claim").into());
@@ -369,13 +384,19 @@ const FINISH: &str =
     "update punctual.claim set finished_at = $2, ending = 'settled', open = '[]' where token = $1";
 const KEEP_OPEN: &str = "update punctual.claim set open = $2 where token = $1";
 
-async fn apply(tx: &mut Tx, held: &Held, said: &[(Item, &Word)], now: Timestamp, seed: u64) -> Result<()> {
+async fn apply(
+    tx: &mut Tx,
+    held: &Held,
+    said: &[(Item, &Word)],
+    now: Timestamp,
+    request: &Request,
+) -> Result<()> {
     let lanes = exceptional_lanes(tx, said).await?;
-    let mut aftermath = Aftermath::new(held.purpose, &held.owner, held.claimed_at, now);
-    aftermath.has_run = held.has_run;
+    let hooks = (&request.hooks, &held.wanted);
+    let mut aftermath = Aftermath::new(hooks, held.purpose, (&held.owner, held.claimed_at), now);
     for (item, word) in said {
         let lane = lanes.get(&item.lane());
-        aftermath.add(item, word, lane, seed);
+        aftermath.add(item, word, lane, request.seed);
     }
     aftermath.write(tx).await
 }

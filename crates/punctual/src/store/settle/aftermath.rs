@@ -1,12 +1,12 @@
 //! What a settlement or a reaping leaves behind: items that come back, attempts that are written down,
-//! dead letters, and what was given up.
+//! dead letters, and what hooks commit with them.
 
 use super::super::queues::Lane;
-use super::super::runs::{Ending, Holder, What};
 use super::super::timers::own_due;
 use super::super::tx::Tx;
 use super::super::value::Value;
 use super::Word;
+use super::hooks::{ItemEnding, SettledItems, SettlementHooks, WantedHooks};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
@@ -17,20 +17,12 @@ use crate::rules::queue::DeadHead;
 
 /// What a settlement or a reaping leaves behind, gathered and then written as sets.
 pub(in super::super) struct Aftermath<'a> {
-    purpose: Purpose,
-    owner: &'a str,
-    claimed_at: Timestamp,
-    now: Timestamp,
-    /// Whether runs of jobs may be among the items.
-    pub(in super::super) has_run: bool,
-    endings: Vec<Ending>,
-    again: Vec<(Item, Timestamp)>,
+    hooks: &'a SettlementHooks,
+    wanted: &'a WantedHooks,
+    settled: SettledItems<'a>,
     attempts: Vec<Failure>,
     dead: Vec<(Item, i64, String)>,
     out_of_the_way: Vec<Item>,
-    untouched: Vec<Item>,
-    given_up: Vec<Item>,
-    not_begun: Vec<Item>,
 }
 
 struct Failure {
@@ -42,26 +34,13 @@ struct Failure {
 
 impl<'a> Aftermath<'a> {
     pub(in super::super) const fn new(
+        (hooks, wanted): (&'a SettlementHooks, &'a WantedHooks),
         purpose: Purpose,
-        owner: &'a str,
-        claimed_at: Timestamp,
+        (owner, claimed_at): (&'a str, Timestamp),
         now: Timestamp,
     ) -> Self {
-        Self {
-            purpose,
-            owner,
-            claimed_at,
-            now,
-            has_run: false,
-            endings: Vec::new(),
-            again: Vec::new(),
-            attempts: Vec::new(),
-            dead: Vec::new(),
-            out_of_the_way: Vec::new(),
-            untouched: Vec::new(),
-            given_up: Vec::new(),
-            not_begun: Vec::new(),
-        }
+        let settled = SettledItems { purpose, owner, claimed_at, now, items: Vec::new() };
+        Self { hooks, wanted, settled, attempts: Vec::new(), dead: Vec::new(), out_of_the_way: Vec::new() }
     }
 
     pub(super) fn add(&mut self, item: &Item, word: &Word, lane: Option<&Lane>, seed: u64) {
@@ -69,7 +48,7 @@ impl<'a> Aftermath<'a> {
         match word {
             Word::Ack => self.done(item, None),
             Word::Done { output } => self.done(item, Some(output)),
-            Word::Release => self.untouched.push(item.clone()),
+            Word::Release => self.ending(item, ItemEnding::Released),
             Word::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
             Word::Abandon { error, retry } => {
                 let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
@@ -81,19 +60,16 @@ impl<'a> Aftermath<'a> {
 
     fn done(&mut self, item: &Item, output: Option<&String>) {
         self.out_of_the_way.push(item.clone());
-        self.ending(item, || What::Done(output.cloned()));
+        self.ending(item, ItemEnding::Done(output.cloned()));
     }
 
-    fn ending(&mut self, item: &Item, what: impl FnOnce() -> What) {
-        if self.has_run {
-            let (message, lane, attempt) = (item.message(), item.lane(), item.attempt());
-            self.endings.push(Ending { message, lane, attempt, what: what() });
-        }
+    fn ending(&mut self, item: &Item, ending: ItemEnding) {
+        self.settled.items.push((item.clone(), ending));
     }
 
-    /// A delivery that was claimed and not begun waits again, as if it had not been claimed.
+    /// An item of a reaped claim that was not begun waits again, as if it had not been claimed.
     pub(in super::super) fn give_back(&mut self, item: &Item) {
-        self.not_begun.push(item.clone());
+        self.ending(item, ItemEnding::NotBegun);
     }
 
     /// An attempt did not end well: it is written down, and the item comes back or dies.
@@ -107,73 +83,51 @@ impl<'a> Aftermath<'a> {
     ) {
         let error = kept_error(error);
         let next_due = match verdict {
-            Verdict::Again(wait) => Some(self.now.plus(wait)),
+            Verdict::Again(wait) => Some(self.settled.now.plus(wait)),
             Verdict::Dead => None,
         };
-        if let Some(due) = next_due {
-            self.ending(item, || What::Again(error.clone()));
-            self.again.push((item.clone(), due));
-        } else if self.purpose != Purpose::Dispatch {
-            self.given_up.push(item.clone());
-        } else {
-            self.ending(item, || What::Dead(error.clone()));
+        self.ending(
+            item,
+            match next_due {
+                Some(due_at) => ItemEnding::Retry { due_at, error: error.clone() },
+                None => ItemEnding::Dead(error.clone()),
+            },
+        );
+        // Entries and deliveries have logs of their own.
+        if self.settled.purpose != Purpose::Dispatch {
+            return;
+        }
+        if next_due.is_none() {
             self.dead.push((item.clone(), lane.map_or(1, |l| l.tenant.id()), error.clone()));
             if lane.is_some_and(|l| l.settings.dead_head == DeadHead::Pass) {
                 self.out_of_the_way.push(item.clone());
             }
         }
-        // The tries of a delivery have a log of their own.
-        if self.purpose == Purpose::Dispatch {
-            self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
-        }
+        self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
     }
 
     pub(in super::super) async fn write(mut self, tx: &mut Tx) -> Result<()> {
-        if self.purpose == Purpose::Send {
-            self.give_up_ended(tx).await?;
+        self.hooks.before_write(tx, self.wanted, &mut self.settled).await?;
+        let (mut again, mut untouched) = (Vec::new(), Vec::new());
+        for (item, ending) in &self.settled.items {
+            match ending {
+                ItemEnding::Retry { due_at, .. } => again.push(work_row(item, *due_at)),
+                ItemEnding::Released => untouched.push(untouched_row(item)),
+                ItemEnding::Done(_) | ItemEnding::Dead(_) | ItemEnding::NotBegun => {}
+            }
         }
-        let again: Vec<Vec<Value<'_>>> = self.again.iter().map(|(i, due)| work_row(i, *due)).collect();
         tx.each(super::super::sequences::WORK_AGAIN, &again).await?;
-        if self.purpose == Purpose::Send {
-            let due = self.again.iter().map(|(item, due)| (item.delivery(), *due)).collect::<Vec<_>>();
-            super::super::deliveries::deliver::move_due(tx, &due).await?;
-        }
-        let untouched: Vec<Vec<Value<'_>>> = self.untouched.iter().map(untouched_row).collect();
         tx.each(WORK_UNTOUCHED, &untouched).await?;
-        let attempts: Vec<Vec<Value<'_>>> =
-            self.attempts.iter().map(|f| f.row(self.owner, self.now)).collect();
+        let (owner, now) = (self.settled.owner, self.settled.now);
+        let attempts: Vec<Vec<Value<'_>>> = self.attempts.iter().map(|f| f.row(owner, now)).collect();
         tx.each(ADD_ATTEMPT, &attempts).await?;
         let dead: Vec<Vec<Value<'_>>> =
-            self.dead.iter().map(|(i, tenant, error)| dead_row(i, *tenant, error, self.now)).collect();
+            self.dead.iter().map(|(i, tenant, error)| dead_row(i, *tenant, error, now)).collect();
         tx.each(ADD_DEAD, &dead).await?;
         let done: Vec<(LaneId, &str, MessageId)> =
             self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
         super::super::sequences::release(tx, &done).await?;
-        match self.purpose {
-            Purpose::Send => {
-                super::super::deliveries::deliver::give_up(tx, &self.given_up, self.now).await?;
-                super::super::deliveries::deliver::give_back(tx, &self.not_begun, self.now).await?;
-            }
-            Purpose::Dispatch | Purpose::Advance | Purpose::Expire => {}
-        }
-        if self.endings.is_empty() {
-            return Ok(());
-        }
-        let holder = Holder { owner: self.owner, claimed_at: self.claimed_at };
-        super::super::runs::note(tx, holder, &self.endings, self.now).await
-    }
-
-    /// Lost deliveries are noted as such, and those whose entries have ended meanwhile do not come again.
-    async fn give_up_ended(&mut self, tx: &mut Tx) -> Result<()> {
-        let lost: Vec<Item> = self.again.iter().map(|(item, _)| item.clone()).collect();
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let over = super::super::deliveries::entry_end::note_reaped(tx, &lost, self.now).await?;
-        self.again.retain(|(item, _)| !over.contains(&item.delivery().0));
-        let ended = lost.into_iter().filter(|item| over.contains(&item.delivery().0));
-        self.given_up.extend(ended);
-        Ok(())
+        self.hooks.after_write(tx, self.wanted, &self.settled).await
     }
 }
 

@@ -1,0 +1,49 @@
+//! Runs hear of what became of their messages.
+
+use super::super::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
+use super::super::tx::{Steps, Tx};
+use super::{ENTITY, Ending, Holder, What, note};
+use crate::base::error::Result;
+use crate::rules::message::Message;
+
+/// Writes what came of runs with the settlement of their messages.
+#[derive(Debug)]
+pub(in crate::store) struct RunHook;
+
+impl SettlementHook for RunHook {
+    /// A look at a small index.
+    fn condition(&self) -> &'static str {
+        "c.purpose = 'dispatch' and exists (select 1 from punctual.run r \
+            where r.message_id between c.first_id and c.last_id and r.open > 0)"
+    }
+
+    /// If the message merely says that it is a run, the settlement finds nothing.
+    fn wants_message(&self, message: &Message) -> bool {
+        message.entity.as_ref().is_some_and(|entity| entity.kind == ENTITY)
+    }
+
+    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()> {
+        Box::pin(note_settled(tx, settled))
+    }
+}
+
+async fn note_settled(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
+    let endings: Vec<Ending> = settled
+        .items
+        .iter()
+        .filter_map(|(item, ending)| {
+            let what = match ending {
+                ItemEnding::Done(output) => What::Done(output.clone()),
+                ItemEnding::Retry { error, .. } => What::Again(error.clone()),
+                ItemEnding::Dead(error) => What::Dead(error.clone()),
+                ItemEnding::Released | ItemEnding::NotBegun => return None,
+            };
+            Some(Ending { message: item.message(), lane: item.lane(), attempt: item.attempt(), what })
+        })
+        .collect();
+    if endings.is_empty() {
+        return Ok(());
+    }
+    let holder = Holder { owner: settled.owner, claimed_at: settled.claimed_at };
+    note(tx, holder, &endings, settled.now).await
+}
