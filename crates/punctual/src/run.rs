@@ -3,7 +3,7 @@
 //! | loop | file | does |
 //! |---|---|---|
 //! | dispatch | [`dispatch`] | looks, claims, hands batches to [`batch`] |
-//! | send | [`send`] | claims due sends and expiries, hands letters to [`posting`] |
+//! | send | [`send`] | runs the pipeline's executors: plan events, advance, send ([`posting`]), expire |
 //! | plan | [`plan`] | makes runs of jobs that are due |
 //! | reap | [`reap`] | brings back what crashed |
 //! | prune | [`prune`] | lets history go |
@@ -22,8 +22,11 @@ pub mod channel;
 pub mod consent;
 mod definitions;
 pub mod delivering;
+pub mod delivery_gate;
 pub mod dispatch;
 pub mod event_kinds;
+mod executor;
+mod executors;
 pub mod gate;
 pub(crate) mod gauge;
 pub mod handler;
@@ -31,6 +34,7 @@ pub mod inbox;
 pub mod ingest;
 pub mod inviting;
 mod keeper;
+pub mod kinds;
 pub mod lease;
 pub mod line;
 pub mod notify;

@@ -15,6 +15,7 @@ use crate::run::event_kinds::EventKinds;
 use crate::run::gate::{GateSettings, Gates};
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
+use crate::run::kinds::Kinds;
 use crate::run::line::Line;
 use crate::run::sandbox::Sandbox;
 use crate::run::send::Post;
@@ -303,6 +304,7 @@ impl Builder {
         let post = Arc::new(Post {
             store: shop.store.clone(),
             channels: self.channels.put_together(sandbox.as_ref()),
+            kinds: Kinds::built_in(),
             shelf: Arc::new(Shelf::default()),
             templates: Templates::new(fresh),
             event_kinds: Arc::new(EventKinds::new(fresh)),

@@ -1,6 +1,7 @@
 //! What is known of the recipients of one claim: whether, how and when they want their letters, in which
 //! language, and the links that end them. Read once for all of them, not once for each.
 
+use super::delivery_gate::GateDecision;
 use super::send::Post;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -8,7 +9,7 @@ use crate::rules::consent::address::normal;
 use crate::rules::consent::{Asked, Verdict, channel_kind};
 use crate::rules::unsubscribe::{Link, Secret};
 use crate::store::consent::Consent;
-use crate::store::deliveries::deliver::{Delivery, Ending};
+use crate::store::deliveries::deliver::Delivery;
 use crate::store::deliveries::{NO_RECIPIENT, QUIET_HOURS};
 
 /// The recipients of one claim.
@@ -54,39 +55,35 @@ impl Recipients {
         self.consent.verdict(tenant, address, asked)
     }
 
-    /// Whether a delivery may be sent, so and now; `address` is where another channel would reach its
-    /// recipient.
-    ///
-    /// # Errors
-    /// What becomes of the delivery instead.
+    /// Decides whether a delivery may be sent, so and now; `address` is where another channel would reach
+    /// its recipient.
     pub(super) fn check(
         &self,
         post: &Post,
         of: &Delivery,
         asked: &Asked<'_>,
         address: impl FnOnce(&str) -> Option<String>,
-    ) -> std::result::Result<(), Box<Ending>> {
-        let ending = match self.verdict(of.tenant, &of.address, asked) {
-            Verdict::Send => return Ok(()),
+    ) -> GateDecision {
+        match self.verdict(of.tenant, &of.address, asked) {
+            Verdict::Send => GateDecision::Deliver,
             Verdict::Suppressed(why) => {
-                Ending::Skipped { reason: why.word().to_owned(), said: why.to_string() }
+                GateDecision::Drop { reason: why.word().to_owned(), said: why.to_string() }
             }
             Verdict::ShiftTo(until) => {
                 let said = format!("{QUIET_HOURS}: it is quiet where the recipient is until {until}");
-                Ending::HeldBack { until, said }
+                GateDecision::Delay { until, said }
             }
             Verdict::UseChannel(channel) => {
                 let channel = post.channels.reach(&channel);
                 match address(&channel) {
-                    Some(address) => Ending::Moved { channel, address },
+                    Some(address) => GateDecision::Redirect { channel, address },
                     None => {
                         let said = format!("No recipient: there is no address for `{channel}`");
-                        Ending::Skipped { reason: NO_RECIPIENT.to_owned(), said }
+                        GateDecision::Drop { reason: NO_RECIPIENT.to_owned(), said }
                     }
                 }
             }
-        };
-        Err(ending.into())
+        }
     }
 
     /// The locale that the owner of an address wants, if they said so.

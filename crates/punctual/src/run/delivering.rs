@@ -12,7 +12,8 @@ use super::causes::{self, CauseByEntry, Told};
 use super::channel::Letter;
 use super::consent::{Recipients, To};
 use super::definitions::Definitions;
-use super::posting::{Rendered, Renderer};
+use super::delivery_gate::GateDecision;
+use super::kinds::{BoxFuture, Rendered, Renderer};
 use super::send::Post;
 use super::templates::TemplateVersions;
 use crate::base::clock::Timestamp;
@@ -63,20 +64,6 @@ impl Delivering {
         known.read_entities(post, deliveries).await?;
         known.find_people(post, deliveries).await?;
         Ok(known)
-    }
-
-    /// What other channels are given if it turns out that these did not arrive.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn instead(post: &Post, deliveries: &[Delivery]) -> Result<HashMap<DeliveryId, Planned>> {
-        let with_other: Vec<&Delivery> =
-            deliveries.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
-        let notifications = with_other.iter().map(|of| of.entry).collect();
-        let causes = causes::read(&post.store, notifications).await?;
-        let known = Self::about(post, &with_other, Arc::new(causes)).await?;
-        let planned = with_other.into_iter().filter_map(|of| Some((of.id, known.instead_of(post, of)?)));
-        Ok(planned.collect())
     }
 
     /// Reads the versions of templates that deliveries have and that are not in use any more.
@@ -201,12 +188,7 @@ impl Delivering {
         let found = set.and_then(|set| Some((set, self.template(set, of)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
         let (kind, snapshot) = (self.kind_of(event), self.snapshot(of));
-        if let Some(reason) = kind.is_pointless(snapshot, payload) {
-            let (reason, said) = (reason.code().to_owned(), reason.to_string());
-            return Err(Ending::Skipped { reason, said }.into());
-        }
         let recipient = &self.recipient(of);
-        self.ask(post, of, event, template, recipient, now)?;
         let related: Vec<(&str, Value)> = kind
             .related_ids(payload, snapshot)
             .into_iter()
@@ -280,13 +262,23 @@ impl Delivering {
         of: &Delivery,
         event: &Message,
         template: &MessageTemplate,
-        recipient: &Recipient<'_>,
         now: Timestamp,
-    ) -> std::result::Result<(), Box<Ending>> {
+    ) -> GateDecision {
+        let recipient = &self.recipient(of);
         let redirected = of.channel != post.channels.reach(&template.definition.channel);
         let zone = recipient.zone.as_deref();
         let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected, zone };
         self.recipients.check(post, of, &asked, |channel| notification::address(channel, recipient))
+    }
+
+    /// Whether what a delivery is about is still worth a message, and its recipient wants it.
+    fn decide(&self, post: &Post, of: &Delivery, now: Timestamp) -> Option<GateDecision> {
+        let Told { cause: Cause { event, .. }, payload } = self.causes.get(&of.entry)?;
+        let template = self.template(self.definitions.set(event)?, of)?;
+        Some(match self.kind_of(event).is_pointless(self.snapshot(of), payload) {
+            Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },
+            None => self.ask(post, of, event, template, now),
+        })
     }
 }
 
@@ -301,17 +293,34 @@ pub(super) fn is_worded_for(post: &Post, template: &MessageTemplate, channel: &s
 }
 
 impl Renderer for Delivering {
-    async fn load(&mut self, post: &Post, due: &[Due]) -> Result<()> {
-        let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
-        let mut causes = Arc::clone(&self.causes);
-        if causes.is_empty() {
-            let entries = deliveries.iter().map(|of| of.entry).collect();
-            causes = Arc::new(causes::read(&post.store, entries).await?);
-        }
-        *self = Self::about(post, &deliveries, causes).await?;
-        let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
-        self.recipients = Recipients::of(post, recipients.collect()).await?;
-        Ok(())
+    fn load<'f>(&'f mut self, post: &'f Post, due: &'f [Due]) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move {
+            let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
+            let mut causes = Arc::clone(&self.causes);
+            if causes.is_empty() {
+                let entries = deliveries.iter().map(|of| of.entry).collect();
+                causes = Arc::new(causes::read(&post.store, entries).await?);
+            }
+            *self = Self::about(post, &deliveries, causes).await?;
+            let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
+            self.recipients = Recipients::of(post, recipients.collect()).await?;
+            Ok(())
+        })
+    }
+
+    fn load_fallbacks<'f>(&'f mut self, post: &'f Post, of: &'f [Delivery]) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move {
+            let with_other: Vec<&Delivery> =
+                of.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
+            let causes = causes::read(&post.store, with_other.iter().map(|of| of.entry).collect()).await?;
+            *self = Self::about(post, &with_other, Arc::new(causes)).await?;
+            Ok(())
+        })
+    }
+
+    fn gate(&self, post: &Post, due: &Due, now: Timestamp) -> GateDecision {
+        // Without its event or template there is nothing to ask, and nothing to render.
+        self.decide(post, &due.delivery, now).unwrap_or(GateDecision::Deliver)
     }
 
     fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {

@@ -8,14 +8,15 @@
 use super::channel::Letter;
 use super::consent::{Recipients, To};
 use super::delivering::is_worded_for;
-use super::posting::{Rendered, Renderer};
+use super::delivery_gate::GateDecision;
+use super::kinds::{BoxFuture, Planner, Rendered, Renderer};
 use super::send::Post;
 use super::shelf::Edition;
 use super::survey_entities::SurveyEntities;
 use super::templates::TemplateVersions;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::{DeliveryId, EntryId, FlowId, TemplateId};
+use crate::base::id::{EntryId, FlowId, TemplateId};
 use crate::base::tenant::Tenant;
 use crate::rules::consent::Asked;
 use crate::rules::event_kind::Recipient;
@@ -81,11 +82,25 @@ impl Surveys {
     }
 }
 
-/// Plans the sends of due entries.
-///
-/// # Errors
-/// When the database does not answer.
-pub(super) async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Vec<PlannedSend>> {
+/// Plans the invitations and reminders of surveys.
+#[derive(Debug)]
+pub struct SurveyPlanner;
+
+impl Planner for SurveyPlanner {
+    fn plan_sends<'f>(
+        &'f self,
+        post: &'f Post,
+        peeked: &'f PeekedEntries,
+    ) -> BoxFuture<'f, Result<Vec<PlannedSend>>> {
+        Box::pin(plan_sends(post, peeked))
+    }
+
+    fn renderer_of(&self, contexts: Vec<SurveyContext>) -> Box<dyn Renderer> {
+        Box::new(Inviting::knowing(contexts))
+    }
+}
+
+async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Vec<PlannedSend>> {
     let surveys = Surveys::of(post, peeked.due.iter().map(|(_, entry)| entry)).await?;
     // Texts of our own are in several languages, too.
     let is_multilingual = |entry: &Entry| {
@@ -128,20 +143,9 @@ pub struct Inviting {
 
 impl Inviting {
     /// A renderer of deliveries that were just written for these entries.
-    pub(super) fn knowing(contexts: Vec<SurveyContext>) -> Self {
+    fn knowing(contexts: Vec<SurveyContext>) -> Self {
         let entries = contexts.into_iter().map(|context| (context.entry.id, context.entry)).collect();
         Self { entries, ..Self::default() }
-    }
-
-    /// What other channels are given if it turns out that these did not arrive.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn fallbacks(post: &Post, deliveries: &[Delivery]) -> Result<HashMap<DeliveryId, Planned>> {
-        let mut known = Self::default();
-        known.read_entries(post, &deliveries.iter().collect::<Vec<_>>()).await?;
-        let planned = deliveries.iter().filter_map(|of| Some((of.id, known.fallback(post, of)?)));
-        Ok(planned.collect())
     }
 
     async fn read_entries(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
@@ -169,13 +173,7 @@ impl Inviting {
     }
 
     /// Whether the recipient wants it, so and now.
-    fn ask(
-        &self,
-        post: &Post,
-        of: &Delivery,
-        entry: &Entry,
-        now: Timestamp,
-    ) -> std::result::Result<(), Box<Ending>> {
+    fn ask(&self, post: &Post, of: &Delivery, entry: &Entry, now: Timestamp) -> GateDecision {
         let redirected = of.channel != entry.channel;
         let asked = Asked { channel: &of.channel, kind: invitation::EVENT_TYPE, now, redirected, zone: None };
         let address = |channel: &str| notification::address(channel, &recipient(&of.address));
@@ -259,16 +257,31 @@ fn recipient(address: &str) -> Recipient<'static> {
 }
 
 impl Renderer for Inviting {
-    async fn load(&mut self, post: &Post, due: &[Due]) -> Result<()> {
-        let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
-        self.read_entries(post, &deliveries).await?;
-        self.read_versions(post, &deliveries).await?;
-        let about =
-            self.entries.values().filter_map(|entry| Some((&**entry, self.surveys.event_kind(entry)?)));
-        self.entities = SurveyEntities::of(post, about.collect()).await?;
-        let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
-        self.recipients = Recipients::of(post, recipients.collect()).await?;
-        Ok(())
+    fn load<'f>(&'f mut self, post: &'f Post, due: &'f [Due]) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move {
+            let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
+            self.read_entries(post, &deliveries).await?;
+            self.read_versions(post, &deliveries).await?;
+            let about =
+                self.entries.values().filter_map(|entry| Some((&**entry, self.surveys.event_kind(entry)?)));
+            self.entities = SurveyEntities::of(post, about.collect()).await?;
+            let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
+            self.recipients = Recipients::of(post, recipients.collect()).await?;
+            Ok(())
+        })
+    }
+
+    fn load_fallbacks<'f>(&'f mut self, post: &'f Post, of: &'f [Delivery]) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move { self.read_entries(post, &of.iter().collect::<Vec<_>>()).await })
+    }
+
+    fn gate(&self, post: &Post, due: &Due, now: Timestamp) -> GateDecision {
+        // Without its entry there is nothing to ask, and nothing to render.
+        let Some(entry) = self.entries.get(&due.delivery.entry) else { return GateDecision::Deliver };
+        match self.entities.find_cancel_reason(entry) {
+            Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },
+            None => self.ask(post, &due.delivery, entry, now),
+        }
     }
 
     fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {
@@ -278,11 +291,6 @@ impl Renderer for Inviting {
             Box::new(Ending::Failed { outcome, error, instead: None })
         };
         let entry = self.entries.get(&of.entry).ok_or_else(|| gone("its entry is gone"))?;
-        if let Some(reason) = self.entities.find_cancel_reason(entry) {
-            let (reason, said) = (reason.code().to_owned(), reason.to_string());
-            return Err(Box::new(Ending::Skipped { reason, said }));
-        }
-        self.ask(post, of, entry, now)?;
         let edition = self.surveys.edition(entry);
         let edition = edition.ok_or_else(|| gone("the version of the survey that it belongs to is gone"))?;
         self.letter(post, of, entry, edition, now).ok_or_else(|| gone("Template not found"))

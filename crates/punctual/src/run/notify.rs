@@ -91,7 +91,7 @@ impl MayBegin {
 }
 
 /// Takes letters that were begun.
-pub(super) type Hand<'a> = &'a mut (dyn FnMut(Posting<Delivering>) + Send);
+pub(super) type Hand<'a> = &'a mut (dyn FnMut(Posting) + Send);
 
 /// Claims the due events of these lanes.
 ///
@@ -154,7 +154,7 @@ impl Telling {
     /// The same beside the loop, which is told when there is something to send, and what went wrong.
     pub(super) async fn run_beside(self, stop: Stop) {
         let post = Arc::clone(&self.post);
-        let mut hand = |posting: Posting<Delivering>| drop(tokio::spawn(posting.run_beside(stop.clone())));
+        let mut hand = |posting: Posting| drop(tokio::spawn(posting.run_beside(stop.clone())));
         match self.run(Some(&stop), &mut hand).await {
             Ok(()) => post.wake.entries(),
             Err(error) => {
@@ -193,7 +193,7 @@ async fn file_all(
         Ok(FiledAs::LostClaim) => false,
         Ok(FiledAs::Notifications { by_event, begun }) => {
             let causes = Arc::new(causes::filed(&filings, payloads, &by_event));
-            let known = || Delivering::knowing(Arc::clone(&causes));
+            let known = || Box::new(Delivering::knowing(Arc::clone(&causes)));
             begun.into_iter().filter_map(|one| Posting::new(post, known(), one, asked)).for_each(hand);
             true
         }

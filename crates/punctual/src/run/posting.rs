@@ -10,12 +10,13 @@
 //! At most a window of a claim is begun and not settled, so that a crash leaves no more than that in
 //! doubt. A channel that answers without waiting, such as one inside this process, is spared it.
 //!
-//! What a delivery says is up to its [`Renderer`]: surveys (`inviting.rs`) or notifications
-//! (`delivering.rs`).
+//! What a delivery says is up to the [`Renderer`] of its kind; whether it goes on to its channel at all is
+//! asked right before that ([`super::delivery_gate`]).
 
 use super::answer::{Answer, doubted, no_channel};
 use super::channel::{Accepted, Channel, Letter, NotSent, Sending, Sent};
 use super::gate::{Ending as GateEnding, MaySend, Pass};
+use super::kinds::{Rendered, Renderer};
 use super::present::Present;
 use super::send::{Going, Post};
 use super::stop::{Phase, Stop};
@@ -24,9 +25,7 @@ use crate::base::error::Result;
 use crate::base::id::Token;
 use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
 use crate::rules::channel::OnUnknown;
-use crate::rules::notification::Planned;
-use crate::store::deliveries::deliver::{Delivery, Due, Ended, Ending, Outgoing, Settled};
-use crate::store::entries::step::SurveyContext;
+use crate::store::deliveries::deliver::{Due, Ended, Ending, Outgoing, Settled};
 use crate::store::planted::Bug;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,35 +40,6 @@ const FLUSH: Duration = Duration::from_millis(250);
 pub(super) const RENEW_SHARE: u32 = 3;
 /// What the database did not answer is asked again after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
-
-/// Makes messages of the deliveries of one claim: each kind of entry has its own. Sending, settling and
-/// all else is the same for every kind.
-pub trait Renderer: Send + Sized + 'static {
-    /// Reads what is known of these deliveries, before the first of them is rendered: once for all, not
-    /// once for each.
-    fn load(&mut self, post: &Post, due: &[Due]) -> impl Future<Output = Result<()>> + Send;
-
-    /// Makes the message of a delivery.
-    ///
-    /// # Errors
-    /// Why there is none to send, now or at all.
-    fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>>;
-
-    /// What another channel is given if this delivery's refuses it for good.
-    fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned>;
-
-    /// What the entry of a delivery needs to go on, where that is a survey.
-    fn survey(&self, of: &Delivery) -> Option<SurveyContext>;
-}
-
-/// A message that is ready for its channel.
-#[derive(Debug)]
-pub struct Rendered {
-    /// The message.
-    pub letter: Letter,
-    /// What its words lacked.
-    pub warnings: Vec<String>,
-}
 
 /// A delivery whose message is out.
 struct Out {
@@ -87,10 +57,10 @@ pub struct Posted {
 }
 
 /// Deliveries of one claim on their way.
-pub struct Posting<R: Renderer> {
+pub struct Posting {
     _going: Going,
     post: Arc<Post>,
-    renderer: R,
+    renderer: Box<dyn Renderer>,
     token: Token,
     present: Present,
     held_since: Moment,
@@ -106,10 +76,15 @@ pub struct Posting<R: Renderer> {
     lost: bool,
 }
 
-impl<R: Renderer> Posting<R> {
+impl Posting {
     /// What a claim brought that was asked for at `asked`; `None` if there is nothing to send.
     #[must_use]
-    pub fn new(post: &Arc<Post>, renderer: R, outgoing: Outgoing, asked: Moment) -> Option<Self> {
+    pub fn new(
+        post: &Arc<Post>,
+        renderer: Box<dyn Renderer>,
+        outgoing: Outgoing,
+        asked: Moment,
+    ) -> Option<Self> {
         let (token, now) = (outgoing.token?, outgoing.now?);
         Some(Self {
             _going: Going::new(post),
@@ -277,7 +252,9 @@ impl<R: Renderer> Posting<R> {
             let error = "it may have gone out, and its channel does not send twice".to_owned();
             return Err(Ending::Uncertain { outcome: None, error }.into());
         }
-        let mut rendered = self.renderer.render(&self.post, due, self.now())?;
+        let now = self.now();
+        self.renderer.gate(&self.post, due, now).into_ending()?;
+        let mut rendered = self.renderer.render(&self.post, due, now)?;
         if self.post.store.has(Bug::KeyMadeAtRender) {
             let letter = &mut rendered.letter;
             letter.idempotency_key = format!("{}@{}", letter.idempotency_key, letter.sent_at);

@@ -4,16 +4,12 @@
 //! says, and that never changes; one transaction then hears all of it. The loop sleeps until the next look
 //! is due; a lost wake-up only delays it.
 
-use super::delivering::Delivering;
 use super::gauge;
-use super::inviting::Inviting;
 use super::pulse::Ticks;
 use super::send::Post;
 use crate::base::error::Result;
 use crate::base::limits::RECEIPT_LOOK_MIN;
-use crate::rules::entry::EntryKind;
 use crate::rules::receipt::Receipt;
-use crate::store::deliveries::deliver::Delivery;
 use crate::store::receipts::{Hearing, Learned, News};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +34,7 @@ async fn take_in(post: &Post, mut hearing: Hearing) -> Result<Learned> {
     let failed: Vec<String> = failures.filter_map(|receipt| receipt.message_id.clone()).collect();
     if !failed.is_empty() && hearing.news.channels.iter().any(has_other) {
         let deliveries = post.store.reported_deliveries(hearing.news.channels.clone(), failed).await?;
-        let (surveys, others): (Vec<Delivery>, Vec<Delivery>) =
-            deliveries.into_iter().partition(|of| of.kind == EntryKind::Survey);
-        hearing.instead = Delivering::instead(post, &others).await?;
-        hearing.instead.extend(Inviting::fallbacks(post, &surveys).await?);
+        hearing.instead = post.kinds.fallbacks(post, deliveries).await?;
     }
     let learned = post.store.hear_receipts(hearing).await?;
     gauge::receipts(&provider, &learned);

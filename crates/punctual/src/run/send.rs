@@ -1,18 +1,16 @@
-//! The sender: looks for events to tell of, due sends and expiries, claims them in fair shares, and posts
-//! them.
+//! The loop of the pipeline: looks for ready lanes of entries, deliveries and events, shares its room among
+//! them, and lets each lane's executor ([`super::executor`]) claim and work.
 //!
 //! Any number of processes run it at the same time; what is claimed by one is nobody else's. It looks
 //! when entries were written in this process, when another process has written anything at all, when
 //! the next known due time comes, and now and then in any case.
 
-mod advance;
-
 use super::channel::Channels;
-use super::delivering::Delivering;
 use super::event_kinds::EventKinds;
+use super::executor::{Executor, WorkRound};
+use super::executors;
 use super::gate::Gates;
-use super::inviting::Inviting;
-use super::notify::{self, MayBegin};
+use super::kinds::Kinds;
 use super::posting::{Posted, Posting};
 use super::present::Present;
 use super::pulse::Ticks;
@@ -20,15 +18,12 @@ use super::shelf::Shelf;
 use super::stop::{self, Stop};
 use super::templates::Templates;
 use super::wake::Wake;
-use crate::base::clock::{Timestamp, monotonic};
+use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN, SEND_WINDOW};
 use crate::rules::channel::ChannelPolicy;
-use crate::rules::entry::EntryKind;
-use crate::rules::purpose::Purpose;
 use crate::rules::share::{self, Offer, Take};
 use crate::store::Store;
-use crate::store::claims::Wish;
 use crate::store::entries::look_due::{DueEntries, EntryLane};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,10 +33,6 @@ use tokio::sync::Notify;
 
 /// Claims that are out at once when another is begun.
 const POSTINGS_MAX: usize = 3;
-/// Claims of letters that are begun with their notifications, of the events that are told at once.
-const BEGUN_MAX: usize = 2;
-/// How long letters wait for a process that has their channel before they fail for want of it.
-const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Wake-ups make it look at most this often.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
@@ -52,6 +43,8 @@ pub struct Post {
     pub store: Store,
     /// The channels.
     pub channels: Channels,
+    /// The kinds of entries.
+    pub kinds: Kinds,
     /// The surveys.
     pub shelf: Arc<Shelf>,
     /// The message templates.
@@ -167,37 +160,16 @@ impl Round {
 
 /// What one look brought.
 struct Look {
-    bags: Vec<Bag>,
+    postings: Vec<Posting>,
     expired: usize,
     seen: usize,
-}
-
-/// A claim of letters, whatever they are about.
-enum Bag {
-    Invitations(Box<Posting<Inviting>>),
-    Deliveries(Box<Posting<Delivering>>),
-}
-
-impl Bag {
-    async fn run(self, stop: Stop) -> Result<Posted> {
-        match self {
-            Self::Invitations(posting) => posting.run(stop).await,
-            Self::Deliveries(posting) => posting.run(stop).await,
-        }
-    }
-
-    async fn run_beside(self, stop: Stop) {
-        match self {
-            Self::Invitations(posting) => posting.run_beside(stop).await,
-            Self::Deliveries(posting) => posting.run_beside(stop).await,
-        }
-    }
 }
 
 /// The loop that sends.
 #[derive(Debug)]
 pub struct Sender {
     post: Arc<Post>,
+    executors: Arc<[Box<dyn Executor>]>,
     batch: usize,
     turn: usize,
     poll_max: Duration,
@@ -211,7 +183,8 @@ impl Sender {
     #[must_use]
     pub fn new(post: Arc<Post>, batch: usize, poll_max: Duration) -> Self {
         let batch = batch.clamp(1, CLAIM_ITEMS_MAX);
-        Self { post, batch, turn: 0, poll_max, poll: POLL_MIN, next: None, stop: None }
+        let executors = executors::of(&post.kinds).into();
+        Self { post, executors, batch, turn: 0, poll_max, poll: POLL_MIN, next: None, stop: None }
     }
 
     /// One that posts beside its own loop, until this stop.
@@ -233,7 +206,7 @@ impl Sender {
             all.seen += look.seen;
             let (_stopper, stop) = stop::channel();
             let mut trouble = Ok(());
-            for posting in look.bags {
+            for posting in look.postings {
                 match posting.run(stop.clone()).await {
                     Ok(Posted { sent, failed }) => {
                         all.sent += sent;
@@ -250,7 +223,7 @@ impl Sender {
         }
     }
 
-    /// One look: what is due is claimed, told or ended.
+    /// One look: every executor claims of what is ready, and does or begins it.
     async fn look(&mut self) -> Result<Look> {
         let mut view = self.post.store.due_entries().await?;
         if view.unrouted {
@@ -258,150 +231,58 @@ impl Sender {
             while self.post.store.route_waiting().await? > 0 {}
             view = self.post.store.due_entries().await?;
         }
-        let present = Present::new(view.now, self.post.by_hand);
         self.next = view.next.map(|next| next.since(view.now));
         self.post.tells.store(view.tells, Ordering::Relaxed);
         self.post.forget_held();
-        let expiring = self.takes(&view.lanes, Purpose::Expire);
-        let quieted = self.post.store.expire_entries(expiring).await?;
-        let telling = self.takes(&view.lanes, Purpose::Dispatch);
-        let mut look = Look { bags: Vec::new(), expired: quieted.expired, seen: quieted.seen };
-        match self.tell_and_begin(telling, &view, present, &mut look).await {
-            Err(error) if look.bags.is_empty() => return Err(error),
+        let (post, stop) = (Arc::clone(&self.post), self.stop.clone());
+        let mut round = WorkRound {
+            post: &post,
+            ready: &view,
+            present: Present::new(view.now, post.by_hand),
+            batch: self.batch,
+            stop: stop.as_ref(),
+            postings: Vec::new(),
+            expired: 0,
+            seen: 0,
+        };
+        match self.run_executors(&mut round).await {
+            Err(error) if round.postings.is_empty() => return Err(error),
             // What was claimed is posted all the same.
             Err(error) => tracing::warn!(target: "punctual", %error, "a look for letters broke off"),
             Ok(()) => {}
         }
-        Ok(look)
+        let WorkRound { postings, expired, seen, .. } = round;
+        Ok(Look { postings, expired, seen })
     }
 
-    /// Whoever posts in the look itself does so with one claim after the other: one that waited for its turn
-    /// would not be renewed.
-    async fn tell_and_begin(
-        &mut self,
-        telling: Vec<Take>,
-        view: &DueEntries,
-        present: Present,
-        look: &mut Look,
-    ) -> Result<()> {
-        self.tell(telling, view, present, look).await?;
-        if !self.has_enough(look) {
-            self.advance(view, present, look).await?;
-        }
-        for kind in EntryKind::ALL {
-            if !self.has_enough(look) {
-                self.begin_deliveries(view, kind, present, look).await?;
+    async fn run_executors(&mut self, round: &mut WorkRound<'_>) -> Result<()> {
+        for executor in Arc::clone(&self.executors).iter() {
+            if round.is_full() {
+                break;
+            }
+            let quotas = self.quotas(executor.as_ref(), round.ready, round.present.now());
+            if !quotas.is_empty() {
+                executor.run(round, quotas).await?;
             }
         }
         Ok(())
     }
 
-    const fn has_enough(&self, look: &Look) -> bool {
-        self.stop.is_none() && !look.bags.is_empty()
-    }
-
-    /// A few events are told at once, many beside the look.
-    async fn tell(
-        &mut self,
-        takes: Vec<Take>,
-        view: &DueEntries,
-        present: Present,
-        look: &mut Look,
-    ) -> Result<()> {
-        let may = self.may_begin(view, present);
-        let Some(telling) = notify::begin(&self.post, takes, may).await? else { return Ok(()) };
-        look.seen += telling.events();
-        match &self.stop {
-            Some(stop) if telling.events() >= self.batch => {
-                drop(tokio::spawn(telling.run_beside(stop.clone())));
-                Ok(())
-            }
-            stop => {
-                let mut hand = |posting| look.bags.push(Bag::Deliveries(Box::new(posting)));
-                telling.run(stop.as_ref(), &mut hand).await
-            }
-        }
-    }
-
-    /// None by channels for which something waits: that goes first.
-    fn may_begin(&self, view: &DueEntries, present: Present) -> MayBegin {
-        let waits = view.lanes.iter().filter(|lane| lane.purpose == Purpose::Send);
-        MayBegin {
-            claims: if self.stop.is_some() { BEGUN_MAX } else { 1 },
-            batch: self.batch,
-            awaited: waits.map(|lane| lane.channel.clone()).collect(),
-            present,
-        }
-    }
-
-    fn wish(&self, takes: Vec<Take>) -> Wish {
-        Wish { owner: self.post.owner.clone(), lease: self.post.lease, takes }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stop.as_ref().is_some_and(Stop::is_asked)
-    }
-
-    async fn begin_deliveries(
-        &mut self,
-        view: &DueEntries,
-        kind: EntryKind,
-        present: Present,
-        look: &mut Look,
-    ) -> Result<()> {
-        let takes = self.open_takes(view, present.now(), kind);
-        if takes.is_empty() {
-            return Ok(());
-        }
-        let asked = monotonic();
-        let channels = view.lanes.iter().filter(|lane| takes.iter().any(|take| take.lane == lane.lane));
-        let window = self.post.window(channels.map(|lane| &lane.channel));
-        let outgoing = self.post.store.begin_deliveries(self.wish(takes), window).await?;
-        look.seen += outgoing.taken.values().sum::<usize>();
-        let post = &self.post;
-        look.bags.extend(match kind {
-            EntryKind::Survey => {
-                let posting = Posting::new(post, Inviting::default(), outgoing, asked);
-                posting.map(Box::new).map(Bag::Invitations)
-            }
-            EntryKind::Notification => {
-                let posting = Posting::new(post, Delivering::default(), outgoing, asked);
-                posting.map(Box::new).map(Bag::Deliveries)
-            }
-        });
-        Ok(())
-    }
-
-    /// Shares of lanes whose channels are open, of no more than these allow now. It is remembered when the
-    /// first of the others opens.
-    fn open_takes(&mut self, view: &DueEntries, now: Timestamp, kind: EntryKind) -> Vec<Take> {
-        let of_kind = view.lanes.iter().filter(|lane| lane.kind == Some(kind)).cloned();
-        let mut takes = self.takes(&of_kind.collect::<Vec<_>>(), Purpose::Send);
-        for take in &mut takes {
-            let Some(lane) = view.lanes.iter().find(|lane| lane.lane == take.lane) else { continue };
-            if let Some(until) = self.is_for_others_until(lane).filter(|until| *until > now) {
-                take.quota = 0;
-                self.held_back(until, now);
-                continue;
-            }
-            let gate = self.post.gates.of(&lane.channel);
-            take.quota = take.quota.min(gate.room(now));
-            if take.quota == 0
-                && let Some(at) = gate.opens_at(now)
-            {
+    /// Fair shares of an executor's lanes, of no more than each has room for. It is remembered when the
+    /// first of those opens that have none.
+    fn quotas(&mut self, executor: &dyn Executor, ready: &DueEntries, now: Timestamp) -> Vec<Take> {
+        let lanes: Vec<&EntryLane> = ready.lanes.iter().filter(|lane| executor.serves(lane)).collect();
+        let mut quotas = self.shares(&lanes);
+        for quota in &mut quotas {
+            let Some(lane) = lanes.iter().find(|lane| lane.lane == quota.lane) else { continue };
+            let room = executor.room(&self.post, lane, now);
+            quota.quota = quota.quota.min(room.items);
+            if let Some(at) = room.opens_at.filter(|_| quota.quota == 0) {
                 self.held_back(at, now);
             }
         }
-        takes.retain(|take| take.quota > 0);
-        takes
-    }
-
-    /// Until when a lane of deliveries is left to others that have its channel, such as one that is being
-    /// rolled out. What nobody takes for so long is taken here, and fails for want of a channel. (A survey
-    /// sends nothing more then, and expires in its time.)
-    fn is_for_others_until(&self, lane: &EntryLane) -> Option<Timestamp> {
-        let missing = self.post.channels.get(&lane.channel).is_none();
-        missing.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
+        quotas.retain(|quota| quota.quota > 0);
+        quotas
     }
 
     fn held_back(&mut self, at: Timestamp, now: Timestamp) {
@@ -410,12 +291,9 @@ impl Sender {
         self.post.note_held(at);
     }
 
-    fn takes(&mut self, lanes: &[EntryLane], purpose: Purpose) -> Vec<Take> {
-        let offers: Vec<Offer> = lanes
-            .iter()
-            .filter(|lane| lane.purpose == purpose)
-            .map(|lane| Offer { lane: lane.lane, handler: 0, since: lane.first_due })
-            .collect();
+    fn shares(&mut self, lanes: &[&EntryLane]) -> Vec<Take> {
+        let offer = |lane: &&EntryLane| Offer { lane: lane.lane, handler: 0, since: lane.first_due };
+        let offers: Vec<Offer> = lanes.iter().map(offer).collect();
         let takes = share::plan(&offers, &[self.batch], self.turn);
         self.turn = self.turn.wrapping_add(takes.len());
         takes
@@ -432,7 +310,7 @@ impl Ticks for Sender {
         }
         let look = self.look().await?;
         let Some(stop) = self.stop.clone() else { return Ok(()) };
-        for posting in look.bags {
+        for posting in look.postings {
             tokio::spawn(posting.run_beside(stop.clone()));
         }
         self.poll =

@@ -2,8 +2,8 @@
 //!
 //! The queue knows messages, lanes and attempts. What stands on it (runs of jobs, deliveries) registers a
 //! hook with the store, and is called inside every settlement and every reaping, in whichever process that
-//! happens. A hook says by a condition on the claim's row whether it wants to be called, and the statement that
-//! locks the row evaluates the condition: a claim that no hook wants costs no statement.
+//! happens. A hook says by a condition on the claim's row whether it wants to be called, and the statement
+//! that locks the row evaluates the condition: a claim that no hook wants costs no statement.
 
 use super::super::tx::{Steps, Tx};
 use super::super::value::Row;

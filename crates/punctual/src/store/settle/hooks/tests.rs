@@ -88,8 +88,9 @@ async fn a_hook_hears_how_items_end() {
     let (token, ids) = queue.claim(1).await;
     let retry = Retry::After(Duration::from_secs(1));
     queue.settle(token, &ids, Word::Abandon { error: "later".into(), retry }).await;
+    let heard = queue.heard();
     assert!(
-        matches!(&queue.heard()[..], [(id, ItemEnding::Retry { error, .. })] if *id == ids[0] && error == "later")
+        matches!(&heard[..], [(id, ItemEnding::Retry { error, .. })] if *id == ids[0] && error == "later")
     );
 }
 
