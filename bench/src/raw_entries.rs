@@ -1,8 +1,8 @@
 //! Hand-written ingest and send on PostgreSQL: what a careful person would write without any library.
 //!
-//! Entries are unique by a table of keys, work stands beside them, a claim is one row for a batch, and an intent
-//! is written before a letter goes out. Timed: statements only, prepared, on connections that are open;
-//! nothing is parsed, matched, hashed, worded or handed to a channel.
+//! Entries are unique by a table of keys, work stands beside them, a claim is one row for a batch, and an
+//! intent is written before a letter goes out. Timed: statements only, prepared, on connections that are
+//! open; nothing is parsed, matched, hashed, worded or handed to a channel.
 
 use std::time::{Duration, Instant};
 

@@ -12,6 +12,7 @@ pub mod reached;
 use super::document::{Part, kind};
 use super::facts::Facts;
 use super::locale;
+use super::message::Entity;
 use super::survey::{Survey, Trigger};
 use crate::base::clock::Timestamp;
 use crate::base::error::Problems;
@@ -96,6 +97,22 @@ impl<'a> Candidate<'a> {
         Ok(facts)
     }
 
+    /// What it happened to, if it has a type and an id that are fit to be names.
+    #[must_use]
+    pub fn entity(&self) -> Option<Entity> {
+        let field = |name: &str| {
+            let text = match self.entity?.get(name)? {
+                Value::String(text) => text.clone(),
+                Value::Number(number) => number.to_string(),
+                _ => return None,
+            };
+            let mut problems = Problems::default();
+            check_text(&text, name, &mut problems);
+            problems.0.is_empty().then_some(text)
+        };
+        Some(Entity { kind: field("type")?, id: field("id")? })
+    }
+
     /// Who listens to the entry that a trigger makes of it, before anybody has answered.
     #[must_use]
     pub fn listeners(&self, survey: &Survey, trigger: &Trigger) -> Option<Vec<String>> {
@@ -123,8 +140,8 @@ pub struct Recipient<'a> {
     pub payload: &'a Value,
 }
 
-/// The subscriptions that a survey lists for an entry with these answers; `None` is every one of the topic. An
-/// answer that is not there yet is absent, so a filter that wants one does not hold.
+/// The subscriptions that a survey lists for an entry with these answers; `None` is every one of the topic.
+/// An answer that is not there yet is absent, so a filter that wants one does not hold.
 #[must_use]
 pub fn listeners(
     survey: &Survey,
@@ -302,6 +319,7 @@ mod tests {
         let item = json!({"payload": {"vehicle": {"vin": "X"}}, "recipient": {"address": "a", "locale": "ar"},
             "entity": {"type": "visit", "id": 7}});
         let candidate = Candidate::read(&item).unwrap();
+        assert_eq!(candidate.entity(), Some(Entity { kind: "visit".into(), id: "7".into() }));
         let mut facts = candidate.facts().unwrap();
         of_flow(&mut facts, FlowId(4523));
         let want = [

@@ -2,9 +2,9 @@
 //!
 //! Events are matched in memory against what is published in the tenant, and those of one kind are written in
 //! transactions of at most [`ENTRY_KEYS_PER_TRANSACTION`] keys. If what is published has changed meanwhile, a
-//! transaction writes nothing, and the events that are left are matched again. An item that cannot be read fails
-//! alone. The dedup key lets one entry through, so a caller who does not know what was written hands in all of it
-//! again.
+//! transaction writes nothing, and the events that are left are matched again. An item that cannot be read
+//! fails alone. The dedup key lets one entry through, so a caller who does not know what was written hands in
+//! all of it again.
 //!
 //! Events of several kinds come in lots: all that they begin is written first, and then they stop what they
 //! stop, save what an event that came after them has just begun.
@@ -21,6 +21,7 @@ use crate::base::tenant::Tenant;
 use crate::rules::candidate::Candidate;
 use crate::rules::consent::{Asked, Verdict};
 use crate::rules::invitation;
+use crate::rules::message::Message;
 use crate::rules::notification::Way;
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Trigger;
@@ -92,6 +93,8 @@ pub struct Item<'a> {
     pub at: usize,
     /// What is known of it.
     pub candidate: std::result::Result<Candidate<'a>, Problems>,
+    /// The event of a topic that it comes from; none if it was handed in.
+    pub cause: Option<&'a Message>,
     /// Only triggers whose channels need one of these look at it; none is all.
     pub ways: Option<&'a [Way]>,
     /// Whether it may begin entries.
@@ -104,7 +107,7 @@ impl<'a> Item<'a> {
     /// One that was handed in, by its place.
     #[must_use]
     pub const fn handed_in(at: usize, candidate: std::result::Result<Candidate<'a>, Problems>) -> Self {
-        Self { at, candidate, ways: None, begins: true, stops: true }
+        Self { at, candidate, cause: None, ways: None, begins: true, stops: true }
     }
 
     fn is_for(&self, trigger: &Trigger) -> bool {

@@ -71,7 +71,8 @@ pub struct Entry {
     pub customer_ref: Option<String>,
     /// The event's payload, as JSON text.
     pub payload: String,
-    /// The subscriptions that its survey lists for it, until somebody answers; `None` is every one of the topic.
+    /// The subscriptions that its survey lists for it, until somebody answers; `None` is every one of the
+    /// topic.
     pub listeners: Option<Vec<String>>,
     /// Who or what made it.
     pub triggered_by: String,

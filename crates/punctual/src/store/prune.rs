@@ -1,7 +1,8 @@
 //! Retention: history leaves in small batches, so that nobody waits for it.
 //!
 //! A message is dropped when it is older than its queue keeps it *and* nothing is left of
-//! it: no work, no follower, no open claim, no dead letter. A timer's age counts from the
+//! it: no work, no follower, no open claim, no dead letter, no entry that has not ended, and no survey
+//! entry at all: a cadence of 60 days outlives the retention of its event. A timer's age counts from the
 //! time it was due, or from its cancelling. The checks lean on one fact: a work row stands
 //! at the time its last attempt named, or at the message's own.
 
@@ -130,8 +131,8 @@ const OLD_ENOUGH: &str = concat!(
             where c.finished_at is null and c.purpose = 'dispatch' and c.first_id <= m.id \
                     and c.last_id >= m.id) \
         and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
-        and not exists (select 1 from punctual.entry n \
-            where n.message_id = m.id and n.kind = 'notification' and n.request_id is null and n.status = 0) \
+        and not exists (select 1 from punctual.entry e \
+            where e.message_id = m.id and (e.kind = 'survey' or e.status = 0)) \
         and not ",
     something_waits!(),
     " then 1 else 0 end \

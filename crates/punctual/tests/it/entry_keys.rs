@@ -100,8 +100,8 @@ async fn try_ingest(engine: &Engine, items: Vec<Value>) -> punctual::Result<Vec<
 
 const ENTRIES: &str = "select count(*) from punctual.entry";
 
-/// TRG-5, TRG-8: 2,500 events are three transactions. One that fails leaves those before it whole, and the same
-/// events again are duplicates and the rest.
+/// TRG-5, TRG-8: 2,500 events are three transactions. One that fails leaves those before it whole, and the
+/// same events again are duplicates and the rest.
 async fn trg_5_a_large_ingest_is_written_a_thousand_keys_at_a_time(t: &Bench) {
     let (engine, _) = engine(t).await;
     publish(&engine, survey(|_| {})).await;

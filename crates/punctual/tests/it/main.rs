@@ -64,6 +64,7 @@ mod engine_claims;
 mod enqueue;
 mod entity;
 mod entry;
+mod entry_causes;
 mod entry_keys;
 mod event_kind;
 mod every_kind;

@@ -1,10 +1,12 @@
 //! What events come to by what is published: entries to be written, and keys of entries to be stopped.
 
 use super::{Ingested, Instance, Item, Lot, Outcome};
+use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::random;
 use crate::rules::candidate::{Candidate, of_flow};
 use crate::rules::facts::Facts;
+use crate::rules::message::{Entity, Message};
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Trigger;
 use crate::rules::{dedup, digest};
@@ -102,7 +104,7 @@ impl Batch {
             if candidate.address.is_empty() {
                 return Err(unreachable(offered, place));
             }
-            let texts = texts.get_or_insert_with(|| Texts::of(candidate));
+            let texts = texts.get_or_insert_with(|| Texts::of(candidate, item.cause));
             let public_id = PublicId::from_random(self.names.next().unwrap_or_else(random::bytes));
             self.entries.push(new_entry(candidate, texts, &facts, offered, place, public_id)?);
             self.origins.push((n, place));
@@ -146,11 +148,17 @@ struct Texts {
     locale: Option<Arc<str>>,
     customer_ref: Option<Arc<str>>,
     payload: Arc<str>,
+    message: Option<MessageId>,
+    entity: Option<Arc<Entity>>,
+    correlation_id: Option<Arc<str>>,
 }
 
 impl Texts {
-    fn of(candidate: &Candidate<'_>) -> Self {
+    fn of(candidate: &Candidate<'_>, cause: Option<&Message>) -> Self {
         Self {
+            message: cause.map(|event| event.id),
+            entity: candidate.entity().map(Arc::new),
+            correlation_id: cause.and_then(|event| event.correlation_id.as_deref()).map(Into::into),
             address: candidate.address.into(),
             locale: candidate.locale.map(Into::into),
             customer_ref: candidate.customer_ref.map(Into::into),
@@ -186,6 +194,9 @@ fn new_entry(
         locale: texts.locale.clone(),
         customer_ref: texts.customer_ref.clone(),
         payload: Arc::clone(&texts.payload),
+        message: texts.message,
+        entity: texts.entity.clone(),
+        correlation_id: texts.correlation_id.clone(),
         occurred_at: candidate.occurred_at,
     })
 }

@@ -133,6 +133,7 @@ impl Asked<'_> {
         let (who, entity) = (&self.who.recipient, self.entity.as_ref());
         let candidate = Candidate::of_event(payload, &event.payload, who, entity, event.occurred_at);
         let stops = !self.of.is_told_by_surveys();
-        Item { at: self.at, candidate, ways: Some(&self.who.ways), begins: self.begins, stops }
+        let (cause, ways) = (Some(event), Some(self.who.ways.as_slice()));
+        Item { at: self.at, candidate, cause, ways, begins: self.begins, stops }
     }
 }

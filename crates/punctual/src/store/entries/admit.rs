@@ -15,9 +15,10 @@ use super::super::value::params;
 use super::key::{self, Key, NewKey};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
-use crate::base::id::{EntryId, FlowId, LaneId};
+use crate::base::id::{EntryId, FlowId, LaneId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::rules::entry::schedule::Schedule;
+use crate::rules::message::Entity;
 use crate::rules::public_id::PublicId;
 use crate::store::tx::VerbFuture;
 use std::sync::Arc;
@@ -59,6 +60,12 @@ pub struct NewEntry {
     pub customer_ref: Option<Arc<str>>,
     /// The event's payload, as JSON text.
     pub payload: Arc<str>,
+    /// The event that it comes from, if that came by a topic.
+    pub message: Option<MessageId>,
+    /// What the event is about.
+    pub entity: Option<Arc<Entity>>,
+    /// The event's correlation id.
+    pub correlation_id: Option<Arc<str>>,
     /// When the event happened, if somebody said so.
     pub occurred_at: Option<Timestamp>,
 }
@@ -218,6 +225,10 @@ fn columns<'a>(new: &[(EntryId, &'a NewEntry)], now: Timestamp) -> Vec<Column<'a
         texts(|e| e.locale.as_deref()),
         texts(|e| e.customer_ref.as_deref()),
         texts(|e| Some(&e.payload)),
+        Column::MaybeInts(new.iter().map(|(_, e)| e.message.map(|id| id.0)).collect()),
+        texts(|e| e.entity.as_ref().map(|entity| entity.kind.as_str())),
+        texts(|e| e.entity.as_ref().map(|entity| entity.id.as_str())),
+        texts(|e| e.correlation_id.as_deref()),
         ints(&|e| i64::try_from(e.grace.as_micros()).unwrap_or(i64::MAX)),
         ints(&|e| first_send(e, now)),
         ints(&|e| e.schedule.total()),
@@ -237,7 +248,8 @@ macro_rules! insert_entry {
     () => {
         "insert into punctual.entry (tenant_id, created_at, triggered_by, id, public_high, public_low, \
             flow_id, number, trigger_id, lane_id, channel, key, listeners, address, locale, customer_ref, \
-            payload, grace_us, due_at, reminders, remaining, kind, event_kind) "
+            payload, message_id, entity_type, entity_id, correlation_id, grace_us, due_at, reminders, \
+            remaining, kind, event_kind) "
     };
 }
 const INSERT_AT_ONCE: &str = concat!(
@@ -248,13 +260,14 @@ const INSERT_AT_ONCE: &str = concat!(
             unnest($7::bigint[]), unnest($8::int[]), unnest($9::text[]), unnest($10::int[]), \
             unnest($11::text[]), unnest($12::text[]), unnest($13::text[]), unnest($14::text[]), \
             unnest($15::text[]), unnest($16::text[]), unnest($17::text[]), unnest($18::bigint[]), \
-            unnest($19::bigint[]), unnest($20::int[]) reminders) x \
+            unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::bigint[]), \
+            unnest($23::bigint[]), unnest($24::int[]) reminders) x \
         returning id, lane_id, due_at) \
     insert into punctual.work (message_id, lane_id, due_at) select id, lane_id, due_at from e"
 );
 const INSERT_ENTRY: &str = concat!(
     insert_entry!(),
     "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
-        $20, 'survey', 'survey.invitation')"
+        $21, $22, $23, $24, $24, 'survey', 'survey.invitation')"
 );
 const INSERT_WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($1, $2, $3)";

@@ -1,7 +1,8 @@
 //! Keys of entries: `entry_key` lets one entry of a key through, whatever its kind.
 //!
-//! Whoever writes entries inserts their keys first ([`insert_keys`]) and writes those entries whose keys are new,
-//! under the ids that the keys name. A key outlives its entry; [`free_key`] is for entries that a person deletes.
+//! A writer of entries inserts their keys first ([`insert_keys`]) and writes those entries whose keys are
+//! new, under the ids that the keys name. A key outlives its entry; [`free_key`] is for entries that a
+//! person deletes.
 
 use super::super::Store;
 use super::super::columns::Column;
@@ -59,8 +60,9 @@ pub fn key_of_hash(hash: &str) -> Option<Key> {
     Some(key_of(&digest))
 }
 
-/// Inserts keys that are all different; answers the id of the entry to be for each that is new, in the place of
-/// its key. Keys are inserted in one order, so that two transactions never wait for each other in a circle.
+/// Inserts keys that are all different; answers the id of the entry to be for each that is new, in the place
+/// of its key. Keys are inserted in one order, so that two transactions never wait for each other in a
+/// circle.
 pub(in crate::store) async fn insert_keys(
     tx: &mut Tx,
     keys: &[NewKey],
@@ -94,8 +96,8 @@ pub(in crate::store) async fn insert_keys(
     Ok(ids)
 }
 
-/// Ids for so many entries on SQLite: the writer is alone, so those behind the last one are free. PostgreSQL draws
-/// them in the statement.
+/// Ids for so many entries on SQLite: the writer is alone, so those behind the last one are free. PostgreSQL
+/// draws them in the statement.
 async fn free_ids(tx: &mut Tx, count: usize) -> Result<Vec<i64>> {
     let last = tx.first(LAST_ID, &[]).await?.map_or(Ok(0), |row| row.int(0))?;
     Ok((last + 1..).take(count).collect())
@@ -122,7 +124,8 @@ pub(super) async fn free_key(tx: &mut Tx, tenant: Tenant, key: Key, entry: Entry
 const FREE: &str = "delete from punctual.entry_key \
     where key_high = $2 and key_low = $3 and tenant_id = $1 and entry_id = $4";
 
-/// Drops keys that are past their time and whose entries are gone, as many as fit into a step; answers how many.
+/// Drops keys that are past their time and whose entries are gone, as many as fit into a step; answers how
+/// many.
 pub(super) async fn prune_keys(tx: &mut Tx, now: Timestamp) -> Result<usize> {
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
     let dropped = tx.execute(DROP_OLD, params![now.minus(limits::ENTRY_KEY_RETENTION), limit]).await?;

@@ -33,8 +33,8 @@ pub struct RemovedEntries {
 
 impl Store {
     /// One step of a pass through the entries, beginning behind `cursor`: drops those that have ended and
-    /// whose last event (made, sent, opened or answered) is too old, with their deliveries and answers. The last
-    /// step also drops keys that are past their time, of entries of every kind.
+    /// whose last event (made, sent, opened or answered) is too old, with their deliveries and answers. The
+    /// last step also drops keys that are past their time, of entries of every kind.
     pub fn prune_entries(&self, cursor: i64) -> VerbFuture<'_, PrunedEntries> {
         self.write(cursor, |tx, cursor| Box::pin(prune(tx, *cursor)))
     }
