@@ -38,13 +38,13 @@ const TABLES: &str = "
     create table delivery (
         id bigint generated always as identity primary key, tenant int not null, entry bigint not null,
         idempotency_key text not null, channel text not null, address text not null,
-        attempt smallint not null,
+        attempt smallint not null, template bigint not null, template_version int not null,
         created_at timestamptz not null default now());
     create unique index delivery_idempotency_key on delivery (tenant, idempotency_key);
     create index delivery_entry on delivery (entry);
     create table outcome (
         delivery bigint not null, at timestamptz not null default now(), status smallint not null,
-        provider_id text, error text);
+        provider text, provider_id text, error text);
     create index outcome_delivery on outcome (delivery);";
 
 const INGEST: &str = "
@@ -76,16 +76,17 @@ const CLAIM: &str = "
     from entry e where e.id = any(array(select entry from due)) and e.state in (0, 1, 2)";
 
 const INTEND: &str = "
-    insert into delivery (tenant, entry, idempotency_key, channel, address, attempt)
-    select 1, e, e || ':' || n, 'memory:default', a, n
+    insert into delivery (tenant, entry, idempotency_key, channel, address, attempt, template,
+        template_version)
+    select 1, e, e || ':' || n, 'memory:default', a, n, 0, 1
     from unnest($1::bigint[], $2::text[], $3::smallint[]) x (e, a, n)
     on conflict (tenant, idempotency_key) do nothing returning id, entry";
 
 const SETTLE: &str = "
     with held as (delete from claim where id = $1 returning id),
     told as (
-        insert into outcome (delivery, status, provider_id)
-        select d, 1, p from unnest($2::bigint[], $3::text[]) x (d, p) where exists (select 1 from held)),
+        insert into outcome (delivery, status, provider, provider_id)
+        select d, 1, 'memory', p from unnest($2::bigint[], $3::text[]) x (d, p) where exists (select 1 from held)),
     moved as (
         update entry set state = 1, last_sent_at = now(), remaining = greatest(remaining - 1, 0),
             changes = changes + 1

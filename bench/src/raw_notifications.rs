@@ -48,7 +48,7 @@ const TABLES: &str = "
     create index delivery_address on delivery (address, tenant);
     create table attempt (
         delivery bigint not null, tried smallint not null, at timestamptz not null default now(),
-        outcome text not null, provider_id text, error text, answer text, primary key (delivery, tried));
+        outcome text not null, provider text, provider_id text, error text, answer text, primary key (delivery, tried));
     create index attempt_provider on attempt (provider_id) where provider_id is not null;";
 
 const EMIT: &str = "
@@ -95,15 +95,15 @@ const CLAIM_DELIVERIES: &str = "
         insert into claim (owner, lease_until, items)
         select 'sender', now() + interval '30 seconds', array_agg(item) from due
         having count(*) > 0 returning id)
-    select (select id from held), d.id, d.entry, d.idempotency_key, d.address, m.payload
-    from delivery d join notification n on n.id = d.entry join message m on m.id = n.message_id
+    select (select id from held), d.id, d.notification, d.idempotency_key, d.address, m.payload
+    from delivery d join notification n on n.id = d.notification join message m on m.id = n.message_id
     where d.id = any(array(select item from due)) and d.status = 0";
 
 const SETTLE: &str = "
     with held as (delete from claim where id = $1 returning id),
     told as (
-        insert into attempt (delivery, tried, outcome, provider_id)
-        select d, 1, 'sent', p from unnest($2::bigint[], $3::text[]) x (d, p)
+        insert into attempt (delivery, tried, outcome, provider, provider_id)
+        select d, 1, 'sent', 'memory', p from unnest($2::bigint[], $3::text[]) x (d, p)
         where exists (select 1 from held)),
     moved as (
         update delivery set status = 1, sent_at = now(), provider_id = p, tries = tries + 1

@@ -1,5 +1,6 @@
 //! Failed entries once more, of every kind: what was given up is sent again, and a notification that had no
-//! template when its event came is planned by those of today. And what a failed event would come to, if it were told now.
+//! template when its event came is planned by those of today. And what a failed event would come to, if it
+//! were told now.
 
 use super::Engine;
 use crate::base::error::Result;

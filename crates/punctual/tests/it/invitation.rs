@@ -367,7 +367,8 @@ async fn trg_15_failures_are_logged_retried_and_given_up(t: &Bench) {
     assert_eq!(log(&engine, second).await, want, "given up after five, and the reminder goes");
 }
 
-/// TRG-15: a channel that no process has in ten minutes is logged, nothing is sent any more, and the entry expires.
+/// TRG-15: a channel that no process has in ten minutes is logged, nothing is sent any more, and the entry
+/// expires.
 async fn trg_15_without_a_channel_an_entry_halts_and_expires(t: &Bench) {
     let (engine, _) = engine(t).await;
     publish(&engine, survey(|d| d["triggers"][0]["channel"] = json!("sms:nobody"))).await;
@@ -544,9 +545,7 @@ async fn rmd_20_a_lane_paused_between_look_and_take_gives_nothing(t: &Bench) {
     let peeked = engine.store().peek_entries(takes).await.unwrap();
     assert_eq!(peeked.due.len(), 1);
     for (paused, begun) in [(1, 0), (0, 1)] {
-        let pause =
-            format!("update punctual.lane set paused = {paused} where purpose = 'advance' returning id");
-        assert_eq!(t.ints(&pause).await.len(), 1);
+        t.texts(&format!("update punctual.lane set paused = {paused} where purpose = 'advance'")).await;
         let sends = begin_peeked(engine.store(), peeked.clone()).await;
         assert_eq!(sends.outgoing.due.len(), begun, "paused: {paused}");
     }
