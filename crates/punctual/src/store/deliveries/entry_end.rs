@@ -148,9 +148,12 @@ const NOTE_REAPED: &str = "insert into punctual.delivery_attempt (delivery_id, t
 pub(super) async fn skip_ended(tx: &mut Tx, ids: &[i64]) -> Result<()> {
     for row in tx.query(ENDED, &[Value::Ints(ids)]).await? {
         tx.execute(SKIP, params![row.int(0)?, "its entry has ended"]).await?;
+        tx.execute(COUNT_SKIPPED, params![row.int(1)?]).await?;
     }
     Ok(())
 }
 
-const ENDED: &str = "select d.id from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
-    where d.id = any($1::bigint[]) and d.status = 0 and e.status >= 3";
+const ENDED: &str = "select d.id, e.id from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
+    where d.id = any($1::bigint[]) and d.status = 0 and e.status >= 3 order by e.id, d.id for update of e";
+const COUNT_SKIPPED: &str =
+    "update punctual.entry set open = open - 1 where id = $1 and kind = 'notification'";

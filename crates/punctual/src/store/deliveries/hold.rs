@@ -211,7 +211,7 @@ impl Locked {
     const fn has_ended(&self) -> bool {
         match self.kind {
             EntryKind::Survey => self.status >= 3,
-            EntryKind::Notification => self.open == 0,
+            EntryKind::Notification => self.open == 0 || self.status >= 3,
         }
     }
 }
