@@ -40,6 +40,8 @@ pub enum Bug {
     IntentAfterCall,
     /// The key of a delivery is made anew whenever its message is rendered.
     KeyMadeAtRender,
+    /// Whether a delivery is in flight is looked up by its number alone, among items of every purpose.
+    LookUpWithoutPurpose,
 }
 
 impl Bug {
@@ -60,6 +62,7 @@ impl Bug {
         Self::LostSendsAreForgotten,
         Self::IntentAfterCall,
         Self::KeyMadeAtRender,
+        Self::LookUpWithoutPurpose,
     ];
 
     /// Its name, for a process that is told by text.
@@ -81,6 +84,7 @@ impl Bug {
             Self::LostSendsAreForgotten => "lost-sends-are-forgotten",
             Self::IntentAfterCall => "intent-after-call",
             Self::KeyMadeAtRender => "key-made-at-render",
+            Self::LookUpWithoutPurpose => "look-up-without-purpose",
         }
     }
 

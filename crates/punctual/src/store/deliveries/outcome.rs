@@ -429,10 +429,11 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
     write(tx, &ended, now).await?;
     // What follows is said by a definition that is not at hand here.
     let entries: Vec<i64> = ended.iter().map(|one| one.due.delivery.entry.0).collect();
-    tx.execute(ADVANCE, &[now.into(), Value::Ints(&entries)]).await?;
+    tx.execute(ADVANCE, &[Value::Ints(&entries)]).await?;
     Ok(())
 }
 
+/// At the time of the send that was lost: whoever holds or ends the entry finds its work by that.
 const ADVANCE: &str = "insert into punctual.work (message_id, lane_id, due_at) \
-    select e.id, e.lane_id, $1::bigint from punctual.entry e \
-    where e.id = any($2::bigint[]) and e.kind = 'survey' and e.status < 3 and e.due_at is not null";
+    select e.id, e.lane_id, e.due_at from punctual.entry e \
+    where e.id = any($1::bigint[]) and e.kind = 'survey' and e.status < 3 and e.due_at is not null";

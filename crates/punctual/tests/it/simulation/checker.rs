@@ -10,7 +10,7 @@ use punctual::Timestamp;
 use punctual::base::limits;
 use punctual::rules::claim;
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Where a message is.
@@ -18,8 +18,21 @@ use std::fmt;
 pub enum Place {
     Waiting { due: Timestamp, attempts: u32, unstarted: u32 },
     Following { due: Timestamp, attempts: u32, unstarted: u32 },
-    Flying { token: String, owner: String, until: Timestamp, attempt: u32, unstarted: u32 },
+    Flying(Flying),
     Dead { attempts: u32 },
+}
+
+/// An item under a claim that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flying {
+    pub token: String,
+    pub owner: String,
+    pub claimed_at: Timestamp,
+    pub until: Timestamp,
+    pub attempt: u32,
+    pub unstarted: u32,
+    /// Whether it may be begun: it stands before the claim's mark.
+    pub may_begin: bool,
 }
 
 impl fmt::Display for Place {
@@ -27,7 +40,7 @@ impl fmt::Display for Place {
         match self {
             Self::Waiting { due, attempts, .. } => write!(f, "waiting until {due} after {attempts}"),
             Self::Following { attempts, .. } => write!(f, "behind its key after {attempts}"),
-            Self::Flying { token, owner, until, attempt, .. } => {
+            Self::Flying(Flying { token, owner, until, attempt, .. }) => {
                 write!(f, "attempt {attempt} of {owner} under {} until {until}", &token[..6])
             }
             Self::Dead { attempts } => write!(f, "dead after {attempts}"),
@@ -57,6 +70,8 @@ pub struct Tables {
     /// How claims ended that did.
     endings: BTreeMap<String, String>,
     last_message: i64,
+    /// Messages that notifications are made of, and no handler has.
+    events: BTreeSet<i64>,
 }
 
 /// A message row that was not there before: id, payload, and its time in the order of its key.
@@ -77,13 +92,17 @@ impl Tables {
         let fresh = fresh_messages(connection, before.last_message)?;
         let last_message = fresh.last().map_or(before.last_message, |row| row.0);
         let mut tables = Self { last_message, lanes: lanes(connection)?, ..Self::default() };
+        tables.events.clone_from(&before.events);
+        tables.events.extend(fresh.iter().filter(|row| is_event(&row.1)).map(|row| row.0));
         let mut all = waiting(connection)?;
         all.extend(dead(connection)?);
         all.extend(tables.claims(connection)?);
         for (row, item) in all {
+            let row = if tables.events.contains(&row) { event_row(row) } else { row };
             let words = item.place.to_string();
             if let Some(other) = tables.items.insert(row, item) {
-                let said = format!("row {row} is in two places: {}, and {words}", other.place);
+                let name = if row > 0 { format!("row {row}") } else { name_of(row) };
+                let said = format!("{name} is in two places: {}, and {words}", other.place);
                 return Ok((Err(said), fresh));
             }
         }
@@ -95,7 +114,8 @@ impl Tables {
     fn claims(&mut self, connection: &Connection) -> rusqlite::Result<Vec<(i64, Item)>> {
         let mut statement = connection.prepare_cached(
             "select token, owner, lease_until, ending, \
-                case when finished_at is null then coalesce(open, items) end, purpose from punctual_claim",
+                case when finished_at is null then coalesce(open, items) end, purpose, claimed_at, \
+                case when finished_at is null then items end, mark from punctual_claim",
         )?;
         let mut rows = statement.query([])?;
         let mut items = Vec::new();
@@ -107,14 +127,20 @@ impl Tables {
             }
             let purpose: String = row.get(5)?;
             let (owner, until): (String, _) = (row.get(1)?, Timestamp::from_micros(row.get(2)?));
+            let claimed_at = Timestamp::from_micros(row.get(6)?);
+            let all = claim::read(&row.get::<_, String>(7)?).expect("items");
+            let mark: Option<u32> = row.get(8)?;
+            let mark = mark.map_or(all.len(), |mark| usize::try_from(mark).unwrap());
             for item in claim::read(&row.get::<_, String>(4)?).expect("items") {
-                let place = Place::Flying {
+                let place = Place::Flying(Flying {
                     token: token.clone(),
                     owner: owner.clone(),
+                    claimed_at,
                     until,
                     attempt: item.attempt(),
                     unstarted: item.unstarted(),
-                };
+                    may_begin: all.iter().take(mark).any(|one| one.message() == item.message()),
+                });
                 items.push((row_of(&purpose, item.message().0), Item { lane: item.lane().0, place }));
             }
         }
@@ -174,8 +200,8 @@ impl Tables {
             }
         }
         let mut said = Vec::new();
-        let rows: std::collections::BTreeSet<_> = before.items.keys().chain(self.items.keys()).collect();
-        // Work of entries and deliveries has a number below zero, and checks of its own.
+        let rows: BTreeSet<_> = before.items.keys().chain(self.items.keys()).collect();
+        // Work of entries, events and deliveries has a number below zero, and checks of its own.
         for row in rows.into_iter().filter(|row| **row > 0) {
             let (was, is) = (before.items.get(row), self.items.get(row));
             if was == is {
@@ -195,7 +221,7 @@ impl Tables {
 
 impl Item {
     fn is_under(&self, claim: &str) -> bool {
-        matches!(&self.place, Place::Flying { token, .. } if token == claim)
+        matches!(&self.place, Place::Flying(Flying { token, .. }) if token == claim)
     }
 }
 
@@ -208,7 +234,7 @@ struct Step<'a> {
 
 impl Step<'_> {
     fn check(&self, truth: &mut Truth, was: Option<&Item>, is: Option<&Item>) -> Verdict {
-        use Place::{Dead, Flying, Following, Waiting};
+        use Place::{Dead, Following, Waiting};
         let (from, to) = (was.map(|i| &i.place), is.map(|i| &i.place));
         if let Some(verdict) = truth.entry_mut(self.n).changed(self.hand, from, to) {
             return verdict;
@@ -228,16 +254,16 @@ impl Step<'_> {
                 Some(Following { due: a, attempts: b, unstarted: c }),
                 Some(Waiting { due, attempts, unstarted }),
             ) if (a, b, c) == (due, attempts, unstarted) => Ok(()),
-            (Some(Waiting { due, attempts, .. }), Some(Flying { .. })) => {
+            (Some(Waiting { due, attempts, .. }), Some(Place::Flying(_))) => {
                 self.claimed(truth, *due, *attempts, is.expect("an item"))
             }
-            (Some(Flying { token: a, owner, attempt: x, .. }), Some(Flying { token: b, attempt: y, .. }))
-                if (a, x) == (b, y) =>
+            (Some(Place::Flying(a)), Some(Place::Flying(b)))
+                if (&a.token, a.attempt) == (&b.token, b.attempt) =>
             {
-                let mine = owner == self.hand.actor;
+                let mine = a.owner == self.hand.actor;
                 mine.then_some(()).ok_or_else(|| "a lease was moved by somebody else".to_owned())
             }
-            (Some(Flying { .. }), _) => self.landed(truth, was.expect("an item"), is),
+            (Some(Place::Flying(_)), _) => self.landed(truth, was.expect("an item"), is),
             (Some(Dead { .. }), Some(Waiting { attempts: 0, .. })) if self.hand.actor == OPERATOR => {
                 truth.entry_mut(self.n).generation += 1;
                 Ok(())
@@ -247,7 +273,7 @@ impl Step<'_> {
     }
 
     fn claimed(&self, truth: &mut Truth, due: Timestamp, attempts: u32, item: &Item) -> Verdict {
-        let Place::Flying { token, owner, until, attempt, .. } = &item.place else { return Ok(()) };
+        let Place::Flying(Flying { token, owner, until, attempt, .. }) = &item.place else { return Ok(()) };
         let lane = self.tables.lane(item)?;
         let now = self.hand.now;
         if due > now {
@@ -290,7 +316,7 @@ impl Step<'_> {
             let place = other.row.and_then(|(row, _)| self.tables.items.get(&row)).map(|i| &i.place);
             let m = other.n;
             match place {
-                Some(Place::Flying { .. }) => return Err(format!("message {m} of its key is in flight")),
+                Some(Place::Flying(_)) => return Err(format!("message {m} of its key is in flight")),
                 Some(Place::Dead { .. }) if !lane.blocks => {}
                 Some(_) if other.generation > 1 && !lane.blocks => {}
                 // Moving one changes its place among those that wait, but not who is first already.
@@ -306,7 +332,9 @@ impl Step<'_> {
 
     /// Out of a claim: reaped by anybody once its lease is over, or settled by its owner.
     fn landed(&self, truth: &mut Truth, was: &Item, is: Option<&Item>) -> Verdict {
-        let Place::Flying { token, owner, until, attempt, unstarted } = &was.place else { return Ok(()) };
+        let Place::Flying(Flying { token, owner, until, attempt, unstarted, .. }) = &was.place else {
+            return Ok(());
+        };
         let reaped = self.tables.is_reaped(token);
         if reaped && *until > self.hand.now {
             return Err(format!("it was reaped, but the lease of {owner} holds until {until}"));
@@ -404,7 +432,7 @@ fn waiting(connection: &Connection) -> rusqlite::Result<Vec<(i64, Item)>> {
     rows.collect()
 }
 
-/// One number for an item of any purpose: entries are below zero, deliveries far below.
+/// One number for an item of any purpose: entries are below zero, events and deliveries far below.
 fn row_of(purpose: &str, id: i64) -> i64 {
     match purpose {
         "dispatch" => id,
@@ -418,9 +446,25 @@ pub const fn delivery_row(id: i64) -> i64 {
     id - (1 << 62)
 }
 
-/// What has the number of an item that is no message.
+/// The number of the item of an event that notifications are made of.
+pub const fn event_row(id: i64) -> i64 {
+    id - (1 << 60)
+}
+
+/// Whether a message with this payload is such an event.
+pub fn is_event(payload: &str) -> bool {
+    payload.contains("bookingId")
+}
+
+/// What has the number of an item that no handler has.
 pub fn name_of(row: i64) -> String {
-    if row < -(1 << 61) { format!("delivery {}", row + (1 << 62)) } else { format!("entry {}", -row) }
+    if row < -(1 << 61) {
+        format!("delivery {}", row + (1 << 62))
+    } else if row < -(1 << 59) {
+        format!("event {}", row + (1 << 60))
+    } else {
+        format!("entry {}", -row)
+    }
 }
 
 fn dead(connection: &Connection) -> rusqlite::Result<Vec<(i64, Item)>> {

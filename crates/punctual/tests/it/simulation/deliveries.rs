@@ -1,11 +1,13 @@
-//! Deliveries: one for each send of an entry, written while that is active and due; pending it is in one
-//! place, waiting or in flight; it moves only by the hand of its claim's owner, or by whoever ends its
-//! entry; and what became of its tries is written with it (TRG-11, TRG-15, TRG-16).
+//! Deliveries of every kind of entry: written once for each key, while their entry is active; pending they
+//! are in one place, waiting or in flight; they move only by the hand of their claim's owner, or of whoever
+//! ends, holds, releases or retries their entry; and the outcomes of their tries are written with them
+//! (TRG-11, TRG-15, TRG-16, NTF-4, RMD-20).
 //!
-//! All of it is read from the tables after every transaction. What channels said is `letters.rs`.
+//! All of it is read from the tables after every transaction. What the provider said is `provider.rs`.
 
-use super::checker::{Place, delivery_row};
-use super::entries::{Look, Row, Said};
+use super::checker::{Flying, Place, delivery_row};
+use super::entries::{Look, Row, Said, Wish};
+use super::people::CHANNEL;
 use super::truth::Verdict;
 use punctual::Timestamp;
 use punctual::base::limits;
@@ -25,8 +27,14 @@ pub struct Delivery {
     pub tried_before: i64,
     due_at: Option<Timestamp>,
     sent_at: Option<Timestamp>,
-    keeps_key: bool,
+    pub keeps_key: bool,
     version: i64,
+}
+
+impl Delivery {
+    pub fn is_due_after(&self, now: Timestamp) -> bool {
+        self.status == DeliveryStatus::Pending && self.due_at.is_some_and(|at| at > now)
+    }
 }
 
 /// What never changes of a delivery here, where no channel has a fallback.
@@ -36,24 +44,16 @@ pub struct Birth {
     pub send: i64,
     pub key: String,
     lane: i64,
-    channel: String,
+    pub channel: String,
+    pub address: String,
     created_at: Timestamp,
-}
-
-/// The claim under which a delivery was until now.
-struct Flight<'a> {
-    token: &'a str,
-    owner: &'a str,
-    until: Timestamp,
-    attempt: i64,
-    unstarted: i64,
 }
 
 pub fn read_deliveries(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Delivery>> {
     let mut statement = connection.prepare_cached(
         "select id, entry_id, send, idempotency_key, lane_id, channel, created_at, status, tries, \
                 tried_before, \
-            due_at, sent_at, keeps_key, version from punctual_delivery",
+            due_at, sent_at, keeps_key, version, address from punctual_delivery",
     )?;
     let rows = statement.query_map([], |row| {
         let time = |n: usize| row.get::<_, Option<i64>>(n).map(|at| at.map(Timestamp::from_micros));
@@ -63,6 +63,7 @@ pub fn read_deliveries(connection: &Connection) -> rusqlite::Result<BTreeMap<i64
             key: row.get(3)?,
             lane: row.get(4)?,
             channel: row.get(5)?,
+            address: row.get(14)?,
             created_at: Timestamp::from_micros(row.get(6)?),
         };
         let status = DeliveryStatus::from_code(row.get(7)?).expect("a status");
@@ -101,11 +102,28 @@ impl Look<'_> {
                 said.push((deed, format!("delivery {id} of entry {}: {deed}", is.birth.entry)));
             }
             self.moved(*id, was, is).and_then(|()| self.stands(*id, is)).map_err(words)?;
+            if matches!((from, to), (Some(Place::Flying(claim)), Some(Place::Waiting { .. }))
+                if !claim.may_begin && self.is_lost(*id))
+            {
+                said.push(("delivery beyond the mark put back", format!("delivery {id} was not begun")));
+            }
         }
         if let Some(id) = self.was.deliveries.keys().find(|id| !self.is.deliveries.contains_key(id)) {
             return Err(format!("delivery {id} is gone"));
         }
-        Ok(said)
+        self.assert_keys_differ().map(|()| said)
+    }
+
+    /// A key lets one delivery through, unless that gave it back.
+    fn assert_keys_differ(&self) -> Verdict {
+        let mut known = BTreeMap::new();
+        for (id, of) in self.is.deliveries.iter().filter(|(_, of)| of.keeps_key) {
+            let key = (self.is.tenant_of(of.birth.entry), &of.birth.key);
+            if let Some(other) = known.insert(key, id) {
+                return Err(format!("deliveries {other} and {id} have the same key: {of:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn place_before(&self, id: i64) -> Option<&Place> {
@@ -127,6 +145,9 @@ impl Look<'_> {
         if self.is_lost(id) && is.status == DeliveryStatus::Pending {
             return self.lost(id, was, is);
         }
+        if is.status == DeliveryStatus::Pending && !matches!(self.place_before(id), Some(Place::Flying(_))) {
+            return self.retried(id, was, is);
+        }
         if is.version <= was.version {
             return Err("it changed, and its version did not rise".into());
         }
@@ -140,21 +161,52 @@ impl Look<'_> {
         }
     }
 
-    /// The entry of a delivery, if it is to be sent now.
-    fn wanted(&self, is: &Delivery) -> Verdict<&Row> {
-        let row = self.is.rows.get(&is.birth.entry).ok_or("it is of no entry")?;
-        if !row.status.is_active() || row.deleted || is.status != DeliveryStatus::Pending {
+    /// A delivery may be sent now: its entry is active, not held, and waits for this send.
+    fn assert_wanted(&self, is: &Delivery) -> Verdict {
+        let state = self.is.state_of(is.birth.entry).ok_or("it is of no entry")?;
+        let row = self.is.rows.get(&is.birth.entry);
+        if !state.active || row.is_some_and(|row| row.deleted) || is.status != DeliveryStatus::Pending {
             return Err(format!("it is to be sent, and has ended: {row:?}"));
         }
-        if row.due_at.is_none_or(|at| at > self.hand.now) || row.attempt() != is.birth.send {
-            return Err(format!("it is to be sent, and is not due: {row:?}"));
+        if state.held {
+            return Err("it is to be sent, and its entry is on hold".into());
         }
-        Ok(row)
+        let is_due =
+            |row: &Row| row.due_at.is_some_and(|at| at <= self.hand.now) && row.attempt() == is.birth.send;
+        match row {
+            Some(row) if !is_due(row) => Err(format!("it is to be sent, and is not due: {row:?}")),
+            _ => Ok(()),
+        }
     }
 
-    /// A delivery is written for what is active and due, in the place of its entry's own work, once.
+    /// A delivery is written once, for what is active and due.
     fn written(&self, id: i64, is: &Delivery) -> Verdict<&'static str> {
-        let row = self.wanted(is)?;
+        self.assert_wanted(is)?;
+        let (birth, now) = (&is.birth, self.hand.now);
+        match self.is.rows.get(&birth.entry) {
+            Some(row) => self.written_for_a_survey(row, is)?,
+            None => self.written_for_a_notification(is)?,
+        }
+        let right = (is.tries, is.tried_before, is.keeps_key) == (0, 0, true)
+            && (is.due_at, is.sent_at, birth.created_at) == (Some(now), None, now);
+        if !right {
+            return Err("it is not as new as it should be".into());
+        }
+        match self.place_now(id) {
+            Some(Place::Waiting { due, attempts: 0, .. }) if *due == now => Ok("delivery put in its queue"),
+            Some(Place::Flying(claim))
+                if claim.owner == self.hand.actor
+                    && claim.until > now
+                    && (claim.attempt, claim.unstarted) == (1, 0) =>
+            {
+                Ok("delivery begun as it was written")
+            }
+            _ => Err("it was written, and is neither waiting nor in its writer's hands".into()),
+        }
+    }
+
+    /// In the place of its entry's own work.
+    fn written_for_a_survey(&self, row: &Row, is: &Delivery) -> Verdict {
         let (birth, now) = (&is.birth, self.hand.now);
         let same = |other: &Delivery| (other.birth.entry, other.birth.send) == (birth.entry, birth.send);
         if self.was.deliveries.values().any(same) {
@@ -167,53 +219,49 @@ impl Look<'_> {
             return Err("its entry did not wait for it".into());
         }
         let key = format!("survey:{}:{}", row.public_id(), birth.send);
-        let right = (&birth.key, &birth.channel, birth.created_at) == (&key, &row.birth.channel, now)
-            && (is.tries, is.tried_before, is.keeps_key) == (0, 0, true)
-            && (is.due_at, is.sent_at) == (Some(now), None);
-        if !right {
-            return Err(format!("it is not the delivery of {row:?}"));
-        }
-        match self.place_now(id) {
-            Some(Place::Waiting { due, attempts: 0, .. }) if *due == now => Ok("delivery put in its queue"),
-            Some(Place::Flying { owner, until, attempt: 1, unstarted: 0, .. })
-                if owner == self.hand.actor && *until > now =>
-            {
-                Ok("delivery begun as it was written")
-            }
-            _ => Err("it was written, and is neither waiting nor in its writer's hands".into()),
-        }
+        let right = (&birth.key, &birth.channel) == (&key, &row.birth.channel);
+        right.then_some(()).ok_or_else(|| format!("it is not the delivery of {row:?}"))
+    }
+
+    /// Together with its entry.
+    fn written_for_a_notification(&self, is: &Delivery) -> Verdict {
+        let (birth, entry) = (&is.birth, is.birth.entry);
+        let of = self.is.notifications.get(&entry).ok_or("it is of no entry")?;
+        let front = format!("{}:{}:{CHANNEL}:", of.booking, super::guests::KIND);
+        let right = !self.was.notifications.contains_key(&entry)
+            && birth.key.starts_with(&front)
+            && birth.key.ends_with(&format!(":{}", birth.address))
+            && (birth.channel.as_str(), birth.send) == (CHANNEL, 1);
+        right.then_some(()).ok_or_else(|| format!("it is not a delivery of {of:?}"))
     }
 
     /// The claim under which a delivery was until now.
-    fn flight(&self, id: i64) -> Verdict<Flight<'_>> {
+    fn flight(&self, id: i64) -> Verdict<&Flying> {
         match self.place_before(id) {
-            Some(Place::Flying { token, owner, until, attempt, unstarted }) => {
-                let (attempt, unstarted) = (i64::from(*attempt), i64::from(*unstarted));
-                Ok(Flight { token, owner, until: *until, attempt, unstarted })
-            }
+            Some(Place::Flying(flight)) => Ok(flight),
             other => Err(format!("it was in nobody's hands: {other:?}")),
         }
     }
 
     /// The same for who settles it: its owner, while nobody has reaped it.
-    fn settled(&self, id: i64) -> Verdict<Flight<'_>> {
+    fn settled(&self, id: i64) -> Verdict<&Flying> {
         let flight = self.flight(id)?;
-        if self.tables.is_reaped(flight.token) || flight.owner != self.hand.actor {
+        if self.tables.is_reaped(&flight.token) || flight.owner != self.hand.actor {
             return Err(format!("it was settled under the claim of {}", flight.owner));
         }
         Ok(flight)
     }
 
     /// The outcome that was written now of the try under a claim.
-    fn outcome(&self, id: i64, was: &Delivery, flight: &Flight<'_>) -> Option<&str> {
-        let of = (id, was.tried_before + flight.attempt);
+    fn outcome(&self, id: i64, was: &Delivery, flight: &Flying) -> Option<&str> {
+        let of = (id, was.tried_before + i64::from(flight.attempt));
         let new = self.is.attempts.get(&of).filter(|_| !self.was.attempts.contains_key(&of));
         new.map(String::as_str)
     }
 
     /// Whether the claim under which it was has been reaped.
     fn is_lost(&self, id: i64) -> bool {
-        self.flight(id).is_ok_and(|flight| self.tables.is_reaped(flight.token))
+        self.flight(id).is_ok_and(|flight| self.tables.is_reaped(&flight.token))
     }
 
     /// Whoever reaps its claim says when it comes again, and nothing else.
@@ -227,18 +275,19 @@ impl Look<'_> {
 
     fn sent_by_its_owner(&self, id: i64, was: &Delivery, is: &Delivery) -> Verdict<&'static str> {
         let flight = self.settled(id)?;
-        self.known.letters.assert_taken((id, was.tried_before + flight.attempt), flight.token)?;
+        let attempt = i64::from(flight.attempt);
+        self.known.provider.assert_accepted((id, was.tried_before + attempt), &flight.token)?;
         let right = (is.sent_at, is.due_at, is.tries, is.keeps_key)
-            == (Some(self.hand.now), None, flight.attempt, true)
-            && self.outcome(id, was, &flight) == Some("sent");
+            == (Some(self.hand.now), None, attempt, true)
+            && self.outcome(id, was, flight) == Some("sent");
         right.then_some("delivery sent").ok_or_else(|| "it is sent by halves".into())
     }
 
     fn given_up(&self, id: i64, was: &Delivery, is: &Delivery) -> Verdict<&'static str> {
         let flight = self.settled(id)?;
         let right = (is.due_at, is.sent_at, is.keeps_key) == (None, None, true);
-        match self.outcome(id, was, &flight) {
-            Some("transient" | "permanent" | "no-channel") if right => Ok("delivery failed"),
+        match self.outcome(id, was, flight) {
+            Some("transient" | "permanent" | "timeout" | "no-channel") if right => Ok("delivery failed"),
             other => Err(format!("it failed by {other:?}")),
         }
     }
@@ -246,8 +295,8 @@ impl Look<'_> {
     /// One of its tries may have gone out; lost claims count, too.
     fn uncertain(&self, id: i64, is: &Delivery) -> Verdict<&'static str> {
         let word = match self.flight(id) {
-            Ok(flight) if self.tables.is_reaped(flight.token) => {
-                self.out_of_attempts(is, &flight)?;
+            Ok(flight) if self.tables.is_reaped(&flight.token) => {
+                self.out_of_attempts(is, flight)?;
                 "delivery lost for good"
             }
             Ok(_) => self.settled(id).map(|_| "delivery uncertain")?,
@@ -264,14 +313,25 @@ impl Look<'_> {
 
     /// What ends is in the log, with all its tries.
     fn assert_logged(&self, id: i64) -> Verdict {
-        match self.known.letters.has_open(id, &self.is.attempts) {
+        match self.known.provider.has_open(id, &self.is.attempts) {
             true => Err("it has ended, and what became of a try is not in the log".into()),
             false => Ok(()),
         }
     }
 
     fn has_ended(&self, is: &Delivery) -> bool {
-        self.is.rows.get(&is.birth.entry).is_some_and(|row| !row.status.is_active())
+        self.is.state_of(is.birth.entry).is_some_and(|state| !state.active)
+    }
+
+    /// Whether its entry was ended, and not by what became of its deliveries.
+    fn was_ended(&self, is: &Delivery) -> bool {
+        let entry = is.birth.entry;
+        let by_itself = self.is.notifications.contains_key(&entry) && !self.is_asked(entry, Wish::Cancel);
+        self.has_ended(is) && !by_itself
+    }
+
+    fn is_asked(&self, entry: i64, wish: Wish) -> bool {
+        self.known.asked.contains(&(entry, wish))
     }
 
     fn is_unsure(&self, id: i64) -> bool {
@@ -280,28 +340,34 @@ impl Look<'_> {
     }
 
     /// It was lost so often that it is given up, or nobody wants it any more.
-    fn out_of_attempts(&self, is: &Delivery, flight: &Flight<'_>) -> Verdict {
-        let most = i64::from(self.known.tries);
+    fn out_of_attempts(&self, is: &Delivery, flight: &Flying) -> Verdict {
+        let most = self.known.tries;
         let started = flight.attempt - flight.unstarted >= most;
-        let lost = flight.unstarted + 1 >= most * i64::from(limits::UNSTARTED_FACTOR);
+        let lost = flight.unstarted + 1 >= most * limits::UNSTARTED_FACTOR;
         let may = (started || lost || self.has_ended(is)) && flight.until <= self.hand.now;
         may.then_some(()).ok_or_else(|| "it was given up too early".into())
     }
 
-    /// What waits is skipped by whoever ends its entry, what was not begun by its owner after that.
+    /// What waits is skipped by whoever ends its entry, what was not begun by its owner after that, or
+    /// because nobody wants it.
     fn skipped(&self, id: i64, is: &Delivery) -> Verdict<&'static str> {
-        if !self.has_ended(is) {
+        if !self.was_ended(is) && !self.known.may_be_silent(is) {
             return Err("it was skipped, and its entry has not ended".into());
         }
         self.assert_logged(id)?;
         if (is.due_at, is.keeps_key) != (None, self.is_unsure(id)) {
             return Err("it keeps its key if a try may have gone out, and only then".into());
         }
-        if matches!(self.place_before(id), Some(Place::Waiting { .. })) || self.is_lost(id) {
+        let waited = match self.place_before(id) {
+            Some(Place::Waiting { .. }) => true,
+            None => self.was.is_held(is.birth.entry),
+            Some(_) => self.is_lost(id),
+        };
+        if waited {
             return Ok("delivery skipped");
         }
         let flight = self.settled(id)?;
-        let begun = self.known.letters.is_begun(flight.token, id);
+        let begun = self.known.provider.is_begun(&flight.token, id);
         let logged = self.is.attempts.contains_key(&(id, -1));
         (!begun && logged).then_some("delivery skipped").ok_or_else(|| "it was begun".into())
     }
@@ -315,33 +381,48 @@ impl Look<'_> {
         if is.due_at != Some(*due) || is.tries != i64::from(*attempts) || !is.keeps_key {
             return Err("it does not wait as it says".into());
         }
-        if self.is.rows.get(&is.birth.entry).is_none_or(|row| !row.status.is_active()) {
+        if self.has_ended(is) {
             return Err("it comes again, and its entry has ended".into());
         }
-        let begun = self.known.letters.is_begun(flight.token, id);
-        let outcome = self.outcome(id, was, &flight);
+        let begun = self.known.provider.is_begun(&flight.token, id);
+        let (outcome, attempt) = (self.outcome(id, was, flight), i64::from(flight.attempt));
         let probes = is.tried_before - was.tried_before;
         if !begun {
-            let same = outcome.is_none() && probes == 0 && is.tries == flight.attempt - 1;
+            let same = outcome.is_none() && probes == 0 && is.tries == attempt - 1;
             return same.then_some("delivery put back").ok_or_else(|| "nobody tried it".into());
         }
-        let counted = (probes, is.tries) == (0, flight.attempt) && is.tries < i64::from(self.known.tries);
-        let probed = (probes, is.tries) == (1, flight.attempt - 1);
+        let counted = (probes, is.tries) == (0, attempt) && is.tries < i64::from(self.known.tries);
+        let probed = (probes, is.tries) == (1, attempt - 1);
         if !(counted || probed) || !matches!(outcome, Some("transient" | "unknown" | "timeout")) {
             return Err(format!("it is tried again after {outcome:?}, {} times", is.tries));
         }
-        self.known.letters.assert_waits(flight.token, id, *due)?;
+        self.known.provider.assert_waits(&flight.token, id, *due)?;
         Ok("send to be tried again")
+    }
+
+    /// A person does not wait for the next try: it is due now, and has had the tries that it had.
+    fn retried(&self, id: i64, was: &Delivery, is: &Delivery) -> Verdict<&'static str> {
+        let now = self.hand.now;
+        let right = Delivery { due_at: Some(now), version: was.version + 1, ..was.clone() } == *is;
+        match (self.place_before(id), self.place_now(id)) {
+            (Some(Place::Waiting { attempts: a, .. }), Some(Place::Waiting { due, attempts: b, .. }))
+                if right && *due == now && a == b && self.is_asked(is.birth.entry, Wish::Retry) =>
+            {
+                Ok("delivery retried at once")
+            }
+            _ => Err("it waits, and was changed".into()),
+        }
     }
 
     /// From place to place.
     fn moved(&self, id: i64, was: Option<&Delivery>, is: &Delivery) -> Verdict {
         let (from, to) = (self.place_before(id), self.place_now(id));
+        let entry = is.birth.entry;
         match (from, to) {
             _ if from == to => Ok(()),
             (None, Some(_)) if was.is_none() => Ok(()),
-            (Some(Place::Waiting { due, attempts, .. }), Some(Place::Flying { .. })) => {
-                self.claimed(is, (*due, *attempts), to.expect("a place"))
+            (Some(Place::Waiting { due, attempts, .. }), Some(Place::Flying(claim))) => {
+                self.claimed(is, (*due, *attempts), claim)
             }
             // Its work may be left behind.
             (Some(Place::Waiting { .. }), None | Some(Place::Waiting { .. }))
@@ -349,42 +430,60 @@ impl Look<'_> {
             {
                 Ok(())
             }
-            (Some(Place::Flying { token, owner, .. }), Some(Place::Flying { token: same, .. }))
-                if token == same && owner == self.hand.actor =>
+            // Taken out of the queue, or found there by a claim and dropped.
+            (Some(Place::Waiting { .. }), None) if self.is.is_held(entry) => Ok(()),
+            (None | Some(Place::Waiting { .. }), Some(Place::Waiting { due, attempts, .. }))
+                if self.was.is_held(entry) && !self.is.is_held(entry) =>
+            {
+                self.released(id, is, (*due, *attempts))
+            }
+            (Some(Place::Waiting { .. }), Some(Place::Waiting { .. })) if was != Some(is) => Ok(()),
+            (Some(Place::Flying(a)), Some(Place::Flying(b)))
+                if a.token == b.token && a.owner == self.hand.actor =>
             {
                 Ok(())
             }
-            (Some(Place::Flying { .. }), Some(Place::Waiting { attempts, .. })) if self.is_lost(id) => {
-                self.reaped(id, i64::from(*attempts))
+            (Some(Place::Flying(_)), Some(Place::Waiting { attempts, .. })) if self.is_lost(id) => {
+                self.reaped(id, *attempts)
             }
-            (Some(Place::Flying { .. }), Some(Place::Waiting { .. })) if was != Some(is) => Ok(()),
-            (Some(Place::Flying { .. }), None) if is.status != DeliveryStatus::Pending => Ok(()),
+            (Some(Place::Flying(_)), Some(Place::Waiting { .. })) if was != Some(is) => Ok(()),
+            (Some(Place::Flying(_)), None) if is.status != DeliveryStatus::Pending => Ok(()),
             _ => Err("nothing may move like this".into()),
         }
     }
 
-    /// Lost, and to be sent again. What is known not to have begun comes back as it was.
-    fn reaped(&self, id: i64, attempts: i64) -> Verdict {
+    /// Whoever releases an entry puts its deliveries back to where they were.
+    fn released(&self, id: i64, is: &Delivery, (due, attempts): (Timestamp, u32)) -> Verdict {
+        let tried = self.is.attempts.range((id, is.tried_before + 1)..(id + 1, -1)).next_back();
+        let tried = tried.map_or(0, |((_, tried), _)| tried - is.tried_before);
+        let right = is.due_at == Some(due) && i64::from(attempts) == tried;
+        right.then_some(()).ok_or_else(|| format!("it was released after {attempts} tries, not {tried}"))
+    }
+
+    /// Lost, and to be sent again. What lies beyond the mark comes back as it was.
+    fn reaped(&self, id: i64, attempts: u32) -> Verdict {
         let flight = self.flight(id)?;
         if flight.until > self.hand.now {
             return Err(format!("it is {}'s until {}, and was taken away", flight.owner, flight.until));
         }
-        let begun = self.known.letters.is_begun(flight.token, id);
-        let same = attempts == flight.attempt || (!begun && attempts == flight.attempt - 1);
-        same.then_some(()).ok_or_else(|| format!("it came back after {attempts} attempts; begun: {begun}"))
+        let begun = self.known.provider.is_begun(&flight.token, id);
+        let counted = attempts == flight.attempt;
+        let untouched = !begun && attempts == flight.attempt - 1;
+        let right = if flight.may_begin { counted } else { untouched };
+        right.then_some(()).ok_or_else(|| format!("it came back after {attempts} attempts; begun: {begun}"))
     }
 
-    fn claimed(&self, is: &Delivery, (due, attempts): (Timestamp, u32), to: &Place) -> Verdict {
-        let Place::Flying { owner, until, attempt, .. } = to else { return Ok(()) };
-        self.wanted(is)?;
+    fn claimed(&self, is: &Delivery, (due, attempts): (Timestamp, u32), claim: &Flying) -> Verdict {
+        self.assert_wanted(is)?;
         if due > self.hand.now {
             return Err("it is to be sent, and waits for later".into());
         }
-        if *attempt != attempts + 1 || owner != self.hand.actor || *until <= self.hand.now {
+        let right = claim.attempt == attempts + 1 && claim.owner == self.hand.actor;
+        if !right || claim.until <= self.hand.now {
             return Err("the claim has a wrong attempt, owner or lease".into());
         }
         let most = self.known.tries * (1 + limits::UNSTARTED_FACTOR);
-        (*attempt <= most).then_some(()).ok_or_else(|| format!("{most} claims are the limit"))
+        (claim.attempt <= most).then_some(()).ok_or_else(|| format!("{most} claims are the limit"))
     }
 
     /// What is pending waits or is in flight, and what is in flight is pending.
@@ -392,8 +491,10 @@ impl Look<'_> {
         let item = self.tables.items.get(&delivery_row(id));
         let pending = is.status == DeliveryStatus::Pending;
         match item.map(|item| &item.place) {
-            None if pending => Err("it is to be sent, and is in no place".into()),
-            Some(Place::Flying { .. }) if !pending => Err("it is in flight, and has ended".into()),
+            None if pending && !self.is.is_held(is.birth.entry) => {
+                Err("it is to be sent, and is in no place".into())
+            }
+            Some(Place::Flying(_)) if !pending => Err("it is in flight, and has ended".into()),
             Some(Place::Dead { .. } | Place::Following { .. }) => Err("it is no message".into()),
             Some(_) if item.is_some_and(|item| item.lane != is.birth.lane) => {
                 Err("it is in another lane than its own".into())
@@ -420,11 +521,12 @@ impl Look<'_> {
                 skipped.then_some(()).ok_or_else(|| format!("{of:?} is no try, and {word}"))?;
                 continue;
             }
-            let held = match self.place_before(of.0) {
-                Some(Place::Flying { token, until, .. }) if *until > self.hand.now => Some(token.as_str()),
-                _ => None,
-            };
-            let deed = self.known.letters.judge(*of, word, &delivery.birth.channel, held)?;
+            let claim = self.flight(of.0).ok();
+            if claim.is_some_and(|claim| !claim.may_begin) {
+                return Err(format!("try {of:?} is in the log as {word}, and lies beyond the mark"));
+            }
+            let held = claim.filter(|claim| claim.until > self.hand.now).map(|claim| claim.token.as_str());
+            let deed = self.known.provider.judge(*of, word, &delivery.birth.channel, held)?;
             said.push((deed, format!("try {of:?}: {word}")));
         }
         Ok(said)

@@ -1,13 +1,15 @@
 //! Entries: each moves only as the rules allow, and only by the hand of whoever may move it; an active
-//! one waits for its next send or its end, or has one delivery that is pending; what is answered is told
-//! once (TRG-8, TRG-11, TRG-13, TRG-15, TRG-16, TRG-22).
+//! survey waits for its next send or its end, has one delivery that is pending, or is on hold; what is
+//! answered is told once (TRG-8, TRG-11, TRG-13, TRG-15, TRG-16, TRG-22, RMD-20).
 //!
-//! All of it is read from the tables after every transaction. Their deliveries are `deliveries.rs`, what
-//! channels said is `letters.rs`, and what people do to entries is `people.rs`.
+//! All of it is read from the tables after every transaction. Notifications are `notifications.rs`, the
+//! deliveries of both kinds `deliveries.rs`, what the provider said `provider.rs`, and what people do to
+//! entries `people.rs` and `guests.rs`.
 
-use super::checker::{Hand, Item, Place, Tables};
+use super::checker::{Hand, Item, Place, Tables, event_row};
 use super::deliveries::{Delivery, Try, read_attempts, read_deliveries};
-use super::letters::Letters;
+use super::notifications::{Events, Notification, Silence, read_notifications};
+use super::provider::Provider;
 use super::truth::Verdict;
 use punctual::rules::duration;
 use punctual::rules::entry::{Deed, Status};
@@ -47,6 +49,7 @@ pub struct Row {
     opened_at: Option<Timestamp>,
     completed_at: Option<Timestamp>,
     pub deleted: bool,
+    pub held: bool,
     /// Sends that moved it: those that went out, and those that were given up.
     counts: (i64, i64),
     version: i64,
@@ -103,12 +106,21 @@ impl Spec {
 /// The tables as they were after a transaction.
 #[derive(Debug, Default)]
 pub struct Seen {
+    /// Surveys.
     pub rows: BTreeMap<i64, Row>,
+    pub notifications: BTreeMap<i64, Notification>,
     pub deliveries: BTreeMap<i64, Delivery>,
     pub attempts: BTreeMap<Try, String>,
     responses: BTreeSet<i64>,
     /// Which entry has a key, both by their halves.
     keys: BTreeMap<(i64, i64), (i64, i64)>,
+}
+
+/// What a delivery has to know of its entry.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryState {
+    pub active: bool,
+    pub held: bool,
 }
 
 /// What the tables say of entries, and what is known of them beside the tables.
@@ -118,8 +130,10 @@ pub struct Entries {
     versions: i64,
     /// By survey, version and trigger.
     specs: BTreeMap<(i64, i64, String), Spec>,
-    pub letters: Letters,
-    /// How often a channel of this world is asked to take a letter.
+    pub provider: Provider,
+    pub events: Events,
+    pub silence: Silence,
+    /// How often a channel of this world is asked to take a message.
     pub tries: u32,
     /// What people have asked to be done to an entry, the answer heard or not.
     pub asked: BTreeSet<(i64, Wish)>,
@@ -140,6 +154,9 @@ pub enum Wish {
     Submit,
     Cancel,
     Delete,
+    Hold,
+    Release,
+    Retry,
 }
 
 /// Deeds, with words for the trace.
@@ -149,7 +166,7 @@ impl Entries {
     /// Of a world whose channels are asked so often, and may not send again what may have gone out.
     pub fn new(tries: u32, holds: bool) -> Self {
         let mut entries = Self { tries, ..Self::default() };
-        entries.letters.holds = holds;
+        entries.provider.holds = holds;
         entries
     }
 
@@ -194,6 +211,8 @@ impl Entries {
         if let Some(id) = self.seen.rows.keys().find(|id| !is.rows.contains_key(id)) {
             return Err(format!("entry {id} is gone"));
         }
+        said.extend(look.notifications()?);
+        look.events()?;
         said.extend(look.deliveries()?);
         said.extend(look.attempts()?);
         look.keys()?;
@@ -235,7 +254,7 @@ impl Entries {
     pub fn assert_all_ended(&self) -> Verdict {
         match self.seen.rows.iter().find(|(_, row)| row.status.is_active()) {
             Some((id, row)) => Err(format!("entry {id} is {} in the end", row.status)),
-            None => self.assert_all_delivered(),
+            None => self.assert_all_notified().and(self.assert_all_delivered()),
         }
     }
 }
@@ -245,29 +264,53 @@ impl Entries {
         let pending = |of: &&Delivery| of.status == DeliveryStatus::Pending;
         match self.seen.deliveries.values().find(pending) {
             Some(delivery) => Err(format!("a delivery is pending in the end: {delivery:?}")),
-            None => self.letters.assert_all_logged(&self.seen.attempts),
+            None => self.provider.assert_all_logged(self),
         }
     }
 }
 
 impl Seen {
     fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut is = Self { rows: rows(connection)?, ..Self::default() };
+        let notifications = read_notifications(connection)?;
+        let mut is = Self { rows: rows(connection)?, notifications, ..Self::default() };
         (is.deliveries, is.attempts) = (read_deliveries(connection)?, read_attempts(connection)?);
         let mut statement = connection.prepare_cached("select entry_id from punctual_response")?;
         is.responses = statement.query_map([], |r| r.get(0))?.collect::<Result<_, _>>()?;
         let mut statement = connection.prepare_cached(
             "select k.key_high, k.key_low, k.public_high, k.public_low from punctual_entry_key k \
-             join punctual_entry e on e.id = k.entry_id",
+             join punctual_entry e on e.id = k.entry_id where e.kind = 'survey'",
         )?;
         let keys = statement.query_map([], |r| Ok(((r.get(0)?, r.get(1)?), (r.get(2)?, r.get(3)?))))?;
         is.keys = keys.collect::<Result<_, _>>()?;
         Ok(is)
     }
+
+    pub fn state_of(&self, entry: i64) -> Option<EntryState> {
+        match self.rows.get(&entry) {
+            Some(row) => Some(EntryState { active: row.status.is_active(), held: row.held }),
+            None => self.notifications.get(&entry).map(Notification::state),
+        }
+    }
+
+    pub fn is_held(&self, entry: i64) -> bool {
+        self.state_of(entry).is_some_and(|state| state.held)
+    }
+
+    /// Whether a delivery of an entry waits for its next try.
+    pub fn waits_for_later(&self, entry: i64, now: Timestamp) -> bool {
+        self.deliveries.values().any(|of| of.birth.entry == entry && of.is_due_after(now))
+    }
+
+    /// The number of the tenant that an entry is of.
+    pub fn tenant_of(&self, entry: i64) -> Option<i64> {
+        let survey = self.rows.get(&entry).map(|row| row.birth.tenant);
+        survey.or_else(|| Some(self.notifications.get(&entry)?.tenant))
+    }
 }
 
 const SUMS: usize = 11;
-const SUM: &str = "select count(*), coalesce(sum(version), 0), coalesce(sum(status + 8 * remaining), 0), \
+const SUM: &str = "select count(*), coalesce(sum(version), 0), \
+        coalesce(sum(status + 8 * remaining + 100 * open + 10000 * sent + 1000000 * failed), 0), \
         coalesce(sum(due_at % 1000003 + coalesce(last_sent_at, 0) % 1000003), 0), \
         count(deleted_at) + 1000 * count(opened_at) + 1000000 * count(completed_at), \
         (select count(*) from punctual_delivery), (select coalesce(sum(version), 0) from punctual_delivery), \
@@ -300,6 +343,9 @@ impl Look<'_> {
         if was.deleted && !is.deleted {
             return Err("it was deleted, and is there again".into());
         }
+        if let Some(word) = self.held_or_released(id, was, is)? {
+            return Ok(word);
+        }
         let (deed, word) = self.deed(id, was, is)?;
         let (sent, failed) = match word {
             "entry invited" | "entry reminded" => (1, 0),
@@ -312,6 +358,24 @@ impl Look<'_> {
         match was.status.after(deed) {
             Ok(status) if status == is.status => Ok(word),
             other => Err(format!("{deed:?} should have made {other:?} of it")),
+        }
+    }
+
+    /// Whether a person has put it on hold, or released it: an entry that was due in the past is due now.
+    fn held_or_released(&self, id: i64, was: &Row, is: &Row) -> Verdict<Option<&'static str>> {
+        let due_at = is.due_at;
+        if (Row { version: was.version + 1, held: is.held, due_at, ..was.clone() }) != *is {
+            return Ok(None);
+        }
+        let (wish, word) = match is.held {
+            true => (Wish::Hold, "entry held"),
+            false => (Wish::Release, "entry released"),
+        };
+        let moved = was.due_at.is_some_and(|at| at < self.hand.now) && due_at == Some(self.hand.now);
+        let right = was.due_at == due_at || (wish == Wish::Release && moved);
+        match self.known.asked.contains(&(id, wish)) && right {
+            true => Ok(Some(word)),
+            false => Err(format!("nobody asked to {wish:?} it like this")),
         }
     }
 
@@ -438,7 +502,9 @@ impl Look<'_> {
         let (was, is) = (self.before.items.get(&-id), self.tables.items.get(&-id));
         let pending = |of: &&Delivery| of.birth.entry == id && of.status == DeliveryStatus::Pending;
         let pending: Vec<&Delivery> = self.is.deliveries.values().filter(pending).collect();
-        if row.status.is_active() {
+        if row.status.is_active() && row.held {
+            (pending.len() < 2).then_some(()).ok_or("two deliveries of it are pending")?;
+        } else if row.status.is_active() {
             self.fits(row, is, &pending)?;
         } else {
             self.leaves_nothing(id, &pending)?;
@@ -446,13 +512,14 @@ impl Look<'_> {
         match (was.map(|item| &item.place), is.map(|item| &item.place)) {
             _ if was == is => Ok(()),
             (None, Some(Place::Waiting { attempts: 0, .. })) if self.was.rows.get(&id) != Some(row) => Ok(()),
-            (None, Some(Place::Waiting { due, attempts: 0, .. })) if *due == self.hand.now => {
+            (None, Some(Place::Waiting { due, attempts: 0, .. })) if *due <= self.hand.now => {
                 self.lost_its_delivery(id, row)
             }
-            // Quiet, but not for long enough; or it has ended.
+            // Quiet, but not for long enough; or it has ended, or is held or released.
             (Some(Place::Waiting { due, .. }), _) if *due <= self.hand.now || !row.status.is_active() => {
                 Ok(())
             }
+            (Some(Place::Waiting { .. }), None) if row.held => Ok(()),
             _ => Err(format!("its work may not move like this: {was:?} -> {is:?}")),
         }
     }
@@ -468,8 +535,20 @@ impl Look<'_> {
                 && is.status == DeliveryStatus::Pending
                 && matches!(self.place_now(*of), Some(Place::Waiting { .. }))
         };
-        let waiting = ends && self.is.deliveries.iter().any(waits);
-        (!waiting).then_some(()).ok_or_else(|| "it has ended, and a delivery of it waits".into())
+        match self.is.deliveries.iter().find(|of| ends && waits(*of)) {
+            Some((of, _)) => Err(self.left_waiting(*of)),
+            None => Ok(()),
+        }
+    }
+
+    /// Says that an entry has ended and left this delivery waiting; and whether a message of the same number
+    /// is in flight, for which it may have been taken.
+    pub fn left_waiting(&self, of: i64) -> String {
+        let flies =
+            |row: i64| matches!(self.before.items.get(&row).map(|item| &item.place), Some(Place::Flying(_)));
+        let namesake = flies(of) || flies(event_row(of));
+        let namesake = if namesake { format!(", and message {of} is in flight") } else { String::new() };
+        format!("it has ended, and a delivery of it waits{namesake}")
     }
 
     fn fits(&self, row: &Row, item: Option<&Item>, pending: &[&Delivery]) -> Verdict {
@@ -479,15 +558,6 @@ impl Look<'_> {
                 Ok(())
             }
             (Some(at), [], Some((Place::Waiting { due, .. }, true))) if *due == at => Ok(()),
-            // Its delivery was given up with its claim, and what follows is still to be said.
-            (Some(at), [], Some((Place::Waiting { due, .. }, true))) if *due > at => {
-                let given_up = |of: &Delivery| {
-                    self.is.rows.get(&of.birth.entry) == Some(row)
-                        && (of.birth.send, of.status) == (row.attempt(), DeliveryStatus::Uncertain)
-                };
-                let there = self.is.deliveries.values().any(given_up);
-                there.then_some(()).ok_or_else(|| format!("it waits until {due}, later than its send"))
-            }
             (None, [], Some((Place::Waiting { due, .. }, false)))
                 if *due == row.quiet_until().plus(Duration::from_micros(1)) =>
             {
@@ -560,7 +630,8 @@ fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Row>> {
     let mut statement = connection.prepare_cached(
         "select id, tenant_id, flow_id, number, trigger_id, lane_id, channel, public_high, public_low, \
             key, payload, created_at, grace_us, reminders, status, due_at, last_sent_at, \
-            remaining, opened_at, completed_at, deleted_at, version, sent, failed from punctual_entry",
+            remaining, opened_at, completed_at, deleted_at, version, sent, failed, held_at \
+         from punctual_entry where kind = 'survey'",
     )?;
     let rows = statement.query_map([], |row| {
         let time = |n: usize| row.get::<_, Option<i64>>(n).map(|at| at.map(micros));
@@ -592,6 +663,7 @@ fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Row>> {
             opened_at,
             completed_at,
             deleted,
+            held: time(24)?.is_some(),
             counts: (row.get(22)?, row.get(23)?),
             version,
         };

@@ -145,7 +145,7 @@ impl Counts {
     }
 
     /// What a run over many seeds must have seen, or it shows nothing.
-    pub const DEEDS: [&str; 42] = [
+    pub const DEEDS: [&str; 52] = [
         "timer cancelled",
         "timer moved",
         "timer changed too late",
@@ -179,15 +179,33 @@ impl Counts {
         "entry without a channel",
         "send to be tried again",
         "send given up",
-        "letter sent",
-        "letter failed",
-        "letter unknown",
-        "letter lost",
-        "letter without a channel",
+        "send accepted",
+        "send failed",
+        "send not answered",
+        "send unknown",
+        "send lost",
+        "send without a channel",
+        "notification made",
+        "notification ended",
+        "notification cancelled",
+        "booking cancelled",
+        "guest unsubscribed",
+        "entry held",
+        "entry released",
+        "delivery retried at once",
+        "delivery beyond the mark put back",
         "event began an entry",
         "event was a duplicate",
         "event stopped an entry",
         "answer refused",
+    ];
+
+    /// Those that a few seeds need not show.
+    pub const RARE_DEEDS: [&str; 4] = [
+        "entry failed",
+        "notification cancelled",
+        "delivery retried at once",
+        "delivery beyond the mark put back",
     ];
 
     pub fn total(&self) -> usize {

@@ -1,6 +1,7 @@
-//! What people do with entries: surveys are published and published anew, events come in with their
+//! What people do with surveys: they are published and published anew, events come in with their
 //! doubles, pages are opened, filled in and answered, entries are withdrawn and deleted, events
-//! stop what others began; and somebody ticks beside the loops.
+//! stop what others began; and somebody ticks beside the loops. Bookings and their guests, and what
+//! operators do to entries of both kinds, are `guests.rs`.
 
 use super::entries::{Wish, tenant_of};
 use super::faults::Wire;
@@ -10,6 +11,7 @@ use punctual::engine::{Ingest, Ingested, Outcome, Submitted};
 use punctual::rules::duration;
 use punctual::rules::entry::Status;
 use punctual::rules::public_id::PublicId;
+use punctual::store::deliveries::hold::EntryAction;
 use punctual::store::entries::deed::Deeded;
 use punctual::store::flows::FlowDraft;
 use punctual::{Engine, FlowId, Tenant};
@@ -37,9 +39,14 @@ enum Act {
     Delete,
     Publish,
     Tick,
+    Notify,
+    CancelBooking,
+    Unsubscribe,
+    Change(EntryAction),
 }
 
-const ACTS: [Act; 17] = [
+/// What a visitor or an editor does,
+const ACTS: [Act; 22] = [
     Act::Ingest,
     Act::Ingest,
     Act::Ingest,
@@ -57,15 +64,43 @@ const ACTS: [Act; 17] = [
     Act::Publish,
     Act::Tick,
     Act::Tick,
+    Act::Notify,
+    Act::Notify,
+    Act::Notify,
+    Act::CancelBooking,
+    Act::Unsubscribe,
+];
+/// and what somebody at a desk does.
+const DESK_ACTS: [Act; 9] = [
+    Act::Notify,
+    Act::Notify,
+    Act::Change(EntryAction::Hold),
+    Act::Change(EntryAction::Hold),
+    Act::Change(EntryAction::Release),
+    Act::Change(EntryAction::Release),
+    Act::Change(EntryAction::Retry),
+    Act::Change(EntryAction::Retry),
+    Act::Change(EntryAction::Cancel),
 ];
 
-/// Somebody who does one thing after the other, each through an engine that runs.
+/// A visitor or an editor.
 pub async fn person(scene: Arc<Scene>) {
-    let acts = scene.world.state().plan.operations + 3;
-    for _ in 0..acts {
+    let count = scene.world.state().plan.operations + 5;
+    act_often(&scene, &ACTS, count).await;
+}
+
+/// Somebody at a desk, who looks after entries of both kinds.
+pub async fn clerk(scene: Arc<Scene>) {
+    let count = 2 * scene.world.state().plan.operations + 6;
+    act_often(&scene, &DESK_ACTS, count).await;
+}
+
+/// Does one thing after the other, each through an engine that runs.
+async fn act_often(scene: &Scene, acts: &[Act], count: usize) {
+    for _ in 0..count {
         let (pause, act, tenant) = {
             let dice = &mut scene.world.state().dice;
-            (dice.millis(0..=2_000), *dice.pick(&ACTS), *dice.pick(&scene.tenants))
+            (dice.millis(0..=1_500), *dice.pick(acts), *dice.pick(&scene.tenants))
         };
         tokio::time::sleep(pause).await;
         let Some((engine, wire)) = scene.world.any_node() else { continue };
@@ -93,22 +128,25 @@ impl Scene {
             let flow = self.operator.create_flow(*tenant, self.draft()).await?;
             self.operator.publish_flow(*tenant, flow.id).await?;
         }
-        Ok(())
+        self.define_notifications().await
     }
 
     /// Messages of these worlds have one consumer each, which is what the checker and the model of timers
-    /// know. What surveys make of events of topics is looked at in `told_flows.rs`.
+    /// know: events of bookings have the flows, all others a handler. What surveys make of events of topics
+    /// is looked at in `told_flows.rs`.
     fn keep_flows_out(&self) {
         let kept = self.world.database.directly(|connection| {
-            connection.execute_batch(
-                "create trigger no_flows before insert on punctual_lane when new.subscription = '/flows' \
+            connection.execute_batch(&format!(
+                "create trigger no_flows before insert on punctual_lane \
+                    when new.subscription = '/flows' and new.topic <> '{}' \
                  begin select raise(ignore); end",
-            )
+                super::guests::TOPIC
+            ))
         });
         kept.expect("lanes to keep out");
     }
 
-    /// Channels of these worlds are asked again soon, also when a claim of their letters was lost.
+    /// Channels of these worlds are asked again soon, also when a claim of their deliveries was lost.
     fn set_patience(&self) {
         let tries = self.world.state().plan.tries;
         let set = self.world.database.directly(|connection| {
@@ -175,6 +213,10 @@ impl Scene {
             Act::Stop => self.stop_visit(engine, tenant).await,
             Act::Publish => self.publish_anew(engine, tenant).await,
             Act::Tick => self.tick(engine, wire).await,
+            Act::Notify => self.notify_guests(engine, tenant).await,
+            Act::CancelBooking => self.cancel_booking(engine, tenant).await,
+            Act::Unsubscribe => self.unsubscribe(engine, tenant).await,
+            Act::Change(action) => self.change_any(engine, wire, action).await,
             _ => self.do_to_one(engine, wire, act).await,
         }
     }

@@ -4,7 +4,7 @@ use super::checker::name_of;
 use super::faults::Counts;
 use super::inbox::receiver;
 use super::leases::rival;
-use super::people::person;
+use super::people::{clerk, person};
 use super::truth::Verdict;
 use super::workload::{Scene, node, publisher, troublemaker, worker};
 use super::world::{Inside, World};
@@ -59,6 +59,7 @@ async fn phases(world: &Arc<World>) -> Verdict {
     world.say("world", "heals");
     world.state().healed = true;
     scene.resume_all().await.map_err(|e| e.to_string())?;
+    scene.release_all().await.map_err(|e| e.to_string())?;
     planned(world).await?;
     scene.disable_jobs().await.map_err(|e| e.to_string())?;
     worked_off(world).await?;
@@ -86,7 +87,10 @@ async fn trouble(world: &Arc<World>, scene: &Arc<Scene>) -> Verdict<Vec<tokio::t
     let mut busy: Vec<_> = (0..plan.publishers).map(|_| tokio::spawn(publisher(Arc::clone(scene)))).collect();
     busy.extend((0..plan.rivals).map(|index| tokio::spawn(rival(Arc::clone(scene), index))));
     busy.extend((0..plan.receivers).map(|_| tokio::spawn(receiver(Arc::clone(scene)))));
-    busy.extend((0..plan.people).map(|_| tokio::spawn(person(Arc::clone(scene)))));
+    for _ in 0..plan.people {
+        busy.push(tokio::spawn(person(Arc::clone(scene))));
+        busy.push(tokio::spawn(clerk(Arc::clone(scene))));
+    }
     busy.push(tokio::spawn(troublemaker(Arc::clone(scene))));
     for task in busy {
         task.await.map_err(|e| format!("the simulation itself failed: {e}"))?;

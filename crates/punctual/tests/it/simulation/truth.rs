@@ -1,6 +1,7 @@
 //! The truth: what was published and what its publishers were told, who had each message in
 //! hand under which claim, and what came of it. Kept beside the database, and never read from it.
 
+use super::checker::is_event;
 use super::dice::Dice;
 use super::entries::Entries;
 use super::jobs::Known;
@@ -169,6 +170,9 @@ impl Truth {
 
     /// A row of the message table that was not there before.
     pub fn appeared(&mut self, row: i64, payload: &str, order: Timestamp, entries: &mut Entries) -> Verdict {
+        if is_event(payload) {
+            return entries.events.appeared(row, payload);
+        }
         if payload.contains("instancePublicId") {
             entries.hear(&serde_json::from_str(payload).expect("a payload"));
             self.made_appeared(row, NewMessage::new(TOLD, "moment", ""), Tenant::DEFAULT, order);

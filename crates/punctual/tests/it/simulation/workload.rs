@@ -6,7 +6,7 @@ use super::dice::Dice;
 use super::faults::{Kind, Wire};
 use super::truth::{Fate, Run, Truth};
 use super::world::{Plan, World, honestly};
-use super::{letters, people};
+use super::{people, provider};
 use punctual::base::id::LaneId;
 use punctual::rules::attempt::{Patience, Retry};
 use punctual::rules::backoff::Backoff;
@@ -152,8 +152,8 @@ async fn open(world: &Arc<World>, index: usize, wire: &Arc<Wire>) -> punctual::R
     if let Some(bug) = plan.bug {
         builder = builder.plant(bug);
     }
-    let letters = Arc::clone(wire);
-    let channel = move |letter| letters::take(Arc::clone(&letters), letter);
+    let sender = Arc::clone(wire);
+    let channel = move |message| provider::take(Arc::clone(&sender), message);
     builder = builder.channel_policy(people::CHANNEL, policy(&plan)).channel(people::CHANNEL, channel);
     for topic in TOPICS[..plan.topics].iter().chain([&UNDECLARED, &people::TOLD]) {
         // The first engine handles everything, the others what they happen to.

@@ -43,10 +43,14 @@ pub struct Plan {
     pub lease: Duration,
     pub poll_max: Duration,
     pub retention: Duration,
-    /// How often a channel is asked to take a letter, and whether one that may have gone out is not sent
+    /// How often a channel is asked to take a message, and whether one that may have gone out is not sent
     /// again.
     pub tries: u32,
     pub holds: bool,
+    /// What the provider does follows from this.
+    pub provider: u64,
+    /// Whether an event is still to come that has more guests than a window of sends.
+    pub crowd: bool,
     pub odds: Odds,
 }
 
@@ -81,6 +85,8 @@ impl Plan {
             retention: *dice.pick(&[Duration::from_secs(3), Duration::from_secs(86_400)]),
             tries: *dice.pick(&[2, 3]),
             holds: dice.chance(250),
+            provider: dice.draw() >> 8,
+            crowd: dice.chance(250),
             odds,
         }
     }
