@@ -45,7 +45,7 @@ create table punctual.attempt (
     outcome text not null,
     error text not null,
     next_due bigint,
-    CHECK ((outcome = ANY (ARRAY['abandoned'::text, 'failed'::text, 'reaped'::text]))),
+    CHECK ((outcome = ANY (ARRAY['abandoned'::text, 'failed'::text, 'reaped'::text, 'snoozed'::text]))),
     PRIMARY KEY (id)
 );
 create table punctual.claim (

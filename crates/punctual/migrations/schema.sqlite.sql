@@ -45,7 +45,7 @@ CREATE TABLE punctual_attempt (
     number     integer    not null,
     at         integer not null,
     owner      text   not null,
-    outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped')),
+    outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped', 'snoozed')),
     error      text   not null,
     next_due   integer
 );

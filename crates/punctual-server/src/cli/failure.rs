@@ -1,6 +1,7 @@
 //! How a command fails: one sentence, and a code that scripts can tell apart.
 
 use punctual::Error;
+use punctual::base::error::with_sources;
 use serde_json::json;
 use std::fmt;
 use std::process::ExitCode;
@@ -115,18 +116,9 @@ impl From<Error> for Failure {
     }
 }
 
-/// The error with what caused it, as far as the causes say something new.
+/// The error with its sources, in one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let words = inner.to_string();
-        if !said.contains(&words) {
-            said = format!("{said}: {words}");
-        }
-        cause = inner.source();
-    }
-    said.replace('\n', " ")
+    with_sources(error).replace('\n', " ")
 }
 
 #[cfg(test)]

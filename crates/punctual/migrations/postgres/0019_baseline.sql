@@ -253,7 +253,7 @@ create table punctual.attempt (
     number     int    not null,
     at         bigint not null,
     owner      text   not null,
-    outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped')),
+    outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped', 'snoozed')),
     error      text   not null,
     next_due   bigint
 );

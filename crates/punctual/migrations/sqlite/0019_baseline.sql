@@ -230,7 +230,7 @@ create table punctual_attempt (
     number     integer    not null,
     at         integer not null,
     owner      text   not null,
-    outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped')),
+    outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped', 'snoozed')),
     error      text   not null,
     next_due   integer
 );

@@ -116,3 +116,19 @@ impl Error {
 
 /// The result of a verb.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error with its sources, as far as a source says something new.
+#[must_use]
+pub fn with_sources(error: &dyn std::error::Error) -> String {
+    /// More sources than this are a circle.
+    const SOURCES_MAX: usize = 64;
+    let mut text = error.to_string();
+    let sources = std::iter::successors(error.source(), |source| source.source());
+    for source in sources.take(SOURCES_MAX) {
+        let words = source.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+    }
+    text
+}

@@ -42,6 +42,9 @@ pub const LEASE_LOOK: Duration = Duration::from_millis(500);
 pub const ATTEMPTS_DEFAULT: u32 = 10;
 /// The most attempts a queue may ask for.
 pub const ATTEMPTS_MAX: u32 = 1_000;
+/// Waits that handlers may ask for before an item's waits count as attempts: enough for a partner that is
+/// down for days at an hour a time, and few enough to keep in its history.
+pub const SNOOZES_MAX: u32 = 100;
 /// How often an item may be lost with a batch before it was started, as a multiple of
 /// its attempts: a crashing neighbour or a deploy must not use them up.
 pub const UNSTARTED_FACTOR: u32 = 5;

@@ -1,7 +1,7 @@
 //! Handlers: the code that is run for a topic's messages.
 
 use crate::base::clock::Timestamp;
-use crate::base::error::Error;
+use crate::base::error::{Error, with_sources};
 #[cfg(doc)]
 use crate::base::limits;
 use crate::rules::job::check_output;
@@ -46,15 +46,15 @@ impl Work {
 
 /// Why a handler did not succeed.
 ///
-/// Any error becomes a retry by `?`; [`HandlerError::fail`] says that trying again is
-/// pointless.
+/// Any error becomes a retry by `?`, with all its sources; [`HandlerError::fail`] says that trying again
+/// is pointless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerError {
     /// Try again by the queue's policy.
     Retry {
         /// What went wrong.
         error: String,
-        /// Not before this long (a provider's Retry-After).
+        /// Not before this long (a provider's Retry-After). Such a wait uses up no attempt.
         not_before: Option<Duration>,
     },
     /// Dead-letter it at once.
@@ -71,7 +71,8 @@ impl HandlerError {
         Self::Retry { error: error.into(), not_before: None }
     }
 
-    /// Try again, but not before `wait`.
+    /// Try again, but not before `wait`. A wait that is asked for uses up no attempt, for the first
+    /// [`limits::SNOOZES_MAX`] waits of a message; each later one counts as an attempt.
     #[must_use]
     pub fn retry_after(error: impl Into<String>, wait: Duration) -> Self {
         Self::Retry { error: error.into(), not_before: Some(wait) }
@@ -86,7 +87,7 @@ impl HandlerError {
 
 impl<E: std::error::Error> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        Self::retry(error.to_string())
+        Self::retry(with_sources(&error))
     }
 }
 

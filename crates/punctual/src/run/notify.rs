@@ -195,6 +195,7 @@ async fn file_all(
             let causes = Arc::new(causes::filed(&filings, payloads, &by_event));
             let known = || Box::new(Delivering::knowing(Arc::clone(&causes)));
             begun.into_iter().filter_map(|one| Posting::new(post, known(), one, asked)).for_each(hand);
+            log_dead(&filings);
             true
         }
     };
@@ -212,10 +213,26 @@ async fn file_each(post: &Post, token: &Token, all: &[(Arc<Message>, Filed)]) ->
                 put_off(post, token.clone(), vec![one.0.id], &error).await?;
             }
             Ok(FiledAs::LostClaim) => return Ok(false),
-            other => drop(other?),
+            other => {
+                drop(other?);
+                log_dead(std::slice::from_ref(one));
+            }
         }
     }
     Ok(true)
+}
+
+/// Logs the events that failed for good.
+fn log_dead(filings: &[(Arc<Message>, Filed)]) {
+    for (event, filed) in filings {
+        if let Filed::Failed(error) = filed {
+            let (tenant, id) = (event.tenant.id(), event.id.0);
+            tracing::error!(
+                target: "punctual", tenant, topic = event.topic, kind = event.kind, id, error,
+                "message is dead: replay it once the cause is mended"
+            );
+        }
+    }
 }
 
 /// What claimed events come to, with their payloads in the same order.

@@ -44,7 +44,7 @@ pub struct Attempt {
     pub at: Timestamp,
     /// Who made it.
     pub owner: String,
-    /// `abandoned`, `failed` or `reaped`.
+    /// `abandoned`, `failed`, `reaped` or `snoozed`.
     pub outcome: String,
     /// Why.
     pub error: String,

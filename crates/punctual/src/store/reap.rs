@@ -10,7 +10,7 @@ use super::planted::Bug;
 use super::points::{Point, reach};
 use super::queues;
 use super::settle::hooks::{SettlementHooks, WantedHooks};
-use super::settle::{Aftermath, read_items, read_purpose};
+use super::settle::{Aftermath, FailedAttempt, fetch_snoozes, read_items, read_purpose};
 use super::tx::Tx;
 use super::value::{Row, params};
 use crate::base::clock::Timestamp;
@@ -69,16 +69,20 @@ impl Store {
                 let found = self.read(sql, |tx, sql| Box::pin(expired(tx, sql))).await?;
                 reach(Point::ReapingChosen);
                 let request = (found, seed, hooks);
-                return self
+                let closed = self
                     .write(request, |tx, (found, seed, hooks)| Box::pin(close(tx, found, *seed, hooks)))
-                    .await;
+                    .await?;
+                return Ok(closed.0);
             }
-            self.write((seed, hooks), |tx, (seed, hooks)| Box::pin(reap(tx, *seed, hooks))).await
+            let reaping = self.write((seed, hooks), |tx, (seed, hooks)| Box::pin(reap(tx, *seed, hooks)));
+            let (reaped, failed) = reaping.await?;
+            failed.iter().for_each(FailedAttempt::log);
+            Ok(reaped)
         })
     }
 }
 
-async fn reap(tx: &mut Tx, seed: u64, hooks: &SettlementHooks) -> Result<Reaped> {
+async fn reap(tx: &mut Tx, seed: u64, hooks: &SettlementHooks) -> Result<(Reaped, Vec<FailedAttempt>)> {
     let found = expired(tx, hooks.expired()).await?;
     reach(Point::ReapingChosen);
     close(tx, &found, seed, hooks).await
@@ -89,9 +93,14 @@ async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
     tx.query(sql, params![now, REAP_CLAIMS]).await
 }
 
-async fn close(tx: &mut Tx, expired: &[Row], seed: u64, hooks: &SettlementHooks) -> Result<Reaped> {
+async fn close(
+    tx: &mut Tx,
+    expired: &[Row],
+    seed: u64,
+    hooks: &SettlementHooks,
+) -> Result<(Reaped, Vec<FailedAttempt>)> {
     let now = tx.now().await?;
-    let mut reaped = Reaped::default();
+    let (mut reaped, mut failed) = (Reaped::default(), Vec::new());
     for row in expired {
         let items = match row.maybe_text(3)? {
             Some(open) => read_items(&open)?,
@@ -109,13 +118,13 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64, hooks: &SettlementHooks)
             begun,
             items,
         };
-        lost.bring_back(tx, now, (seed, hooks), &mut reaped).await?;
+        failed.extend(lost.bring_back(tx, now, (seed, hooks), &mut reaped).await?);
         reaped.claims += 1;
     }
     let next = tx.first(NEXT_END, &[]).await?;
     reaped.next = next.map_or(Ok(None), |row| row.maybe_time(0))?;
     reach(Point::ReapedBeforeCommit);
-    Ok(reaped)
+    Ok((reaped, failed))
 }
 
 /// The items of a claim of deliveries up to its mark.
@@ -147,9 +156,11 @@ impl Lost {
         now: Timestamp,
         (seed, hooks): (u64, &SettlementHooks),
         reaped: &mut Reaped,
-    ) -> Result<()> {
+    ) -> Result<Vec<FailedAttempt>> {
         let ids: HashSet<LaneId> = self.items.iter().map(Item::lane).collect();
         let lanes = queues::lanes(tx, &ids).await?;
+        let counted = self.items.iter().filter(|_| self.started && self.purpose == Purpose::Dispatch);
+        let snoozes = fetch_snoozes(tx, counted).await?;
         let error = format!("the lease of {} ran out", self.owner);
         let (hooks, held) = ((hooks, &self.wanted), (self.owner.as_str(), self.claimed_at));
         let mut aftermath = Aftermath::new(hooks, self.purpose, held, now);
@@ -161,7 +172,9 @@ impl Lost {
             }
             let lane = lanes.get(&item.lane());
             let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
-            let verdict = patience.after_reap(item, self.started, seed ^ item.message().0.unsigned_abs());
+            let snoozes = snoozes.get(&(item.message(), item.lane())).copied().unwrap_or_default();
+            let seed = seed ^ item.message().0.unsigned_abs();
+            let verdict = patience.after_reap(item, snoozes, self.started, seed);
             let unstarted = item.unstarted() + u32::from(!self.started);
             let back = Item(item.0, item.1, item.2, unstarted, item.4.clone());
             match verdict {

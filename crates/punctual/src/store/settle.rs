@@ -10,9 +10,11 @@
 //! was done while the database was away is not done again if nobody else took it.
 
 mod aftermath;
+mod failed_attempt;
 pub(super) mod hooks;
 
 pub(super) use aftermath::Aftermath;
+pub(super) use failed_attempt::{FailedAttempt, fetch_snoozes};
 
 use self::hooks::{SettlementHooks, WantedHooks};
 use super::Store;
@@ -115,9 +117,11 @@ impl Store {
                 return Err(Error::invalid("items", said));
             }
             let request = Request { settlements, within, seed, hooks: self.hooks.clone() };
-            let outcomes = self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await;
+            let settled = self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await;
             reach(Point::SettledBeforeAnswer);
-            outcomes
+            let (outcomes, failed) = settled?;
+            failed.iter().for_each(FailedAttempt::log);
+            Ok(outcomes)
         })
     }
 }
@@ -203,16 +207,17 @@ const ACK_WHOLE_UNFENCED: &str = "update punctual.claim \
     set finished_at = coalesce($1::bigint, lease_until), ending = 'settled', open = '[]' \
     where token = any($2::text[]) returning token";
 
-async fn settle_all(tx: &mut Tx, request: &Request) -> Result<Vec<Vec<Outcome>>> {
+async fn settle_all(tx: &mut Tx, request: &Request) -> Result<(Vec<Vec<Outcome>>, Vec<FailedAttempt>)> {
     let mut order: Vec<usize> = (0..request.settlements.len()).collect();
     // Claims are locked in one order, whoever settles them.
     order.sort_by(|a, b| request.settlements[*a].token.cmp(&request.settlements[*b].token));
     let mut outcomes = vec![Vec::new(); request.settlements.len()];
+    let mut failed = Vec::new();
     for n in order {
-        outcomes[n] = settle_one(tx, &request.settlements[n], request).await?;
+        outcomes[n] = settle_one(tx, &request.settlements[n], request, &mut failed).await?;
     }
     reach(Point::SettledBeforeCommit);
-    Ok(outcomes)
+    Ok((outcomes, failed))
 }
 
 /// Settles items of one claim as part of a greater transaction; answers in the order given.
@@ -223,7 +228,7 @@ pub(super) async fn say(
     hooks: &SettlementHooks,
 ) -> Result<Vec<Outcome>> {
     let request = Request { settlements: vec![settlement], within: None, seed, hooks: hooks.clone() };
-    let mut outcomes = settle_all(tx, &request).await?;
+    let (mut outcomes, _) = settle_all(tx, &request).await?;
     Ok(outcomes.pop().unwrap_or_default())
 }
 
@@ -239,7 +244,12 @@ struct Held {
     reaped: bool,
 }
 
-async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> Result<Vec<Outcome>> {
+async fn settle_one(
+    tx: &mut Tx,
+    settlement: &Settlement,
+    request: &Request,
+    failed: &mut Vec<FailedAttempt>,
+) -> Result<Vec<Outcome>> {
     let Some(mut held) = take_claim(tx, &settlement.token, Some(&request.hooks)).await? else {
         return Ok(vec![Outcome::LostClaim; settlement.words.len()]);
     };
@@ -256,7 +266,7 @@ async fn settle_one(tx: &mut Tx, settlement: &Settlement, request: &Request) -> 
         return Ok(outcomes);
     }
     let now = tx.now().await?;
-    apply(tx, &held, &said, now, request).await?;
+    failed.extend(apply(tx, &held, &said, now, request).await?);
     write_back(tx, &settlement.token, &held.open, now).await?;
     Ok(outcomes)
 }
@@ -390,13 +400,16 @@ async fn apply(
     said: &[(Item, &Word)],
     now: Timestamp,
     request: &Request,
-) -> Result<()> {
+) -> Result<Vec<FailedAttempt>> {
     let lanes = exceptional_lanes(tx, said).await?;
+    let abandoned = said.iter().filter(|(_, word)| matches!(word, Word::Abandon { .. }));
+    let snoozes = fetch_snoozes(tx, abandoned.map(|(item, _)| item)).await?;
     let hooks = (&request.hooks, &held.wanted);
     let mut aftermath = Aftermath::new(hooks, held.purpose, (&held.owner, held.claimed_at), now);
     for (item, word) in said {
         let lane = lanes.get(&item.lane());
-        aftermath.add(item, word, lane, request.seed);
+        let snoozes = snoozes.get(&(item.message(), item.lane())).copied().unwrap_or_default();
+        aftermath.add(item, word, lane, snoozes, request.seed);
     }
     aftermath.write(tx).await
 }

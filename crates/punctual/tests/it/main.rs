@@ -68,6 +68,7 @@ mod entry_causes;
 mod entry_keys;
 mod event_kind;
 mod every_kind;
+mod failed_attempt;
 mod fairness;
 mod fault;
 mod guard_model;

@@ -4,7 +4,7 @@
 use crate::bench::SEED;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId, Token};
-use punctual::rules::attempt::{Patience, Verdict};
+use punctual::rules::attempt::{Patience, Verdict, is_snooze};
 use punctual::rules::claim::Item;
 use punctual::rules::queue::DeadHead;
 use punctual::store::settle::{Outcome, Word};
@@ -65,6 +65,8 @@ pub struct Model {
     pub claims: Vec<Held>,
     pub dead: BTreeMap<MessageId, (LaneId, u32, Option<String>)>,
     pub attempts: BTreeMap<MessageId, u32>,
+    /// Waits that were asked for and used up no attempt.
+    pub snoozes: BTreeMap<MessageId, u32>,
     facts: BTreeMap<MessageId, Fact>,
 }
 
@@ -87,6 +89,7 @@ impl Model {
             claims: Vec::new(),
             dead: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            snoozes: BTreeMap::new(),
             facts: BTreeMap::new(),
         }
     }
@@ -189,10 +192,18 @@ impl Model {
             Word::Fail { .. } => self.end(item, Verdict::Dead),
             Word::Abandon { retry, .. } => {
                 let seed = SEED ^ item.message().0.unsigned_abs();
-                let verdict = self.lanes[&item.lane()].patience.after_abandon(item, *retry, seed);
+                let verdict =
+                    self.lanes[&item.lane()].patience.after_abandon(item, self.snoozes(item), *retry, seed);
                 self.end(item, verdict);
+                if is_snooze(self.snoozes(item), *retry) {
+                    *self.snoozes.entry(item.message()).or_default() += 1;
+                }
             }
         }
+    }
+
+    fn snoozes(&self, item: &Item) -> u32 {
+        self.snoozes.get(&item.message()).copied().unwrap_or_default()
     }
 
     fn wait(&mut self, item: &Item, due: Timestamp, attempts: u32) {
@@ -278,7 +289,8 @@ impl Model {
             let (started, items) = (self.claims[n].started, self.claims[n].open.clone());
             for item in items {
                 let seed = SEED ^ item.message().0.unsigned_abs();
-                let verdict = self.lanes[&item.lane()].patience.after_reap(&item, started, seed);
+                let verdict =
+                    self.lanes[&item.lane()].patience.after_reap(&item, self.snoozes(&item), started, seed);
                 match verdict {
                     Verdict::Again(_) => reaped.returned += 1,
                     Verdict::Dead => reaped.dead += 1,
@@ -297,6 +309,7 @@ impl Model {
         if again {
             for (id, (lane, _, key)) in dead {
                 let due = self.facts[&id].due;
+                self.snoozes.remove(&id);
                 self.work.insert((lane, due, id), Waiting { attempts: 0, unstarted: 0, key });
             }
             return ids;

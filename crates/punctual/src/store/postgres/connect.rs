@@ -1,6 +1,6 @@
 //! Why there is no connection: which server, which database, and the cause.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, with_sources};
 use deadpool_postgres::{Object, Pool, PoolError};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
@@ -46,22 +46,9 @@ fn cause(error: &PoolError) -> String {
             "all connections of the pool are in use; raise pool_size, or the server is too slow".to_owned()
         }
         PoolError::Timeout(_) => "the server did not answer in time".to_owned(),
-        PoolError::Backend(inner) => chain(inner),
-        other => chain(other),
+        PoolError::Backend(inner) => with_sources(inner),
+        other => with_sources(other),
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut inner = error.source();
-    while let Some(cause) = inner {
-        let words = cause.to_string();
-        if !said.contains(&words) {
-            said = format!("{said}: {words}");
-        }
-        inner = cause.source();
-    }
-    said
 }
 
 #[cfg(test)]

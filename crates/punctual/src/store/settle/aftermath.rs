@@ -5,12 +5,12 @@ use super::super::queues::Lane;
 use super::super::timers::own_due;
 use super::super::tx::Tx;
 use super::super::value::Value;
-use super::Word;
 use super::hooks::{ItemEnding, SettledItems, SettlementHooks, WantedHooks};
+use super::{FailedAttempt, Word, failed_attempt};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
-use crate::rules::attempt::{Verdict, kept_error};
+use crate::rules::attempt::{Verdict, is_snooze, kept_error};
 use crate::rules::claim::Item;
 use crate::rules::purpose::Purpose;
 use crate::rules::queue::DeadHead;
@@ -20,16 +20,9 @@ pub(in super::super) struct Aftermath<'a> {
     hooks: &'a SettlementHooks,
     wanted: &'a WantedHooks,
     settled: SettledItems<'a>,
-    attempts: Vec<Failure>,
+    attempts: Vec<FailedAttempt>,
     dead: Vec<(Item, i64, String)>,
     out_of_the_way: Vec<Item>,
-}
-
-struct Failure {
-    item: Item,
-    outcome: &'static str,
-    error: String,
-    next_due: Option<Timestamp>,
 }
 
 impl<'a> Aftermath<'a> {
@@ -43,7 +36,7 @@ impl<'a> Aftermath<'a> {
         Self { hooks, wanted, settled, attempts: Vec::new(), dead: Vec::new(), out_of_the_way: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, item: &Item, word: &Word, lane: Option<&Lane>, seed: u64) {
+    pub(super) fn add(&mut self, item: &Item, word: &Word, lane: Option<&Lane>, snoozes: u32, seed: u64) {
         let seed = seed ^ item.message().0.unsigned_abs();
         match word {
             Word::Ack => self.done(item, None),
@@ -52,8 +45,9 @@ impl<'a> Aftermath<'a> {
             Word::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
             Word::Abandon { error, retry } => {
                 let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
-                let verdict = patience.after_abandon(item, *retry, seed);
-                self.end(item, lane, "abandoned", error, verdict);
+                let verdict = patience.after_abandon(item, snoozes, *retry, seed);
+                let outcome = if is_snooze(snoozes, *retry) { "snoozed" } else { "abandoned" };
+                self.end(item, lane, outcome, error, verdict);
             }
         }
     }
@@ -103,10 +97,11 @@ impl<'a> Aftermath<'a> {
                 self.out_of_the_way.push(item.clone());
             }
         }
-        self.attempts.push(Failure { item: item.clone(), outcome, error, next_due });
+        self.attempts.push(FailedAttempt::new(item, lane, outcome, error, next_due));
     }
 
-    pub(in super::super) async fn write(mut self, tx: &mut Tx) -> Result<()> {
+    /// Writes all of it; answers the attempts that failed, to be logged once it is committed.
+    pub(in super::super) async fn write(mut self, tx: &mut Tx) -> Result<Vec<FailedAttempt>> {
         self.hooks.before_write(tx, self.wanted, &mut self.settled).await?;
         let (mut again, mut untouched) = (Vec::new(), Vec::new());
         for (item, ending) in &self.settled.items {
@@ -127,7 +122,9 @@ impl<'a> Aftermath<'a> {
         let done: Vec<(LaneId, &str, MessageId)> =
             self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
         super::super::sequences::release(tx, &done).await?;
-        self.hooks.after_write(tx, self.wanted, &self.settled).await
+        self.hooks.after_write(tx, self.wanted, &self.settled).await?;
+        failed_attempt::fetch_kinds(tx, &mut self.attempts).await?;
+        Ok(self.attempts)
     }
 }
 
@@ -147,21 +144,6 @@ fn work_row(item: &Item, due: Timestamp) -> Vec<Value<'_>> {
 fn untouched_row(item: &Item) -> Vec<Value<'_>> {
     let (attempts, unstarted) = (i64::from(item.attempt()) - 1, i64::from(item.unstarted()));
     vec![item.message().0.into(), item.lane().0.into(), attempts.into(), unstarted.into(), item.key().into()]
-}
-
-impl Failure {
-    fn row<'a>(&'a self, owner: &'a str, now: Timestamp) -> Vec<Value<'a>> {
-        vec![
-            self.item.message().0.into(),
-            self.item.lane().0.into(),
-            i64::from(self.item.attempt()).into(),
-            now.into(),
-            owner.into(),
-            self.outcome.into(),
-            self.error.as_str().into(),
-            self.next_due.map(Timestamp::as_micros).into(),
-        ]
-    }
 }
 
 fn dead_row<'a>(item: &'a Item, tenant: i64, error: &'a str, now: Timestamp) -> Vec<Value<'a>> {

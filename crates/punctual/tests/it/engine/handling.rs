@@ -18,6 +18,7 @@ live! {
         plt_14_keyed_messages_keep_their_order_through_retries,
         plt_14_a_failing_message_is_tried_again_later_and_then_dead,
         plt_14_a_hopeless_message_is_dead_at_once,
+        plt_14_an_error_is_kept_with_all_its_sources,
         plt_14_a_panic_is_an_attempt_and_the_worker_lives_on,
         plt_2_a_lost_claim_stops_its_handler_and_writes_nothing,
         plt_2_an_outage_shorter_than_the_lease_makes_nothing_run_twice,
@@ -183,6 +184,34 @@ async fn plt_14_a_failing_message_is_tried_again_later_and_then_dead(live: &Live
     assert_eq!(history, [(1, "abandoned", "no 1"), (2, "abandoned", "no 2"), (3, "abandoned", "no 3")]);
     live.until_drained().await;
     assert!(ear.is_silent(), "dead is dead");
+    stop(engine).await;
+}
+
+/// PLT-14: the text of the outermost error alone ("cannot charge") says nothing.
+async fn plt_14_an_error_is_kept_with_all_its_sources(live: &Live) {
+    #[derive(Debug)]
+    struct CannotCharge(std::io::Error);
+    impl std::fmt::Display for CannotCharge {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("cannot charge")
+        }
+    }
+    impl std::error::Error for CannotCharge {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    let handler = |_: Work| async {
+        Err(CannotCharge(std::io::Error::other("no route to host")))?;
+        Ok(())
+    };
+    let engine = start(live.builder().handler("t", handler)).await;
+    queue(&engine, "t", serde_json::json!({"maxAttempts": 1})).await;
+    enqueue_one(&engine, "t").await;
+    live.until_count(DEAD_LETTERS, 1).await;
+    let letter = dead_letters(&engine).await.remove(0);
+    assert_eq!(letter.error, "cannot charge: no route to host");
+    assert_eq!(letter.attempts[0].error, "cannot charge: no route to host");
     stop(engine).await;
 }
 

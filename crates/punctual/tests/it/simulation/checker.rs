@@ -12,6 +12,7 @@ use punctual::rules::claim;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 /// Where a message is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -344,10 +345,11 @@ impl Step<'_> {
         }
         let max_attempts = self.tables.lane(was)?.max_attempts;
         let entry = truth.entry_mut(self.n);
+        let snoozes = entry.snoozes();
         let flight = entry.flight(token)?;
         let place = is.map(|i| &i.place);
         let end = match place {
-            _ if reaped => after_reaping(place, *attempt, *unstarted, max_attempts)?,
+            _ if reaped => after_reaping(place, *attempt - snoozes, *unstarted, snoozes, max_attempts)?,
             None if flight.effect => End::Acked,
             None => return Err("it is gone without having been handled under this claim".into()),
             Some(Place::Waiting { attempts, .. }) if attempts + 1 == *attempt && !flight.begun => {
@@ -368,7 +370,8 @@ impl Step<'_> {
         entry.done |= end == End::Acked;
         let tried =
             |f: &&Flight| f.generation == generation && matches!(f.end, Some(End::GivenBack | End::Dead));
-        let failures = entry.flights.iter().filter(tried).filter(|f| f.failed.is_some()).count();
+        let failures =
+            entry.flights.iter().filter(tried).filter(|f| f.failed == Some(Duration::ZERO)).count();
         if failures > usize::try_from(max_attempts).unwrap() {
             return Err(format!("it failed {failures} times, and {max_attempts} is the limit"));
         }
@@ -376,11 +379,17 @@ impl Step<'_> {
     }
 }
 
-/// A reaped item comes back with its attempt counted; one that is not known to have begun has a
-/// limit of its own.
-fn after_reaping(place: Option<&Place>, attempt: u32, lost: u32, max_attempts: u32) -> Verdict<End> {
+/// A reaped item comes back with its attempt counted, snoozes left out; one that is not known to have begun
+/// has a limit of its own.
+fn after_reaping(
+    place: Option<&Place>,
+    attempt: u32,
+    lost: u32,
+    snoozes: u32,
+    max_attempts: u32,
+) -> Verdict<End> {
     match place {
-        Some(Place::Waiting { attempts, unstarted, .. }) if *attempts == attempt => {
+        Some(Place::Waiting { attempts, unstarted, .. }) if *attempts == attempt + snoozes => {
             let most = max_attempts * limits::UNSTARTED_FACTOR;
             if attempt - unstarted < max_attempts && *unstarted < most {
                 Ok(End::Reaped)

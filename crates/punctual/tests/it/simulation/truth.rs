@@ -311,6 +311,15 @@ impl Truth {
 }
 
 impl Entry {
+    /// Waits that its handler asked for and got since it was enqueued or replayed.
+    pub fn snoozes(&self) -> u32 {
+        let snoozed = |f: &&Flight| {
+            let waited = f.failed.is_some_and(|wait| wait > Duration::ZERO);
+            f.generation == self.generation && waited && f.end == Some(End::GivenBack)
+        };
+        u32::try_from(self.flights.iter().filter(snoozed).count()).unwrap()
+    }
+
     /// Whether it is still to be handled.
     pub const fn is_open(&self) -> bool {
         !self.done && !self.cancelled
