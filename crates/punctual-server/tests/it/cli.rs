@@ -6,6 +6,7 @@ mod channels;
 mod commands;
 mod exposure;
 mod guards;
+mod guides;
 mod memory;
 pub mod process;
 mod serving;

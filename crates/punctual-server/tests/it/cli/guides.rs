@@ -1,0 +1,113 @@
+//! The shell blocks of the guides, pasted in their order.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
+
+use super::process::Place;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+/// What a paste has around it: a request that is refused, claims nothing or settles nothing ends the script,
+/// and everything that was started ends with it.
+const BEFORE: &str = r#"
+set -euo pipefail
+trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+curl() {
+  local said
+  said=$(command curl --silent --show-error --fail-with-body "$@") || { echo "$said"; return 1; }
+  printf '%s\n' "$said"
+  ! grep -q '"outcome":"\(LostClaim\|NotFound\)"\|^{"items":\[\]}$' <<<"$said"
+}
+"#;
+
+/// Waits until the server that a block has started listens.
+const READY: &str = r#"
+for _ in $(seq 600); do
+  if command curl --silent --fail "localhost:8080/health/ready" >/dev/null; then break; fi
+  sleep 0.1
+done
+"#;
+
+/// What guides take from the guide to HTTP that start no server of their own.
+const SERVER: &str = r#"
+export PUNCTUAL_ROOT_KEY=$(openssl rand -hex 32) PUNCTUAL_DATABASE=sqlite:shop.db
+punctual serve &
+auth="Authorization: Bearer $PUNCTUAL_ROOT_KEY"
+"#;
+
+/// How blocks begin that build things: other tests run these commands.
+const BUILDS: [&str; 3] = ["./run", "cargo tree", "cargo build"];
+
+/// The blocks of a Markdown text that are marked as shell.
+fn shell_blocks(text: &str) -> Vec<&str> {
+    text.split("```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
+}
+
+/// The whole guide as one script, on a port of its own.
+fn script(text: &str, port: u16) -> String {
+    let mut script = BEFORE.to_owned();
+    if !shell_blocks(text).iter().any(|block| block.contains("serve")) {
+        script.extend([SERVER, READY]);
+    }
+    let builds = |block: &&str| BUILDS.iter().any(|command| block.starts_with(command));
+    for block in shell_blocks(text).into_iter().filter(|block| !builds(block)) {
+        script.push_str(block);
+        script.push('\n');
+        if block.contains("serve ") || block.contains("serve\n") {
+            script.push_str(READY);
+        }
+    }
+    let script = script.replace("cargo run --release -p punctual-server --", "punctual");
+    script.replace("localhost:8080", &format!("localhost:{port}"))
+}
+
+/// Pastes a guide into a shell of its own.
+fn paste(name: &str) {
+    let place = Place::new();
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = place.file("paste.sh", &script(&text, free));
+    let binaries = Path::new(env!("CARGO_BIN_EXE_punctual")).parent().unwrap();
+    let output = Command::new("bash")
+        .arg(&file)
+        .current_dir(Path::new(&file).parent().unwrap())
+        .env("PATH", format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap()))
+        .env("PUNCTUAL_LISTEN", format!("127.0.0.1:{free}"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{name}: {said}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// PRD-9
+#[test]
+fn prd_9_the_readme_can_be_pasted() {
+    paste("README.md");
+}
+
+/// PRD-9
+#[test]
+fn prd_9_the_guide_to_http_can_be_pasted() {
+    paste("docs/guide/http.md");
+}
+
+/// PRD-9
+#[test]
+fn prd_9_the_guide_to_consent_can_be_pasted() {
+    paste("docs/guide/consent.md");
+}
+
+/// PRD-9
+#[test]
+fn prd_9_the_guide_to_a_booking_can_be_pasted() {
+    paste("docs/guide/booking.md");
+}
+
+/// PRD-9
+#[test]
+fn prd_9_the_guides_to_jobs_timers_templates_and_notifications_can_be_pasted() {
+    for name in ["jobs", "timers", "templates", "notifications"] {
+        paste(&format!("docs/guide/{name}.md"));
+    }
+}
