@@ -5,6 +5,7 @@
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use punctual::base::error::with_sources;
 use punctual::{Error, Problem, Problems};
 use serde::Serialize;
 
@@ -172,12 +173,25 @@ fn unavailable(error: &Error) -> Failure {
             "the database failed while the change was being committed, so it is unknown whether it happened; \
              repeat events and timers with the same Idempotency-Key or ids, and look up anything else first",
         ),
-        _ => (
-            "unavailable",
-            "the database cannot be reached or is too busy right now; nothing was changed, try again soon",
-        ),
+        _ => ("unavailable", unavailable_cause(&with_sources(error))),
     };
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
+}
+
+/// Names the cause that an operator must remove, by what SQLite and PostgreSQL call it.
+fn unavailable_cause(error: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| error.contains(word));
+    if has(&["disk is full", "No space left on device", "could not extend file"]) {
+        "the disk of the database is full; nothing was changed, free space on it and try again"
+    } else if has(&["readonly database", "read-only transaction"]) {
+        "the database is read-only (a replica, or a file that may not be written); nothing was changed, \
+         point the server at the primary, or let it write to the file"
+    } else if has(&["disk I/O error", "Input/output error"]) {
+        "the disk of the database cannot be read or written; nothing was changed, look at the disk and at \
+         the system's log"
+    } else {
+        "the database cannot be reached or is too busy right now; nothing was changed, try again soon"
+    }
 }
 
 /// The problem of a change that may or may not have happened.
@@ -220,6 +234,19 @@ pub fn method_not_allowed(allowed: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// PRD-14: an operator reads what to mend, and nothing of the database's own words.
+    #[test]
+    fn prd_14_an_error_names_the_disk() {
+        let detail = |words: &str| Failure::from(Error::Unavailable(words.to_owned().into())).detail;
+        assert!(detail("database or disk is full").contains("the disk of the database is full"));
+        let extend = "could not extend file \"base/5/16384\": No space left on device";
+        assert!(detail(extend).contains("free space") && !detail(extend).contains("16384"));
+        assert!(detail("attempt to write a readonly database").contains("is read-only"));
+        assert!(detail("cannot execute INSERT in a read-only transaction").contains("is read-only"));
+        assert!(detail("disk I/O error").contains("look at the disk"));
+        assert!(detail("connection refused").contains("too busy"));
+    }
 
     #[test]
     fn every_error_of_the_engine_has_its_status() {
