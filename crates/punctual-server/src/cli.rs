@@ -33,6 +33,7 @@ mod surveys;
 mod tenants;
 mod tick;
 mod timers;
+mod unmoved;
 
 use crate::config::{File, Sources};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -21,6 +21,7 @@ mod timers;
 mod travel;
 mod visit;
 
+pub use crate::run::event_kinds::KindSet;
 pub use crate::run::ingest::{Chosen, Ingested, Instance, Outcome};
 pub use build::Builder;
 pub use claims::{ClaimOptions, ItemSettlement};

@@ -3,7 +3,7 @@
 use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::table::Table;
-use super::{Everywhere, ask, print_json, print_line, words};
+use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
 use punctual::{DeadLetterId, Store, Tenant, Timestamp};
@@ -107,7 +107,7 @@ impl Bulk {
         let what = words::many(i64::try_from(found.len()).unwrap_or(i64::MAX), "dead letter");
         if self.dry_run {
             say(as_json, action, &found, true, &format!("{what} would be {}", action.done()));
-            return Ok(());
+            return self.check_named(action, &found);
         }
         if !found.is_empty() {
             ask::go_on(&format!("{what} will be {}.", action.done()), self.yes)?;
@@ -120,8 +120,18 @@ impl Bulk {
         // Nobody needs to hear it: workers look by themselves, only later.
         let _ = store.notify().await;
         let what = words::many(i64::try_from(done.len()).unwrap_or(i64::MAX), "dead letter");
-        say(as_json, action, &done, false, &format!("{what} {}", action.done()));
-        Ok(())
+        let said = match done.len() {
+            0 => format!("nothing was {}: there is no such dead letter", action.done()),
+            _ => format!("{what} {}", action.done()),
+        };
+        say(as_json, action, &done, false, &said);
+        self.check_named(action, &done)
+    }
+
+    fn check_named(&self, action: Action, moved: &[DeadLetterId]) -> Outcome {
+        let named = self.those.ids.iter().flatten().copied();
+        let why = "there is no such dead letter";
+        unmoved::check_named("dead letter", action.done(), why, named, moved.iter().map(|id| id.0))
     }
 
     /// All that are meant, so that the number asked about is the number moved.
@@ -154,17 +164,19 @@ impl Action {
         }
     }
 
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Replay => "replayed",
-            Self::Purge => "purged",
+    const fn word(self, dry_run: bool) -> &'static str {
+        match (self, dry_run) {
+            (Self::Replay, false) => "replayed",
+            (Self::Replay, true) => "wouldReplay",
+            (Self::Purge, false) => "purged",
+            (Self::Purge, true) => "wouldPurge",
         }
     }
 }
 
 fn say(as_json: bool, action: Action, ids: &[DeadLetterId], dry_run: bool, sentence: &str) {
     if as_json {
-        print_json(&json!({action.word(): ids.len(), "ids": ids, "dryRun": dry_run}));
+        print_json(&json!({action.word(dry_run): ids.len(), "ids": ids, "dryRun": dry_run}));
     } else {
         print_line(sentence);
     }

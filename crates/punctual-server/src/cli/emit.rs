@@ -52,6 +52,10 @@ impl Emit {
         let now = engine.store().now().await?;
         let message = self.message(now)?;
         let topic = message.topic.clone();
+        let kinds = engine.event_kinds().of(engine.store(), tenant).await?;
+        if let Some(said) = kinds.topic_warning(&message.kind, &topic) {
+            eprintln!("warning: {said}");
+        }
         let enqueued = engine.enqueue(tenant, vec![message]).await?;
         // Nobody needs to hear it: the others look by themselves, only later.
         let _ = engine.store().notify().await;

@@ -3,7 +3,7 @@
 use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::table::Table;
-use super::{Everywhere, ask, print_json, print_line, words};
+use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::rules::inbox::Status;
 use punctual::store::inbox::{InboxFilter, Received};
@@ -92,7 +92,7 @@ impl Those {
         let found = self.all_ids(store, tenant).await?;
         if dry_run {
             say(&found, true, "would be welcome again", as_json);
-            return Ok(());
+            return self.check_named(&found);
         }
         if !found.is_empty() {
             ask::go_on(&format!("{} will be welcome again.", many(found.len())), yes)?;
@@ -103,7 +103,13 @@ impl Those {
             done.extend(store.inbox_replay(tenant, which, false).await?.ids);
         }
         say(&done, false, "welcome again", as_json);
-        Ok(())
+        self.check_named(&done)
+    }
+
+    fn check_named(&self, replayed: &[InboxId]) -> Outcome {
+        let named = self.ids.iter().flatten().copied();
+        let why = "it is not there, or not dead";
+        unmoved::check_named("inbox message", "replayed", why, named, replayed.iter().map(|id| id.0))
     }
 
     /// All that are meant, so that the number asked about is the number moved.
@@ -127,7 +133,10 @@ fn many(n: usize) -> String {
 
 fn say(ids: &[InboxId], dry_run: bool, what: &str, as_json: bool) {
     if as_json {
-        print_json(&json!({"replayed": ids.len(), "ids": ids, "dryRun": dry_run}));
+        let word = if dry_run { "wouldReplay" } else { "replayed" };
+        print_json(&json!({word: ids.len(), "ids": ids, "dryRun": dry_run}));
+    } else if ids.is_empty() {
+        print_line("nothing was replayed: there is no such dead message");
     } else {
         print_line(&format!("{} {what}", many(ids.len())));
     }

@@ -38,7 +38,7 @@ pub(super) struct Ingest {
     #[arg(long, value_name = "N", default_value_t = 1_000,
           value_parser = clap::value_parser!(u64).range(1..=BATCH_ITEMS_MAX as u64))]
     batch: u64,
-    /// Fail if any row failed; the others are written all the same
+    /// Fail if any row failed, not only if all did; the others are written all the same
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -53,6 +53,9 @@ impl Ingest {
         let events = Events { event_kind: self.kind, items: Vec::new() };
         // A kind that is no name is told before anything is read.
         engine.ingest(tenant, &events).await?;
+        if let Some(said) = engine.ingest_warning(tenant, &events.event_kind).await? {
+            eprintln!("warning: {said}");
+        }
         let most = usize::try_from(self.batch).unwrap_or(BATCH_ITEMS_MAX);
         let (batch, progress) = (Batch::new(events), Progress::new(size));
         let mut load = Load { engine, tenant, most, batch, tally: Tally::default(), progress };
@@ -63,7 +66,7 @@ impl Ingest {
         say(&load.tally, load.progress.elapsed(), everywhere.json);
         match load.tally.failed {
             0 => Ok(()),
-            _ if !self.strict => Ok(()),
+            failed if !self.strict && failed < load.tally.rows => Ok(()),
             failed => Err(Failure::failed(format!("{failed} of {} failed", rows(load.tally.rows)))),
         }
     }
@@ -78,6 +81,14 @@ fn open(file: &str) -> Outcome<(Box<dyn BufRead>, Option<u64>)> {
     let (about, opened) = opened.map_err(|e| Failure::usage(format!("{file} cannot be read: {e}")))?;
     let size = about.is_file().then_some(about.len());
     Ok((Box::new(BufReader::new(opened)), size))
+}
+
+fn is_csv(file: &str) -> String {
+    let name = if file == "-" { "standard input" } else { file };
+    format!(
+        "{name} looks like CSV, and `ingest` reads one JSON object a line: convert it, or send the CSV to \
+         POST /api/surveys/{{id}}/triggers/{{triggerId}}/send"
+    )
 }
 
 /// Rows on their way into the database.
@@ -99,6 +110,7 @@ impl Load {
                 None => return self.write().await,
                 Some(lines::Line::Blank) => continue,
                 Some(lines::Line::Item(item, bytes)) => self.batch.push(lines.number(), item, bytes),
+                Some(lines::Line::Csv) => return Err(Failure::usage(is_csv(file))),
                 Some(lines::Line::Wrong(said)) => self.fail(lines.number(), &said),
             }
             self.tally.rows += 1;

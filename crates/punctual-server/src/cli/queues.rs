@@ -4,7 +4,9 @@ use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
 use punctual::rules::duration;
+use punctual::rules::nearest::nearest;
 use punctual::store::queues::Lane;
+use punctual::{Store, Tenant};
 use serde_json::{Map, Value, json};
 
 /// What to do with a queue.
@@ -48,6 +50,7 @@ pub(super) struct Set {
 
 impl Queues {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+        let is_made = matches!(self, Self::Set(_));
         let (one, change) = match self {
             Self::Pause(one) => (one, json!({"paused": true})),
             Self::Resume(one) => (one, json!({"paused": false})),
@@ -58,11 +61,29 @@ impl Queues {
         };
         let store = everywhere.store().await?;
         let tenant = one.of.find(&store).await?;
+        if !is_made {
+            one.exists(&store, tenant).await?;
+        }
         let lane = store.set_queue(tenant, &one.topic, change).await?;
         // Nobody needs to hear it: workers look by themselves, only later.
         let _ = store.notify().await;
         say(&lane, everywhere.json);
         Ok(())
+    }
+}
+
+impl One {
+    /// A pause of a misspelt queue would make one that nobody uses.
+    async fn exists(&self, store: &Store, tenant: Tenant) -> Outcome {
+        let all = store.queues(tenant).await?;
+        let own: Vec<&str> =
+            all.iter().filter(|q| q.lane.subscription.is_empty()).map(|q| q.lane.topic.as_str()).collect();
+        if own.contains(&self.topic.as_str()) {
+            return Ok(());
+        }
+        let meant = nearest(&self.topic, own).map(|topic| format!("did you mean `{topic}`?"));
+        let hint = meant.unwrap_or_else(|| "`punctual queues set` makes one".to_owned());
+        Err(Failure::failed(format!("there is no queue `{}`; {hint}", self.topic)))
     }
 }
 

@@ -4,7 +4,7 @@ use super::database::OfTenant;
 use super::emit::read_payload;
 use super::failure::{Failure, Outcome};
 use super::table::Table;
-use super::{Everywhere, ask, print_json, print_line, words};
+use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::engine::{Changed, Move};
 use punctual::rules::duration;
 use punctual::rules::timer::Status;
@@ -211,19 +211,29 @@ impl Bulk {
         }
         let tenant = self.those.of.find(engine.store()).await?;
         let verb = if to.is_some() { "moved" } else { "cancelled" };
+        let would = if to.is_some() { "wouldMove" } else { "wouldCancel" };
         let found = change(engine, tenant, which.clone(), to, true).await?;
         let many =
             |changed: &Changed| words::many(i64::try_from(changed.ids.len()).unwrap_or(i64::MAX), "timer");
         if self.dry_run {
-            say(as_json, verb, &found, true, &format!("{} would be {verb}", many(&found)));
-            return Ok(());
+            say(as_json, would, &found, true, &format!("{} would be {verb}", many(&found)));
+            return self.check_named(verb, &found);
         }
         if self.ids.is_empty() && !found.ids.is_empty() {
             ask::go_on(&format!("{} will be {verb}.", many(&found)), self.yes)?;
         }
         let done = change(engine, tenant, which, to, false).await?;
-        say(as_json, verb, &done, false, &format!("{} {verb}", many(&done)));
-        Ok(())
+        let said = match done.ids.len() {
+            0 => format!("nothing was {verb}: no such timer waits"),
+            _ => format!("{} {verb}", many(&done)),
+        };
+        say(as_json, verb, &done, false, &said);
+        self.check_named(verb, &done)
+    }
+
+    fn check_named(&self, verb: &str, changed: &Changed) -> Outcome {
+        let why = "it is not there, has fired or was cancelled before";
+        unmoved::check_named("timer", verb, why, self.ids.iter().copied(), changed.ids.iter().map(|id| id.0))
     }
 }
 

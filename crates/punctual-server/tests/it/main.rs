@@ -35,6 +35,7 @@ mod clock;
 mod cloud_events;
 mod connections;
 mod consent;
+mod dead_ends;
 mod dead_letters;
 mod entities;
 mod event_kinds;

@@ -5,7 +5,9 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::rules::candidate::Candidate;
+use crate::rules::document::quote;
 use crate::rules::message::check_name;
+use crate::rules::nearest::hint;
 use crate::run::ingest::{self, Chosen, Ingested, Item, Lot};
 use crate::store::tx::VerbFuture;
 use serde_json::Value;
@@ -31,6 +33,26 @@ impl Engine {
             let report = ingest::ingest(&self.inner.post, tenant, &[lot]).await?;
             self.tell_others().await;
             Ok(report.into_iter().flatten().collect())
+        })
+    }
+
+    /// A warning about events of a kind that neither begins nor stops anything.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn ingest_warning<'a>(&'a self, tenant: Tenant, kind: &'a str) -> VerbFuture<'a, Option<String>> {
+        VerbFuture::new(async move {
+            let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
+            if offered.names(kind) {
+                return Ok(None);
+            }
+            let kinds: Vec<&str> = offered.kinds().collect();
+            let known = if kinds.is_empty() {
+                "; no survey with a trigger is published".to_owned()
+            } else {
+                hint(kind, &kinds)
+            };
+            Ok(Some(format!("no published trigger is about events of kind `{}`{known}", quote(kind))))
         })
     }
 

@@ -58,6 +58,7 @@ impl Survey {
             locales: locales.clone(),
             default: default.clone(),
             ids: Vec::new(),
+            yes_no_ids: Vec::new(),
             problems,
             warnings,
         };
@@ -154,6 +155,8 @@ fn read_questions(list: &Listed<'_>, to: &mut Reading<'_>) -> Vec<Question> {
     // rest on it look broken as well.
     let ids: Vec<&str> = list.iter().map(|(value, _)| value["id"].as_str().unwrap_or_default()).collect();
     to.ids = ids.iter().map(|id| (*id).to_owned()).collect();
+    let yes_no = list.iter().filter(|(value, _)| value["type"] == "yesNo");
+    to.yes_no_ids = yes_no.filter_map(|(value, _)| value["id"].as_str().map(str::to_owned)).collect();
     let mut seen = BTreeSet::new();
     let mut questions = Vec::new();
     for (n, (value, path)) in list.iter().enumerate() {
@@ -289,7 +292,22 @@ mod tests {
     #[test]
     fn trg_3_doubtful_definitions_are_warned_of() {
         type Edit = fn(&mut Value);
-        let table: [(Edit, &str); 10] = [
+        let table: [(Edit, &str); 12] = [
+            (
+                |d| {
+                    d["subscribers"][1]["filter"] =
+                        json!({"questionId": "answers.has-a-complaint", "op": "==", "value": true})
+                },
+                "subscribers[1].filter.questionId: the answer to `has-a-complaint` is never true: a yesNo \
+                 answer is \"Yes\" or \"No\"",
+            ),
+            (
+                |d| {
+                    d["subscribers"][1]["filter"] =
+                        json!({"questionId": "answers.has-a-complaint", "op": "in", "value": ["Yes", "no"]})
+                },
+                "subscribers[1].filter.questionId: the answer to `has-a-complaint` is never \"no\"",
+            ),
             (
                 |d| d["questions"][0]["text"] = json!({"en": "x"}),
                 "questions[0].text: has no text in ar: readers get the one in en",

@@ -30,6 +30,7 @@ pub struct EventKinds {
 pub struct KindSet {
     kinds: BTreeMap<String, Arc<EventKind>>,
     has_schemas: bool,
+    has_topics: bool,
 }
 
 impl KindSet {
@@ -69,6 +70,24 @@ impl KindSet {
         }
     }
 
+    /// Whether one of them says by which topic its events come.
+    #[must_use]
+    pub const fn has_topics(&self) -> bool {
+        self.has_topics
+    }
+
+    /// A warning about an event of a kind that is defined for another topic: neither surveys nor
+    /// notifications see it.
+    #[must_use]
+    pub fn topic_warning(&self, kind: &str, topic: &str) -> Option<String> {
+        let defined = self.get(kind).filter(|defined| !defined.comes_by(topic))?;
+        let wanted = defined.topic.as_deref().unwrap_or_default();
+        Some(format!(
+            "event kind `{}` is defined for topic `{wanted}`: surveys and notifications ignore it here",
+            quote(kind)
+        ))
+    }
+
     /// Whether one of them says what form its payload has.
     #[must_use]
     pub const fn has_schemas(&self) -> bool {
@@ -102,7 +121,8 @@ impl EventKinds {
             };
             let kinds: BTreeMap<_, _> = all.kinds.into_iter().map(read).collect();
             let has_schemas = kinds.values().any(|kind| kind.schema.is_some());
-            Ok((all.stamp, KindSet { kinds, has_schemas }))
+            let has_topics = kinds.values().any(|kind| kind.topic.is_some());
+            Ok((all.stamp, KindSet { kinds, has_schemas, has_topics }))
         };
         self.keeper.of(tenant, || store.event_kind_stamp(tenant), read).await
     }

@@ -19,7 +19,7 @@ use crate::rules::facts::Facts;
 use crate::rules::survey::{Survey, Trigger};
 use crate::store::Store;
 use crate::store::flows::{FlowVersion, Published};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -181,6 +181,12 @@ impl Offered {
     #[must_use]
     pub fn names(&self, kind: &str) -> bool {
         self.begin.contains_key(kind) || self.stop.contains_key(kind)
+    }
+
+    /// The kinds that triggers look at, in order.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        let kinds: BTreeSet<&str> = self.begin.keys().chain(self.stop.keys()).map(String::as_str).collect();
+        kinds.into_iter()
     }
 
     /// The triggers that look at events of a kind, enabled or not.

@@ -24,6 +24,8 @@ pub(super) enum Line {
     Blank,
     /// JSON, and its length in bytes.
     Item(Value, usize),
+    /// The header of a CSV file.
+    Csv,
     /// Something else, and what.
     Wrong(String),
 }
@@ -71,12 +73,20 @@ fn read_line(text: &[u8], first: bool) -> Line {
     }
     match serde_json::from_slice(text) {
         Ok(item) => Line::Item(item, text.len()),
+        Err(_) if first && is_csv_header(text) => Line::Csv,
         // The number of a line that serde counts is always 1.
         Err(error) => Line::Wrong(format!(
             "is not JSON: {}",
             error.to_string().replace(" at line 1 column", " at column")
         )),
     }
+}
+
+/// Whether a first line has several names and no JSON in it.
+fn is_csv_header(text: &[u8]) -> bool {
+    let separated = |separator: u8| text.split(|byte| *byte == separator).count() > 1;
+    let is_json = text.first().is_some_and(|byte| b"{[".contains(byte));
+    !is_json && std::str::from_utf8(text).is_ok() && b",;\t".iter().any(|byte| separated(*byte))
 }
 
 #[cfg(test)]
@@ -106,6 +116,17 @@ mod tests {
         assert!(matches!(read[4], (5, Line::Wrong(_))), "{:?}", read[4]);
         assert_eq!(read[5], (6, Line::Item(json!(3), 1)), "a last line without an end counts");
         assert_eq!((read.len(), all(b"").len()), (6, 0));
+    }
+
+    #[test]
+    fn the_header_of_a_csv_file_is_known() {
+        for text in ["address,wip\n", "address;wip", "\"address\"\t\"wip\""] {
+            assert_eq!(all(text.as_bytes())[0].1, Line::Csv, "{text}");
+        }
+        for text in ["address", "{\"a\": 1,", "[1,"] {
+            assert!(matches!(all(text.as_bytes())[0].1, Line::Wrong(_)), "{text}");
+        }
+        assert!(matches!(all(b"{}\na,b")[1].1, Line::Wrong(_)), "only the first line is a header");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
+use punctual::engine::KindSet;
 use punctual::rules::entity::NewState;
 use punctual::store::outbox::OutboxStatus;
 use punctual::{
@@ -183,16 +184,34 @@ impl Reading {
         self.states.push((self.messages.len(), state));
     }
 
+    /// Where a message stands in the body.
+    fn at(&self, n: usize) -> String {
+        if self.messages.len() == 1 { String::new() } else { format!("[{n}]") }
+    }
+
+    /// Warns of events whose kind is defined for another topic: nobody is told of them.
+    fn check_topics(&mut self, kinds: &KindSet) {
+        for (n, (message, name)) in self.messages.iter().zip(&self.names).enumerate() {
+            if self.warnings.0.len() >= PROBLEMS_MAX || !kinds.has_topics() {
+                return;
+            }
+            if let Some(said) = kinds.topic_warning(&message.kind, &message.topic) {
+                self.warnings.push(join(&self.at(n), name("topic")), said);
+            }
+        }
+    }
+
     /// Tells where a payload does not have the form of its kind.
     async fn check_forms(&mut self, app: &App, caller: &Caller) -> Answer<()> {
         let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
+        self.check_topics(&kinds);
         if !kinds.has_schemas() {
             return Ok(());
         }
         for (n, (message, name)) in self.messages.iter().zip(&self.names).enumerate() {
             let kind = kinds.get(&message.kind).filter(|kind| kind.comes_by(&message.topic));
             let Some(kind) = kind.filter(|kind| kind.schema.is_some()) else { continue };
-            let at = if self.messages.len() == 1 { String::new() } else { format!("[{n}]") };
+            let at = self.at(n);
             // What is not JSON was told already.
             let Ok(payload) = serde_json::from_str(&message.payload) else { continue };
             kind.check(&payload, &join(&at, name("payload")), &mut self.problems);

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use punctual::rules::duration;
 use punctual::rules::message::{check_name, check_topic};
 use punctual::store::queues::{Lane, QueueState};
-use punctual::{Problems, Tenant, Timestamp};
+use punctual::{Problem, Problems, Tenant, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -89,6 +89,8 @@ pub struct Shown {
     behind_their_key: i64,
     dead: i64,
     oldest_due: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Problem>,
 }
 
 /// `GET /api/queues`
@@ -145,7 +147,7 @@ pub async fn change(
 /// # Errors
 /// 422 for what is not a topic.
 pub async fn pause(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
-    set(&app, &caller, &place, Map::from_iter([("paused".into(), json!(true))])).await
+    set_paused(&app, &caller, &place, true).await
 }
 
 /// `POST /api/queues/{topic}/resume`
@@ -153,7 +155,20 @@ pub async fn pause(State(app): State<App>, caller: Caller, place: Place) -> Answ
 /// # Errors
 /// 422 for what is not a topic.
 pub async fn resume(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
-    set(&app, &caller, &place, Map::from_iter([("paused".into(), json!(false))])).await
+    set_paused(&app, &caller, &place, false).await
+}
+
+/// Pauses or resumes a queue. One that is not there is made, since it may be paused before its first message
+/// comes; the answer warns of it, since the name may be misspelt.
+async fn set_paused(app: &App, caller: &Caller, place: &Place, paused: bool) -> Answer<Json<Shown>> {
+    let known = find(app, caller.tenant, place).await.is_ok();
+    let change = Map::from_iter([("paused".into(), json!(paused))]);
+    let Json(mut shown) = set(app, caller, place, change).await?;
+    if !known {
+        let said = format!("there was no queue `{}` before; it was made", place.name());
+        shown.warnings.push(Problem::new("topic", said));
+    }
+    Ok(Json(shown))
 }
 
 async fn set(app: &App, caller: &Caller, place: &Place, change: Map<String, Value>) -> Answer<Json<Shown>> {
@@ -188,5 +203,6 @@ fn show_state(state: QueueState) -> Shown {
         behind_their_key,
         dead,
         oldest_due,
+        warnings: Vec::new(),
     }
 }

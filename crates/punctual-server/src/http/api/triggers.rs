@@ -6,25 +6,32 @@ use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
-use punctual::Problems;
 use punctual::engine::{Explained, Ingest, Ingested, Instance, Outcome};
+use punctual::{Problem, Problems};
 use serde::Serialize;
 
 /// What became of the events, in the order given.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Answered {
-    created: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<usize>,
+    /// In a dry run instead of `created`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_create: Option<usize>,
     skipped: usize,
     failed: usize,
     unmatched: usize,
     items: Vec<Item>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Problem>,
 }
 
 /// What became of one event.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    outcome: Outcome,
+    outcome: &'static str,
     instances: Vec<Shown>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -36,8 +43,9 @@ pub struct Item {
 pub struct Shown {
     survey_id: i64,
     trigger_id: String,
-    public_id: String,
-    outcome: Outcome,
+    /// None for an entry that a dry run would create.
+    public_id: Option<String>,
+    outcome: &'static str,
 }
 
 /// What events would come to.
@@ -53,7 +61,12 @@ pub struct Explanations {
 pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Answered>> {
     let ingest = read_ingest(&input)?;
     let done = app.engine.ingest(caller.tenant, &ingest).await?;
-    Ok(Json(answered(done)))
+    let mut answered = answered(done);
+    if answered.unmatched > 0 {
+        let warning = app.engine.ingest_warning(caller.tenant, &ingest.event_kind).await?;
+        answered.warnings.extend(warning.map(|said| Problem::new("eventKind", said)));
+    }
+    Ok(Json(answered))
 }
 
 /// `POST /api/triggers/explain`: writes nothing.
@@ -78,15 +91,40 @@ fn read_ingest(input: &Input) -> Answer<Ingest> {
     Ok(Ingest { event_kind, items })
 }
 
+/// The answer to a dry run: nothing was created, so nothing has an id.
+pub(super) fn foretold(done: Vec<Ingested>) -> Answered {
+    let mut answered = answered(done);
+    answered.would_create = answered.created.take();
+    let instances = |item: &mut Item| std::mem::take(&mut item.instances);
+    for item in &mut answered.items {
+        item.outcome = would(item.outcome);
+        let foretell = |one: Shown| Shown {
+            public_id: one.public_id.filter(|_| one.outcome != CREATED),
+            outcome: would(one.outcome),
+            ..one
+        };
+        item.instances = instances(item).into_iter().map(foretell).collect();
+    }
+    answered
+}
+
+const CREATED: &str = "Created";
+
+fn would(outcome: &'static str) -> &'static str {
+    if outcome == CREATED { "WouldCreate" } else { outcome }
+}
+
 /// The answer to an ingest.
 pub(super) fn answered(done: Vec<Ingested>) -> Answered {
     let count = |outcome: Outcome| done.iter().filter(|item| item.outcome == outcome).count();
     Answered {
-        created: count(Outcome::Created),
+        created: Some(count(Outcome::Created)),
+        would_create: None,
         skipped: count(Outcome::Skipped),
         failed: count(Outcome::Failed),
         unmatched: count(Outcome::NoMatch),
         items: done.into_iter().map(shown).collect(),
+        warnings: Vec::new(),
     }
 }
 
@@ -94,12 +132,22 @@ fn shown(item: Ingested) -> Item {
     let instance = |one: Instance| Shown {
         survey_id: one.flow.0,
         trigger_id: one.trigger_id.to_string(),
-        public_id: one.public_id.to_string(),
-        outcome: one.outcome,
+        public_id: Some(one.public_id.to_string()),
+        outcome: word(one.outcome),
     };
     Item {
-        outcome: item.outcome,
+        outcome: word(item.outcome),
         instances: item.instances.into_iter().map(instance).collect(),
         error: item.error,
+    }
+}
+
+const fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Created => CREATED,
+        Outcome::Skipped => "Skipped",
+        Outcome::Stopped => "Stopped",
+        Outcome::NoMatch => "NoMatch",
+        Outcome::Failed => "Failed",
     }
 }

@@ -107,7 +107,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/surveys/{id}/results", "What the answers come to", (200, "SurveyResults")).query(RESULTS),
     op("GET /api/surveys/{id}/responses.csv", "Every answer, a line each", (200, "text/csv")).query(RESULTS),
     op("POST /api/surveys/{id}/triggers/{triggerId}/send", "Send a survey by hand, or see who would get it",
-        (200, "Ingested")).takes("SendByHand"),
+        (200, "SentByHand")).takes("SendByHand"),
 
     op("POST /api/triggers/ingest", "Events that may begin surveys", (200, "Ingested")).takes("Ingest"),
     op("POST /api/Surveys/Triggers/ingest", "The same", (200, "Ingested")).takes("Ingest"),

@@ -110,6 +110,15 @@ fn plt_25_the_doctor_looks_at_a_fresh_database() {
 fn queues_are_paused_resumed_and_set() {
     let place = Place::new();
     place.json(&["migrate"]);
+    let missing = place.run(&["queues", "pause", "orders"]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    assert!(
+        missing.err.contains("there is no queue `orders`; `punctual queues set` makes one"),
+        "{missing:?}"
+    );
+    place.json(&["queues", "set", "orders", "--max-attempts", "3"]);
+    let misspelt = place.run(&["queues", "resume", "order"]);
+    assert!(misspelt.err.contains("there is no queue `order`; did you mean `orders`?"), "{misspelt:?}");
     assert_eq!(place.json(&["queues", "pause", "orders"])["paused"], json!(true));
     let set = place.json(&["queues", "set", "orders", "--max-attempts", "3", "--backoff", "5m,1h"]);
     assert_eq!((&set["maxAttempts"], &set["backoff"]), (&json!(3), &json!(["5m", "1h"])));
@@ -190,8 +199,15 @@ fn dead_letters_are_listed_shown_replayed_and_purged() {
     assert!(refused.err.contains("3 dead letters will be put back to work"), "{refused:?}");
     assert_eq!(place.run(&["dead-letters", "purge", "--yes"]).code, 2, "say which");
     let dry = place.json(&["dead-letters", "replay", "--topic", "mail", "--dry-run"]);
-    assert_eq!((&dry["replayed"], &dry["dryRun"]), (&json!(3), &json!(true)));
+    assert_eq!((&dry["wouldReplay"], &dry["dryRun"]), (&json!(3), &json!(true)));
     assert_eq!(place.json(&["status"])["deadLetters"], json!(3));
+    let nothing = place.run(&["dead-letters", "replay", "--topic", "male", "--yes"]);
+    let said = "nothing was put back to work: there is no such dead letter";
+    assert!(nothing.code == 0 && nothing.out.contains(said), "{nothing:?}");
+    let missing = place.run(&["dead-letters", "purge", "--ids", "998,999", "--yes"]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    let said = "dead letters 998, 999 were not deleted for good: there is no such dead letter";
+    assert!(missing.err.contains(said), "{missing:?}");
 
     assert_eq!(place.json(&["dead-letters", "replay", "--ids", &id, "--yes"])["replayed"], json!(1));
     assert_eq!(place.json(&["dead-letters", "purge", "--all", "--yes"])["purged"], json!(2));

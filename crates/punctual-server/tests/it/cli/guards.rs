@@ -98,7 +98,13 @@ async fn plt_18_the_inbox_is_listed_and_replayed() {
     assert_eq!(place.run(&["inbox", "replay"]).code, 2, "it must be said which");
     assert_eq!(place.run(&["inbox", "replay", "--all"]).code, 2, "nobody is there to be asked");
     let dry = place.json(&["inbox", "replay", "--all", "--dry-run"]);
-    assert_eq!((&dry["replayed"], &dry["dryRun"]), (&json!(2), &json!(true)));
+    assert_eq!((&dry["wouldReplay"], &dry["dryRun"]), (&json!(2), &json!(true)));
+    let missing = place.run(&["inbox", "replay", "--ids", "999", "--yes"]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    assert!(
+        missing.err.contains("inbox message 999 was not replayed: it is not there, or not dead"),
+        "{missing:?}"
+    );
     let id = listed["items"][0]["id"].to_string();
     assert_eq!(place.json(&["inbox", "replay", "--ids", &id, "--yes"])["replayed"], json!(1));
     let doctor = place.run(&["doctor"]).out;

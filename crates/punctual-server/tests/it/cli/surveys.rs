@@ -84,6 +84,25 @@ fn rows_that_cannot_be_read_fail_alone() {
     assert!(said.out.starts_with("2 rows: 1 created"), "the others are written: {said:?}");
 }
 
+/// TRG-5: a file of which nothing is taken is a failure, and CSV is called CSV.
+#[test]
+fn trg_5_an_ingest_of_nothing_fails() {
+    let place = with_survey();
+    let file = place.file("wrong.ndjson", "{}\n{}\n");
+    let said = place.run(&[&["ingest", &file], &KIND[..]].concat());
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.ends_with("punctual: 2 of 2 rows failed\n"), "{said:?}");
+    let file = place.file("events.csv", "address,wip\n+964 1,1\n");
+    let said = place.run(&[&["ingest", &file], &KIND[..]].concat());
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("events.csv looks like CSV"), "{said:?}");
+    let file = place.file("one.ndjson", &item(1, "GR").to_string());
+    let said = place.run(&["ingest", &file, "--kind", "service-visit-close"]);
+    let warning = "warning: no published trigger is about events of kind `service-visit-close`; did you \
+                   mean `service-visit-closed`?";
+    assert!(said.code == 0 && said.err.contains(warning), "{said:?}");
+}
+
 #[test]
 fn an_ingest_that_cannot_begin_says_why() {
     let place = with_survey();

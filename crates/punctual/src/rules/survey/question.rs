@@ -4,7 +4,7 @@
 //! choice, the characters of a text, the value of a number, the days of a date. Where they mean
 //! nothing they are refused, and so are options.
 
-use super::reading::{Reading, meant, named, question_of};
+use super::reading::{Reading, comparisons, meant, question_of};
 use crate::base::limits;
 use crate::rules::condition::Condition;
 use crate::rules::document::{Part, kind, quote};
@@ -203,7 +203,8 @@ fn show_if(
     to: &mut Reading<'_>,
 ) -> Option<Condition> {
     let condition = Condition::read(value, path, to.problems)?;
-    for (fact, at) in named(value, path.to_owned()) {
+    for (fact, at, compared) in comparisons(value, path.to_owned()) {
+        to.check_yes_no(fact, compared, &at);
         let id = question_of(fact);
         if before.contains(&id) {
             continue;

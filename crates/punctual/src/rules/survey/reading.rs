@@ -17,6 +17,8 @@ pub(super) struct Reading<'r> {
     pub default: Option<String>,
     /// The ids of the questions, as far as they have been read.
     pub ids: Vec<String>,
+    /// The ids of those that are answered with `"Yes"` or `"No"`.
+    pub yes_no_ids: Vec<String>,
     /// What makes the definition unusable.
     pub problems: &'r mut Problems,
     /// What is allowed, but probably not meant.
@@ -103,8 +105,11 @@ impl Reading<'_> {
     pub fn filter(&mut self, value: Option<&Value>, path: &str, roots: &[&str]) -> Option<Condition> {
         let value = value?;
         let condition = Condition::read(value, path, self.problems)?;
-        for (fact, at) in named(value, path.to_owned()) {
+        for (fact, at, compared) in comparisons(value, path.to_owned()) {
             self.check_root(fact, &at, roots);
+            if let Some(id) = fact.strip_prefix("answers.") {
+                self.check_yes_no(id, compared, &at);
+            }
             let Some(id) = fact.strip_prefix("answers.").map(question_of) else { continue };
             if roots.contains(&"answers.*") && !self.ids.iter().any(|known| known == id) {
                 let meant = meant(id, self.ids.iter().map(String::as_str), "answers.");
@@ -112,6 +117,20 @@ impl Reading<'_> {
             }
         }
         Some(condition)
+    }
+
+    /// Warns of an answer to a `yesNo` question that is compared with anything but its two words.
+    pub fn check_yes_no(&mut self, id: &str, compared: &Value, path: &str) {
+        if !self.yes_no_ids.iter().any(|known| known == id) {
+            return;
+        }
+        let values = compared.as_array().map_or(std::slice::from_ref(compared), Vec::as_slice);
+        let never = |value: &&Value| !value.is_null() && !matches!(value.as_str(), Some("Yes" | "No"));
+        if let Some(value) = values.iter().find(never) {
+            let id = quote(id);
+            let said = format!("the answer to `{id}` is never {value}: a yesNo answer is \"Yes\" or \"No\"");
+            self.warnings.push(path, said);
+        }
     }
 
     /// Warns of a fact that begins with none of `roots`: it is never there.
@@ -127,18 +146,19 @@ impl Reading<'_> {
     }
 }
 
-/// Every fact that a condition names, and where.
-pub(super) fn named(condition: &Value, path: String) -> Vec<(&str, String)> {
+/// Every comparison of a condition: its fact, where that stands, and the value it is compared with.
+pub(super) fn comparisons(condition: &Value, path: String) -> Vec<(&str, String, &Value)> {
     let mut found = Vec::new();
     for combined in ["all", "any"] {
         for (n, inner) in condition[combined].as_array().into_iter().flatten().enumerate() {
-            found.extend(named(inner, format!("{path}.{combined}[{n}]")));
+            found.extend(comparisons(inner, format!("{path}.{combined}[{n}]")));
         }
     }
     if let Some(inner) = condition.get("not") {
-        found.extend(named(inner, format!("{path}.not")));
+        found.extend(comparisons(inner, format!("{path}.not")));
     }
-    found.extend(condition["questionId"].as_str().map(|fact| (fact, format!("{path}.questionId"))));
+    let fact = condition["questionId"].as_str();
+    found.extend(fact.map(|fact| (fact, format!("{path}.questionId"), &condition["value"])));
     found
 }
 

@@ -3,7 +3,7 @@
 use super::{Id, part};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::triggers::{Answered, answered};
+use crate::http::api::triggers::{Answered, answered, foretold};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use axum::Json;
@@ -48,7 +48,7 @@ pub async fn send(
     problems.into_result()?;
     let chosen = Chosen { flow: id.flow(), trigger_id, by: caller.name.clone(), dry_run };
     let done = app.engine.send_by_hand(caller.tenant, &chosen, items.unwrap_or_default()).await?;
-    Ok(Json(answered(done)))
+    Ok(Json(if dry_run { foretold(done) } else { answered(done) }))
 }
 
 /// A recipient is an address alone, a recipient, or a whole item with a payload of its own.
