@@ -138,7 +138,7 @@ async fn ntf_19_the_communication_log_over_http(base: Base) {
         "sentAtUtc": "2026-05-14T05:13:00Z", "attemptCount": 1, "lastError": null, "entityType": "booking",
         "entityId": "B-7", "recipient": null, "recipientRef": null, "triggeredBy": "event",
         "createdAtUtc": "2026-05-14T05:13:00Z", "warnings": [],
-        "attempts": [{"at": "2026-05-14T05:13:00Z", "outcome": "sent", "error": null,
+        "attempts": [{"at": "2026-05-14T05:13:00Z", "outcome": "sent", "error": null, "provider": null,
             "providerMessageId": "p-1"}]});
     assert_eq!(found, [want.clone()]);
     want["attempts"][0]["answer"] = json!({"ok": true});
@@ -565,7 +565,10 @@ async fn ntf_20_a_survey_instance_is_a_schedule_like_any_other(base: Base) {
         other.get(&path).await.problem(404);
     }
     let dry = root.does(&replay, json!({"ids": [id], "dryRun": true}), 200).await;
-    let want = json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0, "items": [],
+    // It was skipped, so it has no delivery to put back: the send is planned anew.
+    let item = json!({"scheduleId": id, "deliveryId": null, "channel": "memory:default",
+        "idempotencyKey": format!("survey:{id}:1"), "stopped": false, "reason": null});
+    let want = json!({"wouldReplay": 1, "ids": [id], "sentAgain": 1, "stoppedByKey": 0, "items": [item],
         "moreItems": 0});
     assert_eq!(dry, want);
     assert_eq!(root.does(&replay, json!({"ids": [id, 37]}), 200).await["ids"], json!([id]));

@@ -116,7 +116,7 @@ async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Vec<PlannedSe
         let wanted = preferred.or(entry.locale.as_deref());
         let (template, version) = surveys.template(entry, &entry.channel, send, wanted);
         let planned = Planned {
-            key: format!("survey:{}:{send}", entry.public_id),
+            key: entry.send_key(),
             channel: entry.channel.clone(),
             address: Some(entry.address.clone()),
             send,

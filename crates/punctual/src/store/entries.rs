@@ -102,6 +102,12 @@ impl Entry {
         u32::try_from(sent).unwrap_or(u32::MAX).saturating_add(1)
     }
 
+    /// The idempotency key of the send that is due next.
+    #[must_use]
+    pub fn send_key(&self) -> String {
+        format!("survey:{}:{}", self.public_id, self.attempt())
+    }
+
     /// What stands for it in the work queue.
     pub(super) const fn work_id(&self) -> i64 {
         self.id.0

@@ -135,8 +135,10 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
 
 /// One message of a dry run.
 fn would_be(one: &Foreseen) -> Value {
+    let public_id = one.public_id.map(|id| id.to_string());
+    let schedule_id = public_id.or_else(|| Some(one.entry?.to_string()));
     json!({
-        "scheduleId": one.entry.map(|id| id.to_string()),
+        "scheduleId": schedule_id,
         "deliveryId": one.delivery.map(|id| id.to_string()),
         "channel": one.channel,
         "idempotencyKey": one.key,

@@ -157,9 +157,9 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, dry_run: b
     let mut surveys = surveys;
     surveys.retain(|id| !which.asks_for_deliveries() || counts.contains_key(id));
     let reopened = super::super::entries::replay::reopen(tx, &surveys, &counts, now, dry_run).await?;
-    let anew = reopened.iter().filter(|(_, anew)| *anew).count();
+    let anew = reopened.iter().filter(|one| one.planned_key.is_some()).count();
     if dry_run {
-        replayed.told = foresee::of_entries(tx, &filter).await?;
+        replayed.told = foresee::of_entries(tx, &filter, &reopened).await?;
     } else if !given_up.is_empty() {
         put_back(tx, &given_up, now).await?;
     }
@@ -168,7 +168,7 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, dry_run: b
         reopen(tx, &counts).await?;
     }
     replayed.ids = counts.keys().copied().map(EntryId).collect();
-    replayed.instances = reopened.into_iter().map(|(id, _)| id).collect();
+    replayed.instances = reopened.into_iter().map(|one| one.public_id).collect();
     replayed.again = (given_up.len() + anew) as u64;
     Ok(replayed)
 }
