@@ -14,6 +14,7 @@ mod at_once;
 
 use super::Store;
 use super::messages::{message_columns, read_message};
+use super::planted::Bug;
 use super::points::{Point, reach};
 use super::tx::Tx;
 use super::value::{Row, Value, params};
@@ -317,6 +318,11 @@ pub(super) async fn hold_deliveries(
     mark: Option<usize>,
     now: Timestamp,
 ) -> Result<()> {
+    if tx.has(Bug::IntentAfterCall) {
+        // What is sent now waits all the same, and is taken when its outcome is written.
+        let waiting = batches.iter().flat_map(|(_, batch)| batch).map(|item| (*item).clone());
+        return super::deliveries::deliver::give_back(tx, &waiting.collect::<Vec<_>>(), now).await;
+    }
     reach(Point::ClaimedBeforeCommit);
     let items: Vec<String> = batches.iter().map(|(_, batch)| claim::write(batch.iter().copied())).collect();
     let mark = mark.map(|mark| i64::try_from(mark).unwrap_or(i64::MAX));

@@ -295,22 +295,9 @@ async fn begin(tx: &mut Tx, wish: &Wish, window: Option<usize>) -> Result<Outgoi
     outgoing.due.sort_by_key(|due| due.item.lane());
     let token = Token::fresh();
     let items = outgoing.due.iter().map(|due| &due.item).collect();
-    if tx.has(Bug::IntentAfterCall) {
-        put_back_untaken(tx, &outgoing.due, now).await?;
-        (outgoing.token, outgoing.mark) = (Some(token), window);
-        return Ok(outgoing);
-    }
     claims::hold_deliveries(tx, wish, &[(token.clone(), items)], window, now).await?;
     (outgoing.token, outgoing.mark) = (Some(token), window);
     Ok(outgoing)
-}
-
-/// A planted bug: what is sent now waits all the same, and is taken when its outcome is written.
-async fn put_back_untaken(tx: &mut Tx, due: &[Due], now: Timestamp) -> Result<()> {
-    let back: Vec<Vec<Value<'_>>> =
-        due.iter().map(|one| as_it_was(&one.item, one.delivery.due_at.unwrap_or(now))).collect();
-    tx.each(WORK_AGAIN, &back).await?;
-    Ok(())
 }
 
 /// Those that are still to be sent, under their locks: whoever ends or holds an entry marks what waits,

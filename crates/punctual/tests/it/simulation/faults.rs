@@ -201,7 +201,9 @@ impl Counts {
     ];
 
     /// Those that a few seeds need not show.
-    pub const RARE_DEEDS: [&str; 4] = [
+    pub const RARE_DEEDS: [&str; 6] = [
+        "inbox completion refused",
+        "answer refused",
         "entry failed",
         "notification cancelled",
         "delivery retried at once",

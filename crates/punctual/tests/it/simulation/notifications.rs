@@ -34,7 +34,8 @@ impl Notification {
 
 pub fn read_notifications(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Notification>> {
     let mut statement = connection.prepare_cached(
-        "select id, tenant_id, message_id, entity_id, status, held_at is not null, open, sent, failed, version \
+        "select id, tenant_id, message_id, entity_id, status, held_at is not null, open, sent, failed, \
+            version \
          from punctual_entry where kind = 'notification'",
     )?;
     let rows = statement.query_map([], |row| {
