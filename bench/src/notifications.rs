@@ -15,7 +15,7 @@ use ::punctual::rules::entity::Snapshot;
 use ::punctual::rules::event_kind::{EventKind, Occasion};
 use ::punctual::rules::template::{Definition, MessageTemplate};
 use ::punctual::rules::zone::Zone;
-use ::punctual::{Accepted, Engine, Letter, NewMessage, Problems, TemplateId, Tenant};
+use ::punctual::{Accepted, Engine, NewMessage, Problems, RenderedMessage, TemplateId, Tenant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ async fn engine(cluster: &Arc<Cluster>, connections: usize, sent: &Arc<AtomicUsi
     database.recreate().await?;
     let channel = |sent: &Arc<AtomicUsize>| {
         let sent = Arc::clone(sent);
-        move |letter: Arc<Letter>| {
+        move |letter: Arc<RenderedMessage>| {
             let n = sent.fetch_add(1, Ordering::Relaxed);
             std::hint::black_box(&letter.body);
             async move { Ok(Accepted { message_id: Some(format!("mem-{n}")), answer: None }) }

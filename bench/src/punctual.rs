@@ -69,7 +69,7 @@ impl Open {
         if self.engine.store().peek_leases().await?.next.is_some() {
             return Ok(false);
         }
-        let view = self.engine.store().scout(LaneId(-1), LANES_SEEN).await?;
+        let view = self.engine.store().ready_lanes(LaneId(-1), LANES_SEEN).await?;
         Ok(view.lanes.iter().all(|lane| lane.first_due > view.now))
     }
 }

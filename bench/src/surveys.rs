@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ::punctual::engine::Ingest;
 use ::punctual::store::flows::FlowDraft;
-use ::punctual::{Accepted, Engine, Letter, Tenant};
+use ::punctual::{Accepted, Engine, RenderedMessage, Tenant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
@@ -160,7 +160,7 @@ async fn ours(cluster: &Arc<Cluster>, connections: usize, counter: &Arc<AtomicUs
     let database = Database::new(cluster, "ours");
     database.recreate().await?;
     let counter = Arc::clone(counter);
-    let channel = move |letter: Arc<Letter>| {
+    let channel = move |letter: Arc<RenderedMessage>| {
         let n = counter.fetch_add(1, Ordering::Relaxed);
         std::hint::black_box(&letter.body);
         async move { Ok(Accepted { message_id: Some(format!("mem-{n}")), answer: None }) }

@@ -36,7 +36,7 @@ use destination::{ALLOW_HOST, Destinations};
 use judge::{Heard, Judge};
 use punctual::rules::masked::masked;
 use punctual::run::channel::Sent;
-use punctual::{Accepted, Channel, Letter, NotSent, Problems};
+use punctual::{Accepted, Channel, NotSent, Problems, RenderedMessage};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
 use serde_json::{Map, Value};
@@ -116,7 +116,7 @@ fn problem(path: &str, said: impl Into<String>) -> Problems {
 }
 
 impl Channel for HttpChannel {
-    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }
@@ -127,7 +127,7 @@ impl Channel for HttpChannel {
 }
 
 impl Inner {
-    async fn send(&self, letter: &Letter) -> Result<Accepted, NotSent> {
+    async fn send(&self, letter: &RenderedMessage) -> Result<Accepted, NotSent> {
         let clean = |text: &str| self.clean(text, letter);
         let permanent = |said: String| NotSent::Permanent { error: clean(&said) };
         let address = address(self.file.address, &letter.to)
@@ -147,7 +147,7 @@ impl Inner {
     }
 
     /// Returns the text without secrets, and with the address masked however it is written.
-    fn clean(&self, text: &str, letter: &Letter) -> String {
+    fn clean(&self, text: &str, letter: &RenderedMessage) -> String {
         let mut text = self.settings.redacted(text);
         let mut forms = vec![letter.to.trim().to_owned()];
         if let Ok(number) = PhoneNumber::parse(&letter.to) {
@@ -160,7 +160,7 @@ impl Inner {
         text
     }
 
-    fn compose(&self, letter: &Letter, address: Map<String, Value>) -> Result<Composed, String> {
+    fn compose(&self, letter: &RenderedMessage, address: Map<String, Value>) -> Result<Composed, String> {
         let request = &self.file.request;
         let mut known = Known::new(letter, &self.settings, address);
         let (kind, body) = self.body(&mut known)?;

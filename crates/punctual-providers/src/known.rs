@@ -11,7 +11,7 @@ use punctual::rules::digest;
 use punctual::rules::document::quote;
 use punctual::rules::nearest::hint;
 use punctual::rules::template::{Target, Template, Values};
-use punctual::{Letter, Problems};
+use punctual::{Problems, RenderedMessage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ pub(crate) struct Known<'a> {
 
 impl<'a> Known<'a> {
     /// What a letter and a channel's settings give. `address` has the names that begin with `to`.
-    pub(crate) fn new(letter: &'a Letter, settings: &Settings, address: Map<String, Value>) -> Self {
+    pub(crate) fn new(letter: &'a RenderedMessage, settings: &Settings, address: Map<String, Value>) -> Self {
         let language = letter.locale.split(['-', '_']).next().unwrap_or_default();
         let own = json!({
             "subject": letter.subject,
@@ -143,7 +143,7 @@ impl<'a> Known<'a> {
 }
 
 /// The provider's own template; one without a language is meant in the letter's.
-fn template(letter: &Letter) -> Value {
+fn template(letter: &RenderedMessage) -> Value {
     let mut template = letter.provider_template.as_deref().cloned().unwrap_or_default();
     if let Some(fields) = template.as_object_mut() {
         fields.entry("language").or_insert_with(|| letter.locale.replace('-', "_").into());
@@ -152,7 +152,7 @@ fn template(letter: &Letter) -> Value {
 }
 
 /// A key that is a UUID, the same for every try: for providers that take no other.
-fn uuid(letter: &Letter) -> String {
+fn uuid(letter: &RenderedMessage) -> String {
     let tenant = letter.tenant.to_string();
     let hex = digest::of([tenant.as_bytes(), letter.idempotency_key.as_bytes()]);
     // Version 8 and the usual variant: a UUID of one's own making (RFC 9562).

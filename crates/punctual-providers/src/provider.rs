@@ -7,7 +7,7 @@ use crate::settings::{Setting, Settings};
 #[cfg(feature = "smtp")]
 use crate::smtp::{SmtpChannel, smtp_settings};
 use punctual::run::channel::Sent;
-use punctual::{Channel, Letter, Problems};
+use punctual::{Channel, Problems, RenderedMessage};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl AnyChannel {
 }
 
 impl Channel for AnyChannel {
-    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         match self {
             Self::Http(channel) => channel.send(letter),
             #[cfg(feature = "smtp")]

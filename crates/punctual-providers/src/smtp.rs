@@ -31,7 +31,7 @@ use message::{Composed, Sender};
 use punctual::base::clock;
 use punctual::rules::{duration, masked};
 use punctual::run::channel::Sent;
-use punctual::{Accepted, Channel, Letter, NotSent, Problems};
+use punctual::{Accepted, Channel, NotSent, Problems, RenderedMessage};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl SmtpChannel {
 }
 
 impl Channel for SmtpChannel {
-    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }
@@ -118,7 +118,7 @@ impl Channel for SmtpChannel {
 }
 
 impl Inner {
-    async fn send(&self, letter: &Letter) -> Result<Accepted, NotSent> {
+    async fn send(&self, letter: &RenderedMessage) -> Result<Accepted, NotSent> {
         let clean = |error: String| self.clean(&error, letter);
         let composed = self.sender.compose(letter).map_err(|e| NotSent::Permanent { error: clean(e) })?;
         let sent = self.deliver(&composed).await;
@@ -152,7 +152,7 @@ impl Inner {
         answer
     }
 
-    fn clean(&self, text: &str, letter: &Letter) -> String {
+    fn clean(&self, text: &str, letter: &RenderedMessage) -> String {
         let text = self.settings.redacted(text);
         let text = match letter.to.trim() {
             "" => text,

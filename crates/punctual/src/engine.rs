@@ -53,7 +53,7 @@ use crate::run::pulse::{Pulse, Ticks, drive};
 use crate::run::reap::Reaper;
 use crate::run::receipts::EarlyReceipts;
 use crate::run::sandbox::Sandbox;
-use crate::run::send::{Post, Sender};
+use crate::run::send::{DeliveryContext, Sender};
 use crate::run::stop::{self, Phase, Stop, Stopper};
 use crate::run::templates::Templates;
 use crate::run::wake::{Hearer, Teller, Wake};
@@ -96,7 +96,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Inner {
     shop: Arc<Shop>,
-    post: Arc<Post>,
+    post: Arc<DeliveryContext>,
     clock: ClockMode,
     retention: Duration,
     log_retention: Duration,

@@ -33,7 +33,7 @@ pub use rules::job::{Misfire, NewJob, Overlap};
 pub use rules::message::{Entity, Message, NewMessage};
 pub use rules::subscription::NewSubscription;
 pub use rules::timer::{NewTimer, Scheduled, When};
-pub use run::channel::{Accepted, Channel, Letter, NotSent};
+pub use run::channel::{Accepted, Channel, NotSent, RenderedMessage};
 pub use run::handler::{Handled, Handler, HandlerError, Work};
 pub use run::lease::LeaseGuard;
 pub use run::sandbox::Sandbox;

@@ -35,11 +35,11 @@ pub mod points;
 pub mod postgres;
 pub mod prune;
 pub mod queues;
+pub mod ready_lanes;
 pub mod reap;
 pub mod receipts;
 pub mod routes;
 pub mod runs;
-pub mod scout;
 pub mod sequences;
 pub mod settle;
 #[cfg(feature = "sqlite")]

@@ -4,7 +4,7 @@ use crate::mailbox;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message};
-use punctual::Letter;
+use punctual::RenderedMessage;
 use punctual::rules::digest;
 
 /// Digits of a Message-ID before its domain.
@@ -34,7 +34,7 @@ impl Sender {
     }
 
     /// The mail of a letter; a sentence when there cannot be one.
-    pub(super) fn compose(&self, letter: &Letter) -> Result<Composed, String> {
+    pub(super) fn compose(&self, letter: &RenderedMessage) -> Result<Composed, String> {
         let to = mailbox::check(&letter.to).map_err(|said| format!("the address {said}"))?;
         let to: Address = to.parse().map_err(|error| format!("the address is not one: {error}"))?;
         let message_id = self.message_id(letter);
@@ -60,7 +60,7 @@ impl Sender {
     }
 
     /// The same for every try of a letter, and for no other letter.
-    fn message_id(&self, letter: &Letter) -> String {
+    fn message_id(&self, letter: &RenderedMessage) -> String {
         let tenant = letter.tenant.to_string();
         let parts = [tenant.as_bytes(), letter.channel.as_bytes(), letter.idempotency_key.as_bytes()];
         format!("<{}@{}>", &digest::of(parts)[..MESSAGE_ID_DIGITS], self.address.domain())
@@ -68,14 +68,14 @@ impl Sender {
 }
 
 /// In one line, whatever is in it.
-fn subject(letter: &Letter) -> String {
+fn subject(letter: &RenderedMessage) -> String {
     let subject = letter.subject.as_deref().unwrap_or_default();
     let line: String = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.trim().is_empty() { NO_SUBJECT.to_owned() } else { line }
 }
 
 /// One click unsubscribes (RFC 8058), when the letter has a link for it.
-fn unsubscribe(letter: &Letter) -> Vec<(&'static str, String)> {
+fn unsubscribe(letter: &RenderedMessage) -> Vec<(&'static str, String)> {
     let Some(url) = &letter.unsubscribe_url else { return Vec::new() };
     let plain = url.bytes().all(|b| b.is_ascii_graphic() && !b"<>,".contains(&b));
     if !plain || !(url.starts_with("https://") || url.starts_with("http://")) {

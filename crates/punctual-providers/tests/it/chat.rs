@@ -2,7 +2,7 @@
 
 use crate::letters::{class, letter, retry_after, send, settings};
 use crate::stub::{Answer, Stub, words};
-use punctual::Letter;
+use punctual::RenderedMessage;
 use punctual_providers::{Catalogue, HttpChannel};
 use serde_json::json;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ async fn ntf_13_a_slack_webhook_is_asked_as_documented() {
     let channel = channel(&stub);
     assert!(!format!("{channel:?}").contains("s3cr3tXXXX"), "the address is the secret: {channel:?}");
     assert_eq!(send(&channel, letter("#ops")).await.unwrap().message_id, None);
-    send(&channel, Letter { subject: None, ..letter("") }).await.unwrap();
+    send(&channel, RenderedMessage { subject: None, ..letter("") }).await.unwrap();
     let asked = stub.asked();
     assert_eq!(asked[0].target, "/services/T000/B000/s3cr3tXXXX");
     assert_eq!(asked[0].json(), json!({"text": format!("*Your \"stay\"*\n{}", letter("").body)}));

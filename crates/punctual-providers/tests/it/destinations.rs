@@ -2,7 +2,7 @@
 
 use crate::letters::{INDIAN, class, letter, send, settings};
 use crate::stub::{Stub, reply};
-use punctual::Letter;
+use punctual::RenderedMessage;
 use punctual_providers::{Catalogue, HttpChannel, ProviderFile};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ fn open(url: &str, base: &str, allowed: Option<&str>) -> Result<HttpChannel, Str
     HttpChannel::new(Arc::new(file), given).map_err(|problems| problems.to_string())
 }
 
-fn carrying(payload: Value) -> Letter {
-    Letter { payload: Arc::new(payload), ..letter(INDIAN) }
+fn carrying(payload: Value) -> RenderedMessage {
+    RenderedMessage { payload: Arc::new(payload), ..letter(INDIAN) }
 }
 
 /// SECURITY.md, "Destinations": a value of an event is a part of one segment, or the message is refused.

@@ -2,7 +2,7 @@
 
 use crate::stub::Stub;
 use punctual::run::channel::Sent;
-use punctual::{Channel, Letter, NotSent, Tenant, Timestamp};
+use punctual::{Channel, NotSent, RenderedMessage, Tenant, Timestamp};
 use punctual_providers::{Catalogue, HttpChannel};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ pub(crate) const SPACED: &str = "+964 770 000 0001";
 /// The UUID of [`letter`]'s key.
 pub(crate) const UUID: &str = "49bb38c7-8726-851e-ab4f-5f35d2636c01";
 
-pub(crate) fn letter(to: &str) -> Letter {
-    Letter {
+pub(crate) fn letter(to: &str) -> RenderedMessage {
+    RenderedMessage {
         tenant: Tenant::DEFAULT,
         channel: "sms:test".into(),
         to: to.into(),
@@ -37,8 +37,8 @@ pub(crate) fn letter(to: &str) -> Letter {
 }
 
 /// The same with a provider's own template.
-pub(crate) fn templated(to: &str, template: Value) -> Letter {
-    Letter { provider_template: Some(Arc::new(template)), ..letter(to) }
+pub(crate) fn templated(to: &str, template: Value) -> RenderedMessage {
+    RenderedMessage { provider_template: Some(Arc::new(template)), ..letter(to) }
 }
 
 pub(crate) fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -54,7 +54,7 @@ pub(crate) fn channel(provider: &str, stub: &Stub, pairs: &[(&str, &str)]) -> Ht
     HttpChannel::new(Arc::clone(catalogue.get(provider).unwrap()), given).unwrap()
 }
 
-pub(crate) async fn send(channel: &impl Channel, letter: Letter) -> Sent {
+pub(crate) async fn send(channel: &impl Channel, letter: RenderedMessage) -> Sent {
     channel.send(Arc::new(letter)).await
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn fields(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 pub(crate) async fn classes(
     provider: &str,
     pairs: &[(&str, &str)],
-    letter: impl Fn() -> Letter,
+    letter: impl Fn() -> RenderedMessage,
     table: Vec<(crate::stub::Answer, &str, &str)>,
 ) {
     let stub = Stub::start([]).await;

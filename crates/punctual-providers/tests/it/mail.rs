@@ -4,7 +4,7 @@ use crate::letters::{UUID, channel, class, classes, letter, retry_after, send};
 use crate::stub::{Answer, Stub, reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use punctual::Letter;
+use punctual::RenderedMessage;
 use ring::{digest, hmac};
 use serde_json::json;
 use std::time::Duration;
@@ -15,8 +15,8 @@ const SENDGRID: [(&str, &str); 3] =
 /// `access-key` in base64.
 const AZURE: [(&str, &str); 2] = [("access_key", "YWNjZXNzLWtleQ=="), ("sender", "noreply@eventhub.example")];
 
-fn rich() -> Letter {
-    Letter {
+fn rich() -> RenderedMessage {
+    RenderedMessage {
         html: Some("<p>Hello</p>".into()),
         unsubscribe_url: Some("https://punctual.example/u/abc".into()),
         ..letter(ADA)

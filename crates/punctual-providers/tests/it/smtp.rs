@@ -1,7 +1,7 @@
 //! SMTP against a real mail server (`tests/relay/relay.py`).
 
 use crate::letters::{class, letter, send, settings};
-use punctual::Letter;
+use punctual::RenderedMessage;
 use punctual_providers::SmtpChannel;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -71,8 +71,8 @@ fn ca() -> String {
     folder().join("ca.pem").display().to_string()
 }
 
-fn rich() -> Letter {
-    Letter {
+fn rich() -> RenderedMessage {
+    RenderedMessage {
         html: Some("<p>Hello</p>".into()),
         unsubscribe_url: Some("https://punctual.example/u/abc".into()),
         ..letter(ADA)
@@ -123,7 +123,7 @@ async fn ntf_14_a_mail_goes_out_by_starttls_and_login() {
     assert!(mail.contains("multipart/alternative") && mail.contains("<p>Hello</p>"), "{mail}");
     let again = send(&channel, rich()).await.unwrap();
     assert_eq!(again.message_id.unwrap(), id, "another try has the same Message-ID");
-    let other = send(&channel, Letter { idempotency_key: "other".into(), ..rich() }).await.unwrap();
+    let other = send(&channel, RenderedMessage { idempotency_key: "other".into(), ..rich() }).await.unwrap();
     assert_ne!(other.message_id.unwrap(), id);
 }
 
@@ -261,7 +261,7 @@ async fn ntf_15_headers_cannot_be_injected() {
     }
     let sent = send(&channel, letter("grüße@example.com")).await;
     assert!(matches!(class(&sent), ("permanent", said) if said.contains("SMTPUTF8")), "{sent:?}");
-    let wild = Letter {
+    let wild = RenderedMessage {
         subject: Some("Hi\r\nBcc: eve@example.com\r\n\r\nbody ü".into()),
         body: "first\r\n.\r\nMAIL FROM:<eve@example.com>\r\n.last".into(),
         unsubscribe_url: Some("https://x.example/>\r\nBcc: eve@example.com".into()),

@@ -2,7 +2,7 @@
 
 use crate::letters::{INDIAN, class, letter, retry_after, send, settings};
 use crate::stub::{Answer, Stub, reply, words};
-use punctual::Letter;
+use punctual::RenderedMessage;
 use punctual_providers::{Catalogue, HttpChannel, ProviderFile};
 use serde_json::json;
 use std::sync::Arc;
@@ -155,15 +155,15 @@ async fn what_is_kept_of_an_answer_has_no_secrets() {
 async fn ntf_13_values_cannot_leave_their_place() {
     let stub = Stub::start([reply(200, json!({})), reply(200, json!({})), reply(200, json!({}))]).await;
     let channel = own(FILE, &stub.url);
-    let wild = Letter {
+    let wild = RenderedMessage {
         subject: Some("a/b?c=d&e#f%20 ü\r\nX: y".into()),
         body: "\",\"admin\":true,\"x\":\"".into(),
         idempotency_key: "k\r\nX-Evil: 1 ü".into(),
         ..letter(INDIAN)
     };
     send(&channel, wild.clone()).await.unwrap();
-    send(&channel, Letter { idempotency_key: "plain:key".into(), ..wild.clone() }).await.unwrap();
-    send(&channel, Letter { idempotency_key: "k".repeat(300), ..wild.clone() }).await.unwrap();
+    send(&channel, RenderedMessage { idempotency_key: "plain:key".into(), ..wild.clone() }).await.unwrap();
+    send(&channel, RenderedMessage { idempotency_key: "k".repeat(300), ..wild.clone() }).await.unwrap();
     let asked = stub.asked();
     assert_eq!(
         asked[0].target,

@@ -7,7 +7,7 @@ use super::table::{Table, one_line};
 use super::{Everywhere, print_json, print_line, words};
 use crate::http::api::surveys::{ShownResults, shown_results};
 use punctual::base::limits::LIST_ITEMS_MAX;
-use punctual::store::entries::look::ResultFilter;
+use punctual::store::entries::queries::ResultFilter;
 use punctual::store::flows::{Flow, FlowDraft};
 use punctual::{Engine, FlowId, Problems, Tenant};
 use serde_json::{Value, json};

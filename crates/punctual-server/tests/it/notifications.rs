@@ -5,10 +5,10 @@ use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::base::id::{LaneId, TemplateId};
 use punctual::rules::notification::{NotificationStatus, Planned, Whom};
-use punctual::rules::share::Take;
-use punctual::store::claims::Wish;
-use punctual::store::deliveries::deliver::{Ended, Ending};
-use punctual::store::deliveries::{Filed, FiledAs, NewNotification};
+use punctual::rules::share::LaneQuota;
+use punctual::store::claims::ClaimRequest;
+use punctual::store::deliveries::deliver::{Ending, SettledDelivery};
+use punctual::store::deliveries::{NewNotification, PlannedEvent, WriteOutcome};
 use punctual::{Entity, Tenant, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -38,9 +38,9 @@ const SCHEDULES: &str = "/api/automation-schedules";
 const RESEND: &str = "/api/bookings/B-7/resend-notification";
 const NUMBER: &str = "+9647700000001";
 
-fn wish(lane: LaneId) -> Wish {
-    let takes = vec![Take { lane, since: Timestamp::MIN, quota: 10 }];
-    Wish { owner: "tester".into(), lease: Duration::from_secs(30), takes }
+fn wish(lane: LaneId) -> ClaimRequest {
+    let takes = vec![LaneQuota { lane, since: Timestamp::MIN, quota: 10 }];
+    ClaimRequest { owner: "tester".into(), lease: Duration::from_secs(30), takes }
 }
 
 /// A server with a template for bookings that are confirmed; answers its id.
@@ -84,15 +84,15 @@ async fn file_notification(world: &World, root: &Client, notification: NewNotifi
     let store = world.engine.store();
     let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
     let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
-    let filed = [(item.message.into(), Filed::Notification(notification))];
+    let filed = [(item.message.into(), PlannedEvent::Notification(notification))];
     let filed = store.write_notifications(item.token, filed.into(), None, 1).await.unwrap();
-    assert!(matches!(filed, FiledAs::Notifications { .. }), "the claim should hold");
+    assert!(matches!(filed, WriteOutcome::Notifications { .. }), "the claim should hold");
 }
 
 /// What waits in one channel is sent, and comes to this.
 async fn send(world: &World, channel: &str, ending: Ending) {
     let store = world.engine.store();
-    let lane = store.scout(LaneId(-1), 100).await.unwrap();
+    let lane = store.ready_lanes(LaneId(-1), 100).await.unwrap();
     let mut sent = 0;
     for seen in lane.lanes {
         let outgoing = store.begin_deliveries(wish(seen.lane), None).await.unwrap();
@@ -100,10 +100,10 @@ async fn send(world: &World, channel: &str, ending: Ending) {
         let is_it = |due: &punctual::store::deliveries::deliver::Due| due.delivery.channel == channel;
         sent += outgoing.due.iter().filter(|due| is_it(due)).count();
         let end = |due| match is_it(&due) {
-            true => Ended { due, ending: ending.clone(), survey: None },
-            false => Ended { due, ending: Ending::Later(outgoing.now.unwrap()), survey: None },
+            true => SettledDelivery { due, ending: ending.clone(), survey: None },
+            false => SettledDelivery { due, ending: Ending::Later(outgoing.now.unwrap()), survey: None },
         };
-        let ended: Vec<Ended> = outgoing.due.iter().cloned().map(end).collect();
+        let ended: Vec<SettledDelivery> = outgoing.due.iter().cloned().map(end).collect();
         store.end_deliveries(token, ended.into(), None).await.unwrap();
     }
     assert_eq!(sent, 1, "one message should wait for {channel}");

@@ -3,7 +3,7 @@
 use crate::client::{Client, Reply};
 use crate::world::{Base, ROOT_KEY, World};
 use punctual::rules::public_id::PublicId;
-use punctual::{Letter, Sandbox, Tenant};
+use punctual::{RenderedMessage, Sandbox, Tenant};
 use punctual_server::app::Settings;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ on_each! {
     the_page_moves_the_clock_and_clears,
 }
 
-fn letter(to: &str, key: &str) -> Letter {
-    Letter {
+fn letter(to: &str, key: &str) -> RenderedMessage {
+    RenderedMessage {
         tenant: Tenant::DEFAULT,
         channel: "memory:whatsapp".into(),
         to: to.into(),
@@ -37,7 +37,7 @@ fn letter(to: &str, key: &str) -> Letter {
 }
 
 /// Sends as the engine does, through its channels.
-async fn send(world: &World, letter: Letter) -> bool {
+async fn send(world: &World, letter: RenderedMessage) -> bool {
     let channel = world.engine.channels().get(&letter.channel).expect("a memory channel");
     channel.send(Arc::new(letter)).await.is_ok()
 }
@@ -51,7 +51,7 @@ async fn prd_17_the_inbox_lists_what_was_sent(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
     assert!(send(&world, letter("+9647701234567", "k1")).await);
-    let mail = Letter {
+    let mail = RenderedMessage {
         channel: "memory:mail".into(),
         locale: "en".into(),
         subject: Some("Your visit".into()),
@@ -93,7 +93,7 @@ async fn prd_17_the_inbox_is_read_in_parts_and_cleared(base: Base) {
     for n in 0..5 {
         send(&world, letter("ada", &n.to_string())).await;
     }
-    send(&world, Letter { tenant, ..letter("bob", "acme's") }).await;
+    send(&world, RenderedMessage { tenant, ..letter("bob", "acme's") }).await;
     let mut seen = Vec::new();
     let mut path = "/dev/messages?limit=2".to_owned();
     loop {
@@ -167,7 +167,7 @@ async fn a_named_channel_may_be_in_the_sandbox_on_the_system_clock() {
     let sandbox = Sandbox::of(["whatsapp:default".to_owned()]);
     let engine = punctual::Engine::builder("sqlite::memory:").sandbox(sandbox).open().await.unwrap();
     let world = World::serve(engine, Settings::default()).await;
-    assert!(send(&world, Letter { channel: "whatsapp:default".into(), ..letter("ada", "k") }).await);
+    assert!(send(&world, RenderedMessage { channel: "whatsapp:default".into(), ..letter("ada", "k") }).await);
     assert_eq!(keys(&world.root().sees("/dev/messages").await), ["k"]);
     world.root().put("/dev/channels/whatsapp:default", json!({"script": ["ok"]})).await;
     world.root().get("/dev/channels/memory:a").await.problem(404);
@@ -183,7 +183,7 @@ async fn the_page_shows_messages_as_their_readers_would_see_them() {
     world.root().does("/dev/clock", json!({"set": "2026-07-13T05:13:00Z"}), 200).await;
     send(&world, letter("+9647701234567", "k1")).await;
     let nasty = "<script>alert(1)</script>\"'&";
-    let wild = Letter {
+    let wild = RenderedMessage {
         subject: Some(nasty.into()),
         body: nasty.into(),
         html: Some(nasty.into()),

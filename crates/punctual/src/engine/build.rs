@@ -10,16 +10,16 @@ use crate::rules::channel::{ChannelPolicy, check_key};
 use crate::rules::job::NewJob;
 use crate::rules::message::{check_name, check_topic};
 use crate::run::channel::{Channel, Channels};
+use crate::run::channel_limiter::{ChannelLimiters, LimiterSettings};
+use crate::run::definition_cache::DefinitionCache;
 use crate::run::dispatch::{Duty, Shop, Station};
 use crate::run::event_kinds::EventKinds;
-use crate::run::gate::{GateSettings, Gates};
 use crate::run::handler::Handler;
 use crate::run::inbox::InboxSettings;
 use crate::run::kinds::Kinds;
 use crate::run::line::Line;
 use crate::run::sandbox::Sandbox;
-use crate::run::send::Post;
-use crate::run::shelf::Shelf;
+use crate::run::send::DeliveryContext;
 use crate::run::subscription::Roster;
 use crate::run::templates::Templates;
 use crate::run::wake::Wake;
@@ -301,15 +301,15 @@ impl Builder {
         });
         // Where time stands still, a change is seen by the very next step.
         let fresh = if self.clock == ClockMode::Manual { Duration::ZERO } else { limits::TEMPLATES_FRESH };
-        let post = Arc::new(Post {
+        let post = Arc::new(DeliveryContext {
             store: shop.store.clone(),
             channels: self.channels.put_together(sandbox.as_ref()),
             kinds: Kinds::built_in(),
-            shelf: Arc::new(Shelf::default()),
+            shelf: Arc::new(DefinitionCache::default()),
             templates: Templates::new(fresh),
             event_kinds: Arc::new(EventKinds::new(fresh)),
             by_hand: self.clock == ClockMode::Manual,
-            gates: Gates::new(gate_settings(&self.policies)),
+            gates: ChannelLimiters::new(gate_settings(&self.policies)),
             policies: self.policies,
             usual: ChannelPolicy::default(),
             survey_url: self.survey_url,
@@ -431,16 +431,16 @@ async fn declare_handled(engine: &Engine) -> Result<()> {
 }
 
 /// What channels allow by their policies.
-fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, GateSettings> {
+fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, LimiterSettings> {
     let settings = policies.iter().map(|(key, policy)| {
-        let usual = GateSettings::of(key);
+        let usual = LimiterSettings::of(key);
         let breaker = match policy.breaker_failures {
             None => usual.breaker,
             Some(0) => None,
             Some(failures) => Some(BreakerSettings { failures, ..BreakerSettings::default() }),
         };
         let per_second = policy.rate_per_second;
-        (key.clone(), GateSettings { per_second, in_flight: policy.in_flight, breaker })
+        (key.clone(), LimiterSettings { per_second, in_flight: policy.in_flight, breaker })
     });
     settings.collect()
 }

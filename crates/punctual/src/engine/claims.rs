@@ -11,12 +11,12 @@ use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::rules::attempt::Retry;
-use crate::rules::share::Take;
+use crate::rules::share::LaneQuota;
 use crate::run::subscription;
-use crate::store::claims::{Catch, Claimed, Wish};
+use crate::store::claims::{ClaimRequest, Claimed, ClaimedBatch};
 use crate::store::queues::Lane;
-use crate::store::scout::View;
-use crate::store::settle::{Outcome, Settlement, Word};
+use crate::store::ready_lanes::View;
+use crate::store::settle::{SettleAction, SettleOutcome, Settlement};
 use crate::store::tx::VerbFuture;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,13 +63,13 @@ pub struct ItemSettlement {
     /// The item's message.
     pub message: MessageId,
     /// What is to become of it.
-    pub word: Word,
+    pub word: SettleAction,
 }
 
 impl ItemSettlement {
     /// Settles a claimed item.
     #[must_use]
-    pub fn new(claimed: &Claimed, word: Word) -> Self {
+    pub fn new(claimed: &Claimed, word: SettleAction) -> Self {
         Self { token: claimed.token.clone(), message: claimed.message.id, word }
     }
 }
@@ -132,7 +132,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::claimable_lane`], and [`Error::Invalid`] for an impossible lease or owner.
-    pub fn claim<'a>(&'a self, lane: &'a Lane, options: &'a ClaimOptions) -> VerbFuture<'a, Catch> {
+    pub fn claim<'a>(&'a self, lane: &'a Lane, options: &'a ClaimOptions) -> VerbFuture<'a, ClaimedBatch> {
         VerbFuture::new(async move {
             loop {
                 let catch = self.claim_once(lane, options).await?;
@@ -146,11 +146,11 @@ impl Engine {
         })
     }
 
-    async fn claim_once(&self, lane: &Lane, options: &ClaimOptions) -> Result<Catch> {
-        let wish = Wish {
+    async fn claim_once(&self, lane: &Lane, options: &ClaimOptions) -> Result<ClaimedBatch> {
+        let wish = ClaimRequest {
             owner: options.owner.clone(),
             lease: options.lease,
-            takes: vec![Take { lane: lane.id, since: Timestamp::MIN, quota: options.limit }],
+            takes: vec![LaneQuota { lane: lane.id, since: Timestamp::MIN, quota: options.limit }],
         };
         if lane.subscription.is_empty() {
             return self.store().claim(wish).await;
@@ -163,14 +163,18 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] for more items than one call may name; nothing is settled then.
-    pub fn settle<'a>(&'a self, lane: &'a Lane, items: Vec<ItemSettlement>) -> VerbFuture<'a, Vec<Outcome>> {
+    pub fn settle<'a>(
+        &'a self,
+        lane: &'a Lane,
+        items: Vec<ItemSettlement>,
+    ) -> VerbFuture<'a, Vec<SettleOutcome>> {
         VerbFuture::new(async move {
             let (settlements, places) = group_by_token(items);
             let outcomes = self.store().settle(settlements, Some(lane.id), random::seed()).await?;
             // A retry or the next item of a sequence may be due at once.
             self.wake();
             let outcome = |(claim, item): (usize, usize)| {
-                outcomes.get(claim).and_then(|of| of.get(item)).copied().unwrap_or(Outcome::NotFound)
+                outcomes.get(claim).and_then(|of| of.get(item)).copied().unwrap_or(SettleOutcome::NotFound)
             };
             Ok(places.into_iter().map(outcome).collect())
         })
@@ -180,8 +184,8 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::settle`].
-    pub fn ack<'a>(&'a self, lane: &'a Lane, items: &'a [Claimed]) -> VerbFuture<'a, Vec<Outcome>> {
-        self.settle_alike(lane, items, Word::Ack)
+    pub fn ack<'a>(&'a self, lane: &'a Lane, items: &'a [Claimed]) -> VerbFuture<'a, Vec<SettleOutcome>> {
+        self.settle_alike(lane, items, SettleAction::Ack)
     }
 
     /// Settles items that did not work out and are tried again.
@@ -194,8 +198,8 @@ impl Engine {
         items: &'a [Claimed],
         error: impl Into<String>,
         retry: Retry,
-    ) -> VerbFuture<'a, Vec<Outcome>> {
-        self.settle_alike(lane, items, Word::Abandon { error: error.into(), retry })
+    ) -> VerbFuture<'a, Vec<SettleOutcome>> {
+        self.settle_alike(lane, items, SettleAction::Abandon { error: error.into(), retry })
     }
 
     /// Settles items that will never work out: they are dead until they are replayed.
@@ -207,16 +211,16 @@ impl Engine {
         lane: &'a Lane,
         items: &'a [Claimed],
         error: impl Into<String>,
-    ) -> VerbFuture<'a, Vec<Outcome>> {
-        self.settle_alike(lane, items, Word::Fail { error: error.into() })
+    ) -> VerbFuture<'a, Vec<SettleOutcome>> {
+        self.settle_alike(lane, items, SettleAction::Fail { error: error.into() })
     }
 
     fn settle_alike<'a>(
         &'a self,
         lane: &'a Lane,
         items: &[Claimed],
-        word: Word,
-    ) -> VerbFuture<'a, Vec<Outcome>> {
+        word: SettleAction,
+    ) -> VerbFuture<'a, Vec<SettleOutcome>> {
         self.settle(lane, items.iter().map(|claimed| ItemSettlement::new(claimed, word.clone())).collect())
     }
 
@@ -229,7 +233,7 @@ impl Engine {
         lane: &'a Lane,
         items: Vec<(Token, MessageId)>,
         lease: Duration,
-    ) -> VerbFuture<'a, Vec<Outcome>> {
+    ) -> VerbFuture<'a, Vec<SettleOutcome>> {
         self.store().extend_within(items, lease, lane.id)
     }
 
@@ -243,7 +247,7 @@ impl Engine {
             let mut moved = 0;
             loop {
                 // A look is cheap; only work that is really there is worth a transaction.
-                let view = self.store().scout(LaneId(-1), 1).await?;
+                let view = self.store().ready_lanes(LaneId(-1), 1).await?;
                 if view.lanes.first().is_none_or(|seen| seen.lane != LaneId::UNROUTED) {
                     return Ok(moved);
                 }
@@ -260,7 +264,7 @@ impl Engine {
     /// # Errors
     /// When the database does not answer.
     pub fn ready_lanes(&self, after: LaneId, limit: usize) -> VerbFuture<'_, View> {
-        self.store().scout(after, limit)
+        self.store().ready_lanes(after, limit)
     }
 }
 

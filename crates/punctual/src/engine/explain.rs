@@ -13,8 +13,8 @@ use crate::rules::public_id::PublicId;
 use crate::rules::template::TemplateSet;
 use crate::rules::zone::Zone;
 use crate::rules::{dedup, digest};
+use crate::run::definition_cache::{ActiveTriggers, Place};
 use crate::run::ingest::Outcome;
-use crate::run::shelf::{Offered, Place};
 use crate::store::entries::key::key_of;
 use crate::store::tx::VerbFuture;
 use serde::Serialize;
@@ -212,7 +212,7 @@ impl Engine {
 /// What all triggers of one explanation are seen with.
 struct Sight<'a> {
     tenant: Tenant,
-    offered: &'a Offered,
+    offered: &'a ActiveTriggers,
     zone: &'a Option<Zone>,
     now: Timestamp,
     set: &'a TemplateSet,

@@ -16,8 +16,8 @@ use crate::rules::message::{Entity, Message};
 use crate::rules::notification::{Plan, Planned};
 use crate::rules::template::choose::is_named;
 use crate::rules::template::{Definition, MessageTemplate, TemplateSet};
-use crate::run::notify;
-use crate::store::deliveries::look::notification::LatestEvent;
+use crate::run::event_planner;
+use crate::store::deliveries::queries::notification::LatestEvent;
 use crate::store::deliveries::{Asked, NewNotification};
 use crate::store::templates::TemplateFilter;
 use crate::store::tx::VerbFuture;
@@ -190,6 +190,6 @@ impl Engine {
             let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;
             snapshot = found.remove(about).unwrap_or_default();
         }
-        notify::plan(&self.inner.post, event, &snapshot, set, again).await
+        event_planner::plan(&self.inner.post, event, &snapshot, set, again).await
     }
 }

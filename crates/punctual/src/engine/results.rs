@@ -9,8 +9,8 @@ use crate::base::limits::LIST_ITEMS_MAX;
 use crate::base::tenant::Tenant;
 use crate::rules::results::Results;
 use crate::rules::survey::Survey;
-use crate::store::entries::look::{EntryCounts, Response, ResultFilter};
 use crate::store::entries::prune::RemovedEntries;
+use crate::store::entries::queries::{EntryCounts, Response, ResultFilter};
 use crate::store::tx::VerbFuture;
 use std::sync::Arc;
 

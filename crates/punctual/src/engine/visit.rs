@@ -13,7 +13,7 @@ use crate::rules::entry::{Refusal, Status};
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Survey;
 use crate::store::entries::Entry;
-use crate::store::entries::deed::{Answer, Deeded};
+use crate::store::entries::transition::{Answer, TransitionOutcome};
 use crate::store::tx::VerbFuture;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -89,14 +89,14 @@ impl Engine {
     pub fn record_opened(&self, id: PublicId) -> VerbFuture<'_, bool> {
         VerbFuture::new(async move {
             let deeded = self.store().record_opened(id).await?;
-            if let Deeded::Done(entry) = &deeded
+            if let TransitionOutcome::Done(entry) = &deeded
                 && self.stops_itself(entry, "instance-opened").await?
             {
                 // Whoever is reading it must be able to answer: only what is still to be sent ends.
                 self.store().stop_reminders(id).await?;
             }
             self.tell().await;
-            Ok(deeded != Deeded::Unknown)
+            Ok(deeded != TransitionOutcome::Unknown)
         })
     }
 
@@ -141,12 +141,12 @@ impl Engine {
             let tell = told(&survey, &entry, &answers);
             let answer = Answer { public_id: id, answers, meta, tell };
             let submitted = match self.store().complete(answer).await? {
-                Deeded::Done(entry) => {
+                TransitionOutcome::Done(entry) => {
                     let completed_at = entry.completed_at.unwrap_or(entry.standing.triggered_at);
                     Submitted::Done { completed_at }
                 }
-                Deeded::Refused(refusal) => Submitted::Ended(refusal),
-                Deeded::Unknown => Submitted::Unknown,
+                TransitionOutcome::Refused(refusal) => Submitted::Ended(refusal),
+                TransitionOutcome::Unknown => Submitted::Unknown,
             };
             self.tell().await;
             Ok(submitted)

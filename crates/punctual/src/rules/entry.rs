@@ -19,7 +19,7 @@ use std::fmt;
 pub mod failure;
 pub mod log;
 pub mod schedule;
-pub mod standing;
+pub mod state;
 
 /// What kind of entry it is: who plans it and who renders its deliveries. All else is the same for every
 /// kind.

@@ -7,9 +7,9 @@
 //! Not decided here: whether the recipient wants it (`rules/consent.rs`), and whether it is still wanted
 //! when it is sent (`EventKind::is_pointless`, asked once more then).
 
-pub mod instead;
+pub mod fallback;
 pub mod key;
-pub mod people;
+pub mod recipients;
 pub mod room;
 
 use super::entity::Snapshot;

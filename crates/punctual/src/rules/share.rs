@@ -23,7 +23,7 @@ pub struct Offer {
 
 /// What to take from a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Take {
+pub struct LaneQuota {
     /// The lane.
     pub lane: LaneId,
     /// Look no earlier than this.
@@ -34,7 +34,7 @@ pub struct Take {
 
 /// Shares the room of each handler among the offered lanes, beginning at `turn`.
 #[must_use]
-pub fn plan(offers: &[Offer], room: &[usize], turn: usize) -> Vec<Take> {
+pub fn plan(offers: &[Offer], room: &[usize], turn: usize) -> Vec<LaneQuota> {
     let mut left = room.to_vec();
     let chosen = choose(offers, room, turn);
     let mut sharers = vec![0_usize; room.len()];
@@ -46,7 +46,7 @@ pub fn plan(offers: &[Offer], room: &[usize], turn: usize) -> Vec<Take> {
         *left -= quota;
         *sharers -= 1;
         if quota > 0 {
-            takes.push(Take { lane: offer.lane, since: offer.since, quota });
+            takes.push(LaneQuota { lane: offer.lane, since: offer.since, quota });
         }
     }
     takes

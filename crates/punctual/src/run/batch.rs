@@ -18,10 +18,10 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::random;
 use crate::rules::attempt::Retry;
-use crate::store::claims::{Catch, Claimed};
+use crate::store::claims::{Claimed, ClaimedBatch};
 use crate::store::points::{Point, reach};
 use crate::store::runs;
-use crate::store::settle::{Outcome, Settlement, Word};
+use crate::store::settle::{SettleAction, SettleOutcome, Settlement};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -57,7 +57,7 @@ pub struct Batch {
     hooked: bool,
     waiting: std::vec::IntoIter<Claimed>,
     left: usize,
-    words: Vec<(MessageId, Word)>,
+    words: Vec<(MessageId, SettleAction)>,
     exceptions: bool,
     settled_in_part: bool,
     whole_claim: bool,
@@ -89,7 +89,7 @@ impl Batch {
     pub(super) fn new(
         shop: &Arc<Shop>,
         seats: &HashMap<LaneId, Seat>,
-        catch: Catch,
+        catch: ClaimedBatch,
         asked: Moment,
     ) -> Vec<Self> {
         let mut groups: Vec<(Token, &Seat, Vec<Claimed>)> = Vec::new();
@@ -200,7 +200,7 @@ impl Batch {
             if served.admits(&claimed) {
                 wanted.push(claimed);
             } else {
-                self.words.push((claimed.message.id, Word::Ack));
+                self.words.push((claimed.message.id, SettleAction::Ack));
             }
             if n % QUICK_RUN == QUICK_RUN - 1 {
                 tokio::task::yield_now().await;
@@ -337,15 +337,15 @@ impl Batch {
         let word = match finished.handled {
             Ok(()) => {
                 tally.done += 1;
-                finished.output.map_or(Word::Ack, |output| Word::Done { output })
+                finished.output.map_or(SettleAction::Ack, |output| SettleAction::Done { output })
             }
             Err(HandlerError::Retry { error, not_before }) => {
                 let retry = not_before.map_or(Retry::Policy, Retry::NotBefore);
-                Word::Abandon { error, retry }
+                SettleAction::Abandon { error, retry }
             }
-            Err(HandlerError::Fail { error }) => Word::Fail { error },
+            Err(HandlerError::Fail { error }) => SettleAction::Fail { error },
         };
-        if !matches!(word, Word::Ack | Word::Done { .. }) {
+        if !matches!(word, SettleAction::Ack | SettleAction::Done { .. }) {
             self.exceptions = true;
             tally.failed += 1;
         }
@@ -358,7 +358,7 @@ impl Batch {
         self.left -= rest.len();
         self.station().in_flight.fetch_sub(rest.len(), Ordering::Relaxed);
         self.exceptions |= !rest.is_empty();
-        self.words.extend(rest.into_iter().map(|id| (id, Word::Release)));
+        self.words.extend(rest.into_iter().map(|id| (id, SettleAction::Release)));
     }
 
     /// Renews the lease when it is time; false: claim lost.
@@ -434,7 +434,7 @@ impl Batch {
                 break answer?;
             }
         };
-        tally.lost += outcomes.iter().flatten().filter(|o| **o == Outcome::LostClaim).count();
+        tally.lost += outcomes.iter().flatten().filter(|o| **o == SettleOutcome::LostClaim).count();
         if self.exceptions || followed {
             self.shop.wake.here();
         }

@@ -2,7 +2,7 @@
 //!
 //! A channel is known by its key (`whatsapp:default`, `memory:default`). It is called outside of any
 //! transaction, after the intent to send was committed. It may be called again with the same
-//! [`Letter::idempotency_key`], after a crash, a lost lease or a failure: one that can tell its
+//! [`RenderedMessage::idempotency_key`], after a crash, a lost lease or a failure: one that can tell its
 //! provider the key does, and then nothing goes out twice.
 
 use crate::base::clock::Timestamp;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// What a channel takes to somebody.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Letter {
+pub struct RenderedMessage {
     /// Whose it is.
     pub tenant: Tenant,
     /// The key of the channel.
@@ -104,10 +104,10 @@ pub type Sent = Result<Accepted, NotSent>;
 pub type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
 
 /// A way to reach people. Async closures are channels:
-/// `|letter: Arc<Letter>| async move { Ok(Accepted::default()) }`.
+/// `|letter: Arc<RenderedMessage>| async move { Ok(Accepted::default()) }`.
 pub trait Channel: Send + Sync + 'static {
     /// Takes one letter. Whatever it does must be safe to repeat with the same idempotency key.
-    fn send(&self, letter: Arc<Letter>) -> Sending;
+    fn send(&self, letter: Arc<RenderedMessage>) -> Sending;
 
     /// The name of the provider behind it, for the log; none if it is code of the host's own.
     fn provider(&self) -> Option<&str> {
@@ -117,10 +117,10 @@ pub trait Channel: Send + Sync + 'static {
 
 impl<F, Fut> Channel for F
 where
-    F: Fn(Arc<Letter>) -> Fut + Send + Sync + 'static,
+    F: Fn(Arc<RenderedMessage>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Sent> + Send + 'static,
 {
-    fn send(&self, letter: Arc<Letter>) -> Sending {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Sending {
         Box::pin(self(letter))
     }
 }

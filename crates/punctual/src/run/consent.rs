@@ -2,7 +2,7 @@
 //! language, and the links that end them. Read once for all of them, not once for each.
 
 use super::delivery_gate::GateDecision;
-use super::send::Post;
+use super::send::DeliveryContext;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::rules::consent::address::normal;
@@ -37,7 +37,7 @@ impl Recipients {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn of(post: &Post, recipients: Vec<(Tenant, String)>) -> Result<Self> {
+    pub async fn of(post: &DeliveryContext, recipients: Vec<(Tenant, String)>) -> Result<Self> {
         if recipients.is_empty() {
             return Ok(Self::default());
         }
@@ -59,7 +59,7 @@ impl Recipients {
     /// its recipient.
     pub(super) fn check(
         &self,
-        post: &Post,
+        post: &DeliveryContext,
         of: &Delivery,
         asked: &Asked<'_>,
         address: impl FnOnce(&str) -> Option<String>,
@@ -94,7 +94,7 @@ impl Recipients {
 
     /// The link that ends letters of this kind to this address.
     #[must_use]
-    pub fn unsubscribe_url(&self, post: &Post, to: &To<'_>, locale: &str) -> Option<String> {
+    pub fn unsubscribe_url(&self, post: &DeliveryContext, to: &To<'_>, locale: &str) -> Option<String> {
         let (url, secret) = (post.unsubscribe_url.as_ref()?, self.secret.as_ref()?);
         let token = secret.seal(&Link {
             tenant: to.tenant,

@@ -1,7 +1,7 @@
 //! What tenants have defined for some events: their kinds and templates, read once for all of them.
 
 use super::event_kinds::KindSet;
-use super::send::Post;
+use super::send::DeliveryContext;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::rules::event_kind::EventKind;
@@ -19,7 +19,7 @@ pub(super) struct Definitions {
 
 impl Definitions {
     /// Those of these events.
-    pub async fn of(post: &Post, events: impl Iterator<Item = &Message>) -> Result<Self> {
+    pub async fn of(post: &DeliveryContext, events: impl Iterator<Item = &Message>) -> Result<Self> {
         let mut known = Self::default();
         for event in events {
             if known.set(event).is_some() {

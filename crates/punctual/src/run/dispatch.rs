@@ -18,11 +18,11 @@ use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MAX, POLL_MIN};
 use crate::rules::pace::Pace;
 use crate::rules::purpose::Purpose;
-use crate::rules::share::{self, Offer, Take};
+use crate::rules::share::{self, LaneQuota, Offer};
 use crate::store::Store;
-use crate::store::claims::{Catch, Wish};
+use crate::store::claims::{ClaimRequest, ClaimedBatch};
 use crate::store::planted::Bug;
-use crate::store::scout::{Sighting, View};
+use crate::store::ready_lanes::{ReadyLane, View};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -221,8 +221,8 @@ impl Dispatcher {
         }
         // A message may be owed to a topic's own queue and to its subscriptions. They are not claimed
         // together: words about an item of an own queue name no lane.
-        let is_own = |take: &Take| self.seats.get(&take.lane).is_none_or(|seat| seat.served.is_none());
-        let (own, subscribed): (Vec<Take>, Vec<Take>) = takes.into_iter().partition(is_own);
+        let is_own = |take: &LaneQuota| self.seats.get(&take.lane).is_none_or(|seat| seat.served.is_none());
+        let (own, subscribed): (Vec<LaneQuota>, Vec<LaneQuota>) = takes.into_iter().partition(is_own);
         let mut batches = Vec::new();
         for takes in [own, subscribed].into_iter().filter(|takes| !takes.is_empty()) {
             match self.claim_all(&takes).await {
@@ -235,7 +235,7 @@ impl Dispatcher {
         Ok((batches, Rest::None))
     }
 
-    async fn claim_all(&mut self, takes: &[Take]) -> Result<Vec<Batch>> {
+    async fn claim_all(&mut self, takes: &[LaneQuota]) -> Result<Vec<Batch>> {
         let asked = monotonic();
         let catch = self.claim(takes).await?;
         self.learn(takes, &catch);
@@ -259,7 +259,7 @@ impl Dispatcher {
             self.scout_whole().await?;
             self.scouted_whole = Some(monotonic());
         } else {
-            self.scout_beside().await?;
+            self.ready_lanes_beside().await?;
         }
         self.scouted = Some(monotonic());
         self.scout_cost = start.elapsed();
@@ -268,14 +268,14 @@ impl Dispatcher {
 
     /// Looks for lanes beside those that are known to be deep. What has no lane yet is given one,
     /// and looked for again; more than one statement can tell needs a whole look.
-    async fn scout_beside(&mut self) -> Result<()> {
+    async fn ready_lanes_beside(&mut self) -> Result<()> {
         self.offers.retain(|offer| self.deep.contains(&offer.lane));
         let mut known: Vec<LaneId> = self.deep.iter().copied().collect();
-        let mut view = self.shop.store.scout_beside(known.clone(), SCOUT_LANES).await?;
+        let mut view = self.shop.store.ready_lanes_beside(known.clone(), SCOUT_LANES).await?;
         if view.lanes.first().is_some_and(|seen| seen.lane == LaneId::UNROUTED) {
             while self.shop.store.route_waiting().await? > 0 {}
             known.push(LaneId::UNROUTED);
-            view = self.shop.store.scout_beside(known, SCOUT_LANES).await?;
+            view = self.shop.store.ready_lanes_beside(known, SCOUT_LANES).await?;
         }
         if view.more {
             return self.scout_whole().await;
@@ -291,7 +291,7 @@ impl Dispatcher {
         self.next_due = None;
         let mut after = LaneId(-1);
         loop {
-            let view = self.shop.store.scout(after, SCOUT_LANES).await?;
+            let view = self.shop.store.ready_lanes(after, SCOUT_LANES).await?;
             let Some(last) = view.lanes.last() else { break };
             after = last.lane;
             if view.lanes[0].lane == LaneId::UNROUTED {
@@ -308,7 +308,7 @@ impl Dispatcher {
     }
 
     async fn consider_all(&mut self, view: &View) -> Result<()> {
-        let is_other = |seen: &&Sighting| {
+        let is_other = |seen: &&ReadyLane| {
             seen.purpose == Purpose::Dispatch && !seen.subscription.is_empty() && !seen.paused
         };
         let served = match &self.subscribers {
@@ -327,7 +327,7 @@ impl Dispatcher {
     }
 
     /// Who handles a lane here, if anybody does.
-    fn seat(&self, seen: &Sighting, served: Option<&Arc<Served>>) -> Option<Seat> {
+    fn seat(&self, seen: &ReadyLane, served: Option<&Arc<Served>>) -> Option<Seat> {
         if seen.purpose != Purpose::Dispatch {
             return None;
         }
@@ -338,7 +338,7 @@ impl Dispatcher {
         Some(Seat { station, served: served.cloned() })
     }
 
-    fn consider(&mut self, seen: &Sighting, seat: Seat, now: Timestamp) {
+    fn consider(&mut self, seen: &ReadyLane, seat: Seat, now: Timestamp) {
         let due = seen.first_due;
         if seen.paused {
             return;
@@ -353,7 +353,7 @@ impl Dispatcher {
         }
     }
 
-    fn plan(&mut self) -> Vec<Take> {
+    fn plan(&mut self) -> Vec<LaneQuota> {
         // A small claim is a quick one: lanes that are not known to be deep go first.
         let shallow: Vec<Offer> =
             self.offers.iter().filter(|o| !self.deep.contains(&o.lane)).copied().collect();
@@ -367,15 +367,16 @@ impl Dispatcher {
         takes
     }
 
-    async fn claim(&self, takes: &[Take]) -> Result<Catch> {
-        let wish = Wish { owner: self.shop.owner.clone(), lease: self.shop.lease, takes: takes.to_vec() };
+    async fn claim(&self, takes: &[LaneQuota]) -> Result<ClaimedBatch> {
+        let wish =
+            ClaimRequest { owner: self.shop.owner.clone(), lease: self.shop.lease, takes: takes.to_vec() };
         self.shop.store.claim(wish).await
     }
 
     /// A lane that gave all is deep: it is asked again, from where it left off. One that gave
     /// less has nothing more, unless it was asked with that hint: then it is asked once without.
-    fn learn(&mut self, takes: &[Take], catch: &Catch) {
-        let full = |take: &Take| catch.taken.get(&take.lane).copied().unwrap_or(0) >= take.quota;
+    fn learn(&mut self, takes: &[LaneQuota], catch: &ClaimedBatch) {
+        let full = |take: &LaneQuota| catch.taken.get(&take.lane).copied().unwrap_or(0) >= take.quota;
         let mut last_due: HashMap<LaneId, Timestamp> = HashMap::new();
         for claimed in &catch.items {
             let due = last_due.entry(claimed.item.lane()).or_insert(claimed.due_at);

@@ -3,7 +3,7 @@
 //! What is handed out may be older than the database by [`limits::EVENT_KINDS_FRESH`], but not than a change
 //! that this process has made.
 
-use super::keeper::Keeper;
+use super::keeper::CachedByStamp;
 use crate::base::error::{Problems, Result};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The event kinds that this process has seen.
 #[derive(Debug)]
 pub struct EventKinds {
-    keeper: Keeper<Tenant, KindSet>,
+    keeper: CachedByStamp<Tenant, KindSet>,
 }
 
 /// The event kinds of one tenant, by name.
@@ -106,7 +106,7 @@ impl EventKinds {
     /// time, as it must be where time stands still between two changes.
     #[must_use]
     pub fn new(fresh: Duration) -> Self {
-        Self { keeper: Keeper::new(fresh, limits::TEMPLATE_SETS_MAX) }
+        Self { keeper: CachedByStamp::new(fresh, limits::TEMPLATE_SETS_MAX) }
     }
 
     /// A tenant's kinds.

@@ -4,18 +4,18 @@
 //! executor. An executor says which lanes it serves and how much of each it can take now, and runs what it
 //! was given. One that calls nothing outside is *local*: it takes, decides and writes in one transaction.
 
+use super::database_clock::DatabaseClock;
+use super::delivery_batch::DeliveryBatch;
+use super::event_planner::BeginAllowance;
 use super::kinds::BoxFuture;
-use super::notify::MayBegin;
-use super::posting::Posting;
-use super::present::Present;
-use super::send::Post;
+use super::send::DeliveryContext;
 use super::stop::Stop;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::rules::purpose::Purpose;
-use crate::rules::share::Take;
-use crate::store::claims::Wish;
-use crate::store::entries::look_due::{DueEntries, EntryLane};
+use crate::rules::share::LaneQuota;
+use crate::store::claims::ClaimRequest;
+use crate::store::entries::ready_lanes::{DueEntries, EntryLane};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ pub(super) trait Executor: Debug + Send + Sync {
     fn serves(&self, lane: &EntryLane) -> bool;
 
     /// How much of a lane can be claimed now.
-    fn room(&self, post: &Post, lane: &EntryLane, now: Timestamp) -> LaneRoom {
+    fn room(&self, post: &DeliveryContext, lane: &EntryLane, now: Timestamp) -> LaneRoom {
         let _ = (post, lane, now);
         LaneRoom { items: usize::MAX, opens_at: None }
     }
 
     /// Claims and does work of these lanes, as much of each as its quota says.
-    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<Take>) -> BoxFuture<'f, Result<()>>;
+    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> BoxFuture<'f, Result<()>>;
 }
 
 /// How much of a lane can be claimed.
@@ -48,15 +48,15 @@ pub(super) struct LaneRoom {
 
 /// One look of the loop, and what it has come to so far.
 pub(super) struct WorkRound<'l> {
-    pub(super) post: &'l Arc<Post>,
+    pub(super) post: &'l Arc<DeliveryContext>,
     pub(super) ready: &'l DueEntries,
-    pub(super) present: Present,
+    pub(super) present: DatabaseClock,
     /// The most items that one claim takes.
     pub(super) batch: usize,
     /// What stops the tasks beside the loop; none if the round waits for all that it begins.
     pub(super) stop: Option<&'l Stop>,
     /// Claims of deliveries that are to be sent.
-    pub(super) postings: Vec<Posting>,
+    pub(super) postings: Vec<DeliveryBatch>,
     /// Entries that expired.
     pub(super) expired: usize,
     /// Work that was looked at, whatever came of it.
@@ -74,15 +74,15 @@ impl WorkRound<'_> {
         self.stop.is_some_and(Stop::is_asked)
     }
 
-    pub(super) fn claim_of(&self, takes: Vec<Take>) -> Wish {
-        Wish { owner: self.post.owner.clone(), lease: self.post.lease, takes }
+    pub(super) fn claim_of(&self, takes: Vec<LaneQuota>) -> ClaimRequest {
+        ClaimRequest { owner: self.post.owner.clone(), lease: self.post.lease, takes }
     }
 
     /// What may be begun of deliveries as they are written: none by channels for which something waits, which
     /// goes first.
-    pub(super) fn may_begin(&self) -> MayBegin {
+    pub(super) fn may_begin(&self) -> BeginAllowance {
         let waits = self.ready.lanes.iter().filter(|lane| lane.purpose == Purpose::Send);
-        MayBegin {
+        BeginAllowance {
             claims: if self.stop.is_some() { BEGUN_MAX } else { 1 },
             batch: self.batch,
             awaited: waits.map(|lane| lane.channel.clone()).collect(),

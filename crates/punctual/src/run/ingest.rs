@@ -12,8 +12,8 @@
 mod matched;
 
 use self::matched::{Batch, Stops, Which};
-use super::send::Post;
-use super::shelf::{Offered, Place};
+use super::definition_cache::{ActiveTriggers, Place};
+use super::send::DeliveryContext;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::FlowId;
 use crate::base::limits::ENTRY_KEYS_PER_TRANSACTION;
@@ -26,8 +26,8 @@ use crate::rules::notification::Way;
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Trigger;
 use crate::store::entries::admit::{Admitted, Made, NewEntry};
-use crate::store::entries::deed::Deeded;
 use crate::store::entries::key::Key;
+use crate::store::entries::transition::TransitionOutcome;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ pub struct Lot<'a> {
 #[derive(Default)]
 struct Met {
     /// What its items stop, with what was published when they were matched: one for each transaction.
-    stops: Vec<(Arc<Offered>, Stops)>,
+    stops: Vec<(Arc<ActiveTriggers>, Stops)>,
     report: Vec<Ingested>,
 }
 
@@ -142,7 +142,7 @@ impl Met {
 ///
 /// # Errors
 /// When the database does not answer, or surveys are published over and over meanwhile.
-pub async fn ingest(post: &Post, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec<Vec<Ingested>>> {
+pub async fn ingest(post: &DeliveryContext, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec<Vec<Ingested>>> {
     let mut all = Vec::with_capacity(lots.len());
     for lot in lots {
         all.push(begin(post, tenant, lot).await?);
@@ -158,7 +158,7 @@ pub async fn ingest(post: &Post, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec
 }
 
 /// Writes what the events of a lot begin, a transaction after the other.
-async fn begin(post: &Post, tenant: Tenant, lot: &Lot<'_>) -> Result<Met> {
+async fn begin(post: &DeliveryContext, tenant: Tenant, lot: &Lot<'_>) -> Result<Met> {
     let by = format!("event:{}", lot.kind);
     let mut met = Met::default();
     while met.report.len() < lot.items.len() {
@@ -168,7 +168,13 @@ async fn begin(post: &Post, tenant: Tenant, lot: &Lot<'_>) -> Result<Met> {
 }
 
 /// Writes what the next events of a lot begin, in one transaction.
-async fn begin_next(post: &Post, tenant: Tenant, lot: &Lot<'_>, by: &str, met: &mut Met) -> Result<()> {
+async fn begin_next(
+    post: &DeliveryContext,
+    tenant: Tenant,
+    lot: &Lot<'_>,
+    by: &str,
+    met: &mut Met,
+) -> Result<()> {
     let from = met.report.len();
     for _ in 0..MATCHES_MAX {
         let offered = post.shelf.known(&post.store, tenant).await?;
@@ -195,7 +201,7 @@ async fn begin_next(post: &Post, tenant: Tenant, lot: &Lot<'_>, by: &str, met: &
 /// # Errors
 /// When the database does not answer, or surveys are published over and over meanwhile.
 pub async fn send_chosen(
-    post: &Post,
+    post: &DeliveryContext,
     tenant: Tenant,
     chosen: &Chosen,
     items: &[Item<'_>],
@@ -216,7 +222,7 @@ pub async fn send_chosen(
 
 /// Sends a survey to the first of some people, in one transaction; `None` when no such trigger is published.
 async fn send_next(
-    post: &Post,
+    post: &DeliveryContext,
     tenant: Tenant,
     chosen: &Chosen,
     items: &[Item<'_>],
@@ -235,7 +241,7 @@ async fn send_next(
 
 /// What sending would come to; nothing is written.
 async fn foretell_chosen(
-    post: &Post,
+    post: &DeliveryContext,
     tenant: Tenant,
     chosen: &Chosen,
     items: &[Item<'_>],
@@ -257,7 +263,7 @@ fn unpublished() -> Ingested {
 
 /// Who of a dry run would not be sent anything by this channel, and why.
 async fn foretell_refusals(
-    post: &Post,
+    post: &DeliveryContext,
     tenant: Tenant,
     channel: &str,
     items: &[Item<'_>],
@@ -283,9 +289,9 @@ fn changing() -> Error {
 
 /// Writes what was matched; `None` if it was matched against what is published no more.
 async fn admit(
-    post: &Post,
+    post: &DeliveryContext,
     tenant: Tenant,
-    offered: &Offered,
+    offered: &ActiveTriggers,
     by: &str,
     batch: &mut Batch,
 ) -> Result<Option<Vec<Made>>> {
@@ -306,7 +312,7 @@ async fn admit(
 }
 
 /// What writing it would come to.
-async fn foretold(post: &Post, tenant: Tenant, batch: &Batch) -> Result<Vec<Made>> {
+async fn foretold(post: &DeliveryContext, tenant: Tenant, batch: &Batch) -> Result<Vec<Made>> {
     let keys: Vec<Key> = batch.entries.iter().map(|entry| entry.key).collect();
     let mut known: HashMap<Key, PublicId> = post.store.known_keys(tenant, keys).await?;
     let foretell = |entry: &NewEntry| match known.get(&entry.key) {
@@ -331,7 +337,7 @@ fn made_at(lots: &[Lot<'_>], all: &[Met]) -> HashMap<PublicId, usize> {
 
 /// Withdraws what the events of a lot stop.
 async fn stop(
-    post: &Post,
+    post: &DeliveryContext,
     tenant: Tenant,
     lot: &Lot<'_>,
     met: &mut Met,
@@ -346,7 +352,9 @@ async fn stop(
         for (n, place, key) in stops {
             let Some(public_id) = known.get(&key) else { continue };
             let came_later = made.get(public_id).is_some_and(|at| *at > lot.items[n].at);
-            if came_later || !matches!(post.store.cancel_entry(tenant, *public_id).await?, Deeded::Done(_)) {
+            if came_later
+                || !matches!(post.store.cancel_entry(tenant, *public_id).await?, TransitionOutcome::Done(_))
+            {
                 continue;
             }
             note_stopped(&mut met.report[n], &offered, place, *public_id);
@@ -356,7 +364,7 @@ async fn stop(
 }
 
 /// Notes that an event has stopped an entry of a trigger.
-fn note_stopped(one: &mut Ingested, offered: &Offered, place: Place, public_id: PublicId) {
+fn note_stopped(one: &mut Ingested, offered: &ActiveTriggers, place: Place, public_id: PublicId) {
     let (edition, _, shared) = offered.at(place);
     let (flow, trigger_id) = (edition.flow, Arc::clone(&shared.trigger_id));
     let outcome = Outcome::Stopped;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Definitions by key, each valid for a stamp.
 #[derive(Debug)]
-pub(super) struct Keeper<K, T> {
+pub(super) struct CachedByStamp<K, T> {
     fresh: Duration,
     most: usize,
     kept: Mutex<HashMap<K, Kept<T>>>,
@@ -26,7 +26,7 @@ struct Kept<T> {
     looked: Moment,
 }
 
-impl<K: Clone + Eq + Hash, T> Keeper<K, T> {
+impl<K: Clone + Eq + Hash, T> CachedByStamp<K, T> {
     /// Keeps up to `most`, and looks again at what it last looked at longer than `fresh` ago. Zero asks
     /// each time, as it must be where time stands still between two changes.
     pub(super) fn new(fresh: Duration, most: usize) -> Self {

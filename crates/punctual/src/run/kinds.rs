@@ -5,11 +5,11 @@
 //! once and hold for every kind. A new kind is a variant of [`EntryKind`], these two, and a line in
 //! [`Kinds::built_in`].
 
-use super::channel::Letter;
-use super::delivering::Delivering;
+use super::channel::RenderedMessage;
 use super::delivery_gate::GateDecision;
-use super::inviting::{Inviting, SurveyPlanner};
-use super::send::Post;
+use super::notification_renderer::NotificationRenderer;
+use super::send::DeliveryContext;
+use super::survey_renderer::{SurveyPlanner, SurveyRenderer};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
@@ -30,7 +30,7 @@ pub trait Planner: Debug + Send + Sync {
     /// Plans the next send of due entries. Definitions are loaded here, before the entries are taken.
     fn plan_sends<'f>(
         &'f self,
-        post: &'f Post,
+        post: &'f DeliveryContext,
         peeked: &'f PeekedEntries,
     ) -> BoxFuture<'f, Result<Vec<PlannedSend>>>;
 
@@ -42,22 +42,31 @@ pub trait Planner: Debug + Send + Sync {
 pub trait Renderer: Send {
     /// Reads what is known of these deliveries, before the first of them is rendered: once for all, not
     /// once for each.
-    fn load<'f>(&'f mut self, post: &'f Post, due: &'f [Due]) -> BoxFuture<'f, Result<()>>;
+    fn load<'f>(&'f mut self, post: &'f DeliveryContext, due: &'f [Due]) -> BoxFuture<'f, Result<()>>;
 
     /// Says whether a delivery goes on to its channel as it is.
-    fn gate(&self, post: &Post, due: &Due, now: Timestamp) -> GateDecision;
+    fn gate(&self, post: &DeliveryContext, due: &Due, now: Timestamp) -> GateDecision;
 
     /// Makes the message of a delivery that the gate lets through.
     ///
     /// # Errors
     /// Why there is none to send, now or at all.
-    fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>>;
+    fn render(
+        &self,
+        post: &DeliveryContext,
+        due: &Due,
+        now: Timestamp,
+    ) -> std::result::Result<Rendered, Box<Ending>>;
 
     /// Plans what another channel is given if this delivery's refuses it for good.
-    fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned>;
+    fn fallback(&self, post: &DeliveryContext, of: &Delivery) -> Option<Planned>;
 
     /// Reads what fallbacks of these deliveries need, where a receipt says that they did not arrive.
-    fn load_fallbacks<'f>(&'f mut self, post: &'f Post, of: &'f [Delivery]) -> BoxFuture<'f, Result<()>>;
+    fn load_fallbacks<'f>(
+        &'f mut self,
+        post: &'f DeliveryContext,
+        of: &'f [Delivery],
+    ) -> BoxFuture<'f, Result<()>>;
 
     /// Returns what the entry of a delivery needs to go on, where that is a survey.
     fn survey(&self, of: &Delivery) -> Option<SurveyContext>;
@@ -67,7 +76,7 @@ pub trait Renderer: Send {
 #[derive(Debug)]
 pub struct Rendered {
     /// The message.
-    pub letter: Letter,
+    pub letter: RenderedMessage,
     /// What its words lacked.
     pub warnings: Vec<String>,
 }
@@ -88,9 +97,12 @@ impl Kinds {
     /// Registers the kinds of the engine.
     #[must_use]
     pub fn built_in() -> Self {
-        let survey =
-            KindParts { planner: Some(Box::new(SurveyPlanner)), renderer: || Box::new(Inviting::default()) };
-        let notification = KindParts { planner: None, renderer: || Box::new(Delivering::default()) };
+        let survey = KindParts {
+            planner: Some(Box::new(SurveyPlanner)),
+            renderer: || Box::new(SurveyRenderer::default()),
+        };
+        let notification =
+            KindParts { planner: None, renderer: || Box::new(NotificationRenderer::default()) };
         Self(BTreeMap::from([(EntryKind::Survey, survey), (EntryKind::Notification, notification)]))
     }
 
@@ -115,7 +127,7 @@ impl Kinds {
     /// When the database does not answer.
     pub(super) async fn fallbacks(
         &self,
-        post: &Post,
+        post: &DeliveryContext,
         deliveries: Vec<Delivery>,
     ) -> Result<HashMap<DeliveryId, Planned>> {
         let mut by_kind: BTreeMap<EntryKind, Vec<Delivery>> = BTreeMap::new();

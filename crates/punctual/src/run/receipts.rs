@@ -6,7 +6,7 @@
 
 use super::gauge;
 use super::pulse::Ticks;
-use super::send::Post;
+use super::send::DeliveryContext;
 use crate::base::error::Result;
 use crate::base::limits::RECEIPT_LOOK_MIN;
 use crate::rules::receipt::Receipt;
@@ -18,7 +18,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// When the database does not answer; nothing was heard then, and the provider tells it again.
-pub async fn hear(post: &Post, mut news: News) -> Result<Learned> {
+pub async fn hear(post: &DeliveryContext, mut news: News) -> Result<Learned> {
     news.receipts = news.receipts.into_iter().map(Receipt::fit_to_keep).collect();
     let learned = take_in(post, Hearing { news, ..Hearing::default() }).await?;
     if learned.waiting > 0 {
@@ -27,7 +27,7 @@ pub async fn hear(post: &Post, mut news: News) -> Result<Learned> {
     Ok(learned)
 }
 
-async fn take_in(post: &Post, mut hearing: Hearing) -> Result<Learned> {
+async fn take_in(post: &DeliveryContext, mut hearing: Hearing) -> Result<Learned> {
     let provider = hearing.news.provider.clone();
     let has_other = |key: &String| post.policy(key).fallback.is_some();
     let failures = hearing.news.receipts.iter().filter(|receipt| receipt.status.is_failure());
@@ -47,7 +47,7 @@ async fn take_in(post: &Post, mut hearing: Hearing) -> Result<Learned> {
 /// The loop that looks for messages of receipts that came early.
 #[derive(Debug)]
 pub struct EarlyReceipts {
-    post: Arc<Post>,
+    post: Arc<DeliveryContext>,
     poll: Duration,
     next: Duration,
 }
@@ -55,7 +55,7 @@ pub struct EarlyReceipts {
 impl EarlyReceipts {
     /// A loop that looks at least every `poll`.
     #[must_use]
-    pub const fn new(post: Arc<Post>, poll: Duration) -> Self {
+    pub const fn new(post: Arc<DeliveryContext>, poll: Duration) -> Self {
         Self { post, poll, next: poll }
     }
 

@@ -12,7 +12,7 @@
 //! and [`limits::SANDBOX_BYTES_MAX`] bytes. The oldest go first, and [`Sandbox::dropped`] counts them.
 //! A double of a letter that is gone, or was cleared away, is not recognised.
 
-use super::channel::{Accepted, Channel, Letter, NotSent, Sent};
+use super::channel::{Accepted, Channel, NotSent, RenderedMessage, Sent};
 use crate::base::error::{Error, Result};
 use crate::base::limits;
 use crate::base::random;
@@ -52,7 +52,7 @@ pub struct Received {
     /// The id that the sender was told, unless it timed out.
     pub message_id: String,
     /// The letter, without its payload.
-    pub letter: Letter,
+    pub letter: RenderedMessage,
     /// What the sender was told.
     pub outcome: Outcome,
     /// The message id of the first letter under the same idempotency key, if this is not the first.
@@ -226,7 +226,7 @@ impl Sandbox {
 }
 
 impl Channel for Sandbox {
-    fn send(&self, letter: Arc<Letter>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         let sandbox = self.clone();
         Box::pin(async move {
             let (latency, sent) = sandbox.room().take(letter);
@@ -254,7 +254,7 @@ struct Room {
 }
 
 impl Room {
-    fn take(&mut self, letter: Arc<Letter>) -> (Duration, Sent) {
+    fn take(&mut self, letter: Arc<RenderedMessage>) -> (Duration, Sent) {
         let (step, latency) = self.next_step(&letter.channel);
         let said = |error: Option<String>, usual: &str| error.unwrap_or_else(|| usual.to_owned());
         let sent = match step {
@@ -287,7 +287,7 @@ impl Room {
         next
     }
 
-    fn keep(&mut self, letter: Arc<Letter>, outcome: Outcome) -> String {
+    fn keep(&mut self, letter: Arc<RenderedMessage>, outcome: Outcome) -> String {
         let mut letter = Arc::unwrap_or_clone(letter);
         letter.payload = Arc::default();
         self.last += 1;
@@ -333,7 +333,7 @@ impl Room {
 }
 
 /// What a letter takes, roughly.
-fn bytes(letter: &Letter) -> usize {
+fn bytes(letter: &RenderedMessage) -> usize {
     let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let texts = [&letter.channel, &letter.to, &letter.locale, &letter.body, &letter.idempotency_key];
     let more = [&letter.survey_url, &letter.subject, &letter.html, &letter.unsubscribe_url];

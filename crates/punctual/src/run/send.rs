@@ -6,15 +6,15 @@
 //! the next known due time comes, and now and then in any case.
 
 use super::channel::Channels;
+use super::channel_limiter::ChannelLimiters;
+use super::database_clock::DatabaseClock;
+use super::definition_cache::DefinitionCache;
+use super::delivery_batch::{BatchCounts, DeliveryBatch};
 use super::event_kinds::EventKinds;
 use super::executor::{Executor, WorkRound};
 use super::executors;
-use super::gate::Gates;
 use super::kinds::Kinds;
-use super::posting::{Posted, Posting};
-use super::present::Present;
 use super::pulse::Ticks;
-use super::shelf::Shelf;
 use super::stop::{self, Stop};
 use super::templates::Templates;
 use super::wake::Wake;
@@ -22,9 +22,9 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN, SEND_WINDOW};
 use crate::rules::channel::ChannelPolicy;
-use crate::rules::share::{self, Offer, Take};
+use crate::rules::share::{self, LaneQuota, Offer};
 use crate::store::Store;
-use crate::store::entries::look_due::{DueEntries, EntryLane};
+use crate::store::entries::ready_lanes::{DueEntries, EntryLane};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +38,7 @@ const LOOK_MIN: Duration = Duration::from_millis(20);
 
 /// What all postings of a process share.
 #[derive(Debug)]
-pub struct Post {
+pub struct DeliveryContext {
     /// The database.
     pub store: Store,
     /// The channels.
@@ -46,13 +46,13 @@ pub struct Post {
     /// The kinds of entries.
     pub kinds: Kinds,
     /// The surveys.
-    pub shelf: Arc<Shelf>,
+    pub shelf: Arc<DefinitionCache>,
     /// The message templates.
     pub templates: Templates,
     /// The kinds of events.
     pub event_kinds: Arc<EventKinds>,
     /// How often each channel may be used, and whether it works.
-    pub gates: Gates,
+    pub gates: ChannelLimiters,
     /// How some channels are used.
     pub policies: BTreeMap<String, ChannelPolicy>,
     /// How all others are.
@@ -81,7 +81,7 @@ pub struct Post {
     pub room: Notify,
 }
 
-impl Post {
+impl DeliveryContext {
     /// When the first channel opens that held something back at the last look; for a clock that is moved by
     /// hand.
     #[must_use]
@@ -117,18 +117,18 @@ impl Post {
 
 /// A claim that is going on: the loop takes no more than so many.
 #[derive(Debug)]
-pub struct Going(Arc<Post>);
+pub struct InFlightGuard(Arc<DeliveryContext>);
 
-impl Going {
+impl InFlightGuard {
     /// One more.
     #[must_use]
-    pub fn new(post: &Arc<Post>) -> Self {
+    pub fn new(post: &Arc<DeliveryContext>) -> Self {
         post.postings.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(post))
     }
 }
 
-impl Drop for Going {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.postings.fetch_sub(1, Ordering::Relaxed);
         self.0.room.notify_waiters();
@@ -160,7 +160,7 @@ impl Round {
 
 /// What one look brought.
 struct Look {
-    postings: Vec<Posting>,
+    postings: Vec<DeliveryBatch>,
     expired: usize,
     seen: usize,
 }
@@ -168,7 +168,7 @@ struct Look {
 /// The loop that sends.
 #[derive(Debug)]
 pub struct Sender {
-    post: Arc<Post>,
+    post: Arc<DeliveryContext>,
     executors: Arc<[Box<dyn Executor>]>,
     batch: usize,
     turn: usize,
@@ -181,7 +181,7 @@ pub struct Sender {
 impl Sender {
     /// A sender that claims up to `batch` letters at once.
     #[must_use]
-    pub fn new(post: Arc<Post>, batch: usize, poll_max: Duration) -> Self {
+    pub fn new(post: Arc<DeliveryContext>, batch: usize, poll_max: Duration) -> Self {
         let batch = batch.clamp(1, CLAIM_ITEMS_MAX);
         let executors = executors::of(&post.kinds).into();
         Self { post, executors, batch, turn: 0, poll_max, poll: POLL_MIN, next: None, stop: None }
@@ -208,7 +208,7 @@ impl Sender {
             let mut trouble = Ok(());
             for posting in look.postings {
                 match posting.run(stop.clone()).await {
-                    Ok(Posted { sent, failed }) => {
+                    Ok(BatchCounts { sent, failed }) => {
                         all.sent += sent;
                         all.failed += failed;
                     }
@@ -238,7 +238,7 @@ impl Sender {
         let mut round = WorkRound {
             post: &post,
             ready: &view,
-            present: Present::new(view.now, post.by_hand),
+            present: DatabaseClock::new(view.now, post.by_hand),
             batch: self.batch,
             stop: stop.as_ref(),
             postings: Vec::new(),
@@ -270,7 +270,7 @@ impl Sender {
 
     /// Fair shares of an executor's lanes, of no more than each has room for. It is remembered when the
     /// first of those opens that have none.
-    fn quotas(&mut self, executor: &dyn Executor, ready: &DueEntries, now: Timestamp) -> Vec<Take> {
+    fn quotas(&mut self, executor: &dyn Executor, ready: &DueEntries, now: Timestamp) -> Vec<LaneQuota> {
         let lanes: Vec<&EntryLane> = ready.lanes.iter().filter(|lane| executor.serves(lane)).collect();
         let mut quotas = self.shares(&lanes);
         for quota in &mut quotas {
@@ -291,7 +291,7 @@ impl Sender {
         self.post.note_held(at);
     }
 
-    fn shares(&mut self, lanes: &[&EntryLane]) -> Vec<Take> {
+    fn shares(&mut self, lanes: &[&EntryLane]) -> Vec<LaneQuota> {
         let offer = |lane: &&EntryLane| Offer { lane: lane.lane, handler: 0, since: lane.first_due };
         let offers: Vec<Offer> = lanes.iter().map(offer).collect();
         let takes = share::plan(&offers, &[self.batch], self.turn);

@@ -11,11 +11,11 @@ use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Problems, Result};
 use crate::base::id::{LaneId, Token};
 use crate::base::random;
-use crate::rules::share::Take;
+use crate::rules::share::LaneQuota;
 use crate::rules::subscription::{Filter, Target};
 use crate::store::Store;
-use crate::store::claims::{Catch, Claimed, Wish};
-use crate::store::settle::{Settlement, Word};
+use crate::store::claims::{ClaimRequest, Claimed, ClaimedBatch};
+use crate::store::settle::{SettleAction, Settlement};
 use crate::store::subscriptions::Subscription;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,12 +132,12 @@ impl Roster {
 ///
 /// # Errors
 /// When the database does not answer, or the lease or owner is impossible.
-pub async fn claim(store: &Store, served: &Served, wish: Wish) -> Result<Catch> {
-    let mut all = Catch::default();
+pub async fn claim(store: &Store, served: &Served, wish: ClaimRequest) -> Result<ClaimedBatch> {
+    let mut all = ClaimedBatch::default();
     let Some(take) = wish.takes.first().copied() else { return Ok(all) };
     for _ in 0..CLAIM_ROUNDS {
-        let takes = vec![Take { quota: take.quota - all.items.len(), ..take }];
-        let catch = store.claim(Wish { takes, ..wish.clone() }).await?;
+        let takes = vec![LaneQuota { quota: take.quota - all.items.len(), ..take }];
+        let catch = store.claim(ClaimRequest { takes, ..wish.clone() }).await?;
         let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
         let (wanted, unwanted): (Vec<Claimed>, Vec<Claimed>) =
             catch.items.into_iter().partition(|claimed| served.admits(claimed));
@@ -162,7 +162,7 @@ async fn let_go(store: &Store, served: &Served, lane: LaneId, items: Vec<Claimed
     gauge::filtered(&served.topic, &served.name, items.len());
     let mut words: BTreeMap<Token, Vec<_>> = BTreeMap::new();
     for claimed in items {
-        words.entry(claimed.token).or_default().push((claimed.message.id, Word::Ack));
+        words.entry(claimed.token).or_default().push((claimed.message.id, SettleAction::Ack));
     }
     let settlements = words.into_iter().map(|(token, words)| Settlement { token, words }).collect();
     store.settle(settlements, Some(lane), random::seed()).await?;

@@ -4,7 +4,7 @@
 //! `cancelWhen` makes pointless, is not sent. Entries without an entity, and those whose event kind has no
 //! definition, are not asked for and cost no query.
 
-use super::send::Post;
+use super::send::DeliveryContext;
 use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
@@ -24,7 +24,7 @@ impl SurveyEntities {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub(super) async fn of(post: &Post, entries: Vec<(&Entry, &str)>) -> Result<Self> {
+    pub(super) async fn of(post: &DeliveryContext, entries: Vec<(&Entry, &str)>) -> Result<Self> {
         let kinds = defined_kinds(post, entries).await?;
         if kinds.is_empty() {
             return Ok(Self::default());
@@ -57,7 +57,7 @@ impl SurveyEntities {
 
 /// The event kinds of entries, where their tenants have defined them.
 async fn defined_kinds(
-    post: &Post,
+    post: &DeliveryContext,
     entries: Vec<(&Entry, &str)>,
 ) -> Result<BTreeMap<EntryId, Arc<EventKind>>> {
     let (mut sets, mut kinds) = (BTreeMap::new(), BTreeMap::new());

@@ -9,7 +9,7 @@
 //! any more, it is read from the database, in one query for all deliveries of a claim. Versions never
 //! change, so they are kept until there are too many.
 
-use super::keeper::Keeper;
+use super::keeper::CachedByStamp;
 use crate::base::error::Result;
 use crate::base::id::TemplateId;
 use crate::base::limits;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// The templates that this process has seen.
 #[derive(Debug)]
 pub struct Templates {
-    keeper: Keeper<(Tenant, String), TemplateSet>,
+    keeper: CachedByStamp<(Tenant, String), TemplateSet>,
     versions: Mutex<VersionMap>,
 }
 
@@ -58,7 +58,7 @@ impl Templates {
     /// asks each time, as it must be where time stands still between two changes.
     #[must_use]
     pub fn new(fresh: Duration) -> Self {
-        Self { keeper: Keeper::new(fresh, limits::TEMPLATE_SETS_MAX), versions: Mutex::default() }
+        Self { keeper: CachedByStamp::new(fresh, limits::TEMPLATE_SETS_MAX), versions: Mutex::default() }
     }
 
     /// A tenant's templates for one kind of events.

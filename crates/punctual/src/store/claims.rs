@@ -25,7 +25,7 @@ use crate::base::limits;
 use crate::rules::claim::{self, Item};
 use crate::rules::message::{Message, check_name};
 use crate::rules::purpose::Purpose;
-use crate::rules::share::Take;
+use crate::rules::share::LaneQuota;
 use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -33,16 +33,16 @@ use std::time::Duration;
 
 /// Who wants what.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct ClaimRequest {
     /// The claimer's name, for people who look at stuck work.
     pub owner: String,
     /// How long the items are its own.
     pub lease: Duration,
     /// From which lanes, how many.
-    pub takes: Vec<Take>,
+    pub takes: Vec<LaneQuota>,
 }
 
-impl Wish {
+impl ClaimRequest {
     pub(super) fn check(&self) -> Result<()> {
         check_lease(self.lease)?;
         let mut problems = Problems::default();
@@ -75,7 +75,7 @@ pub struct Claimed {
 
 /// What a claim brought.
 #[derive(Debug, Default)]
-pub struct Catch {
+pub struct ClaimedBatch {
     /// The items, in due order within each lane.
     pub items: Vec<Claimed>,
     /// How many work rows each lane gave, followers of a sequence included.
@@ -86,7 +86,7 @@ pub struct Catch {
     pub now: Option<Timestamp>,
 }
 
-impl Catch {
+impl ClaimedBatch {
     fn count(&mut self, taken: &[Taken]) {
         for rows in taken.chunk_by(|a, b| a.item.lane() == b.item.lane()) {
             *self.taken.entry(rows[0].item.lane()).or_default() += rows.len();
@@ -99,7 +99,7 @@ impl Catch {
 pub(super) struct KeyedLanes(Mutex<HashSet<LaneId>>);
 
 impl KeyedLanes {
-    fn learn(&self, asked: &[LaneId], catch: &Catch) {
+    fn learn(&self, asked: &[LaneId], catch: &ClaimedBatch) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for lane in asked {
             known.remove(lane);
@@ -108,7 +108,7 @@ impl KeyedLanes {
     }
 
     #[cfg(feature = "postgres")]
-    fn has_any(&self, takes: &[Take]) -> bool {
+    fn has_any(&self, takes: &[LaneQuota]) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         !known.is_empty() && takes.iter().any(|t| known.contains(&t.lane))
     }
@@ -125,11 +125,11 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an impossible lease or owner.
-    pub fn claim(&self, wish: Wish) -> VerbFuture<'_, Catch> {
+    pub fn claim(&self, wish: ClaimRequest) -> VerbFuture<'_, ClaimedBatch> {
         VerbFuture::new(async move {
             wish.check()?;
             if wish.takes.is_empty() {
-                return Ok(Catch::default());
+                return Ok(ClaimedBatch::default());
             }
             #[cfg(feature = "postgres")]
             if self.may_claim_at_once(&wish)
@@ -142,7 +142,7 @@ impl Store {
         })
     }
 
-    async fn claim_in_steps(&self, wish: Wish) -> Result<Catch> {
+    async fn claim_in_steps(&self, wish: ClaimRequest) -> Result<ClaimedBatch> {
         let lanes: Vec<LaneId> = wish.takes.iter().map(|t| t.lane).collect();
         let (mut catch, held) = self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await?;
         reach(Point::ClaimedBeforeAnswer);
@@ -190,10 +190,10 @@ async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<To
 const EXTEND: &str = "update punctual.claim set lease_until = $1 \
     where token = any($2::text[]) and finished_at is null returning token";
 
-async fn claim_work(tx: &mut Tx, wish: &Wish) -> Result<(Catch, Held)> {
+async fn claim_work(tx: &mut Tx, wish: &ClaimRequest) -> Result<(ClaimedBatch, Held)> {
     let (now, taken) = take(tx, Purpose::Dispatch, &wish.takes).await?;
-    let Some(now) = now else { return Ok((Catch::default(), Held::default())) };
-    let mut catch = Catch { now: Some(now), ..Catch::default() };
+    let Some(now) = now else { return Ok((ClaimedBatch::default(), Held::default())) };
+    let mut catch = ClaimedBatch { now: Some(now), ..ClaimedBatch::default() };
     catch.count(&taken);
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
     let until = now.plus(wish.lease);
@@ -220,7 +220,13 @@ impl Held {
 }
 
 /// Writes the claim rows and reads the messages: the last word of the transaction.
-async fn hold(tx: &mut Tx, wish: &Wish, taken: Vec<Taken>, now: Timestamp, until: Timestamp) -> Result<Held> {
+async fn hold(
+    tx: &mut Tx,
+    wish: &ClaimRequest,
+    taken: Vec<Taken>,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<Held> {
     if taken.is_empty() {
         return Ok(Held::default());
     }
@@ -279,7 +285,7 @@ impl NewClaim {
         Self { token: Token::fresh(), items: claim::write(batch.iter().map(|t| &t.item)), batch }
     }
 
-    fn row<'a>(&'a self, wish: &'a Wish, now: Timestamp, until: Timestamp) -> Vec<Value<'a>> {
+    fn row<'a>(&'a self, wish: &'a ClaimRequest, now: Timestamp, until: Timestamp) -> Vec<Value<'a>> {
         let ids = self.batch.iter().map(|t| t.item.message().0);
         // A batch of one is known to be started: there is no neighbour that could be meant.
         let started = self.batch.len() == 1 && !self.batch[0].item.is_suspect();
@@ -289,7 +295,7 @@ impl NewClaim {
 
 fn row<'a>(
     token: &'a Token,
-    wish: &'a Wish,
+    wish: &'a ClaimRequest,
     purpose: Purpose,
     (now, until): (Timestamp, Timestamp),
     started: bool,
@@ -313,7 +319,7 @@ fn row<'a>(
 /// first `mark` items may be begun before the mark is moved; all of them if `None`.
 pub(super) async fn hold_deliveries(
     tx: &mut Tx,
-    wish: &Wish,
+    wish: &ClaimRequest,
     batches: &[(Token, Vec<&Item>)],
     mark: Option<usize>,
     now: Timestamp,
@@ -351,7 +357,7 @@ const MESSAGES_BY_ID: &str =
 pub(super) async fn take(
     tx: &mut Tx,
     purpose: Purpose,
-    takes: &[Take],
+    takes: &[LaneQuota],
 ) -> Result<(Option<Timestamp>, Vec<Taken>)> {
     match tx {
         #[cfg(feature = "postgres")]
@@ -365,7 +371,7 @@ pub(super) async fn take(
 async fn take_skipping_locked(
     tx: &mut Tx,
     purpose: Purpose,
-    takes: &[Take],
+    takes: &[LaneQuota],
 ) -> Result<(Option<Timestamp>, Vec<Taken>)> {
     let lanes: Vec<i64> = takes.iter().map(|t| t.lane.0).collect();
     let since: Vec<i64> = takes.iter().map(|t| t.since.as_micros()).collect();
@@ -396,7 +402,7 @@ const TAKE: &str = "\
 async fn take_range(
     tx: &mut Tx,
     purpose: Purpose,
-    takes: &[Take],
+    takes: &[LaneQuota],
 ) -> Result<(Option<Timestamp>, Vec<Taken>)> {
     let now = tx.now().await?;
     let mut all = Vec::new();

@@ -10,15 +10,15 @@
 
 pub mod begin;
 pub mod deliver;
+pub mod duplicates;
 pub(super) mod entry_end;
-pub mod foresee;
 pub mod hold;
-pub mod known;
-pub mod look;
 pub(super) mod new_deliveries;
 pub(super) mod outcome;
 mod own_queue;
+pub mod preview;
 pub mod prune;
+pub mod queries;
 mod reaped;
 pub mod replan;
 pub mod replay;
@@ -27,7 +27,7 @@ mod taken;
 pub(super) use reaped::DeliveryHook;
 
 use self::begin::Start;
-use self::deliver::{Due, Outgoing};
+use self::deliver::{ClaimedDeliveries, Due};
 use self::new_deliveries::{NewDelivery, insert_counted, made_of};
 use super::Store;
 use super::columns::Column;
@@ -35,7 +35,7 @@ use super::entries::key::{NewKey, insert_keys, key_of_text};
 use super::points::{Point, reach};
 use super::queues;
 use super::settle::hooks::SettlementHooks;
-use super::settle::{self, Outcome, Settlement, Word};
+use super::settle::{self, SettleAction, SettleOutcome, Settlement};
 use super::tx::Tx;
 use super::value::{Row, params};
 use crate::base::clock::Timestamp;
@@ -59,7 +59,7 @@ pub const QUIET_HOURS: &str = "QuietHours";
 
 /// What became of an event.
 #[derive(Clone, Debug)]
-pub enum Filed {
+pub enum PlannedEvent {
     /// Nobody is told of such events.
     Passed,
     /// Surveys have looked at it, and nobody else is told of it.
@@ -70,7 +70,7 @@ pub enum Filed {
     Notification(NewNotification),
 }
 
-impl Filed {
+impl PlannedEvent {
     /// The notification, if there is one.
     #[must_use]
     pub const fn notification(&self) -> Option<&NewNotification> {
@@ -109,11 +109,11 @@ pub struct Asked {
 }
 
 /// Events with what they come to.
-pub type Filings = Arc<[(Arc<Message>, Filed)]>;
+pub type PlannedEvents = Arc<[(Arc<Message>, PlannedEvent)]>;
 
 /// What a filing came to.
 #[derive(Debug)]
-pub enum FiledAs {
+pub enum WriteOutcome {
     /// The claim was lost, and nothing was written.
     LostClaim,
     /// The events are settled.
@@ -121,13 +121,13 @@ pub enum FiledAs {
         /// The new notifications, by their events.
         by_event: HashMap<MessageId, EntryId>,
         /// Claims of their letters that are to be sent now.
-        begun: Vec<Outgoing>,
+        begun: Vec<ClaimedDeliveries>,
     },
 }
 
 struct Filing {
     token: Token,
-    filed: Filings,
+    filed: PlannedEvents,
     start: Option<Start>,
     seed: u64,
     hooks: SettlementHooks,
@@ -141,14 +141,14 @@ impl Store {
     pub fn write_notifications(
         &self,
         token: Token,
-        filed: Filings,
+        filed: PlannedEvents,
         start: Option<Start>,
         seed: u64,
-    ) -> VerbFuture<'_, FiledAs> {
+    ) -> VerbFuture<'_, WriteOutcome> {
         VerbFuture::new(async move {
             let filing = Filing { token, filed, start, seed, hooks: self.hooks.clone() };
             let filed = self.write(filing, |tx, filing| Box::pin(file(tx, filing))).await?;
-            if matches!(&filed, FiledAs::Notifications { begun, .. } if !begun.is_empty()) {
+            if matches!(&filed, WriteOutcome::Notifications { begun, .. } if !begun.is_empty()) {
                 reach(Point::ClaimedBeforeAnswer);
             }
             Ok(filed)
@@ -175,26 +175,26 @@ impl Store {
     }
 }
 
-async fn file(tx: &mut Tx, filing: &Filing) -> Result<FiledAs> {
-    let word = |filed: &Filed| match filed {
-        Filed::Failed(error) => Word::Fail { error: error.clone() },
-        Filed::Passed | Filed::Taken | Filed::Notification(_) => Word::Ack,
+async fn file(tx: &mut Tx, filing: &Filing) -> Result<WriteOutcome> {
+    let word = |filed: &PlannedEvent| match filed {
+        PlannedEvent::Failed(error) => SettleAction::Fail { error: error.clone() },
+        PlannedEvent::Passed | PlannedEvent::Taken | PlannedEvent::Notification(_) => SettleAction::Ack,
     };
     let words = filing.filed.iter().map(|(event, filed)| (event.id, word(filed))).collect();
     let settlement = Settlement { token: filing.token.clone(), words };
     let said = settle::say(tx, settlement, filing.seed, &filing.hooks).await?;
-    if said.contains(&Outcome::LostClaim) {
-        return Ok(FiledAs::LostClaim);
+    if said.contains(&SettleOutcome::LostClaim) {
+        return Ok(WriteOutcome::LostClaim);
     }
-    let done = filing.filed.iter().zip(said).filter(|(_, said)| *said == Outcome::Done);
+    let done = filing.filed.iter().zip(said).filter(|(_, said)| *said == SettleOutcome::Done);
     let (mut notifications, mut taken) = (Vec::with_capacity(filing.filed.len()), Vec::new());
     let mut passed = Vec::new();
     for ((event, filed), _) in done {
         match filed {
-            Filed::Notification(notification) => notifications.push((event.as_ref(), notification)),
-            Filed::Taken => taken.push(event.as_ref()),
-            Filed::Passed => passed.push(event.as_ref()),
-            Filed::Failed(_) => {}
+            PlannedEvent::Notification(notification) => notifications.push((event.as_ref(), notification)),
+            PlannedEvent::Taken => taken.push(event.as_ref()),
+            PlannedEvent::Passed => passed.push(event.as_ref()),
+            PlannedEvent::Failed(_) => {}
         }
     }
     let now = tx.now().await?;
@@ -206,7 +206,7 @@ async fn file(tx: &mut Tx, filing: &Filing) -> Result<FiledAs> {
         Some(start) if !begun.is_empty() => begin::hold(tx, start, begun, now).await?,
         _ => Vec::new(),
     };
-    Ok(FiledAs::Notifications { by_event, begun })
+    Ok(WriteOutcome::Notifications { by_event, begun })
 }
 
 /// Notifications that were written.
@@ -246,7 +246,7 @@ async fn write<'a>(
     rows.extend(rest);
     if written < rows.len() || rows.iter().any(|row| row.status() == DeliveryStatus::Skipped) {
         let made = made_of(tx, &rows).await?;
-        known::end_empty(tx, &rows, &made, now).await?;
+        duplicates::end_empty(tx, &rows, &made, now).await?;
     }
     Ok(Written { rows, by_event, begun })
 }

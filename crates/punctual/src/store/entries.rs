@@ -19,15 +19,15 @@
 
 pub mod admit;
 pub mod advance;
-pub mod deed;
 pub mod expire;
 pub mod key;
-pub mod look;
-pub mod look_due;
 pub mod prune;
+pub mod queries;
+pub mod ready_lanes;
 pub mod replay;
 pub mod step;
 pub mod tell;
+pub mod transition;
 
 use super::tx::Tx;
 use super::value::{Row, Value};
@@ -36,7 +36,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, FlowId, LaneId};
 use crate::base::tenant::Tenant;
 use crate::rules::entry::Status;
-use crate::rules::entry::standing::Standing;
+use crate::rules::entry::state::EntryState;
 use crate::rules::public_id::PublicId;
 use crate::rules::purpose::Purpose;
 use std::collections::HashSet;
@@ -79,7 +79,7 @@ pub struct Entry {
     /// How long it may be quiet.
     pub grace: Duration,
     /// Where it stands.
-    pub standing: Standing,
+    pub standing: EntryState,
     /// When a person first opened its page.
     pub opened_at: Option<Timestamp>,
     /// When it was answered.
@@ -150,7 +150,7 @@ fn read_entry(row: &mut Row) -> Result<Entry> {
         payload: row.take_text(13)?,
         triggered_by: row.take_text(14)?,
         grace: Duration::from_micros(u64::try_from(row.int(16)?).unwrap_or_default()),
-        standing: Standing {
+        standing: EntryState {
             status: Status::from_code(row.int(17)?).ok_or_else(unreadable)?,
             triggered_at: row.time(15)?,
             next_send_at: row.maybe_time(18)?,

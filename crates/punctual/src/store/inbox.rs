@@ -11,7 +11,7 @@
 //! it again, or an operator has it delivered; a replay only makes it welcome.
 
 use super::Store;
-use super::settle::Outcome;
+use super::settle::SettleOutcome;
 use super::tx::Tx;
 use super::value::{Row, Value, params};
 use crate::base::clock::Timestamp;
@@ -167,7 +167,7 @@ impl Store {
 
     /// Says what became of a message: `LostClaim` when the ticket's token holds nothing any
     /// more, `AlreadyFinished` when the same was said before.
-    pub fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> VerbFuture<'_, Outcome> {
+    pub fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> VerbFuture<'_, SettleOutcome> {
         self.of(tenant).write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
             Box::pin(mark_as(tx, *tenant, ticket, word))
         })
@@ -354,10 +354,10 @@ fn status(row: &Row, n: usize) -> Result<Status> {
     Status::parse(&word).ok_or_else(|| Error::Database(format!("`{word}` is no status of the inbox").into()))
 }
 
-async fn mark_as(tx: &mut Tx, tenant: Tenant, ticket: &Ticket, mark: &Mark) -> Result<Outcome> {
+async fn mark_as(tx: &mut Tx, tenant: Tenant, ticket: &Ticket, mark: &Mark) -> Result<SettleOutcome> {
     let now = tx.now().await?;
     let Some(row) = tx.first(HOLDER, params![tenant.id(), &ticket.source, &ticket.message_id]).await? else {
-        return Ok(Outcome::NotFound);
+        return Ok(SettleOutcome::NotFound);
     };
     let before = status(&row, 1)?;
     let (after, error) = match mark {
@@ -366,13 +366,13 @@ async fn mark_as(tx: &mut Tx, tenant: Tenant, ticket: &Ticket, mark: &Mark) -> R
         Mark::Dead { error } => (Status::Dead, Some(kept_error(error))),
     };
     if row.text(2)? != ticket.token.text() {
-        return Ok(Outcome::LostClaim);
+        return Ok(SettleOutcome::LostClaim);
     }
     if before != Status::Processing {
-        return Ok(if before == after { Outcome::AlreadyFinished } else { Outcome::LostClaim });
+        return Ok(if before == after { SettleOutcome::AlreadyFinished } else { SettleOutcome::LostClaim });
     }
     tx.execute(FINISH, params![row.int(0)?, after.word(), now, error.as_deref()]).await?;
-    Ok(Outcome::Done)
+    Ok(SettleOutcome::Done)
 }
 
 async fn select(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, limit: usize) -> Result<Vec<Row>> {

@@ -1,9 +1,9 @@
 //! Settling: what a claimer says about the items it holds.
 //!
 //! Every settlement first takes the claim's row by its token. If the claim is gone or was
-//! reaped, nothing is written and the claimer is told [`Outcome::LostClaim`]. A claim may
+//! reaped, nothing is written and the claimer is told [`SettleOutcome::LostClaim`]. A claim may
 //! be settled in parts; an item that was settled before answers
-//! [`Outcome::AlreadyFinished`], for as long as claims are kept. Only exceptions (again,
+//! [`SettleOutcome::AlreadyFinished`], for as long as claims are kept. Only exceptions (again,
 //! dead) write rows of their own; a batch that went well is one update.
 //!
 //! A token holds until its claim is reaped, even a moment after the lease's end: work that
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 /// What happened to an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum SettleAction {
     /// It is done.
     Ack,
     /// It is done, and this came of it: kept with the run of a job, if the item is one.
@@ -67,12 +67,12 @@ pub struct Settlement {
     /// The claim.
     pub token: Token,
     /// The words.
-    pub words: Vec<(MessageId, Word)>,
+    pub words: Vec<(MessageId, SettleAction)>,
 }
 
 /// What a settlement did to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub enum Outcome {
+pub enum SettleOutcome {
     /// As told.
     Done,
     /// The claim was lost; nothing was written.
@@ -109,7 +109,7 @@ impl Store {
         settlements: Vec<Settlement>,
         within: Option<LaneId>,
         seed: u64,
-    ) -> VerbFuture<'_, Vec<Vec<Outcome>>> {
+    ) -> VerbFuture<'_, Vec<Vec<SettleOutcome>>> {
         VerbFuture::new(async move {
             let items: usize = settlements.iter().map(|s| s.words.len()).sum();
             if items > limits::BATCH_ITEMS_MAX {
@@ -144,7 +144,7 @@ impl Store {
         items: Vec<(Token, MessageId)>,
         lease: Duration,
         lane: LaneId,
-    ) -> VerbFuture<'_, Vec<Outcome>> {
+    ) -> VerbFuture<'_, Vec<SettleOutcome>> {
         VerbFuture::new(async move {
             super::claims::check_lease(lease)?;
             self.write((items, lease, lane), |tx, (items, lease, lane)| {
@@ -160,19 +160,19 @@ async fn extend_within(
     items: &[(Token, MessageId)],
     lease: Duration,
     lane: LaneId,
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<SettleOutcome>> {
     let mut claims: BTreeMap<&Token, Option<Held>> = items.iter().map(|(token, _)| (token, None)).collect();
     for (token, held) in &mut claims {
         *held = take_claim(tx, token, None).await?;
     }
     let standing = |(token, message): &(Token, MessageId)| {
         let held = claims.get(token).and_then(Option::as_ref);
-        held.map_or(Outcome::LostClaim, |held| held.standing(*message, Some(lane)))
+        held.map_or(SettleOutcome::LostClaim, |held| held.standing(*message, Some(lane)))
     };
-    let outcomes: Vec<Outcome> = items.iter().map(standing).collect();
+    let outcomes: Vec<SettleOutcome> = items.iter().map(standing).collect();
     let until = tx.now().await?.plus(lease);
     let held: HashSet<&Token> =
-        items.iter().zip(&outcomes).filter(|(_, o)| **o == Outcome::Done).map(|(i, _)| &i.0).collect();
+        items.iter().zip(&outcomes).filter(|(_, o)| **o == SettleOutcome::Done).map(|(i, _)| &i.0).collect();
     for token in held {
         tx.execute(RENEW, params![token.text(), until]).await?;
     }
@@ -207,7 +207,7 @@ const ACK_WHOLE_UNFENCED: &str = "update punctual.claim \
     set finished_at = coalesce($1::bigint, lease_until), ending = 'settled', open = '[]' \
     where token = any($2::text[]) returning token";
 
-async fn settle_all(tx: &mut Tx, request: &Request) -> Result<(Vec<Vec<Outcome>>, Vec<FailedAttempt>)> {
+async fn settle_all(tx: &mut Tx, request: &Request) -> Result<(Vec<Vec<SettleOutcome>>, Vec<FailedAttempt>)> {
     let mut order: Vec<usize> = (0..request.settlements.len()).collect();
     // Claims are locked in one order, whoever settles them.
     order.sort_by(|a, b| request.settlements[*a].token.cmp(&request.settlements[*b].token));
@@ -226,7 +226,7 @@ pub(super) async fn say(
     settlement: Settlement,
     seed: u64,
     hooks: &SettlementHooks,
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<SettleOutcome>> {
     let request = Request { settlements: vec![settlement], within: None, seed, hooks: hooks.clone() };
     let (mut outcomes, _) = settle_all(tx, &request).await?;
     Ok(outcomes.pop().unwrap_or_default())
@@ -249,16 +249,16 @@ async fn settle_one(
     settlement: &Settlement,
     request: &Request,
     failed: &mut Vec<FailedAttempt>,
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<SettleOutcome>> {
     let Some(mut held) = take_claim(tx, &settlement.token, Some(&request.hooks)).await? else {
-        return Ok(vec![Outcome::LostClaim; settlement.words.len()]);
+        return Ok(vec![SettleOutcome::LostClaim; settlement.words.len()]);
     };
     // Entries and deliveries are settled by their own verbs.
     if held.purpose != Purpose::Dispatch {
-        return Ok(vec![Outcome::NotFound; settlement.words.len()]);
+        return Ok(vec![SettleOutcome::NotFound; settlement.words.len()]);
     }
     let mut outcomes = Vec::with_capacity(settlement.words.len());
-    let mut said: Vec<(Item, &Word)> = Vec::new();
+    let mut said: Vec<(Item, &SettleAction)> = Vec::new();
     for (message, word) in &settlement.words {
         outcomes.push(held.hear(*message, request.within, word, &mut said));
     }
@@ -273,13 +273,13 @@ async fn settle_one(
 
 impl Held {
     /// What a word about this item would do.
-    fn standing(&self, message: MessageId, within: Option<LaneId>) -> Outcome {
+    fn standing(&self, message: MessageId, within: Option<LaneId>) -> SettleOutcome {
         let is_it = |item: &Item| is_it(item, message, within);
         match self.open.iter().any(is_it) {
-            true if !self.finished => Outcome::Done,
-            true if self.reaped => Outcome::LostClaim,
-            _ if self.items.iter().any(is_it) => Outcome::AlreadyFinished,
-            _ => Outcome::NotFound,
+            true if !self.finished => SettleOutcome::Done,
+            true if self.reaped => SettleOutcome::LostClaim,
+            _ if self.items.iter().any(is_it) => SettleOutcome::AlreadyFinished,
+            _ => SettleOutcome::NotFound,
         }
     }
 
@@ -288,11 +288,11 @@ impl Held {
         &mut self,
         message: MessageId,
         within: Option<LaneId>,
-        word: &'w Word,
-        said: &mut Vec<(Item, &'w Word)>,
-    ) -> Outcome {
+        word: &'w SettleAction,
+        said: &mut Vec<(Item, &'w SettleAction)>,
+    ) -> SettleOutcome {
         let outcome = self.standing(message, within);
-        if outcome == Outcome::Done
+        if outcome == SettleOutcome::Done
             && let Some(at) = self.open.iter().position(|item| is_it(item, message, within))
         {
             said.push((self.open.remove(at), word));
@@ -310,26 +310,26 @@ pub(super) async fn finish_deliveries(
     items: &[&Item],
     mark: Option<usize>,
     now: Timestamp,
-) -> Result<Outcome> {
+) -> Result<SettleOutcome> {
     if tx.has(Bug::SettleWithoutToken) {
-        return Ok(Outcome::Done);
+        return Ok(SettleOutcome::Done);
     }
     if tx.has(Bug::IntentAfterCall) {
         for item in items {
             tx.execute(TAKE_LATE, params![item.lane().0, item.message().0]).await?;
         }
-        return Ok(Outcome::Done);
+        return Ok(SettleOutcome::Done);
     }
     let held = take_claim(tx, token, None).await?.filter(|held| held.purpose == Purpose::Send);
-    let Some(mut held) = held else { return Ok(Outcome::LostClaim) };
+    let Some(mut held) = held else { return Ok(SettleOutcome::LostClaim) };
     let ids: HashSet<MessageId> = items.iter().map(|item| item.message()).collect();
     let of_these = |held: &[Item]| held.iter().filter(|item| ids.contains(&item.message())).count();
     let (open, all) = (of_these(&held.open), of_these(&held.items));
     if open == 0 && all == ids.len() {
-        return Ok(Outcome::AlreadyFinished);
+        return Ok(SettleOutcome::AlreadyFinished);
     }
     if held.finished || open != ids.len() {
-        return Ok(Outcome::LostClaim);
+        return Ok(SettleOutcome::LostClaim);
     }
     held.open.retain(|item| !ids.contains(&item.message()));
     write_back(tx, token, &held.open, now).await?;
@@ -338,7 +338,7 @@ pub(super) async fn finish_deliveries(
         tx.execute("update punctual.claim set mark = $2 where token = $1", params![token.text(), mark])
             .await?;
     }
-    Ok(Outcome::Done)
+    Ok(SettleOutcome::Done)
 }
 
 /// A planted bug: the work of a delivery is taken after its channel was called.
@@ -397,12 +397,12 @@ const KEEP_OPEN: &str = "update punctual.claim set open = $2 where token = $1";
 async fn apply(
     tx: &mut Tx,
     held: &Held,
-    said: &[(Item, &Word)],
+    said: &[(Item, &SettleAction)],
     now: Timestamp,
     request: &Request,
 ) -> Result<Vec<FailedAttempt>> {
     let lanes = exceptional_lanes(tx, said).await?;
-    let abandoned = said.iter().filter(|(_, word)| matches!(word, Word::Abandon { .. }));
+    let abandoned = said.iter().filter(|(_, word)| matches!(word, SettleAction::Abandon { .. }));
     let snoozes = fetch_snoozes(tx, abandoned.map(|(item, _)| item)).await?;
     let hooks = (&request.hooks, &held.wanted);
     let mut aftermath = Aftermath::new(hooks, held.purpose, (&held.owner, held.claimed_at), now);
@@ -415,8 +415,9 @@ async fn apply(
 }
 
 /// Lanes whose settings are needed: only those of items that did not go well.
-async fn exceptional_lanes(tx: &mut Tx, said: &[(Item, &Word)]) -> Result<HashMap<LaneId, Lane>> {
-    let troubled = |word: &Word| matches!(word, Word::Abandon { .. } | Word::Fail { .. });
+async fn exceptional_lanes(tx: &mut Tx, said: &[(Item, &SettleAction)]) -> Result<HashMap<LaneId, Lane>> {
+    let troubled =
+        |word: &SettleAction| matches!(word, SettleAction::Abandon { .. } | SettleAction::Fail { .. });
     let ids: HashSet<LaneId> = said.iter().filter(|(_, w)| troubled(w)).map(|(i, _)| i.lane()).collect();
     if ids.is_empty() { Ok(HashMap::new()) } else { queues::lanes(tx, &ids).await }
 }

@@ -6,10 +6,10 @@ use punctual::base::clock::Timestamp;
 use punctual::base::id::{DeadLetterId, LaneId, MessageId, Token};
 use punctual::base::limits;
 use punctual::rules::message::Entity;
-use punctual::store::claims::Wish;
+use punctual::store::claims::ClaimRequest;
 use punctual::store::dead_letters::Which;
 use punctual::store::keys::Role;
-use punctual::store::settle::{Settlement, Word};
+use punctual::store::settle::{SettleAction, Settlement};
 use punctual::store::tenants::NewTenant;
 use punctual::{Error, NewMessage};
 use serde_json::json;
@@ -86,7 +86,7 @@ async fn plt_29_too_many_are_refused(t: &Bench) {
     let before = t.dump().await;
     let many = vec![message("orders"); 10_001];
     refused(t.store().enqueue(TENANT, many).await, "10001 messages in one batch, at most 10000");
-    let words = vec![(MessageId(1), Word::Ack); 10_001];
+    let words = vec![(MessageId(1), SettleAction::Ack); 10_001];
     let settlement = Settlement { token: Token::fresh(), words };
     refused(t.store().settle(vec![settlement], None, SEED).await, "10001 items, at most 10000");
     let which = Which { ids: Some(vec![DeadLetterId(1); 10_001]), ..Which::default() };
@@ -103,13 +103,13 @@ async fn plt_29_bad_leases_and_owners_are_refused(t: &Bench) {
     let before = t.dump().await;
     let hours = seconds(25 * 3_600);
     for lease in [Duration::ZERO, Duration::from_millis(999), hours, Duration::MAX] {
-        let wish = Wish { lease, ..wish(&[(lane, 1)]) };
+        let wish = ClaimRequest { lease, ..wish(&[(lane, 1)]) };
         refused(t.store().claim(wish).await, "leaseSeconds: must be between 1 second and 24 hours");
         let tokens = vec![item.token.clone()];
         refused(t.store().extend(tokens, lease).await, "leaseSeconds: must be between");
     }
     for owner in [String::new(), "x".repeat(256), "a\0b".into(), "a\nb".into()] {
-        let wish = Wish { owner, lease: LEASE, ..wish(&[(lane, 1)]) };
+        let wish = ClaimRequest { owner, lease: LEASE, ..wish(&[(lane, 1)]) };
         refused(t.store().claim(wish).await, "owner: ");
     }
     before.assert_equals(&t.dump().await, "bad claims");
@@ -200,7 +200,7 @@ async fn plt_29_odd_names_are_merely_not_found(t: &Bench) {
     assert!(fine(t.store().mark_started(Token::from("a\0b".to_owned())).await));
     for id in [i64::MIN, -1, 0, i64::MAX] {
         assert_eq!(t.store().message(TENANT, MessageId(id)).await.unwrap(), None);
-        let words = vec![(MessageId(id), Word::Ack)];
+        let words = vec![(MessageId(id), SettleAction::Ack)];
         let settlement = Settlement { token: Token::fresh(), words };
         t.store().settle(vec![settlement], Some(LaneId(id)), SEED).await.unwrap();
     }

@@ -6,12 +6,12 @@ use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId, Token};
 use punctual::base::tenant::Tenant;
 use punctual::rules::claim;
-use punctual::rules::share::Take;
+use punctual::rules::share::LaneQuota;
 use punctual::store::Store;
-use punctual::store::claims::{Claimed, Wish};
+use punctual::store::claims::{ClaimRequest, Claimed};
 use punctual::store::messages::Enqueued;
 use punctual::store::reap::Reaped;
-use punctual::store::settle::{Outcome, Settlement, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome, Settlement};
 use punctual::testing::place::Rows;
 use punctual::testing::{Backend, TemporaryStore};
 use std::collections::BTreeMap;
@@ -109,13 +109,13 @@ impl Bench {
     }
 
     /// Says the same word about each item of one claim.
-    pub async fn say(&self, items: &[Claimed], word: Word) -> Vec<Outcome> {
+    pub async fn say(&self, items: &[Claimed], word: SettleAction) -> Vec<SettleOutcome> {
         let token = items[0].token.clone();
         settle_with(self.store(), token, items.iter().map(|i| (i.message.id, word.clone())).collect()).await
     }
 
-    pub async fn ack(&self, item: &Claimed) -> Outcome {
-        self.say(std::slice::from_ref(item), Word::Ack).await[0]
+    pub async fn ack(&self, item: &Claimed) -> SettleOutcome {
+        self.say(std::slice::from_ref(item), SettleAction::Ack).await[0]
     }
 
     pub async fn reap(&self) -> Reaped {
@@ -198,16 +198,21 @@ pub fn message(topic: &str) -> NewMessage {
     NewMessage::new(topic, "happened", "{}")
 }
 
-pub fn wish(takes: &[(LaneId, usize)]) -> Wish {
-    let takes = takes.iter().map(|(lane, quota)| Take { lane: *lane, since: Timestamp::MIN, quota: *quota });
-    Wish { owner: "tester".into(), lease: LEASE, takes: takes.collect() }
+pub fn wish(takes: &[(LaneId, usize)]) -> ClaimRequest {
+    let takes =
+        takes.iter().map(|(lane, quota)| LaneQuota { lane: *lane, since: Timestamp::MIN, quota: *quota });
+    ClaimRequest { owner: "tester".into(), lease: LEASE, takes: takes.collect() }
 }
 
 pub async fn claim_from(store: &Store, lane: LaneId, quota: usize) -> Vec<Claimed> {
     store.claim(wish(&[(lane, quota)])).await.unwrap().items
 }
 
-pub async fn settle_with(store: &Store, token: Token, words: Vec<(MessageId, Word)>) -> Vec<Outcome> {
+pub async fn settle_with(
+    store: &Store,
+    token: Token,
+    words: Vec<(MessageId, SettleAction)>,
+) -> Vec<SettleOutcome> {
     let all = store.settle(vec![Settlement { token, words }], None, SEED).await.unwrap();
     all.into_iter().next().unwrap()
 }
@@ -223,10 +228,10 @@ pub fn new_ids(done: &[Enqueued]) -> Vec<MessageId> {
     done.iter().filter_map(new).collect()
 }
 
-pub fn abandon(error: &str) -> Word {
-    Word::Abandon { error: error.into(), retry: punctual::rules::attempt::Retry::Policy }
+pub fn abandon(error: &str) -> SettleAction {
+    SettleAction::Abandon { error: error.into(), retry: punctual::rules::attempt::Retry::Policy }
 }
 
-pub fn fail(error: &str) -> Word {
-    Word::Fail { error: error.into() }
+pub fn fail(error: &str) -> SettleAction {
+    SettleAction::Fail { error: error.into() }
 }

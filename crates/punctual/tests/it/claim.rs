@@ -5,9 +5,9 @@ use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId};
 use punctual::base::limits;
 use punctual::rules::attempt::Retry;
-use punctual::rules::share::Take;
-use punctual::store::claims::Wish;
-use punctual::store::settle::Word;
+use punctual::rules::share::LaneQuota;
+use punctual::store::claims::ClaimRequest;
+use punctual::store::settle::SettleAction;
 use std::collections::BTreeSet;
 use tokio::task::JoinSet;
 
@@ -58,7 +58,7 @@ async fn plt_1_a_retry_time_in_the_future_is_not_due(t: &Bench) {
     let lane = t.lane("orders").await;
     let put = t.put("orders", 1).await;
     let item = t.claim_one(lane).await;
-    let word = Word::Abandon { error: "later".into(), retry: Retry::After(seconds(90)) };
+    let word = SettleAction::Abandon { error: "later".into(), retry: Retry::After(seconds(90)) };
     t.say(&[item], word).await;
     assert!(t.claim(lane, 10).await.is_empty());
     t.advance(seconds(89)).await;
@@ -173,8 +173,11 @@ async fn the_hint_only_narrows(t: &Bench) {
     let now = t.now().await;
     let due = |s| message("orders").due_at(now.minus(seconds(s)));
     let put = t.enqueue(vec![due(60), due(30), due(30), due(1)]).await;
-    let since =
-        |since| Wish { owner: "tester".into(), lease: LEASE, takes: vec![Take { lane, since, quota: 10 }] };
+    let since = |since| ClaimRequest {
+        owner: "tester".into(),
+        lease: LEASE,
+        takes: vec![LaneQuota { lane, since, quota: 10 }],
+    };
     let later = t.store().claim(since(now.plus(seconds(1)))).await.unwrap();
     assert!(later.items.is_empty(), "a hint in the future finds nothing");
     let some = t.store().claim(since(now.minus(seconds(30)))).await.unwrap();
@@ -255,8 +258,8 @@ async fn a_message_of_two_lanes_is_two_items(t: &Bench) {
     let mut got: Vec<_> = items.iter().map(|i| (i.item.lane(), i.message.id)).collect();
     got.sort_unstable();
     assert_eq!(got, [(own, put[0]), (own, put[1]), (audit, put[0]), (audit, put[1])]);
-    let words = ids(&items).into_iter().map(|id| (id, Word::Ack)).collect();
+    let words = ids(&items).into_iter().map(|id| (id, SettleAction::Ack)).collect();
     let said = crate::bench::settle_with(t.store(), items[0].token.clone(), words).await;
-    assert_eq!(said, [punctual::store::settle::Outcome::Done; 4]);
+    assert_eq!(said, [punctual::store::settle::SettleOutcome::Done; 4]);
     assert!(t.whereabouts().await.is_empty());
 }

@@ -7,7 +7,7 @@ use punctual::rules::subscription::{NewSubscription, Target};
 use punctual::store::claims::Claimed;
 use punctual::store::dead_letters::Which;
 use punctual::store::queues::Lane;
-use punctual::store::settle::{Outcome, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome};
 use punctual::testing::{Backend, Stage};
 use punctual::{Error, MessageId, Token};
 
@@ -58,11 +58,11 @@ async fn plt_2_a_worker_claims_and_settles_by_the_engine(backend: Backend) {
     let ids = put(&stage, 3).await;
     let items = claim(&stage, &lane, 9).await;
     assert_eq!(items.iter().map(|item| item.message.id).collect::<Vec<_>>(), ids);
-    assert_eq!(engine.ack(&lane, &items[..1]).await.unwrap(), [Outcome::Done]);
+    assert_eq!(engine.ack(&lane, &items[..1]).await.unwrap(), [SettleOutcome::Done]);
     let later = Retry::After(seconds(60));
-    assert_eq!(engine.abandon(&lane, &items[1..2], "not now", later).await.unwrap(), [Outcome::Done]);
-    assert_eq!(engine.fail(&lane, &items[2..], "never").await.unwrap(), [Outcome::Done]);
-    assert_eq!(engine.ack(&lane, &items[..1]).await.unwrap(), [Outcome::AlreadyFinished]);
+    assert_eq!(engine.abandon(&lane, &items[1..2], "not now", later).await.unwrap(), [SettleOutcome::Done]);
+    assert_eq!(engine.fail(&lane, &items[2..], "never").await.unwrap(), [SettleOutcome::Done]);
+    assert_eq!(engine.ack(&lane, &items[..1]).await.unwrap(), [SettleOutcome::AlreadyFinished]);
     let dead = engine.store().dead_letters(TENANT, Which::default(), 9).await.unwrap();
     assert_eq!(dead.iter().map(|letter| letter.message.id).collect::<Vec<_>>(), [ids[2]]);
     assert!(claim(&stage, &lane, 9).await.is_empty());
@@ -82,14 +82,19 @@ async fn plt_2_items_of_several_claims_are_answered_in_order(backend: Backend) {
     let mut items = claim(&stage, &lane, 1).await;
     items.extend(claim(&stage, &lane, 1).await);
     items.extend(claim(&stage, &lane, 1).await);
-    assert_eq!(stage.engine().ack(&lane, &items[1..2]).await.unwrap(), [Outcome::Done]);
-    let settle = |item: &Claimed| ItemSettlement::new(item, Word::Ack);
+    assert_eq!(stage.engine().ack(&lane, &items[1..2]).await.unwrap(), [SettleOutcome::Done]);
+    let settle = |item: &Claimed| ItemSettlement::new(item, SettleAction::Ack);
     let unknown = ItemSettlement { token: Token::fresh(), ..settle(&items[0]) };
     let elsewhere = ItemSettlement { message: items[2].message.id, ..settle(&items[0]) };
     let all = vec![settle(&items[2]), settle(&items[1]), unknown, elsewhere, settle(&items[0])];
     let outcomes = stage.engine().settle(&lane, all).await.unwrap();
-    let wanted =
-        [Outcome::Done, Outcome::AlreadyFinished, Outcome::LostClaim, Outcome::NotFound, Outcome::Done];
+    let wanted = [
+        SettleOutcome::Done,
+        SettleOutcome::AlreadyFinished,
+        SettleOutcome::LostClaim,
+        SettleOutcome::NotFound,
+        SettleOutcome::Done,
+    ];
     assert_eq!(outcomes, wanted);
 }
 
@@ -100,10 +105,10 @@ async fn plt_2_an_extended_lease_outlives_the_first(backend: Backend) {
     put(&stage, 2).await;
     let (kept, lost) = (claim(&stage, &lane, 1).await, claim(&stage, &lane, 1).await);
     let named = vec![(kept[0].token.clone(), kept[0].message.id)];
-    assert_eq!(stage.engine().extend(&lane, named, LEASE * 3).await.unwrap(), [Outcome::Done]);
+    assert_eq!(stage.engine().extend(&lane, named, LEASE * 3).await.unwrap(), [SettleOutcome::Done]);
     stage.advance(LEASE * 2).await.unwrap();
-    assert_eq!(stage.engine().ack(&lane, &lost).await.unwrap(), [Outcome::LostClaim]);
-    assert_eq!(stage.engine().ack(&lane, &kept).await.unwrap(), [Outcome::Done]);
+    assert_eq!(stage.engine().ack(&lane, &lost).await.unwrap(), [SettleOutcome::LostClaim]);
+    assert_eq!(stage.engine().ack(&lane, &kept).await.unwrap(), [SettleOutcome::Done]);
 }
 
 /// A message that was written before anybody claimed its topic is claimed.

@@ -6,7 +6,7 @@ use punctual::base::limits::EXPIRY_GRACE_DEFAULT;
 use punctual::base::random;
 use punctual::rules::entry::log::DeliveryLine;
 use punctual::rules::entry::schedule::{Next, Schedule};
-use punctual::rules::entry::standing::Standing;
+use punctual::rules::entry::state::EntryState;
 use punctual::rules::entry::{Deed, Status};
 use punctual::rules::public_id::PublicId;
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ fn trg_13_every_deed_does_to_every_status_what_the_table_says() {
 }
 
 /// The columns of a row that the scheduler looks at.
-fn columns(row: &Standing) -> (Status, Option<String>, Option<String>, i64) {
+fn columns(row: &EntryState) -> (Status, Option<String>, Option<String>, i64) {
     let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
     (row.status, text(row.next_send_at), text(row.last_sent_at), row.remaining)
 }
@@ -70,14 +70,14 @@ fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
     let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] };
     let grace = EXPIRY_GRACE_DEFAULT;
     let mut log = Vec::new();
-    let mut send = |row: &Standing, now: Timestamp, id: &str| {
+    let mut send = |row: &EntryState, now: Timestamp, id: &str| {
         assert!(row.is_due(now), "due at {now}: {row:?}");
         row.status.after(Deed::Sending).unwrap();
         log.push(DeliveryLine::delivered(schedule.attempt(row.remaining), now, Some(id.into())));
         row.sent(&schedule, now).unwrap()
     };
 
-    let made = Standing::new(&schedule, None, at("2026-05-14T05:12:34Z"));
+    let made = EntryState::new(&schedule, None, at("2026-05-14T05:12:34Z"));
     assert_eq!(made.triggered_at, at("2026-05-14T05:12:34Z"));
     assert_eq!(columns(&made), (Status::Pending, some("2026-05-14T05:12:34Z"), None, 1));
 
@@ -116,7 +116,7 @@ fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
 fn trg_16_an_answer_ends_the_sends_whenever_it_comes() {
     let schedule = Schedule { initial_delay: DAY * 60, reminders: vec![DAY * 5, DAY * 10, DAY * 15] };
     let event = at("2026-01-01T09:00:00Z");
-    let made = Standing::new(&schedule, Some(event), event.plus(DAY));
+    let made = EntryState::new(&schedule, Some(event), event.plus(DAY));
     let invited = made.sent(&schedule, event.plus(DAY * 60)).unwrap();
     let reminded = invited.sent(&schedule, event.plus(DAY * 65)).unwrap();
     for row in [made, invited, reminded, reminded.after(Deed::Opened).unwrap()] {
@@ -134,7 +134,7 @@ fn trg_16_an_answer_ends_the_sends_whenever_it_comes() {
 
 /// Sends an entry whenever it is due, each time as late as it is told, until nothing follows.
 fn walk(schedule: &Schedule, event: Timestamp, late: impl Fn(usize) -> Duration) -> Vec<Timestamp> {
-    let mut row = Standing::new(schedule, Some(event), event);
+    let mut row = EntryState::new(schedule, Some(event), event);
     let mut sends = Vec::new();
     while let Some(due) = row.next_send_at {
         let now = due.plus(late(sends.len()));
@@ -207,7 +207,7 @@ proptest! {
     ) {
         let status = if sent.is_some() { Status::Sent } else { Status::Pending };
         let (triggered_at, last_sent_at) = (made, sent);
-        let row = Standing { status, triggered_at, next_send_at: None, last_sent_at, remaining: 0 };
+        let row = EntryState { status, triggered_at, next_send_at: None, last_sent_at, remaining: 0 };
         let since = sent.unwrap_or(made);
         let longer = i128::from(now.as_micros()) - i128::from(since.as_micros()) > grace.as_micros() as i128;
         prop_assert_eq!(row.is_quiet(now, grace), longer);
@@ -222,7 +222,7 @@ proptest! {
         schedule in schedule(), deeds in prop::collection::vec(0_usize..9, 0..40),
     ) {
         let mut now = at("2026-01-01T00:00:00Z");
-        let mut row = Standing::new(&schedule, None, now);
+        let mut row = EntryState::new(&schedule, None, now);
         for pick in deeds {
             now = row.next_send_at.unwrap_or(now).max(now);
             let next = match Deed::ALL[pick] {

@@ -11,11 +11,12 @@ use punctual::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::rules::template::Definition;
 use punctual::run::channel::Sending;
 use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
-use punctual::store::deliveries::look::{LogFilter, Logged};
+use punctual::store::deliveries::queries::{LogFilter, Logged};
 use punctual::store::deliveries::replay::ReplaySelection;
 use punctual::store::receipts::News;
 use punctual::{
-    Accepted, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, Letter, NotSent, Problems, TemplateId,
+    Accepted, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, NotSent, Problems, RenderedMessage,
+    TemplateId,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -261,7 +262,7 @@ async fn ntf_19_a_try_names_the_provider_that_it_was_handed_to(t: &Bench) {
 struct OtherProvider;
 
 impl Channel for OtherProvider {
-    fn send(&self, _: Arc<Letter>) -> Sending {
+    fn send(&self, _: Arc<RenderedMessage>) -> Sending {
         Box::pin(async { Ok(Accepted::default()) })
     }
 
@@ -298,7 +299,7 @@ impl Desk {
     /// Key, words and language of each message that the provider was given.
     fn words(&self) -> Vec<(String, String, String)> {
         let letters = self.mailbox.letters();
-        let words = |letter: &Arc<Letter>| {
+        let words = |letter: &Arc<RenderedMessage>| {
             (letter.idempotency_key.clone(), letter.body.clone(), letter.locale.clone())
         };
         letters.iter().map(words).collect()

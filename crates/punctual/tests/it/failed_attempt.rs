@@ -4,7 +4,7 @@ use crate::bench::{Bench, abandon, fail, seconds};
 use punctual::base::{limits, random};
 use punctual::rules::attempt::Retry;
 use punctual::store::dead_letters::Which;
-use punctual::store::settle::Word;
+use punctual::store::settle::SettleAction;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -129,7 +129,7 @@ async fn plt_4_a_wait_that_is_asked_for_uses_up_no_attempt(t: &Bench) {
             let item = t.claim_one(lane).await;
             assert_eq!(item.item.attempt(), n, "it is how often it was claimed");
             let retry = if n % 3 == 0 || n == 8 { Retry::Policy } else { Retry::NotBefore(seconds(120)) };
-            t.say(&[item], Word::Abandon { error: "busy".into(), retry }).await;
+            t.say(&[item], SettleAction::Abandon { error: "busy".into(), retry }).await;
             t.advance(seconds(120)).await;
         }
         let letters = t.store().dead_letters(crate::bench::TENANT, Which::default(), 10).await.unwrap();
@@ -148,7 +148,7 @@ async fn plt_4_waits_without_end_are_attempts(t: &Bench) {
     for n in 1..=limits::SNOOZES_MAX + 2 {
         let item = t.claim_one(lane).await;
         assert_eq!(item.item.attempt(), n);
-        let word = Word::Abandon { error: "busy".into(), retry: Retry::NotBefore(seconds(1)) };
+        let word = SettleAction::Abandon { error: "busy".into(), retry: Retry::NotBefore(seconds(1)) };
         t.say(&[item], word).await;
         t.advance(seconds(60)).await;
     }

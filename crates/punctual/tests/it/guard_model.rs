@@ -7,7 +7,7 @@ use punctual::base::id::FencingToken;
 use punctual::rules::inbox::Status;
 use punctual::store::inbox::{Begun, InboxFilter, Mark, Ticket};
 use punctual::store::leases::{Acquisition, Holding, Release, Renewal};
-use punctual::store::settle::Outcome;
+use punctual::store::settle::SettleOutcome;
 use punctual::{Delivery, base::random};
 use std::collections::BTreeMap;
 
@@ -161,13 +161,13 @@ async fn plt_16_the_inbox_does_what_the_model_does(t: &Bench) {
                     _ => (Mark::Failed { error }, failed),
                 };
                 let expected = match (message.ticket.as_ref() == Some(&ticket), message.status) {
-                    (true, Status::Processing) => Outcome::Done,
-                    (true, status) if status == after => Outcome::AlreadyFinished,
-                    _ => Outcome::LostClaim,
+                    (true, Status::Processing) => SettleOutcome::Done,
+                    (true, status) if status == after => SettleOutcome::AlreadyFinished,
+                    _ => SettleOutcome::LostClaim,
                 };
                 let said = t.store().inbox_mark(TENANT, ticket, mark).await.unwrap();
                 assert_eq!(said, expected, "step {step}");
-                if said == Outcome::Done {
+                if said == SettleOutcome::Done {
                     message.status = after;
                 }
             }

@@ -9,7 +9,7 @@ use punctual::base::tenant::Tenant;
 use punctual::rules::inbox::Status;
 use punctual::store::Store;
 use punctual::store::inbox::{Begun, InboxFilter, Mark, Received, Ticket};
-use punctual::store::settle::Outcome;
+use punctual::store::settle::SettleOutcome;
 use punctual::store::tenants::NewTenant;
 use punctual::testing::TemporaryStore;
 use punctual::{Delivery, Error};
@@ -53,7 +53,7 @@ pub async fn ticket(t: &Bench, delivery: Delivery) -> (Ticket, u32) {
     }
 }
 
-pub async fn mark(t: &Bench, ticket: &Ticket, mark: Mark) -> Outcome {
+pub async fn mark(t: &Bench, ticket: &Ticket, mark: Mark) -> SettleOutcome {
     t.store().inbox_mark(TENANT, ticket.clone(), mark).await.unwrap()
 }
 
@@ -77,7 +77,7 @@ async fn plt_16_a_new_message_is_to_be_processed(t: &Bench) {
     let row = all(t).await.remove(0);
     assert_eq!((row.source, row.message_id, row.hash.as_deref()), ("shop".into(), "1".into(), Some("h")));
     assert_eq!((row.status, row.attempts, row.finished_at), (Status::Processing, 1, None));
-    assert_eq!(mark(t, &ticket, Mark::Processed).await, Outcome::Done);
+    assert_eq!(mark(t, &ticket, Mark::Processed).await, SettleOutcome::Done);
     let row = all(t).await.remove(0);
     assert_eq!((row.status, row.finished_at), (Status::Processed, Some(TemporaryStore::START)));
 }
@@ -97,7 +97,7 @@ async fn plt_16_a_processed_message_is_processed_for_ever(t: &Bench) {
     mark(t, &ticket, Mark::Processed).await;
     t.advance(10 * LEASE).await;
     assert_eq!(begin(t.store(), delivery("1")).await, Begun::AlreadyProcessed { attempts: 1 });
-    assert_eq!(mark(t, &ticket, failed("no")).await, Outcome::LostClaim);
+    assert_eq!(mark(t, &ticket, failed("no")).await, SettleOutcome::LostClaim);
     assert_eq!(begin(t.store(), delivery("1")).await, Begun::AlreadyProcessed { attempts: 1 });
 }
 
@@ -132,7 +132,7 @@ async fn plt_16_the_key_is_tenant_source_and_id(t: &Bench) {
     let before = t.dump().await;
     for word in [Mark::Processed, failed("no"), dead("no")] {
         let said = t.store().inbox_mark(acme, mine.clone(), word).await.unwrap();
-        assert_eq!(said, Outcome::LostClaim, "their message of this id is another one");
+        assert_eq!(said, SettleOutcome::LostClaim, "their message of this id is another one");
     }
     before.assert_equals(&t.dump().await, "another tenant's word");
     assert_eq!(t.store().inbox(acme, InboxFilter::default(), 10).await.unwrap().len(), 1);
@@ -173,13 +173,13 @@ async fn plt_17_a_crash_frees_the_message_when_its_lease_ends(t: &Bench) {
     let (own, attempts) = ticket(t, delivery("1")).await;
     assert_eq!(attempts, 2);
     assert_ne!(own.token, lost.token);
-    assert_eq!(mark(t, &own, Mark::Processed).await, Outcome::Done);
+    assert_eq!(mark(t, &own, Mark::Processed).await, SettleOutcome::Done);
 }
 
 /// PLT-17
 async fn plt_17_a_failed_message_is_free_at_once(t: &Bench) {
     let (first, _) = ticket(t, delivery("1")).await;
-    assert_eq!(mark(t, &first, failed("the shop is closed")).await, Outcome::Done);
+    assert_eq!(mark(t, &first, failed("the shop is closed")).await, SettleOutcome::Done);
     let row = all(t).await.remove(0);
     assert_eq!((row.status, row.error.as_deref()), (Status::Failed, Some("the shop is closed")));
     let (second, attempts) = ticket(t, delivery("1")).await;
@@ -193,11 +193,11 @@ async fn plt_17_after_the_last_attempt_it_is_dead(t: &Bench) {
     for n in 1..=3 {
         let (ticket, attempts) = ticket(t, delivery("1")).await;
         assert_eq!(attempts, n);
-        assert_eq!(mark(t, &ticket, failed(&format!("error {n}"))).await, Outcome::Done);
+        assert_eq!(mark(t, &ticket, failed(&format!("error {n}"))).await, SettleOutcome::Done);
     }
     assert_eq!(begin(t.store(), delivery("1")).await, Begun::Dead { attempts: 3 });
     let (at_once, _) = ticket(t, delivery("2")).await;
-    assert_eq!(mark(t, &at_once, dead("cannot be read")).await, Outcome::Done);
+    assert_eq!(mark(t, &at_once, dead("cannot be read")).await, SettleOutcome::Done);
     assert_eq!(begin(t.store(), delivery("2")).await, Begun::Dead { attempts: 1 });
     let errors: Vec<_> = all(t).await.into_iter().map(|r| (r.status, r.error.unwrap())).collect();
     assert_eq!(errors, [(Status::Dead, "error 3".into()), (Status::Dead, "cannot be read".into())]);
@@ -220,7 +220,7 @@ async fn plt_17_a_late_word_counts_until_somebody_else_has_it(t: &Bench) {
     for (n, word) in [Mark::Processed, failed("no"), dead("no")].into_iter().enumerate() {
         let (ticket, _) = ticket(t, delivery(&n.to_string())).await;
         t.advance(10 * LEASE).await;
-        assert_eq!(mark(t, &ticket, word).await, Outcome::Done);
+        assert_eq!(mark(t, &ticket, word).await, SettleOutcome::Done);
     }
 }
 
@@ -228,9 +228,9 @@ async fn plt_17_a_late_word_counts_until_somebody_else_has_it(t: &Bench) {
 async fn plt_17_the_same_word_twice_is_told_so(t: &Bench) {
     for (n, word) in [Mark::Processed, failed("no"), dead("no")].into_iter().enumerate() {
         let (ticket, _) = ticket(t, delivery(&n.to_string())).await;
-        assert_eq!(mark(t, &ticket, word.clone()).await, Outcome::Done);
+        assert_eq!(mark(t, &ticket, word.clone()).await, SettleOutcome::Done);
         let before = t.dump().await;
-        assert_eq!(mark(t, &ticket, word.clone()).await, Outcome::AlreadyFinished, "{word:?}");
+        assert_eq!(mark(t, &ticket, word.clone()).await, SettleOutcome::AlreadyFinished, "{word:?}");
         before.assert_equals(&t.dump().await, "a word said twice");
     }
 }
@@ -261,7 +261,7 @@ async fn says(t: &Bench, word: Mark) {
     let stale = stale(t, &word).await;
     let before = t.dump().await;
     for ticket in &stale {
-        assert_eq!(mark(t, ticket, word.clone()).await, Outcome::LostClaim, "{ticket:?}");
+        assert_eq!(mark(t, ticket, word.clone()).await, SettleOutcome::LostClaim, "{ticket:?}");
         before.assert_equals(&t.dump().await, "a stale word");
     }
     assert!(stale.len() >= 7);
@@ -288,7 +288,7 @@ async fn plt_17_an_unknown_message_is_not_found(t: &Bench) {
     for unknown in
         [Ticket { source: "web".into(), ..known.clone() }, Ticket { message_id: "2".into(), ..known.clone() }]
     {
-        assert_eq!(mark(t, &unknown, Mark::Processed).await, Outcome::NotFound);
+        assert_eq!(mark(t, &unknown, Mark::Processed).await, SettleOutcome::NotFound);
     }
     before.assert_equals(&t.dump().await, "a word about an unknown message");
 }
@@ -322,9 +322,9 @@ async fn plt_17_completing_beside_a_new_delivery_one_wins(t: &Bench) {
         let (b, again) = (b.clone(), delivery(&id));
         let beginning = tokio::spawn(async move { begin(&b, again).await });
         match (completing.await.unwrap(), beginning.await.unwrap()) {
-            (Outcome::Done, Begun::AlreadyProcessed { .. } | Begun::InProgress { .. }) => {}
-            (Outcome::LostClaim, Begun::Process { ticket, .. }) => {
-                assert_eq!(mark(t, &ticket, Mark::Processed).await, Outcome::Done);
+            (SettleOutcome::Done, Begun::AlreadyProcessed { .. } | Begun::InProgress { .. }) => {}
+            (SettleOutcome::LostClaim, Begun::Process { ticket, .. }) => {
+                assert_eq!(mark(t, &ticket, Mark::Processed).await, SettleOutcome::Done);
             }
             other => panic!("round {round}: {other:?}"),
         }

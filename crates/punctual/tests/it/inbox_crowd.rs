@@ -6,7 +6,7 @@ use crate::poison::{Notes, Worker, hired};
 use punctual::base::clock::monotonic;
 use punctual::rules::inbox::Status;
 use punctual::store::inbox::{Begun, InboxFilter, Mark};
-use punctual::store::settle::Outcome;
+use punctual::store::settle::SettleOutcome;
 use punctual::testing::Backend;
 use punctual::{Delivery, Engine};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ async fn delivering_process() {
                     Begun::Process { ticket, .. } => {
                         pen.line(i64::try_from(message).unwrap());
                         let said = store.inbox_mark(TENANT, ticket, Mark::Processed).await.unwrap();
-                        assert_eq!(said, Outcome::Done);
+                        assert_eq!(said, SettleOutcome::Done);
                     }
                     Begun::InProgress { .. } | Begun::AlreadyProcessed { .. } => {}
                     other => panic!("nobody fails here, but {other:?}"),
@@ -140,7 +140,10 @@ async fn killed(backend: Backend) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert!(refused > 0, "the kill came too late to show anything");
-    assert_eq!(engine.store().inbox_mark(TENANT, ticket, Mark::Processed).await.unwrap(), Outcome::Done);
+    assert_eq!(
+        engine.store().inbox_mark(TENANT, ticket, Mark::Processed).await.unwrap(),
+        SettleOutcome::Done
+    );
 }
 
 /// PLT-17: a crash frees the message after its lease, and not before.

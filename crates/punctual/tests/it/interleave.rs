@@ -7,7 +7,7 @@ use crate::bench::{
 use punctual::store::Store;
 use punctual::store::claims::Claimed;
 use punctual::store::dead_letters::Which;
-use punctual::store::settle::{Outcome, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome};
 use std::collections::BTreeSet;
 use std::future::Future;
 
@@ -42,7 +42,7 @@ where
     (a.await.expect("no panic"), b.await.expect("no panic"))
 }
 
-async fn say(store: Store, items: Vec<Claimed>, word: Word) -> Vec<Outcome> {
+async fn say(store: Store, items: Vec<Claimed>, word: SettleAction) -> Vec<SettleOutcome> {
     let words = items.iter().map(|i| (i.message.id, word.clone())).collect();
     settle_with(&store, items[0].token.clone(), words).await
 }
@@ -54,21 +54,23 @@ async fn plt_2_of_two_settlements_one_wins(t: &Bench) {
     for round in 0..ROUNDS {
         t.put("orders", 2).await;
         let items = t.claim(lane, 2).await;
-        let other = [Word::Ack, abandon("no"), fail("no"), Word::Release][round % 4].clone();
-        let (first, second) =
-            both(say(a.clone(), items.clone(), Word::Ack), say(b.clone(), items.clone(), other.clone()))
-                .await;
-        let won = |said: &[Outcome]| said.iter().all(|o| *o == Outcome::Done);
-        let late = |said: &[Outcome]| said.iter().all(|o| *o == Outcome::AlreadyFinished);
+        let other = [SettleAction::Ack, abandon("no"), fail("no"), SettleAction::Release][round % 4].clone();
+        let (first, second) = both(
+            say(a.clone(), items.clone(), SettleAction::Ack),
+            say(b.clone(), items.clone(), other.clone()),
+        )
+        .await;
+        let won = |said: &[SettleOutcome]| said.iter().all(|o| *o == SettleOutcome::Done);
+        let late = |said: &[SettleOutcome]| said.iter().all(|o| *o == SettleOutcome::AlreadyFinished);
         let one = (won(&first) && late(&second)) || (won(&second) && late(&first));
         assert!(one, "exactly one wins: {first:?} {second:?}");
-        let expected = if won(&first) || other == Word::Ack { 0 } else { 2 };
+        let expected = if won(&first) || other == SettleAction::Ack { 0 } else { 2 };
         assert_eq!(t.whereabouts().await.len(), expected, "the winner's word ({other:?}) counts");
         t.store().purge(TENANT, Which::default(), false).await.unwrap();
         t.advance(seconds(60)).await;
         let rest = t.claim(lane, 10).await;
         if !rest.is_empty() {
-            t.say(&rest, Word::Ack).await;
+            t.say(&rest, SettleAction::Ack).await;
         }
     }
 }
@@ -81,11 +83,11 @@ async fn plt_2_of_two_settlements_in_parts_each_item_goes_once(t: &Bench) {
         t.put("orders", 6).await;
         let items = t.claim(lane, 6).await;
         let (first, second) = both(
-            say(a.clone(), items[..4].to_vec(), Word::Ack),
-            say(b.clone(), items[2..].to_vec(), Word::Ack),
+            say(a.clone(), items[..4].to_vec(), SettleAction::Ack),
+            say(b.clone(), items[2..].to_vec(), SettleAction::Ack),
         )
         .await;
-        let done = first.iter().chain(&second).filter(|o| **o == Outcome::Done).count();
+        let done = first.iter().chain(&second).filter(|o| **o == SettleOutcome::Done).count();
         assert_eq!(done, 6, "each item once: {first:?} {second:?}");
     }
     assert!(t.whereabouts().await.is_empty());
@@ -100,11 +102,13 @@ async fn plt_2_settling_beside_reaping_one_wins(t: &Bench) {
         let items = t.claim(lane, 2).await;
         t.advance(LEASE).await;
         let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
-        let (said, reaped) = both(say(a.clone(), items, Word::Ack), reap(b.clone())).await;
+        let (said, reaped) = both(say(a.clone(), items, SettleAction::Ack), reap(b.clone())).await;
         let left = t.whereabouts().await.len();
         match said[..] {
-            [Outcome::Done, Outcome::Done] => assert_eq!((reaped.returned, left), (0, 0)),
-            [Outcome::LostClaim, Outcome::LostClaim] => assert_eq!((reaped.returned, left), (2, 2)),
+            [SettleOutcome::Done, SettleOutcome::Done] => assert_eq!((reaped.returned, left), (0, 0)),
+            [SettleOutcome::LostClaim, SettleOutcome::LostClaim] => {
+                assert_eq!((reaped.returned, left), (2, 2))
+            }
             _ => panic!("a claim is held or lost as a whole: {said:?}"),
         }
         t.advance(seconds(60)).await;
@@ -129,7 +133,7 @@ async fn plt_2_extending_beside_reaping_one_wins(t: &Bench) {
         let (held, reaped) = both(extend(a.clone()), reap(b.clone())).await;
         assert_eq!(held.len() + reaped.claims, 1, "extended or reaped, not both");
         let said = t.ack(&item).await;
-        let expected = if held.is_empty() { Outcome::LostClaim } else { Outcome::Done };
+        let expected = if held.is_empty() { SettleOutcome::LostClaim } else { SettleOutcome::Done };
         assert_eq!(said, expected);
         t.advance(seconds(60)).await;
         for item in t.claim(lane, 10).await {
@@ -186,8 +190,8 @@ async fn plt_14_settling_a_head_beside_claiming_its_follower(t: &Bench) {
         };
         let next = t.put_keyed("orders", &[&key]).await;
         let claim = |store: Store| async move { claim_from(&store, lane, 9).await };
-        let (said, got) = both(say(a.clone(), head, Word::Ack), claim(b.clone())).await;
-        assert_eq!(said, [Outcome::Done]);
+        let (said, got) = both(say(a.clone(), head, SettleAction::Ack), claim(b.clone())).await;
+        assert_eq!(said, [SettleOutcome::Done]);
         let late = if got.is_empty() { t.claim(lane, 9).await } else { got };
         assert_eq!(ids(&late), next, "round {round}: the follower is claimable");
         t.ack(&late[0]).await;
@@ -208,8 +212,9 @@ async fn plt_14_settling_reaping_and_claiming_one_key(t: &Bench) {
         let claim = |store: Store| async move { claim_from(&store, lane, 9).await };
         let reap = |store: Store| async move { store.reap(SEED).await.unwrap() };
         let others = |b: Store, c: Store| both(reap(b), claim(c));
-        let (said, (_, got)) = both(say(a.clone(), head, Word::Ack), others(b.clone(), c.clone())).await;
-        let mut seen = if said == [Outcome::Done] { vec![put[0]] } else { Vec::new() };
+        let (said, (_, got)) =
+            both(say(a.clone(), head, SettleAction::Ack), others(b.clone(), c.clone())).await;
+        let mut seen = if said == [SettleOutcome::Done] { vec![put[0]] } else { Vec::new() };
         let mut got = got;
         for _ in 0..6 {
             assert!(got.len() <= 1, "one at a time");
@@ -243,7 +248,7 @@ async fn plt_4_of_two_replays_each_letter_moves_once(t: &Bench) {
         assert_eq!(first.len() + second.len(), 3, "each told once: {first:?} {second:?}");
         let items = t.claim(lane, 10).await;
         assert_eq!(items.len(), 3, "each is work once");
-        t.say(&items, Word::Ack).await;
+        t.say(&items, SettleAction::Ack).await;
     }
     t.assert_sound().await;
 }
@@ -266,7 +271,7 @@ async fn replaying_beside_purging_moves_each_letter_once(t: &Bench) {
                 break;
             }
             handled += items.len();
-            t.say(&items, Word::Ack).await;
+            t.say(&items, SettleAction::Ack).await;
         }
         assert_eq!(handled, back.len() + 1);
     }

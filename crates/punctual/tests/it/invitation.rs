@@ -9,18 +9,18 @@ use punctual::rules::notification::room::Room;
 use punctual::rules::notification::{Planned, Whom};
 use punctual::rules::public_id::PublicId;
 use punctual::rules::purpose::Purpose;
-use punctual::rules::share::Take;
+use punctual::rules::share::LaneQuota;
 use punctual::store::deliveries::begin::Start;
-use punctual::store::deliveries::deliver::{Due, Ended, Ending, Outgoing};
+use punctual::store::deliveries::deliver::{ClaimedDeliveries, Due, Ending, SettledDelivery};
 use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
 use punctual::store::entries::Entry;
 use punctual::store::entries::advance::{PeekedEntries, PlannedSend};
-use punctual::store::entries::deed::Deeded;
-use punctual::store::entries::look::ResultFilter;
 use punctual::store::entries::prune::RemovedEntries;
+use punctual::store::entries::queries::ResultFilter;
 use punctual::store::entries::step::SurveyContext;
+use punctual::store::entries::transition::TransitionOutcome;
 use punctual::store::flows::FlowDraft;
-use punctual::{Accepted, ClockMode, Engine, FlowId, Letter, NotSent, Store, TemplateId, Timestamp};
+use punctual::{Accepted, ClockMode, Engine, FlowId, NotSent, RenderedMessage, Store, TemplateId, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,13 +85,13 @@ pub fn survey(edit: impl FnOnce(&mut Value)) -> Value {
 /// What a channel was given, and what it is to answer; `None` is fine.
 #[derive(Clone, Default)]
 pub struct Mailbox {
-    letters: Arc<Mutex<Vec<Arc<Letter>>>>,
+    letters: Arc<Mutex<Vec<Arc<RenderedMessage>>>>,
     script: Arc<Mutex<VecDeque<Option<NotSent>>>>,
     silent: Arc<AtomicBool>,
 }
 
 impl Mailbox {
-    pub fn letters(&self) -> Vec<Arc<Letter>> {
+    pub fn letters(&self) -> Vec<Arc<RenderedMessage>> {
         self.letters.lock().unwrap().clone()
     }
 
@@ -104,7 +104,7 @@ impl Mailbox {
         self.silent.store(silent, Ordering::Relaxed);
     }
 
-    fn take(&self, letter: Arc<Letter>) -> Result<Accepted, NotSent> {
+    fn take(&self, letter: Arc<RenderedMessage>) -> Result<Accepted, NotSent> {
         self.letters.lock().unwrap().push(letter);
         match self.script.lock().unwrap().pop_front().flatten() {
             Some(trouble) => Err(trouble),
@@ -122,7 +122,7 @@ pub async fn engine(t: &Bench) -> (Engine, Mailbox) {
 pub async fn engine_with(t: &Bench, edit: impl FnOnce(Builder) -> Builder) -> (Engine, Mailbox) {
     let mailbox = Mailbox::default();
     let taker = mailbox.clone();
-    let channel = move |letter: Arc<Letter>| {
+    let channel = move |letter: Arc<RenderedMessage>| {
         let taker = taker.clone();
         async move {
             let answer = taker.take(letter);
@@ -219,11 +219,11 @@ async fn trg_8_a_deleted_entry_does_not_block(t: &Bench) {
     let (engine, mailbox) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
     let first = invite(&engine, "1").await;
-    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), Deeded::Done(_)));
+    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), TransitionOutcome::Done(_)));
     assert_eq!(engine.store().entry(TENANT, first).await.unwrap(), None);
     let second = invite(&engine, "1").await;
     assert_ne!(first, second);
-    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), Deeded::Unknown));
+    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), TransitionOutcome::Unknown));
     assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Skipped);
     assert_eq!(tick(&engine).await.sent, 1);
     assert_eq!(mailbox.letters()[0].public_id, Some(second));
@@ -390,7 +390,7 @@ async fn trg_16_an_answer_while_a_letter_is_out_is_the_last_word(t: &Bench) {
     publish(&first, survey(|_| {})).await;
     let (asker, answering) = (first.clone(), Arc::new(Mutex::new(None)));
     let seen = Arc::clone(&answering);
-    let channel = move |letter: Arc<Letter>| {
+    let channel = move |letter: Arc<RenderedMessage>| {
         let (asker, seen) = (asker.clone(), Arc::clone(&seen));
         async move {
             let submitted = asker.submit(letter.public_id.unwrap(), answers(5), None).await.unwrap();
@@ -439,7 +439,7 @@ async fn trg_22_an_answer_commits_whole_or_not_at_all(t: &Bench) {
     tick(&engine).await;
     let broken = engine.submit(id, answers(9), None).await.unwrap();
     assert!(matches!(&broken, Submitted::Wrong(refused) if refused.0[0].0 == "rate"), "{broken:?}");
-    shake!(t, "an answer", |store| store.complete(punctual::store::entries::deed::Answer {
+    shake!(t, "an answer", |store| store.complete(punctual::store::entries::transition::Answer {
         public_id: id,
         answers: answers(5),
         meta: Some(json!({"agentId": "7"})),
@@ -570,16 +570,16 @@ async fn trg_18_texts_come_from_templates_by_locale_and_attempt(t: &Bench) {
 /// A claim of sends that was begun as a process does it, with what its entries need to go on.
 #[derive(Debug, Default)]
 pub struct BegunSends {
-    pub outgoing: Outgoing,
+    pub outgoing: ClaimedDeliveries,
     pub contexts: Vec<SurveyContext>,
 }
 
 impl BegunSends {
     /// The settlement of all of them, with this ending.
-    pub fn ended(&self, ending: impl Fn(&Due) -> Ending) -> Vec<Ended> {
+    pub fn ended(&self, ending: impl Fn(&Due) -> Ending) -> Vec<SettledDelivery> {
         let contexts = self.contexts.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let due = self.outgoing.due.iter().zip(contexts);
-        due.map(|(due, survey)| Ended { due: due.clone(), ending: ending(due), survey }).collect()
+        due.map(|(due, survey)| SettledDelivery { due: due.clone(), ending: ending(due), survey }).collect()
     }
 }
 
@@ -589,7 +589,7 @@ pub fn was_sent(_: &Due) -> Ending {
 }
 
 /// Advances what is due in these lanes and begins the sends, with one reminder after a day.
-pub async fn begin_sends(store: &Store, takes: Vec<Take>) -> BegunSends {
+pub async fn begin_sends(store: &Store, takes: Vec<LaneQuota>) -> BegunSends {
     begin_peeked(store, store.peek_entries(takes).await.unwrap()).await
 }
 
@@ -616,10 +616,10 @@ async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries)
 }
 
 /// The shares of all lanes of a purpose that have something due.
-pub async fn due_takes(store: &Store, purpose: Purpose) -> Vec<Take> {
+pub async fn due_takes(store: &Store, purpose: Purpose) -> Vec<LaneQuota> {
     let due = store.due_entries().await.unwrap();
     let lanes = due.lanes.iter().filter(|lane| lane.purpose == purpose);
-    lanes.map(|l| Take { lane: l.lane, since: l.first_due, quota: 10 }).collect()
+    lanes.map(|l| LaneQuota { lane: l.lane, since: l.first_due, quota: 10 }).collect()
 }
 
 pub fn read_template(value: &Value) -> punctual::rules::template::Definition {

@@ -16,9 +16,9 @@ use punctual::rules::entry::failure;
 use punctual::rules::public_id::PublicId;
 use punctual::rules::purpose::Purpose;
 use punctual::run::sandbox::Wanted;
-use punctual::store::claims::Wish;
+use punctual::store::claims::ClaimRequest;
 use punctual::store::consent::{NewSuppression, SuppressionFilter};
-use punctual::store::deliveries::deliver::{Ended, Ending, Outgoing, Settled};
+use punctual::store::deliveries::deliver::{ClaimedDeliveries, Ending, Settled, SettledDelivery};
 use punctual::store::deliveries::replay::ReplaySelection;
 use punctual::{Engine, NotSent, Problems};
 use serde_json::json;
@@ -328,11 +328,11 @@ async fn ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back(t: &Bench) 
     t.advance(seconds(31)).await;
     t.reap().await;
     t.advance(seconds(3_600)).await;
-    let Outgoing { token, due, .. } = claim(&engine).await;
+    let ClaimedDeliveries { token, due, .. } = claim(&engine).await;
     assert!(due[0].lost, "its process was lost");
     let unused = due.into_iter().map(|due| {
         let ending = Ending::Later(due.delivery.due_at.unwrap());
-        Ended { due, ending, survey: None }
+        SettledDelivery { due, ending, survey: None }
     });
     let settled = engine.store().end_deliveries(token.unwrap(), unused.collect(), None).await.unwrap();
     assert_eq!(settled, Settled::Done);
@@ -341,13 +341,13 @@ async fn ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back(t: &Bench) 
 }
 
 /// Claims what is due, as a process does.
-async fn claim(engine: &Engine) -> Outgoing {
+async fn claim(engine: &Engine) -> ClaimedDeliveries {
     let begun = begin_sends(engine.store(), due_takes(engine.store(), Purpose::Advance).await).await;
     if begun.outgoing.token.is_some() {
         return begun.outgoing;
     }
     let takes = due_takes(engine.store(), Purpose::Send).await;
-    let wish = Wish { owner: "lost".into(), lease: seconds(30), takes };
+    let wish = ClaimRequest { owner: "lost".into(), lease: seconds(30), takes };
     engine.store().begin_deliveries(wish, None).await.unwrap()
 }
 

@@ -10,9 +10,9 @@ use punctual::engine::{Outcome, Submitted};
 use punctual::rules::entry::Status;
 use punctual::rules::public_id::PublicId;
 use punctual::rules::purpose::Purpose;
-use punctual::rules::share::Take;
+use punctual::rules::share::LaneQuota;
 use punctual::store::deliveries::deliver::Settled;
-use punctual::store::entries::deed::Deeded;
+use punctual::store::entries::transition::TransitionOutcome;
 use punctual::store::planted::Bug;
 use punctual::{Engine, Store, Timestamp};
 use serde_json::{Map, Value, json};
@@ -76,7 +76,7 @@ impl Crowd {
 }
 
 async fn begin(store: Store, lane: LaneId, quota: usize) -> BegunSends {
-    begin_sends(&store, vec![Take { lane, since: Timestamp::MIN, quota }]).await
+    begin_sends(&store, vec![LaneQuota { lane, since: Timestamp::MIN, quota }]).await
 }
 
 async fn end(store: Store, begun: BegunSends) -> Settled {
@@ -137,7 +137,7 @@ async fn trg_16_cancelling_beside_beginning_a_send(t: &Bench) {
         let store = crowd.second.store().clone();
         let cancel = async move { store.cancel_entry(TENANT, id).await.unwrap() };
         let (begun, said) = both(begin(crowd.store(), crowd.lane, 9), cancel).await;
-        assert!(matches!(said, Deeded::Done(_)), "{said:?}");
+        assert!(matches!(said, TransitionOutcome::Done(_)), "{said:?}");
         let letters = begun.outgoing.due.len();
         crowd.settle(begun).await;
         assert!(
@@ -181,7 +181,8 @@ async fn trg_13_of_expiring_and_answering_one_wins(t: &Bench) {
         t.advance(seconds(3_601)).await;
         let due = crowd.first.store().due_entries().await.unwrap().lanes;
         let lanes = due.iter().filter(|lane| lane.purpose == Purpose::Expire);
-        let takes: Vec<Take> = lanes.map(|l| Take { lane: l.lane, since: l.first_due, quota: 9 }).collect();
+        let takes: Vec<LaneQuota> =
+            lanes.map(|l| LaneQuota { lane: l.lane, since: l.first_due, quota: 9 }).collect();
         let store = crowd.store();
         let expire = async move { store.expire_entries(takes).await.unwrap() };
         let (quieted, said) = both(expire, submit(crowd.second.clone(), id)).await;
@@ -235,7 +236,7 @@ async fn trg_8_deleting_beside_an_event_of_the_same_key(t: &Bench) {
         let (store, second, item) = (crowd.store(), crowd.second.clone(), visit(&wip, "GR"));
         let delete = async move { store.delete_entry(TENANT, id).await.unwrap() };
         let (said, made) = both(delete, async move { ingest(&second, vec![item]).await }).await;
-        assert!(matches!(said, Deeded::Done(_)), "{said:?}");
+        assert!(matches!(said, TransitionOutcome::Done(_)), "{said:?}");
         let (outcome, owner) = (made[0].outcome, made[0].instances[0].public_id);
         match outcome {
             Outcome::Created => assert_ne!(owner, id, "round {round}"),

@@ -7,8 +7,8 @@ use crate::invitation::{ingest, publish, survey, visit};
 use punctual::engine::{Outcome, Submitted};
 use punctual::rules::entry::Status;
 use punctual::rules::public_id::PublicId;
-use punctual::store::entries::deed::Deeded;
-use punctual::{Accepted, ClockMode, Engine, Letter, NotSent, Timestamp};
+use punctual::store::entries::transition::TransitionOutcome;
+use punctual::{Accepted, ClockMode, Engine, NotSent, RenderedMessage, Timestamp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Entry {
 
 /// An engine whose provider refuses by the table.
 async fn open(t: &Bench) -> Engine {
-    let channel = |letter: Arc<Letter>| async move {
+    let channel = |letter: Arc<RenderedMessage>| async move {
         let visit: usize = letter.payload["wip"].as_str().unwrap().parse().unwrap();
         match refuses(visit, usize::try_from(letter.attempt).unwrap()) {
             true => Err(NotSent::Permanent { error: "no".into() }),
@@ -174,14 +174,14 @@ async fn deed_to(engine: &Engine, id: PublicId, entry: &mut Entry, deed: usize, 
             };
             let takes = !matches!(entry.status, Status::Completed | Status::Expired);
             match said.unwrap() {
-                Deeded::Unknown => assert!(entry.deleted, "step {step}"),
-                Deeded::Done(_) if takes || deletes => {
+                TransitionOutcome::Unknown => assert!(entry.deleted, "step {step}"),
+                TransitionOutcome::Done(_) if takes || deletes => {
                     entry.deleted = deletes;
                     if takes {
                         entry.end(Status::Cancelled);
                     }
                 }
-                Deeded::Refused(refusal) if !takes && !deletes => {
+                TransitionOutcome::Refused(refusal) if !takes && !deletes => {
                     assert_eq!(refusal.status(), entry.status, "step {step}");
                 }
                 other => panic!("step {step}: {entry:?} was ended: {other:?}"),

@@ -197,7 +197,7 @@ async fn plt_21_deleting_while_in_flight_lets_the_run_end(t: &Bench) {
     let item = t.claim_one(lane).await;
     let deleted = t.store().delete_job(TENANT, "nightly").await.unwrap();
     assert_eq!(deleted, DeletedJob { waiting: 1, in_flight: 1 });
-    assert_eq!(t.ack(&item).await, punctual::store::settle::Outcome::Done);
+    assert_eq!(t.ack(&item).await, punctual::store::settle::SettleOutcome::Done);
     let rows = t.texts("select status, open from punctual.run").await;
     assert_eq!(rows, [[Some("succeeded".into()), Some("0".into())]]);
     assert!(t.claim(lane, 1).await.is_empty(), "nothing of it is left");

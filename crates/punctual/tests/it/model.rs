@@ -14,9 +14,9 @@ use punctual::rules::attempt::Retry;
 use punctual::rules::backoff::Backoff;
 use punctual::rules::claim;
 use punctual::rules::queue::Settings;
-use punctual::store::claims::Wish;
+use punctual::store::claims::ClaimRequest;
 use punctual::store::dead_letters::Which;
-use punctual::store::settle::{Settlement, Word};
+use punctual::store::settle::{SettleAction, Settlement};
 use punctual::testing::Backend;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,15 +49,15 @@ enum Said {
 }
 
 impl Said {
-    fn word(self) -> Word {
-        let abandon = |retry| Word::Abandon { error: "no".into(), retry };
+    fn word(self) -> SettleAction {
+        let abandon = |retry| SettleAction::Abandon { error: "no".into(), retry };
         match self {
-            Self::Ack => Word::Ack,
+            Self::Ack => SettleAction::Ack,
             Self::Abandon => abandon(Retry::Policy),
             Self::RetryAfter(s) => abandon(Retry::After(seconds(s))),
             Self::NotBefore(s) => abandon(Retry::NotBefore(seconds(s))),
-            Self::Fail => Word::Fail { error: "never".into() },
-            Self::Release => Word::Release,
+            Self::Fail => SettleAction::Fail { error: "never".into() },
+            Self::Release => SettleAction::Release,
         }
     }
 }
@@ -160,7 +160,7 @@ impl Pair {
 
     async fn claim(&mut self, lanes: &[(usize, usize)], lease: Duration) {
         let takes: Vec<_> = lanes.iter().map(|(lane, quota)| (self.lanes[*lane], *quota)).collect();
-        let wish = Wish { lease, ..wish(&takes) };
+        let wish = ClaimRequest { lease, ..wish(&takes) };
         let got = self.bench.store().claim(wish).await.unwrap();
         let known = self.model.claims.len();
         let groups = self.model.claim(&takes, lease);
@@ -203,7 +203,7 @@ impl Pair {
         }
         let done = self.bench.store().ack_whole(vec![held.token]).await.unwrap();
         assert_eq!(done.len() == 1, held.ending == Ending::Open);
-        let words: Vec<_> = held.open.iter().map(|i| (i.message(), Word::Ack)).collect();
+        let words: Vec<_> = held.open.iter().map(|i| (i.message(), SettleAction::Ack)).collect();
         self.model.settle(claim, &words);
     }
 

@@ -7,7 +7,7 @@ use punctual::base::id::{LaneId, MessageId, Token};
 use punctual::rules::attempt::{Patience, Verdict, is_snooze};
 use punctual::rules::claim::Item;
 use punctual::rules::queue::DeadHead;
-use punctual::store::settle::{Outcome, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ impl Model {
         groups
     }
 
-    pub fn settle(&mut self, claim: usize, words: &[(MessageId, Word)]) -> Vec<Outcome> {
+    pub fn settle(&mut self, claim: usize, words: &[(MessageId, SettleAction)]) -> Vec<SettleOutcome> {
         let mut held = self.claims[claim].clone();
         let mut outcomes = Vec::new();
         for (id, word) in words {
@@ -167,11 +167,11 @@ impl Model {
                 (Some(at), Ending::Open) => {
                     let item = held.open.remove(at);
                     self.hear(&item, word);
-                    Outcome::Done
+                    SettleOutcome::Done
                 }
-                (Some(_), Ending::Reaped) => Outcome::LostClaim,
-                _ if known => Outcome::AlreadyFinished,
-                _ => Outcome::NotFound,
+                (Some(_), Ending::Reaped) => SettleOutcome::LostClaim,
+                _ if known => SettleOutcome::AlreadyFinished,
+                _ => SettleOutcome::NotFound,
             });
         }
         if held.ending == Ending::Open && held.open.is_empty() {
@@ -181,16 +181,16 @@ impl Model {
         outcomes
     }
 
-    fn hear(&mut self, item: &Item, word: &Word) {
+    fn hear(&mut self, item: &Item, word: &SettleAction) {
         match word {
-            Word::Ack | Word::Done { .. } => self.out_of_the_way(item),
-            Word::Release => {
+            SettleAction::Ack | SettleAction::Done { .. } => self.out_of_the_way(item),
+            SettleAction::Release => {
                 let fact = &self.facts[&item.message()];
                 let due = fact.next_due.unwrap_or(fact.due);
                 self.wait(item, due, item.attempt() - 1);
             }
-            Word::Fail { .. } => self.end(item, Verdict::Dead),
-            Word::Abandon { retry, .. } => {
+            SettleAction::Fail { .. } => self.end(item, Verdict::Dead),
+            SettleAction::Abandon { retry, .. } => {
                 let seed = SEED ^ item.message().0.unsigned_abs();
                 let verdict =
                     self.lanes[&item.lane()].patience.after_abandon(item, self.snoozes(item), *retry, seed);

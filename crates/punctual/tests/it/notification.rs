@@ -8,7 +8,7 @@ use punctual::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::rules::script::Script;
 use punctual::rules::template::Definition;
 use punctual::run::sandbox::Wanted;
-use punctual::store::deliveries::look::LogFilter;
+use punctual::store::deliveries::queries::LogFilter;
 use punctual::store::tenants::NewTenant;
 use punctual::{ClockMode, DeliveryId, Engine, NewMessage, Problems, TemplateId, Tenant};
 use serde_json::{Value, json};
@@ -518,6 +518,6 @@ async fn ntf_19_what_still_waits_stays_in_the_log(t: &Bench) {
     assert_eq!(log_lines(&engine).await.len(), 1);
 }
 
-async fn log_lines(engine: &Engine) -> Vec<punctual::store::deliveries::look::Logged> {
+async fn log_lines(engine: &Engine) -> Vec<punctual::store::deliveries::queries::Logged> {
     engine.store().communication_log(TENANT, LogFilter::default(), DeliveryId(i64::MAX), 10).await.unwrap()
 }

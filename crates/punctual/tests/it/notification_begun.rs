@@ -10,7 +10,7 @@ use punctual::rules::notification::Planned;
 use punctual::rules::notification::room::Room;
 use punctual::store::deliveries::begin::Start;
 use punctual::store::deliveries::deliver::{Due, Ending};
-use punctual::store::deliveries::{Filed, FiledAs};
+use punctual::store::deliveries::{PlannedEvent, WriteOutcome};
 
 cases![
     ntf_4_letters_are_begun_with_their_notification,
@@ -40,12 +40,12 @@ fn by_sms() -> Start {
 /// Files a notification about a new event, and answers the claims that were begun.
 async fn begun(t: &Bench, entity: &str, deliveries: Vec<Planned>, start: Start) -> Vec<(Token, Vec<Due>)> {
     let (event, token) = event(t, TENANT, entity).await;
-    let filed = [(event.into(), Filed::Notification(notification_of(entity, deliveries)))];
+    let filed = [(event.into(), PlannedEvent::Notification(notification_of(entity, deliveries)))];
     match t.store().write_notifications(token, filed.into(), Some(start), SEED).await.unwrap() {
-        FiledAs::Notifications { begun, .. } => {
+        WriteOutcome::Notifications { begun, .. } => {
             begun.into_iter().map(|one| (one.token.expect("a claim has a token"), one.due)).collect()
         }
-        FiledAs::LostClaim => panic!("the claim should hold"),
+        WriteOutcome::LostClaim => panic!("the claim should hold"),
     }
 }
 
@@ -181,8 +181,9 @@ async fn ntf_2_many_letters_are_begun_in_several_claims(t: &Bench) {
 
 async fn ntf_2_a_filing_that_fails_halfway_begins_nothing(t: &Bench) {
     let (event, token) = event(t, TENANT, "b1").await;
-    let filed: punctual::store::deliveries::Filings =
-        [(event.into(), Filed::Notification(notification_of("b1", vec![sms("b1"), another(2)])))].into();
+    let filed: punctual::store::deliveries::PlannedEvents =
+        [(event.into(), PlannedEvent::Notification(notification_of("b1", vec![sms("b1"), another(2)])))]
+            .into();
     shake!(t, "filing notifications and beginning their letters", |store| {
         store.write_notifications(token.clone(), filed.clone(), Some(by_sms()), SEED)
     });

@@ -8,7 +8,7 @@ use crate::notification::{
 };
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::store::deliveries::replay::ReplaySelection;
-use punctual::{ClockMode, Engine, Letter, NotSent};
+use punctual::{ClockMode, Engine, NotSent, RenderedMessage};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,9 +81,9 @@ async fn ntf_4_what_may_have_gone_out_is_not_called_unsent(t: &Bench) {
 async fn ntf_12_an_unknown_outcome_is_tried_again_once(t: &Bench) {
     let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
     let often = ChannelPolicy { unknown_retries: Some(3), ..ChannelPolicy::default() };
-    let unknown = |_: Arc<Letter>| async { Err(NotSent::Unknown { error: "302".into() }) };
+    let unknown = |_: Arc<RenderedMessage>| async { Err(NotSent::Unknown { error: "302".into() }) };
     let calls = Arc::new(AtomicU32::new(0));
-    let busy_first = move |_: Arc<Letter>| {
+    let busy_first = move |_: Arc<RenderedMessage>| {
         let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
         let busy = NotSent::Transient { error: "busy".into(), retry_after: None };
         std::future::ready(Err(if first { busy } else { NotSent::Unknown { error: "302".into() } }))

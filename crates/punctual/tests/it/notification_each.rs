@@ -196,7 +196,7 @@ async fn provided(engine: &Engine, channel: &str, key: &str) -> punctual::Templa
 fn sms_of(engine: &Engine) -> Vec<(String, Option<String>)> {
     let wanted = Wanted { channel: Some("memory:sms".into()), ..Wanted::default() };
     let all = engine.sandbox().unwrap().letters(&wanted, 100);
-    let own = |letter: &punctual::Letter| {
+    let own = |letter: &punctual::RenderedMessage| {
         letter.provider_template.as_ref().map(|own| own["key"].as_str().unwrap().to_owned())
     };
     all.iter().map(|got| (got.letter.body.clone(), own(&got.letter))).collect()

@@ -10,7 +10,7 @@ use crate::notification_log::{begin, end, file, planned, sent, sms};
 use punctual::Engine;
 use punctual::base::id::Token;
 use punctual::rules::channel::ChannelPolicy;
-use punctual::store::deliveries::deliver::{Due, Ended, Ending, Settled};
+use punctual::store::deliveries::deliver::{Due, Ending, Settled, SettledDelivery};
 use punctual::store::tenants::NewTenant;
 use punctual::testing::Backend;
 use serde_json::json;
@@ -45,8 +45,8 @@ async fn ntf_4_a_lost_try_stays_lost_when_its_claim_is_put_back(t: &Bench) {
 }
 
 async fn settle(t: &Bench, token: &Token, due: &[Due]) -> Settled {
-    let ended: Vec<Ended> =
-        due.iter().map(|due| Ended { due: due.clone(), ending: sent("p"), survey: None }).collect();
+    let ended: Vec<SettledDelivery> =
+        due.iter().map(|due| SettledDelivery { due: due.clone(), ending: sent("p"), survey: None }).collect();
     t.store().end_deliveries(token.clone(), ended.into(), None).await.unwrap()
 }
 

@@ -3,11 +3,11 @@
 use crate::bench::{Bench, SEED, TENANT, seconds, wish};
 use punctual::base::id::{DeliveryId, EntryId, LaneId, TemplateId};
 use punctual::rules::notification::{DeliveryStatus, NotificationStatus, Planned, Whom};
-use punctual::store::deliveries::deliver::{Due, Ended, Ending};
-use punctual::store::deliveries::look::notification::{LatestEvent, Notification, NotificationFilter};
-use punctual::store::deliveries::look::{LogFilter, Logged};
+use punctual::store::deliveries::deliver::{Due, Ending, SettledDelivery};
+use punctual::store::deliveries::queries::notification::{LatestEvent, Notification, NotificationFilter};
+use punctual::store::deliveries::queries::{LogFilter, Logged};
 use punctual::store::deliveries::replay::ReplaySelection;
-use punctual::store::deliveries::{Filed, FiledAs, NewNotification};
+use punctual::store::deliveries::{NewNotification, PlannedEvent, WriteOutcome};
 use punctual::store::tenants::NewTenant;
 use punctual::{Entity, Message, NewMessage, Tenant, Token};
 
@@ -71,9 +71,9 @@ pub async fn event(t: &Bench, tenant: Tenant, entity: &str) -> (Message, Token) 
 /// Files a notification about a new event.
 pub async fn file(t: &Bench, tenant: Tenant, entity: &str, deliveries: Vec<Planned>) -> Message {
     let (event, token) = event(t, tenant, entity).await;
-    let filed = [(event.clone().into(), Filed::Notification(notification_of(entity, deliveries)))];
+    let filed = [(event.clone().into(), PlannedEvent::Notification(notification_of(entity, deliveries)))];
     let filed = t.store().write_notifications(token, filed.into(), None, SEED).await.unwrap();
-    assert!(matches!(filed, FiledAs::Notifications { .. }), "the claim should hold");
+    assert!(matches!(filed, WriteOutcome::Notifications { .. }), "the claim should hold");
     event
 }
 
@@ -88,8 +88,11 @@ pub async fn begin(t: &Bench) -> (Token, Vec<Due>) {
 
 pub async fn end(t: &Bench, token: Token, due: Vec<Due>, endings: Vec<Ending>) {
     assert_eq!(due.len(), endings.len(), "{due:?}");
-    let ended: Vec<Ended> =
-        due.into_iter().zip(endings).map(|(due, ending)| Ended { due, ending, survey: None }).collect();
+    let ended: Vec<SettledDelivery> = due
+        .into_iter()
+        .zip(endings)
+        .map(|(due, ending)| SettledDelivery { due, ending, survey: None })
+        .collect();
     t.store().end_deliveries(token, ended.into(), None).await.unwrap();
 }
 

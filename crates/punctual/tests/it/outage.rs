@@ -6,7 +6,7 @@ use crate::bench::{Bench, TENANT, seconds};
 use crate::notification::{KIND, TOPIC, booking, define, template};
 use punctual::base::limits::BREAKER_PROBE_EVERY;
 use punctual::rules::channel::ChannelPolicy;
-use punctual::{Accepted, ClockMode, Engine, Letter, NewMessage, NotSent, Timestamp};
+use punctual::{Accepted, ClockMode, Engine, NewMessage, NotSent, RenderedMessage, Timestamp};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Providers {
         Self { calls: Arc::default(), down_until }
     }
 
-    fn take(&self, letter: &Letter) -> Result<Accepted, NotSent> {
+    fn take(&self, letter: &RenderedMessage) -> Result<Accepted, NotSent> {
         let (channel, key) = (letter.channel.clone(), letter.idempotency_key.clone());
         let taken = channel != DOWN || letter.sent_at >= self.down_until;
         self.calls.lock().unwrap().push(Call { channel, key, at: letter.sent_at, taken });
@@ -69,7 +69,7 @@ async fn engine(t: &Bench, providers: &Providers) -> Engine {
     for (key, rate) in [(DOWN, RATE), (OTHERS[0], RATE_OF_OTHERS), (OTHERS[1], RATE_OF_OTHERS)] {
         let policy = ChannelPolicy { rate_per_second: Some(rate), ..ChannelPolicy::default() };
         let providers = providers.clone();
-        let channel = move |letter: Arc<Letter>| std::future::ready(providers.take(&letter));
+        let channel = move |letter: Arc<RenderedMessage>| std::future::ready(providers.take(&letter));
         builder = builder.channel_policy(key, policy).channel(key, channel);
     }
     let engine = builder.open().await.unwrap();

@@ -5,7 +5,7 @@ use punctual::base::tenant::Tenant;
 use punctual::rules::message::NewMessage;
 use punctual::store::dead_letters::Which;
 use punctual::store::outbox::{OutboxFilter, OutboxMessage, OutboxPage, OutboxStatus};
-use punctual::store::settle::Word;
+use punctual::store::settle::SettleAction;
 use punctual::store::tenants::NewTenant;
 use punctual::testing::Backend;
 use punctual::{DeadLetterId, Entity, MessageId, Timestamp};
@@ -67,7 +67,7 @@ async fn ntf_20_a_status_is_read_from_what_is_there(t: &Bench) {
     assert_eq!(status(t, keyed[1]).await, Pending, "behind its key");
     let now = t.advance(seconds(5)).await;
     let token = items[0].token.clone();
-    let words = [(put[0], Word::Ack), (put[1], abandon("later")), (keyed[0], fail("no"))];
+    let words = [(put[0], SettleAction::Ack), (put[1], abandon("later")), (keyed[0], fail("no"))];
     crate::bench::settle_with(t.store(), token, words.to_vec()).await;
     let want = [(put[0], Published), (put[1], Pending), (keyed[0], Failed), (keyed[1], Pending)];
     for (id, want) in want {

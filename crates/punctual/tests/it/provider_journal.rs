@@ -19,7 +19,7 @@ use punctual::rules::attempt::Patience;
 use punctual::rules::backoff::Backoff;
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::testing::Backend;
-use punctual::{Engine, Letter, NewMessage};
+use punctual::{Engine, NewMessage, RenderedMessage};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ async fn process() {
             Patience { max_attempts: TRIES, backoff: Backoff::Exponential { from: WAIT, to: WAIT_MAX } };
         let policy = ChannelPolicy { unknown, patience: Some(patience), ..ChannelPolicy::default() };
         let socket = PathBuf::from(&socket);
-        let channel = move |letter: Arc<Letter>| {
+        let channel = move |letter: Arc<RenderedMessage>| {
             provider::call(socket.clone(), format!("{} {}\n", letter.channel, letter.idempotency_key))
         };
         builder = builder.channel_policy(key, policy).channel(key, channel);

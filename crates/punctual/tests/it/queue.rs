@@ -94,15 +94,15 @@ async fn a_scout_sees_lanes_with_work_and_their_first_due_time(t: &Bench) {
         .await;
     t.put("unrouted", 1).await;
     t.pause("b", true).await;
-    let view = t.store().scout(LaneId(-1), 10).await.unwrap();
+    let view = t.store().ready_lanes(LaneId(-1), 10).await.unwrap();
     let seen: Vec<_> = view.lanes.iter().map(|l| (l.lane, l.first_due, l.paused)).collect();
     assert_eq!(seen, [(LaneId(0), now, false), (a, now.plus(seconds(5)), false), (b, now, true)]);
     assert_eq!(view.lanes[0].tenant, None, "what is not routed belongs to nobody yet");
     assert_eq!((view.lanes[1].tenant, view.lanes[1].topic.as_str()), (Some(TENANT), "a"));
     assert!(!view.more);
-    let page = t.store().scout(LaneId(0), 1).await.unwrap();
+    let page = t.store().ready_lanes(LaneId(0), 1).await.unwrap();
     assert_eq!((page.lanes[0].lane, page.more), (a, true));
-    assert_eq!(t.store().scout(b, 10).await.unwrap().lanes, vec![]);
+    assert_eq!(t.store().ready_lanes(b, 10).await.unwrap().lanes, vec![]);
 }
 
 async fn the_census_counts_what_health_tells(t: &Bench) {

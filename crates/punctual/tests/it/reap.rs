@@ -4,7 +4,7 @@ use crate::bench::{Bench, LEASE, SEED, TENANT, ids, seconds};
 use punctual::base::limits;
 use punctual::rules::backoff::Backoff;
 use punctual::store::dead_letters::Which;
-use punctual::store::settle::Word;
+use punctual::store::settle::SettleAction;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -102,7 +102,7 @@ async fn plt_3_a_suspect_that_was_started_counts_as_an_attempt(t: &Bench) {
     let lane = t.lane_with("orders", json!({"maxAttempts": 2})).await;
     let put = t.put("orders", 2).await;
     let items = t.claim(lane, 2).await;
-    t.say(&items[1..], Word::Ack).await;
+    t.say(&items[1..], SettleAction::Ack).await;
     t.advance(LEASE).await;
     t.reap().await;
     for _ in 0..2 {
@@ -138,7 +138,7 @@ async fn plt_3_only_what_is_open_comes_back(t: &Bench) {
     let lane = t.lane("orders").await;
     t.put("orders", 3).await;
     let items = t.claim(lane, 3).await;
-    t.say(&items[1..2], Word::Ack).await;
+    t.say(&items[1..2], SettleAction::Ack).await;
     t.advance(LEASE).await;
     assert_eq!(t.reap().await.returned, 2);
     t.advance(seconds(60)).await;

@@ -10,7 +10,7 @@ use ReceiptStatus::{Bounced, Delivered, Failed, Read, Resumed, Stopped};
 use punctual::base::id::LaneId;
 use punctual::rules::channel::ChannelPolicy;
 use punctual::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::store::deliveries::deliver::{Due, Ended, Ending};
+use punctual::store::deliveries::deliver::{Due, Ending, SettledDelivery};
 use punctual::store::receipts::{Learned, News};
 use punctual::store::tenants::NewTenant;
 use punctual::{DeliveryId, Engine, Token};
@@ -158,8 +158,8 @@ async fn sending(t: &Bench) -> (Engine, Due, Token) {
     (engine, outgoing.due.remove(0), outgoing.token.unwrap())
 }
 
-fn ended(due: Due, id: &str) -> Ended {
-    Ended { due, ending: Ending::Sent { provider_id: Some(id.into()), answer: None }, survey: None }
+fn ended(due: Due, id: &str) -> SettledDelivery {
+    SettledDelivery { due, ending: Ending::Sent { provider_id: Some(id.into()), answer: None }, survey: None }
 }
 
 /// NTF-16: a provider that calls back before its answer is written down is heard all the same.

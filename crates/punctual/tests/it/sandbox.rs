@@ -7,7 +7,7 @@ use punctual::rules::script::{Script, Step};
 use punctual::run::sandbox::{Outcome, Wanted};
 use punctual::store::tenants::NewTenant;
 use punctual::testing::Stage;
-use punctual::{Accepted, Channel, Engine, Error, Letter, NotSent, Sandbox, Tenant, Timestamp};
+use punctual::{Accepted, Channel, Engine, Error, NotSent, RenderedMessage, Sandbox, Tenant, Timestamp};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ cases![
     a_second_delivery_under_a_key_is_kept_and_marked,
 ];
 
-fn letter(channel: &str, to: &str, key: &str) -> Letter {
-    Letter {
+fn letter(channel: &str, to: &str, key: &str) -> RenderedMessage {
+    RenderedMessage {
         tenant: TENANT,
         channel: channel.into(),
         to: to.into(),
@@ -109,7 +109,7 @@ async fn a_second_delivery_under_a_key_is_kept_and_marked(t: &Bench) {
     assert_eq!(marks, [None, first, None]);
     let new = NewTenant { slug: "acme".into(), name: "Acme".into(), ..NewTenant::default() };
     let other = t.store().create_tenant(new).await.unwrap().tenant;
-    let strange = Letter { tenant: other, ..letter("memory:a", "ada", "p:1:0") };
+    let strange = RenderedMessage { tenant: other, ..letter("memory:a", "ada", "p:1:0") };
     sandbox.send(Arc::new(strange)).await.unwrap();
     assert_eq!(sandbox.latest(&Wanted::default(), 1)[0].duplicate_of, None);
     let of = |tenant: Tenant| Wanted { tenant: Some(tenant), ..Wanted::default() };
@@ -172,12 +172,15 @@ async fn a_full_sandbox_lets_the_oldest_go() {
     assert_eq!(sandbox.clear(&Wanted::default()), limits::SANDBOX_LETTERS_MAX);
     assert_eq!(sandbox.dropped(), 0);
     for n in 0..9 {
-        let large =
-            Letter { body: "x".repeat(limits::SANDBOX_BYTES_MAX / 8), ..letter("memory:a", "ada", "k") };
-        sandbox.send(Arc::new(Letter { idempotency_key: n.to_string(), ..large })).await.unwrap();
+        let large = RenderedMessage {
+            body: "x".repeat(limits::SANDBOX_BYTES_MAX / 8),
+            ..letter("memory:a", "ada", "k")
+        };
+        sandbox.send(Arc::new(RenderedMessage { idempotency_key: n.to_string(), ..large })).await.unwrap();
     }
     assert_eq!((sandbox.count(&Wanted::default()), sandbox.dropped()), (7, 2));
-    let whole = Letter { body: "x".repeat(limits::SANDBOX_BYTES_MAX + 1), ..letter("memory:a", "ada", "k") };
+    let whole =
+        RenderedMessage { body: "x".repeat(limits::SANDBOX_BYTES_MAX + 1), ..letter("memory:a", "ada", "k") };
     sandbox.send(Arc::new(whole)).await.unwrap();
     assert_eq!((sandbox.count(&Wanted::default()), sandbox.dropped()), (0, 10), "too large even alone");
 }
@@ -230,7 +233,7 @@ async fn prd_17_a_manual_clock_has_a_sandbox_and_the_system_clock_none(t: &Bench
 
 /// TRG-17: channels are registered in code; wrong and double keys are all told.
 async fn trg_17_channels_are_found_by_their_key(t: &Bench) {
-    let refuse = |_: Arc<Letter>| async { Err(NotSent::Permanent { error: "no".into() }) };
+    let refuse = |_: Arc<RenderedMessage>| async { Err(NotSent::Permanent { error: "no".into() }) };
     let stage = Stage::on(t.backend).with(move |builder| {
         let sandbox = Sandbox::new().also("whatsapp:default");
         builder.channel("sms:own", refuse).channel("memory:own", refuse).sandbox(sandbox)
@@ -281,7 +284,10 @@ async fn a_stage_shows_what_was_sent(t: &Bench) {
     let stage = Stage::on(t.backend).open().await.unwrap();
     let channel = stage.engine().channels().get("memory:default").unwrap();
     let sent_at = stage.now().await.unwrap().plus(Duration::from_secs(1));
-    channel.send(Arc::new(Letter { sent_at, ..letter("memory:default", "ada", "k") })).await.unwrap();
+    channel
+        .send(Arc::new(RenderedMessage { sent_at, ..letter("memory:default", "ada", "k") }))
+        .await
+        .unwrap();
     let received = stage.sandbox().letters(&Wanted::default(), 10);
     assert_eq!((received[0].letter.sent_at, received[0].letter.to.as_str()), (sent_at, "ada"));
 }

@@ -5,10 +5,10 @@ use crate::bench::{
 };
 use punctual::base::clock::Timestamp;
 use punctual::base::id::MessageId;
-use punctual::rules::share::Take;
-use punctual::store::claims::Wish;
+use punctual::rules::share::LaneQuota;
+use punctual::store::claims::ClaimRequest;
 use punctual::store::dead_letters::Which;
-use punctual::store::settle::{Outcome, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
@@ -102,7 +102,7 @@ async fn plt_14_a_released_head_stays_head(t: &Bench) {
     let lane = t.lane("orders").await;
     let put = t.put_keyed("orders", &["k", "k"]).await;
     let items = t.claim(lane, 10).await;
-    t.say(&items, Word::Release).await;
+    t.say(&items, SettleAction::Release).await;
     assert_eq!(ids(&t.claim(lane, 10).await), put[..1]);
     t.assert_sound().await;
 }
@@ -191,8 +191,8 @@ async fn plt_14_a_hint_does_not_let_a_later_message_overtake(t: &Bench) {
     let now = t.now().await;
     let due = |s| message("orders").key("k").due_at(now.minus(seconds(s)));
     let put = t.enqueue(vec![due(60), due(30)]).await;
-    let narrow = Take { lane, since: now.minus(seconds(40)), quota: 10 };
-    let hinted = Wish { owner: "tester".into(), lease: LEASE, takes: vec![narrow] };
+    let narrow = LaneQuota { lane, since: now.minus(seconds(40)), quota: 10 };
+    let hinted = ClaimRequest { owner: "tester".into(), lease: LEASE, takes: vec![narrow] };
     assert_eq!(ids(&t.store().claim(hinted).await.unwrap().items), Vec::<MessageId>::new());
     t.assert_sound().await;
     for id in put {
@@ -218,7 +218,7 @@ async fn plt_14_claimers_at_once_never_swap_two_of_a_key(t: &Bench) {
             assert!(got.len() <= 1, "one at a time, not {:?}", ids(&got));
             for item in got {
                 seen.push(item.message.id);
-                assert_eq!(t.ack(&item).await, Outcome::Done);
+                assert_eq!(t.ack(&item).await, SettleOutcome::Done);
             }
         }
         assert_eq!(seen, put, "round {round}: in the order they became due");
@@ -242,8 +242,8 @@ async fn plt_14_settling_beside_claiming_leaves_no_follower_behind(t: &Bench) {
                 for item in claim_from(&store, lane, quota).await {
                     // Written down before the ack: the next of the key cannot come earlier.
                     log.lock().unwrap().push((item.message.key.clone().unwrap(), item.message.id));
-                    let words = vec![(item.message.id, Word::Ack)];
-                    assert_eq!(settle_with(&store, item.token, words).await, [Outcome::Done]);
+                    let words = vec![(item.message.id, SettleAction::Ack)];
+                    assert_eq!(settle_with(&store, item.token, words).await, [SettleOutcome::Done]);
                 }
             }
         });

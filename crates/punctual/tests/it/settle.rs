@@ -5,7 +5,7 @@ use punctual::base::id::{MessageId, Token};
 use punctual::rules::attempt::Retry;
 use punctual::rules::backoff::Backoff;
 use punctual::store::dead_letters::Which;
-use punctual::store::settle::{Outcome, Settlement, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome, Settlement};
 use serde_json::json;
 
 cases![
@@ -35,7 +35,7 @@ async fn plt_2_an_acked_item_is_gone_for_good(t: &Bench) {
     let lane = t.lane("orders").await;
     t.put("orders", 1).await;
     let item = t.claim_one(lane).await;
-    assert_eq!(t.ack(&item).await, Outcome::Done);
+    assert_eq!(t.ack(&item).await, SettleOutcome::Done);
     t.advance(seconds(86_400)).await;
     t.reap().await;
     assert!(t.claim(lane, 10).await.is_empty());
@@ -53,7 +53,7 @@ async fn plt_2_a_whole_claim_is_acked_at_once(t: &Bench) {
     let held = t.store().ack_whole(vec![token.clone(), Token::fresh()]).await.unwrap();
     assert_eq!(held.into_iter().collect::<Vec<_>>(), [token]);
     assert!(t.whereabouts().await.is_empty());
-    assert_eq!(t.say(&items, Word::Ack).await, [Outcome::AlreadyFinished; 3]);
+    assert_eq!(t.say(&items, SettleAction::Ack).await, [SettleOutcome::AlreadyFinished; 3]);
 }
 
 /// PLT-2
@@ -61,18 +61,18 @@ async fn plt_2_a_claim_is_settled_in_parts(t: &Bench) {
     let lane = t.lane("orders").await;
     t.put("orders", 5).await;
     let items = t.claim(lane, 5).await;
-    assert_eq!(t.say(&items[1..2], Word::Ack).await, [Outcome::Done]);
-    assert_eq!(t.say(&items[2..3], abandon("no")).await, [Outcome::Done]);
-    assert_eq!(t.say(&items[3..4], fail("never")).await, [Outcome::Done]);
-    assert_eq!(t.say(&items[4..5], Word::Release).await, [Outcome::Done]);
+    assert_eq!(t.say(&items[1..2], SettleAction::Ack).await, [SettleOutcome::Done]);
+    assert_eq!(t.say(&items[2..3], abandon("no")).await, [SettleOutcome::Done]);
+    assert_eq!(t.say(&items[3..4], fail("never")).await, [SettleOutcome::Done]);
+    assert_eq!(t.say(&items[4..5], SettleAction::Release).await, [SettleOutcome::Done]);
     let places = t.whereabouts().await;
     let place = |n: usize| places.get(&items[n].message.id.0).map(|p| p[0]);
     assert_eq!(place(0), Some("in flight"));
     assert_eq!(place(1), None);
     assert_eq!((place(2), place(3), place(4)), (Some("waiting"), Some("dead"), Some("waiting")));
-    let said = t.say(&items, Word::Ack).await;
-    assert_eq!(said[0], Outcome::Done);
-    assert_eq!(said[1..], [Outcome::AlreadyFinished; 4]);
+    let said = t.say(&items, SettleAction::Ack).await;
+    assert_eq!(said[0], SettleOutcome::Done);
+    assert_eq!(said[1..], [SettleOutcome::AlreadyFinished; 4]);
     t.assert_sound().await;
 }
 
@@ -81,10 +81,10 @@ async fn plt_2_a_second_word_is_already_finished(t: &Bench) {
     let lane = t.lane("orders").await;
     t.put("orders", 2).await;
     let items = t.claim(lane, 2).await;
-    t.say(&items, Word::Ack).await;
+    t.say(&items, SettleAction::Ack).await;
     let before = t.dump().await;
-    for word in [Word::Ack, abandon("no"), fail("no"), Word::Release] {
-        assert_eq!(t.say(&items, word.clone()).await, [Outcome::AlreadyFinished; 2], "{word:?}");
+    for word in [SettleAction::Ack, abandon("no"), fail("no"), SettleAction::Release] {
+        assert_eq!(t.say(&items, word.clone()).await, [SettleOutcome::AlreadyFinished; 2], "{word:?}");
     }
     before.assert_equals(&t.dump().await, "a second settlement");
 }
@@ -94,9 +94,9 @@ async fn plt_2_a_word_twice_in_one_settlement_counts_once(t: &Bench) {
     let lane = t.lane("orders").await;
     let put = t.put("orders", 1).await;
     let item = t.claim_one(lane).await;
-    let words = vec![(put[0], abandon("no")), (put[0], Word::Ack)];
+    let words = vec![(put[0], abandon("no")), (put[0], SettleAction::Ack)];
     let said = settle_with(t.store(), item.token, words).await;
-    assert_eq!(said, [Outcome::Done, Outcome::AlreadyFinished]);
+    assert_eq!(said, [SettleOutcome::Done, SettleOutcome::AlreadyFinished]);
     assert_eq!(t.whereabouts().await[&put[0].0], ["waiting"]);
 }
 
@@ -107,17 +107,17 @@ async fn plt_2_an_unknown_item_is_not_found(t: &Bench) {
     let (mine, theirs) = (t.claim_one(lane).await, t.claim_one(lane).await);
     let before = t.dump().await;
     let strangers = [theirs.message.id, put[2], MessageId(4_711)];
-    let words = strangers.map(|id| (id, Word::Ack)).to_vec();
+    let words = strangers.map(|id| (id, SettleAction::Ack)).to_vec();
     let said = settle_with(t.store(), mine.token, words).await;
-    assert_eq!(said, [Outcome::NotFound; 3]);
+    assert_eq!(said, [SettleOutcome::NotFound; 3]);
     before.assert_equals(&t.dump().await, "a word about somebody else's items");
 }
 
 /// PLT-2
 async fn plt_2_an_unknown_claim_is_lost(t: &Bench) {
     let put = t.put("orders", 1).await;
-    let said = settle_with(t.store(), Token::fresh(), vec![(put[0], Word::Ack)]).await;
-    assert_eq!(said, [Outcome::LostClaim]);
+    let said = settle_with(t.store(), Token::fresh(), vec![(put[0], SettleAction::Ack)]).await;
+    assert_eq!(said, [SettleOutcome::LostClaim]);
 }
 
 /// PLT-2
@@ -125,11 +125,11 @@ async fn plt_2_a_reaped_item_is_lost_and_a_settled_one_finished(t: &Bench) {
     let lane = t.lane("orders").await;
     t.put("orders", 2).await;
     let items = t.claim(lane, 2).await;
-    t.say(&items[..1], Word::Ack).await;
+    t.say(&items[..1], SettleAction::Ack).await;
     t.advance(LEASE).await;
     assert_eq!(t.reap().await.returned, 1);
-    let said = t.say(&items, Word::Ack).await;
-    assert_eq!(said, [Outcome::AlreadyFinished, Outcome::LostClaim]);
+    let said = t.say(&items, SettleAction::Ack).await;
+    assert_eq!(said, [SettleOutcome::AlreadyFinished, SettleOutcome::LostClaim]);
 }
 
 /// PLT-2: work done while nobody else took it is not done again.
@@ -138,7 +138,7 @@ async fn plt_2_a_token_holds_until_it_is_reaped(t: &Bench) {
     t.put("orders", 1).await;
     let item = t.claim_one(lane).await;
     t.advance(LEASE * 3).await;
-    assert_eq!(t.ack(&item).await, Outcome::Done);
+    assert_eq!(t.ack(&item).await, SettleOutcome::Done);
     assert_eq!(t.reap().await.claims, 0);
 }
 
@@ -154,13 +154,13 @@ async fn plt_2_many_claims_are_settled_in_one_call(t: &Bench) {
         .iter()
         .map(|items| Settlement {
             token: items[0].token.clone(),
-            words: ids(items).into_iter().map(|id| (id, Word::Ack)).collect(),
+            words: ids(items).into_iter().map(|id| (id, SettleAction::Ack)).collect(),
         })
         .collect();
     settlements[1].token = Token::fresh();
     let said = t.store().settle(settlements, None, SEED).await.unwrap();
-    let done = vec![Outcome::Done; 2];
-    assert_eq!(said, [done.clone(), vec![Outcome::LostClaim; 2], done], "in the order given");
+    let done = vec![SettleOutcome::Done; 2];
+    assert_eq!(said, [done.clone(), vec![SettleOutcome::LostClaim; 2], done], "in the order given");
     assert_eq!(t.whereabouts().await.len(), 2);
 }
 
@@ -169,13 +169,14 @@ async fn items_of_another_lane_are_not_found(t: &Bench) {
     let (a, b) = (t.lane("a").await, t.lane("b").await);
     t.put("a", 1).await;
     let item = t.claim_one(a).await;
-    let settlement = || Settlement { token: item.token.clone(), words: vec![(item.message.id, Word::Ack)] };
+    let settlement =
+        || Settlement { token: item.token.clone(), words: vec![(item.message.id, SettleAction::Ack)] };
     let before = t.dump().await;
     let said = t.store().settle(vec![settlement()], Some(b), SEED).await.unwrap();
-    assert_eq!(said, [[Outcome::NotFound]]);
+    assert_eq!(said, [[SettleOutcome::NotFound]]);
     before.assert_equals(&t.dump().await, "a word from another lane");
     let said = t.store().settle(vec![settlement()], Some(a), SEED).await.unwrap();
-    assert_eq!(said, [[Outcome::Done]]);
+    assert_eq!(said, [[SettleOutcome::Done]]);
 }
 
 /// PLT-5: 1 s, 2 s, 4 s … as the rule says, counted by attempts.
@@ -207,7 +208,7 @@ async fn plt_5_a_retry_after_is_exact_and_a_not_before_wins_when_longer(t: &Benc
         Retry::NotBefore(std::time::Duration::from_millis(1)),
     ];
     for (item, retry) in items.iter().zip(retries) {
-        let word = Word::Abandon { error: "no".into(), retry };
+        let word = SettleAction::Abandon { error: "no".into(), retry };
         t.say(std::slice::from_ref(item), word).await;
     }
     let rows = t.ints("select due_at from punctual.work order by message_id").await;
@@ -234,7 +235,7 @@ async fn plt_5_after_its_last_step_an_item_is_held(t: &Bench) {
     t.put("orders", 1).await;
     for _ in 0..5 {
         let item = t.claim_one(lane).await;
-        let word = Word::Abandon { error: "no".into(), retry: Retry::After(seconds(0)) };
+        let word = SettleAction::Abandon { error: "no".into(), retry: Retry::After(seconds(0)) };
         t.say(&[item], word).await;
     }
 }
@@ -284,7 +285,7 @@ async fn a_released_item_is_as_if_never_claimed(t: &Bench) {
     let work = t.texts("select * from punctual.work order by message_id").await;
     let items = t.claim(lane, 10).await;
     t.advance(seconds(5)).await;
-    t.say(&items, Word::Release).await;
+    t.say(&items, SettleAction::Release).await;
     assert_eq!(t.texts("select * from punctual.work order by message_id").await, work);
     assert_eq!(t.count("select count(*) from punctual.attempt").await, 0);
     assert_eq!(t.claim(lane, 10).await[0].item.attempt(), 1);
@@ -298,7 +299,7 @@ async fn a_released_retry_keeps_its_time_and_attempts(t: &Bench) {
     let work = t.ints("select due_at, attempts, unstarted from punctual.work").await;
     t.advance(seconds(2)).await;
     let item = t.claim_one(lane).await;
-    t.say(&[item], Word::Release).await;
+    t.say(&[item], SettleAction::Release).await;
     assert_eq!(t.ints("select due_at, attempts, unstarted from punctual.work").await, work);
 }
 
@@ -307,7 +308,7 @@ async fn an_error_text_is_cut_and_cleaned(t: &Bench) {
     t.put("orders", 1).await;
     let item = t.claim_one(lane).await;
     let error = format!("nul\0 {}", "ü".repeat(5_000));
-    assert_eq!(t.say(&[item], fail(&error)).await, [Outcome::Done]);
+    assert_eq!(t.say(&[item], fail(&error)).await, [SettleOutcome::Done]);
     let letters = t.store().dead_letters(TENANT, Which::default(), 1).await.unwrap();
     assert!(letters[0].error.starts_with("nul ü"));
     assert_eq!(letters[0].error.chars().count(), 4_000);

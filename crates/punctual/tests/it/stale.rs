@@ -3,7 +3,7 @@
 use crate::bench::{Bench, LEASE, SEED, abandon, fail, seconds, settle_with};
 use punctual::base::id::LaneId;
 use punctual::store::claims::Claimed;
-use punctual::store::settle::{Outcome, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome};
 use serde_json::json;
 
 cases![
@@ -25,7 +25,7 @@ async fn lost(t: &Bench) -> (LaneId, Vec<Claimed>) {
     t.put_keyed("orders", &["k", "k"]).await;
     let items = t.claim(lane, 5).await;
     assert_eq!(items.len(), 4, "three plain ones and a head");
-    t.say(&items[..1], Word::Ack).await;
+    t.say(&items[..1], SettleAction::Ack).await;
     t.advance(LEASE).await;
     assert_eq!(t.reap().await.returned, 3);
     t.advance(seconds(60)).await;
@@ -33,22 +33,22 @@ async fn lost(t: &Bench) -> (LaneId, Vec<Claimed>) {
     (lane, items)
 }
 
-async fn says(t: &Bench, word: Word) {
+async fn says(t: &Bench, word: SettleAction) {
     let (_, items) = lost(t).await;
     let before = t.dump().await;
-    let lost = [Outcome::LostClaim; 3];
+    let lost = [SettleOutcome::LostClaim; 3];
     assert_eq!(t.say(&items[1..], word.clone()).await, lost, "in whole");
     for item in &items[1..] {
         let words = vec![(item.message.id, word.clone())];
         assert_eq!(settle_with(t.store(), item.token.clone(), words).await, lost[..1], "in part");
     }
-    assert_eq!(t.say(&items[..1], word).await, [Outcome::AlreadyFinished], "the settled one");
+    assert_eq!(t.say(&items[..1], word).await, [SettleOutcome::AlreadyFinished], "the settled one");
     before.assert_equals(&t.dump().await, "a word about a lost claim");
 }
 
 /// PLT-2
 async fn plt_2_a_stale_ack_changes_nothing(t: &Bench) {
-    says(t, Word::Ack).await;
+    says(t, SettleAction::Ack).await;
 }
 
 /// PLT-2
@@ -63,7 +63,7 @@ async fn plt_2_a_stale_fail_changes_nothing(t: &Bench) {
 
 /// PLT-2
 async fn plt_2_a_stale_release_changes_nothing(t: &Bench) {
-    says(t, Word::Release).await;
+    says(t, SettleAction::Release).await;
 }
 
 /// PLT-2

@@ -9,7 +9,7 @@ use punctual::store::dead_letters::Which;
 use punctual::store::dispatches::DispatchStatus::{Dispatched, Failed, Pending};
 use punctual::store::jobs::Put;
 use punctual::store::runs::RunStatus;
-use punctual::store::settle::{Settlement, Word};
+use punctual::store::settle::{SettleAction, Settlement};
 use punctual::{Error, NewJob, Problems};
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ async fn fan_1_a_message_goes_to_every_enabled_subscription(t: &Bench) {
     for lane in [mail, bill] {
         let items = t.claim(lane, 10).await;
         assert_eq!(ids(&items), sent);
-        t.say(&items, Word::Ack).await;
+        t.say(&items, SettleAction::Ack).await;
     }
     assert!(t.whereabouts().await.is_empty());
 }
@@ -192,7 +192,7 @@ async fn a_deleted_subscription_drops_what_waits_and_leaves_the_rest(t: &Bench) 
     let flight = t.claim(mail, 2).await;
     assert_eq!(ids(&flight), sent[..1], "the second follows the first");
     assert_eq!(delete(t, "mail").await, (2, 1), "two waited, one is in flight");
-    assert_eq!(t.ack(&flight[0]).await, punctual::store::settle::Outcome::Done);
+    assert_eq!(t.ack(&flight[0]).await, punctual::store::settle::SettleOutcome::Done);
     assert_eq!(t.store().orphaned_lanes().await.unwrap(), [mail], "its follower came free");
     assert_eq!(t.store().drop_orphaned(mail).await.unwrap(), 1);
     assert_eq!(
@@ -235,7 +235,7 @@ async fn trg_25_each_lane_is_settled_by_itself(t: &Bench) {
     let catch = t.store().claim(crate::bench::wish(&[(mail, 9), (bill, 9)])).await.unwrap();
     let token = catch.items[0].token.clone();
     assert_eq!((catch.items.len(), catch.items.iter().all(|i| i.token == token)), (4, true), "one claim");
-    for (lane, word) in [(bill, fail("no")), (mail, Word::Ack)] {
+    for (lane, word) in [(bill, fail("no")), (mail, SettleAction::Ack)] {
         let words = sent.iter().map(|id| (*id, word.clone())).collect();
         let settlement = Settlement { token: token.clone(), words };
         t.store().settle(vec![settlement], Some(lane), SEED).await.unwrap();
@@ -314,7 +314,7 @@ async fn trg_25_dispatches_are_told_for_each_subscriber(t: &Bench) {
     };
     let no = |error: &str| Some(error.to_owned());
     assert_eq!(told().await[..3], [(Pending, 0, None), (Pending, 0, None), (Pending, 0, None)]);
-    for (lane, word) in [(mail, abandon("gone")), (bill, abandon("busy")), (crm, Word::Ack)] {
+    for (lane, word) in [(mail, abandon("gone")), (bill, abandon("busy")), (crm, SettleAction::Ack)] {
         let item = t.claim_one(lane).await;
         assert!(told().await.contains(&(Pending, 1, None)), "in flight");
         t.say(&[item], word).await;

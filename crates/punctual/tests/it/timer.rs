@@ -3,7 +3,7 @@
 use crate::bench::{Bench, TENANT, abandon, fail, ids, message, seconds};
 use punctual::base::id::MessageId;
 use punctual::rules::timer::{Progress, Status};
-use punctual::store::settle::Word;
+use punctual::store::settle::SettleAction;
 use punctual::store::tenants::NewTenant;
 use punctual::store::timers::{Timer, Which};
 use punctual::testing::{Recorder, Stage};
@@ -132,7 +132,7 @@ async fn plt_19_a_released_timer_goes_back_to_the_time_it_was_moved_to(t: &Bench
     assert!(put_off(t, id, seconds(5)).await);
     t.advance(seconds(5)).await;
     let items = t.claim(lane, 1).await;
-    t.say(&items, Word::Release).await;
+    t.say(&items, SettleAction::Release).await;
     assert_eq!(standing(t, id).await, (Status::Fired, Some(Progress::Queued)));
     assert!(cancel(t, id).await, "what was handed back unbegun can be cancelled");
     assert!(t.claim(lane, 1).await.is_empty());
@@ -357,7 +357,7 @@ async fn plt_19_a_timer_is_kept_while_it_waits_and_for_a_while_after(t: &Bench) 
     t.advance(DAY * 369).await;
     let fired = t.claim(lane, 10).await;
     assert_eq!(fired.len(), 2);
-    t.say(&fired, Word::Ack).await;
+    t.say(&fired, SettleAction::Ack).await;
     assert_eq!(kept().await.len(), 3, "its time counts from when it was due");
     assert_eq!(standing(t, moved).await, (Status::Fired, Some(Progress::Done)));
     t.advance(DAY * 31).await;
@@ -437,7 +437,7 @@ async fn plt_19_a_fault_in_a_change_leaves_nothing_behind(t: &Bench) {
     let (head, next) = (keyed(t, "orders", seconds(1)).await, keyed(t, "orders", seconds(2)).await);
     t.advance(seconds(2)).await;
     let items = t.claim(lane, 10).await;
-    t.say(&items, Word::Release).await;
+    t.say(&items, SettleAction::Release).await;
     let before = t.dump().await;
     let mut faults = 0;
     for n in 1.. {

@@ -75,8 +75,9 @@ async fn plt_19_a_timer_is_either_cancelled_or_fired_never_both(t: &Bench) {
                     return fired;
                 }
                 fired.extend(items.iter().map(|i| i.message.id));
-                let words =
-                    |i: &punctual::store::claims::Claimed| (i.message.id, punctual::store::settle::Word::Ack);
+                let words = |i: &punctual::store::claims::Claimed| {
+                    (i.message.id, punctual::store::settle::SettleAction::Ack)
+                };
                 crate::bench::settle_with(&store, items[0].token.clone(), items.iter().map(words).collect())
                     .await;
             }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use punctual::rules::masked::masked;
 use punctual::rules::notification::{DeliveryStatus, key};
 use punctual::rules::template::choose::{is_named, word_of};
-use punctual::store::deliveries::look::{Heard, LogFilter, Logged, Tried};
+use punctual::store::deliveries::queries::{Heard, LogFilter, Logged, Tried};
 use punctual::{DeliveryId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;

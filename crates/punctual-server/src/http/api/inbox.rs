@@ -13,7 +13,7 @@ use punctual::base::limits;
 use punctual::rules::inbox::Status;
 use punctual::rules::message::check_name;
 use punctual::store::inbox::{Begun, InboxFilter, Mark, Received, Ticket};
-use punctual::store::settle::Outcome;
+use punctual::store::settle::SettleOutcome;
 use punctual::{Delivery, InboxId, Problems, Timestamp, Token};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -129,12 +129,14 @@ async fn mark(app: &App, caller: &Caller, input: &Input, word: fn(String) -> Mar
     let (source, id) = (ticket.source.clone(), ticket.message_id.clone());
     let outcome = app.engine.store().inbox_mark(caller.tenant, ticket, word(error)).await?;
     match outcome {
-        Outcome::Done | Outcome::AlreadyFinished => Ok(Json(json!({"outcome": outcome}))),
-        Outcome::LostClaim => Err(Failure::conflict(format!(
+        SettleOutcome::Done | SettleOutcome::AlreadyFinished => Ok(Json(json!({"outcome": outcome}))),
+        SettleOutcome::LostClaim => Err(Failure::conflict(format!(
             "this token does not hold the message `{id}` of `{source}` any more: it was finished, or another \
              delivery has it; undo what can be undone"
         ))),
-        Outcome::NotFound => Err(Failure::not_found(format!("there is no message `{id}` of `{source}`"))),
+        SettleOutcome::NotFound => {
+            Err(Failure::not_found(format!("there is no message `{id}` of `{source}`")))
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use punctual::rules::entry::Status;
 use punctual::rules::entry::log::DeliveryLine;
 use punctual::rules::public_id::PublicId;
 use punctual::store::entries::Entry;
-use punctual::store::entries::deed::Deeded;
-use punctual::store::entries::look::EntryFilter;
+use punctual::store::entries::queries::EntryFilter;
+use punctual::store::entries::transition::TransitionOutcome;
 use punctual::{EntryId, FlowId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -130,11 +130,13 @@ pub async fn delete(State(app): State<App>, caller: Caller, Named(id): Named) ->
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn done(deeded: Deeded) -> Answer<()> {
+fn done(deeded: TransitionOutcome) -> Answer<()> {
     match deeded {
-        Deeded::Done(_) => Ok(()),
-        Deeded::Unknown => Err(not_found()),
-        Deeded::Refused(refusal) => Err(Failure::conflict(format!("this survey instance {refusal}"))),
+        TransitionOutcome::Done(_) => Ok(()),
+        TransitionOutcome::Unknown => Err(not_found()),
+        TransitionOutcome::Refused(refusal) => {
+            Err(Failure::conflict(format!("this survey instance {refusal}")))
+        }
     }
 }
 

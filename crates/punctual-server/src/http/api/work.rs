@@ -14,9 +14,9 @@ use punctual::base::limits;
 use punctual::engine::{ClaimOptions, ItemSettlement};
 use punctual::rules::attempt::Retry;
 use punctual::rules::job::check_output;
-use punctual::store::claims::{Catch, Claimed};
+use punctual::store::claims::{Claimed, ClaimedBatch};
 use punctual::store::queues::Lane;
-use punctual::store::settle::{Outcome, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome};
 use punctual::{Entity, MessageId, Problems, Timestamp, Token};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -54,11 +54,11 @@ pub struct Items<T> {
 #[derive(Debug, Serialize)]
 pub struct Settled {
     id: String,
-    outcome: Outcome,
+    outcome: SettleOutcome,
 }
 
 impl Items<Settled> {
-    fn settled(ids: Vec<String>, outcomes: Vec<Outcome>) -> Self {
+    fn settled(ids: Vec<String>, outcomes: Vec<SettleOutcome>) -> Self {
         let items = ids.into_iter().zip(outcomes).map(|(id, outcome)| Settled { id, outcome });
         Self { items: items.collect() }
     }
@@ -117,7 +117,7 @@ async fn claim_waiting(
     options: &ClaimOptions,
     wait: Duration,
     hangup: &Hangup,
-) -> Answer<Catch> {
+) -> Answer<ClaimedBatch> {
     let end = monotonic() + wait;
     loop {
         let mut waiting = app.settings.waiting.enter(&app.engine, lane.id);
@@ -132,8 +132,8 @@ async fn claim_waiting(
         tokio::select! {
             () = waiting.woken() => {}
             () = tokio::time::sleep(left) => {}
-            () = hangup.heard() => return Ok(Catch::default()),
-            () = app.settings.stopping.begun() => return Ok(Catch::default()),
+            () = hangup.heard() => return Ok(ClaimedBatch::default()),
+            () = app.settings.stopping.begun() => return Ok(ClaimedBatch::default()),
         }
     }
 }
@@ -168,10 +168,10 @@ struct NamedItem {
 /// 404 for an unknown queue, 422 with every problem.
 pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
     settle(&app, &who, &place, &input, |item| match item.value("output").map(ToString::to_string) {
-        None => Word::Ack,
+        None => SettleAction::Ack,
         Some(output) => {
             item.fine("output", check_output(&output));
-            Word::Done { output }
+            SettleAction::Done { output }
         }
     })
     .await
@@ -187,7 +187,7 @@ pub async fn abandon(
     place: Place,
     input: Input,
 ) -> Answer<Json<Items<Settled>>> {
-    settle(&app, &who, &place, &input, |item| Word::Abandon {
+    settle(&app, &who, &place, &input, |item| SettleAction::Abandon {
         error: reason(item),
         retry: item.duration("retryAfter").map_or(Retry::Policy, Retry::After),
     })
@@ -199,7 +199,7 @@ pub async fn abandon(
 /// # Errors
 /// As [`ack`].
 pub async fn fail(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
-    settle(&app, &who, &place, &input, |item| Word::Fail { error: reason(item) }).await
+    settle(&app, &who, &place, &input, |item| SettleAction::Fail { error: reason(item) }).await
 }
 
 fn reason(item: &mut Fields<'_, '_>) -> String {
@@ -211,7 +211,7 @@ async fn settle(
     caller: &Caller,
     place: &Place,
     input: &Input,
-    word: fn(&mut Fields<'_, '_>) -> Word,
+    word: fn(&mut Fields<'_, '_>) -> SettleAction,
 ) -> Answer<Json<Items<Settled>>> {
     let lane = place.lane(app, caller.tenant).await?;
     let (named, _) = read_items(input, word)?;
@@ -231,14 +231,17 @@ pub async fn extend(
     input: Input,
 ) -> Answer<Json<Items<Settled>>> {
     let lane = place.lane(&app, caller.tenant).await?;
-    let (named, lease) = read_items(&input, |_| Word::Ack)?;
+    let (named, lease) = read_items(&input, |_| SettleAction::Ack)?;
     let (ids, items): (Vec<String>, Vec<(Token, MessageId)>) =
         named.into_iter().map(|n| (n.id, (n.item.token, n.item.message))).unzip();
     let outcomes = app.engine.extend(&lane, items, lease).await?;
     Ok(Json(Items::settled(ids, outcomes)))
 }
 
-fn read_items(input: &Input, word: fn(&mut Fields<'_, '_>) -> Word) -> Answer<(Vec<NamedItem>, Duration)> {
+fn read_items(
+    input: &Input,
+    word: fn(&mut Fields<'_, '_>) -> SettleAction,
+) -> Answer<(Vec<NamedItem>, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -263,7 +266,7 @@ fn read_items(input: &Input, word: fn(&mut Fields<'_, '_>) -> Word) -> Answer<(V
 }
 
 /// Other fields are let be: a worker may hand back the whole item it was given.
-fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> Word) -> NamedItem {
+fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> SettleAction) -> NamedItem {
     item.need("id");
     let id = item.id_text("id").unwrap_or_default();
     let message = MessageId(id.parse().unwrap_or(-1));

@@ -1,4 +1,4 @@
-use super::instead::Refused;
+use super::fallback::Refused;
 use super::*;
 use crate::rules::template::Definition;
 use serde_json::json;

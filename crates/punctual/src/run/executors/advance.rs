@@ -1,14 +1,14 @@
 //! Writes the next delivery of due entries: read, planned outside of any transaction, then taken.
 
+use super::super::delivery_batch::DeliveryBatch;
 use super::super::executor::{Executor, WorkRound};
 use super::super::kinds::{BoxFuture, Planner};
-use super::super::posting::Posting;
 use crate::base::clock::monotonic;
 use crate::base::error::Result;
 use crate::rules::entry::EntryKind;
 use crate::rules::purpose::Purpose;
-use crate::rules::share::Take;
-use crate::store::entries::look_due::EntryLane;
+use crate::rules::share::LaneQuota;
+use crate::store::entries::ready_lanes::EntryLane;
 use std::time::Duration;
 
 /// How often due entries are read again that another process was faster to take.
@@ -36,13 +36,13 @@ impl Executor for AdvanceEntries {
         lane.purpose == Purpose::Advance && lane.channel == self.kind.word()
     }
 
-    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<Take>) -> BoxFuture<'f, Result<()>> {
+    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> BoxFuture<'f, Result<()>> {
         Box::pin(self.advance(round, quotas))
     }
 }
 
 impl AdvanceEntries {
-    async fn advance(&self, round: &mut WorkRound<'_>, quotas: Vec<Take>) -> Result<()> {
+    async fn advance(&self, round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
         let post = round.post;
         let Some(planner) = post.kinds.planner(self.kind) else { return Ok(()) };
         for _ in 0..ADVANCE_TRIES {
@@ -59,7 +59,7 @@ impl AdvanceEntries {
 async fn advance_once(
     round: &mut WorkRound<'_>,
     planner: &dyn Planner,
-    quotas: Vec<Take>,
+    quotas: Vec<LaneQuota>,
 ) -> Result<AdvanceOutcome> {
     let post = round.post;
     let peeked = post.store.peek_entries(quotas).await?;
@@ -73,7 +73,7 @@ async fn advance_once(
     let advanced = post.store.advance_entries(sends, peeked.gone, start).await?;
     round.seen += advanced.taken;
     for (outgoing, contexts) in advanced.begun {
-        round.postings.extend(Posting::new(post, planner.renderer_of(contexts), outgoing, asked));
+        round.postings.extend(DeliveryBatch::new(post, planner.renderer_of(contexts), outgoing, asked));
     }
     let overtaken = advanced.taken == 0 && seen > 0;
     Ok(if overtaken { AdvanceOutcome::Overtaken } else { AdvanceOutcome::Done })

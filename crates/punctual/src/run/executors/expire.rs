@@ -4,8 +4,8 @@ use super::super::executor::{Executor, WorkRound};
 use super::super::kinds::BoxFuture;
 use crate::base::error::Result;
 use crate::rules::purpose::Purpose;
-use crate::rules::share::Take;
-use crate::store::entries::look_due::EntryLane;
+use crate::rules::share::LaneQuota;
+use crate::store::entries::ready_lanes::EntryLane;
 
 /// Ends quiet entries of every kind.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Executor for ExpireEntries {
         lane.purpose == Purpose::Expire
     }
 
-    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<Take>) -> BoxFuture<'f, Result<()>> {
+    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> BoxFuture<'f, Result<()>> {
         Box::pin(async move {
             let quieted = round.post.store.expire_entries(quotas).await?;
             round.expired += quieted.expired;

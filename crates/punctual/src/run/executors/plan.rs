@@ -1,12 +1,12 @@
 //! Plans entries of events: a few at once, many beside the loop.
 
+use super::super::event_planner;
 use super::super::executor::{Executor, WorkRound};
 use super::super::kinds::BoxFuture;
-use super::super::notify;
 use crate::base::error::Result;
 use crate::rules::purpose::Purpose;
-use crate::rules::share::Take;
-use crate::store::entries::look_due::EntryLane;
+use crate::rules::share::LaneQuota;
+use crate::store::entries::ready_lanes::EntryLane;
 
 /// Plans the events that a tenant's definitions are about.
 #[derive(Debug)]
@@ -17,13 +17,15 @@ impl Executor for PlanEvents {
         lane.purpose == Purpose::Dispatch
     }
 
-    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<Take>) -> BoxFuture<'f, Result<()>> {
+    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> BoxFuture<'f, Result<()>> {
         Box::pin(plan(round, quotas))
     }
 }
 
-async fn plan(round: &mut WorkRound<'_>, quotas: Vec<Take>) -> Result<()> {
-    let Some(telling) = notify::begin(round.post, quotas, round.may_begin()).await? else { return Ok(()) };
+async fn plan(round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
+    let Some(telling) = event_planner::begin(round.post, quotas, round.may_begin()).await? else {
+        return Ok(());
+    };
     round.seen += telling.events();
     match round.stop {
         Some(stop) if telling.events() >= round.batch => {

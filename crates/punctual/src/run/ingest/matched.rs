@@ -10,7 +10,7 @@ use crate::rules::message::{Entity, Message};
 use crate::rules::public_id::PublicId;
 use crate::rules::survey::Trigger;
 use crate::rules::{dedup, digest};
-use crate::run::shelf::{Offered, Place};
+use crate::run::definition_cache::{ActiveTriggers, Place};
 use crate::store::entries::admit::{Made, NewEntry};
 use crate::store::entries::key::{Key, key_of};
 use serde_json::json;
@@ -29,7 +29,7 @@ pub(super) enum Which<'a> {
 
 impl Which<'_> {
     /// The triggers that may want an item of these facts.
-    fn places(self, offered: &Offered, facts: &Facts<'_>) -> Vec<Place> {
+    fn places(self, offered: &ActiveTriggers, facts: &Facts<'_>) -> Vec<Place> {
         match self {
             Self::OfKind(kind) => offered.wanted_by(kind, facts),
             Self::Chosen(place) => vec![place],
@@ -57,7 +57,12 @@ pub(super) struct Batch {
 impl Batch {
     /// Matches the first of some items: as many as come to at most so many entries, and at least one. The
     /// entries of one item are never divided.
-    pub(super) fn matched(items: &[Item<'_>], offered: &Offered, which: Which<'_>, most: usize) -> Self {
+    pub(super) fn matched(
+        items: &[Item<'_>],
+        offered: &ActiveTriggers,
+        which: Which<'_>,
+        most: usize,
+    ) -> Self {
         let room = items.len().min(most);
         let mut batch = Self {
             names: random::many(room).into_iter(),
@@ -82,7 +87,13 @@ impl Batch {
         batch
     }
 
-    fn add(&mut self, n: usize, item: &Item<'_>, offered: &Offered, which: Which<'_>) -> Result<(), String> {
+    fn add(
+        &mut self,
+        n: usize,
+        item: &Item<'_>,
+        offered: &ActiveTriggers,
+        which: Which<'_>,
+    ) -> Result<(), String> {
         let candidate = item.candidate.as_ref().map_err(ToString::to_string)?;
         if !item.begins {
             return Ok(());
@@ -113,7 +124,7 @@ impl Batch {
     }
 
     /// What is told of its items, when their entries came to this.
-    pub(super) fn report(self, made: &[Made], offered: &Offered) -> Vec<Ingested> {
+    pub(super) fn report(self, made: &[Made], offered: &ActiveTriggers) -> Vec<Ingested> {
         let none = || Ingested { outcome: Outcome::NoMatch, instances: Vec::new(), error: None };
         let mut report: Vec<Ingested> = std::iter::repeat_with(none).take(self.items).collect();
         for (n, said) in self.failed {
@@ -136,7 +147,7 @@ impl Batch {
 }
 
 /// A trigger wants an event that names no address for its channel.
-fn unreachable(offered: &Offered, place: Place) -> String {
+fn unreachable(offered: &ActiveTriggers, place: Place) -> String {
     let (edition, trigger, _) = offered.at(place);
     let (flow, id, channel) = (edition.flow, &trigger.id, &trigger.channel);
     format!("trigger `{id}` of survey {flow} sends by {channel}, and it names nobody who is reached so")
@@ -171,7 +182,7 @@ fn new_entry(
     candidate: &Candidate<'_>,
     texts: &Texts,
     facts: &Facts<'_>,
-    offered: &Offered,
+    offered: &ActiveTriggers,
     place: Place,
     public_id: PublicId,
 ) -> Result<NewEntry, String> {
@@ -206,7 +217,7 @@ pub(super) struct Stops(pub(super) Vec<(usize, Place, Key)>);
 
 impl Stops {
     /// Of the items in this part of a lot.
-    pub(super) fn matched(lot: &Lot<'_>, part: Range<usize>, offered: &Offered) -> Self {
+    pub(super) fn matched(lot: &Lot<'_>, part: Range<usize>, offered: &ActiveTriggers) -> Self {
         let places = offered.stopped_by(lot.kind);
         let mut stops = Vec::new();
         for n in part.filter(|n| lot.items[*n].stops && !places.is_empty()) {

@@ -5,7 +5,7 @@
 //! nothing and says so; the claim is then made step by step (see [`super`]), because only
 //! there keys are sorted out and suspects get tokens of their own.
 
-use super::{Catch, Taken, Wish, join};
+use super::{ClaimRequest, ClaimedBatch, Taken, join};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId, Token};
@@ -24,14 +24,14 @@ use std::time::Duration;
 const OWN_COLUMNS: usize = 6;
 
 struct Request {
-    wish: Wish,
+    wish: ClaimRequest,
     token: Token,
 }
 
 impl Store {
     /// Whether all of it fits into one claim row, no lane is named twice (its rows would be
     /// picked twice), and no keys are expected.
-    pub(super) fn may_claim_at_once(&self, wish: &Wish) -> bool {
+    pub(super) fn may_claim_at_once(&self, wish: &ClaimRequest) -> bool {
         let items: usize = wish.takes.iter().map(|t| t.quota).sum();
         let lanes: HashSet<LaneId> = wish.takes.iter().map(|t| t.lane).collect();
         self.dialect() == Dialect::Postgres
@@ -42,7 +42,7 @@ impl Store {
     }
 
     /// The catch; nothing if the claim must be made step by step.
-    pub(super) async fn claim_at_once(&self, wish: &Wish) -> Result<Option<Catch>> {
+    pub(super) async fn claim_at_once(&self, wish: &ClaimRequest) -> Result<Option<ClaimedBatch>> {
         let token = Token::fresh();
         let request = Request { wish: wish.clone(), token: token.clone() };
         let rows = self.write_alone(request, |tx, request| Box::pin(take_and_hold(tx, request))).await?;
@@ -67,10 +67,10 @@ async fn take_and_hold(tx: &mut Tx, request: &Request) -> Result<Vec<Row>> {
     tx.query(TAKE_AND_HOLD, &values).await
 }
 
-fn decode(rows: Vec<Row>, token: Token, lease: Duration) -> Result<Option<Catch>> {
+fn decode(rows: Vec<Row>, token: Token, lease: Duration) -> Result<Option<ClaimedBatch>> {
     let mut taken = None;
     let mut messages = Vec::with_capacity(rows.len());
-    let mut catch = Catch::default();
+    let mut catch = ClaimedBatch::default();
     for mut row in rows {
         match row.maybe_int(0)? {
             None => messages.push(read_message(&mut row, OWN_COLUMNS)?),

@@ -11,11 +11,11 @@
 //!
 //! Not promised: an order among those who file at the same time.
 
-use super::super::claims::{self, Wish};
+use super::super::claims::{self, ClaimRequest};
 use super::super::planted::Bug;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value};
-use super::deliver::{Delivery, Due, Outgoing};
+use super::deliver::{ClaimedDeliveries, Delivery, Due};
 use super::new_deliveries::{Made, NewDelivery, insert_begun};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -145,7 +145,7 @@ pub(in crate::store) async fn hold(
     start: &Start,
     mut due: Vec<Due>,
     now: Timestamp,
-) -> Result<Vec<Outgoing>> {
+) -> Result<Vec<ClaimedDeliveries>> {
     let mut all = Vec::new();
     while !due.is_empty() {
         let rest = due.split_off(due.len().min(start.batch.clamp(1, CLAIM_ITEMS_MAX)));
@@ -157,9 +157,15 @@ pub(in crate::store) async fn hold(
     }
     let batches: Vec<(Token, Vec<&Item>)> =
         all.iter().map(|(token, due)| (token.clone(), due.iter().map(|due| &due.item).collect())).collect();
-    let wish = Wish { owner: start.owner.clone(), lease: start.lease, takes: Vec::new() };
+    let wish = ClaimRequest { owner: start.owner.clone(), lease: start.lease, takes: Vec::new() };
     claims::hold_deliveries(tx, &wish, &batches, start.window, now).await?;
     let (now, mark) = (Some(now), start.window);
-    let outgoing = |(token, due)| Outgoing { token: Some(token), due, now, mark, ..Outgoing::default() };
+    let outgoing = |(token, due)| ClaimedDeliveries {
+        token: Some(token),
+        due,
+        now,
+        mark,
+        ..ClaimedDeliveries::default()
+    };
     Ok(all.into_iter().map(outgoing).collect())
 }

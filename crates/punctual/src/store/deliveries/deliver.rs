@@ -14,7 +14,7 @@
 //! whoever comes next, and [`Due::lost`] says so.
 
 use super::super::Store;
-use super::super::claims::{self, Taken, Wish};
+use super::super::claims::{self, ClaimRequest, Taken};
 use super::super::dialect::Dialect;
 use super::super::entries::step::SurveyContext;
 use super::super::messages::{message_columns, read_message};
@@ -74,7 +74,7 @@ pub struct Delivery {
 
 /// What a claim of deliveries brought.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub struct ClaimedDeliveries {
     /// The token that every settlement of these must carry; none when nothing is to be sent.
     pub token: Option<Token>,
     /// The deliveries, in the order of the claim.
@@ -203,7 +203,7 @@ pub enum Ending {
 
 /// One delivery with what became of it.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct SettledDelivery {
     /// The delivery.
     pub due: Due,
     /// What became of it.
@@ -218,11 +218,15 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] for an impossible lease or owner.
-    pub fn begin_deliveries(&self, wish: Wish, window: Option<usize>) -> VerbFuture<'_, Outgoing> {
+    pub fn begin_deliveries(
+        &self,
+        wish: ClaimRequest,
+        window: Option<usize>,
+    ) -> VerbFuture<'_, ClaimedDeliveries> {
         VerbFuture::new(async move {
             wish.check()?;
             if wish.takes.is_empty() {
-                return Ok(Outgoing::default());
+                return Ok(ClaimedDeliveries::default());
             }
             let request = (wish, window);
             let begun = self.write(request, |tx, (wish, window)| Box::pin(begin(tx, wish, *window))).await;
@@ -236,7 +240,7 @@ impl Store {
     pub fn end_deliveries(
         &self,
         token: Token,
-        ended: Arc<[Ended]>,
+        ended: Arc<[SettledDelivery]>,
         mark: Option<usize>,
     ) -> VerbFuture<'_, Settled> {
         VerbFuture::new(async move {
@@ -279,10 +283,10 @@ async fn kept_recipients(tx: &mut Tx, ids: &[DeliveryId]) -> Result<HashMap<Deli
 const KEPT_RECIPIENTS: &str =
     "select id, recipient, recipient_ref from punctual.delivery where id = any($1::bigint[])";
 
-async fn begin(tx: &mut Tx, wish: &Wish, window: Option<usize>) -> Result<Outgoing> {
+async fn begin(tx: &mut Tx, wish: &ClaimRequest, window: Option<usize>) -> Result<ClaimedDeliveries> {
     let (now, taken) = claims::take(tx, Purpose::Send, &wish.takes).await?;
-    let Some(now) = now else { return Ok(Outgoing::default()) };
-    let mut outgoing = Outgoing { now: Some(now), ..Outgoing::default() };
+    let Some(now) = now else { return Ok(ClaimedDeliveries::default()) };
+    let mut outgoing = ClaimedDeliveries { now: Some(now), ..ClaimedDeliveries::default() };
     for t in &taken {
         *outgoing.taken.entry(t.item.lane()).or_default() += 1;
     }

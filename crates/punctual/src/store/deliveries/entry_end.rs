@@ -8,8 +8,8 @@
 use super::super::planted::Bug;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::deliver::{Ended, Ending, LOST};
-use super::look::in_flight;
+use super::deliver::{Ending, LOST, SettledDelivery};
+use super::queries::in_flight;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::EntryId;
@@ -61,7 +61,10 @@ const DROP_WORK: &str = "delete from punctual.work where lane_id = $1 and due_at
 /// Outcomes as they count where the entry has ended meanwhile: nothing is tried again or by another
 /// channel. Locks the entries of surveys, which people may answer at any moment, before their deliveries
 /// are touched.
-pub(super) async fn stop_after_end<'e>(tx: &mut Tx, ended: &'e [Ended]) -> Result<Vec<Cow<'e, Ended>>> {
+pub(super) async fn stop_after_end<'e>(
+    tx: &mut Tx,
+    ended: &'e [SettledDelivery],
+) -> Result<Vec<Cow<'e, SettledDelivery>>> {
     let asked = ended.iter().filter(|one| one.due.delivery.kind == EntryKind::Survey || goes_on(one));
     let mut entries: Vec<i64> = asked.map(|one| one.due.delivery.entry.0).collect();
     if entries.is_empty() {
@@ -74,8 +77,8 @@ pub(super) async fn stop_after_end<'e>(tx: &mut Tx, ended: &'e [Ended]) -> Resul
             over.insert(row.int(0)?);
         }
     }
-    let stopped = |one: &'e Ended| match over.contains(&one.due.delivery.entry.0) && goes_on(one) {
-        true => Cow::Owned(Ended { ending: stopped(one), ..one.clone() }),
+    let stopped = |one: &'e SettledDelivery| match over.contains(&one.due.delivery.entry.0) && goes_on(one) {
+        true => Cow::Owned(SettledDelivery { ending: stopped(one), ..one.clone() }),
         false => Cow::Borrowed(one),
     };
     Ok(ended.iter().map(stopped).collect())
@@ -85,7 +88,7 @@ const LOCKED_STATUS: &str = "select e.id, e.status from punctual.entry e where e
     order by e.id for update";
 
 /// Whether something follows for the delivery: another try, or another channel.
-const fn goes_on(one: &Ended) -> bool {
+const fn goes_on(one: &SettledDelivery) -> bool {
     match &one.ending {
         Ending::Again { .. } | Ending::Later(_) | Ending::HeldBack { .. } | Ending::Moved { .. } => true,
         Ending::Failed { instead, .. } => instead.is_some(),
@@ -94,7 +97,7 @@ const fn goes_on(one: &Ended) -> bool {
 }
 
 /// What becomes of a delivery that would have gone on.
-fn stopped(one: &Ended) -> Ending {
+fn stopped(one: &SettledDelivery) -> Ending {
     let after = |error: &str| format!("{error}; it is not tried again, because its entry has ended");
     match &one.ending {
         Ending::Again { outcome: outcome @ ("unknown" | "timeout"), error, .. } => {

@@ -6,12 +6,12 @@
 //! to a held entry, so a work row that a race left behind sends nothing. A held entry does not expire.
 
 use super::super::Store;
-use super::super::entries::deed::{Deeded, end_found, lock_by_public_id};
 use super::super::entries::expire::await_expiry;
+use super::super::entries::transition::{TransitionOutcome, end_found, lock_by_public_id};
 use super::super::tx::Tx;
 use super::super::value::{Row, params};
 use super::entry_end::skip_waiting;
-use super::look::in_flight;
+use super::queries::in_flight;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::EntryId;
@@ -294,7 +294,7 @@ async fn cancel(tx: &mut Tx, of: &Locked, change: &EntryChange, now: Timestamp) 
     if let (EntryKind::Survey, Some(public_id)) = (of.kind, of.public_id) {
         let Some(entry) = lock_by_public_id(tx, public_id).await? else { return Ok(None) };
         return Ok(match end_found(tx, entry, Deed::Cancelled).await? {
-            Deeded::Refused(refusal) => Some(refusal.to_string()),
+            TransitionOutcome::Refused(refusal) => Some(refusal.to_string()),
             _ => None,
         });
     }

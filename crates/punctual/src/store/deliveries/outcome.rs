@@ -8,7 +8,7 @@ use super::super::sequences::WORK_AGAIN;
 use super::super::settle;
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::deliver::{Due, Ended, Ending, Settled};
+use super::deliver::{Due, Ending, Settled, SettledDelivery};
 use super::new_deliveries::{NewDelivery, insert_deliveries};
 use super::{Lanes, deliver_lane, taken};
 use crate::base::clock::Timestamp;
@@ -21,12 +21,17 @@ use crate::rules::entry::EntryKind;
 use crate::rules::notification::{DeliveryStatus, NotificationStatus, Planned};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended], mark: Option<usize>) -> Result<Settled> {
+pub(super) async fn end(
+    tx: &mut Tx,
+    token: &Token,
+    ended: &[SettledDelivery],
+    mark: Option<usize>,
+) -> Result<Settled> {
     let now = tx.now().await?;
     let items: Vec<&Item> = ended.iter().map(|one| &one.due.item).collect();
     match settle::finish_deliveries(tx, token, &items, mark, now).await? {
-        settle::Outcome::Done => {}
-        settle::Outcome::AlreadyFinished => return Ok(Settled::Done),
+        settle::SettleOutcome::Done => {}
+        settle::SettleOutcome::AlreadyFinished => return Ok(Settled::Done),
         _ => return Ok(Settled::LostClaim),
     }
     write(tx, ended, now).await?;
@@ -34,9 +39,9 @@ pub(super) async fn end(tx: &mut Tx, token: &Token, ended: &[Ended], mark: Optio
     Ok(Settled::Done)
 }
 
-async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
+async fn write(tx: &mut Tx, ended: &[SettledDelivery], now: Timestamp) -> Result<()> {
     let ended = super::entry_end::stop_after_end(tx, ended).await?;
-    let mut order: Vec<&Ended> = ended.iter().map(AsRef::as_ref).collect();
+    let mut order: Vec<&SettledDelivery> = ended.iter().map(AsRef::as_ref).collect();
     // In one order, so that two settlements never wait for each other in a circle.
     order.sort_by_key(|one| one.due.delivery.id);
     let mut written = taken::write(tx, &order, now).await?;
@@ -51,11 +56,12 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
         });
     }
     let others = || order.iter().zip(&places).filter(|(one, _)| !matches!(one.ending, Ending::Sent { .. }));
-    let (rest, rest_places): (Vec<&Ended>, Vec<i64>) = others().map(|(one, place)| (*one, *place)).unzip();
+    let (rest, rest_places): (Vec<&SettledDelivery>, Vec<i64>) =
+        others().map(|(one, place)| (*one, *place)).unzip();
     log(tx, &rest, now).await?;
     written.extend(update(tx, &rest, &rest_places, now).await?);
     // What somebody has ended meanwhile has its tries in the log, and nothing else.
-    let (order, places): (Vec<&Ended>, Vec<i64>) =
+    let (order, places): (Vec<&SettledDelivery>, Vec<i64>) =
         order.into_iter().zip(places).filter(|(one, _)| written.contains(&one.due.delivery.id.0)).unzip();
     come_again(tx, &order, &places, now).await?;
     let replaced = send_instead(tx, &order, &mut lanes, now).await?;
@@ -65,7 +71,7 @@ async fn write(tx: &mut Tx, ended: &[Ended], now: Timestamp) -> Result<()> {
 
 /// A line of the log.
 struct Logged<'a> {
-    one: &'a Ended,
+    one: &'a SettledDelivery,
     number: i64,
     outcome: &'static str,
     reason: Option<&'a str>,
@@ -73,7 +79,7 @@ struct Logged<'a> {
 }
 
 /// Writes down every try that was not taken, and why one that is held back or skipped was not tried.
-async fn log(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<()> {
+async fn log(tx: &mut Tx, ended: &[&SettledDelivery], now: Timestamp) -> Result<()> {
     let tries: Vec<Logged<'_>> = ended
         .iter()
         .filter_map(|one| {
@@ -117,7 +123,7 @@ const TRY: &str = "insert into punctual.delivery_attempt \
     values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing";
 
 /// What the words lacked, as a list in JSON.
-pub(super) fn warnings(one: &Ended) -> Option<String> {
+pub(super) fn warnings(one: &SettledDelivery) -> Option<String> {
     let warnings = &one.due.warnings;
     (!warnings.is_empty()).then(|| serde_json::Value::from(warnings.as_slice()).to_string())
 }
@@ -145,7 +151,7 @@ fn error_of(ending: &Ending) -> Option<String> {
 }
 
 /// Tries so far: a delivery that was not begun has had none by this claim, and some do not count.
-fn tries(one: &Ended) -> u32 {
+fn tries(one: &SettledDelivery) -> u32 {
     let counted = match one.ending {
         Ending::Later(_) | Ending::HeldBack { .. } | Ending::Moved { .. } | Ending::Skipped { .. } => false,
         Ending::Again { counted, .. } => counted,
@@ -155,7 +161,7 @@ fn tries(one: &Ended) -> u32 {
 }
 
 /// Tries that no longer count, since another channel has not had them, or never did.
-fn counted_anew(one: &Ended) -> i64 {
+fn counted_anew(one: &SettledDelivery) -> i64 {
     match one.ending {
         Ending::Moved { .. } => i64::from(tries(one)),
         Ending::Again { counted: false, .. } => 1,
@@ -164,7 +170,7 @@ fn counted_anew(one: &Ended) -> i64 {
 }
 
 /// The channel and the address that a delivery has from now on.
-fn place(one: &Ended) -> (&str, &str) {
+fn place(one: &SettledDelivery) -> (&str, &str) {
     match &one.ending {
         Ending::Moved { channel, address } => (channel, address),
         _ => (&one.due.delivery.channel, &one.due.delivery.address),
@@ -172,7 +178,12 @@ fn place(one: &Ended) -> (&str, &str) {
 }
 
 /// Answers the deliveries that were still waiting, and are written now.
-async fn update(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<HashSet<i64>> {
+async fn update(
+    tx: &mut Tx,
+    ended: &[&SettledDelivery],
+    places: &[i64],
+    now: Timestamp,
+) -> Result<HashSet<i64>> {
     let errors: Vec<Option<String>> = ended.iter().map(|one| error_of(&one.ending)).collect();
     let next = ended.iter().map(|one| next_due(&one.ending, now).map(Timestamp::as_micros)).collect();
     let whereto: Vec<(&str, &str)> = ended.iter().map(|one| place(one)).collect();
@@ -215,7 +226,7 @@ fn next_due(ending: &Ending, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-async fn come_again(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestamp) -> Result<()> {
+async fn come_again(tx: &mut Tx, ended: &[&SettledDelivery], places: &[i64], now: Timestamp) -> Result<()> {
     let rows: Vec<Vec<Value<'_>>> = ended
         .iter()
         .zip(places)
@@ -234,7 +245,7 @@ async fn come_again(tx: &mut Tx, ended: &[&Ended], places: &[i64], now: Timestam
 /// Writes what is sent in the place of what was given up; answers which deliveries were replaced so.
 async fn send_instead(
     tx: &mut Tx,
-    ended: &[&Ended],
+    ended: &[&SettledDelivery],
     lanes: &mut Lanes,
     now: Timestamp,
 ) -> Result<HashMap<DeliveryId, Instead>> {
@@ -323,7 +334,7 @@ pub(in crate::store) struct Change {
 
 async fn count(
     tx: &mut Tx,
-    ended: &[&Ended],
+    ended: &[&SettledDelivery],
     replaced: &HashMap<DeliveryId, Instead>,
     now: Timestamp,
 ) -> Result<()> {
@@ -417,7 +428,7 @@ pub(in crate::store) async fn give_up(tx: &mut Tx, items: &[Item], now: Timestam
         let Some(delivery) = super::deliver::pending(tx, id).await? else { continue };
         let due = Due::new(item.clone(), delivery);
         let error = "its send was lost too often; it may have gone out".to_owned();
-        ended.push(Ended {
+        ended.push(SettledDelivery {
             due,
             ending: Ending::Uncertain { outcome: Some("unknown"), error },
             survey: None,

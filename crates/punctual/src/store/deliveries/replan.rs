@@ -5,7 +5,7 @@ use super::super::Store;
 use super::super::messages::{message_columns, read_message};
 use super::super::tx::Tx;
 use super::super::value::{Value, params};
-use super::known::end_empty;
+use super::duplicates::end_empty;
 use super::new_deliveries::{NewDelivery, insert_deliveries};
 use super::{deliver_lane, entity};
 use crate::base::error::Result;

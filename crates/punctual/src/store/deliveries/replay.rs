@@ -11,9 +11,9 @@ use super::super::columns::Column;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
 use super::deliver::read_kind;
-use super::foresee::{self, Foreseen};
-use super::look::channels_named;
 use super::new_deliveries::{WORK, WORK_AT_ONCE};
+use super::preview::{self, Foreseen};
+use super::queries::channels_named;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::EntryId;
@@ -159,7 +159,7 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, dry_run: b
     let reopened = super::super::entries::replay::reopen(tx, &surveys, &counts, now, dry_run).await?;
     let anew = reopened.iter().filter(|one| one.planned_key.is_some()).count();
     if dry_run {
-        replayed.told = foresee::of_entries(tx, &filter, &reopened).await?;
+        replayed.told = preview::of_entries(tx, &filter, &reopened).await?;
     } else if !given_up.is_empty() {
         put_back(tx, &given_up, now).await?;
     }

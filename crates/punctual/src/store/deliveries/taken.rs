@@ -6,7 +6,7 @@ use super::super::columns::Column;
 use super::super::dialect::Dialect;
 use super::super::tx::Tx;
 use super::super::value::params;
-use super::deliver::{Ended, Ending};
+use super::deliver::{Ending, SettledDelivery};
 use super::outcome;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -17,12 +17,12 @@ const TRY_COLUMNS: usize = 6;
 
 /// A letter that was taken, as its provider told.
 struct Taken<'a> {
-    one: &'a Ended,
+    one: &'a SettledDelivery,
     provider_id: Option<&'a str>,
     answer: Option<&'a str>,
 }
 
-fn taken(one: &Ended) -> Option<Taken<'_>> {
+fn taken(one: &SettledDelivery) -> Option<Taken<'_>> {
     match &one.ending {
         Ending::Sent { provider_id, answer } => {
             Some(Taken { one, provider_id: provider_id.as_deref(), answer: answer.as_deref() })
@@ -32,7 +32,7 @@ fn taken(one: &Ended) -> Option<Taken<'_>> {
 }
 
 /// Writes down these tries, and their deliveries as sent; answers those that were still waiting.
-pub(super) async fn write(tx: &mut Tx, ended: &[&Ended], now: Timestamp) -> Result<HashSet<i64>> {
+pub(super) async fn write(tx: &mut Tx, ended: &[&SettledDelivery], now: Timestamp) -> Result<HashSet<i64>> {
     let all: Vec<Taken<'_>> = ended.iter().filter_map(|one| taken(one)).collect();
     let warnings: Vec<Option<String>> = all.iter().map(|t| outcome::warnings(t.one)).collect();
     let ints = |pick: &dyn Fn(&Taken<'_>) -> i64| Column::Ints(all.iter().map(pick).collect());

@@ -17,7 +17,7 @@
 use super::super::Store;
 use super::super::columns::Column;
 use super::super::deliveries::begin::{self, Start};
-use super::super::deliveries::deliver::Outgoing;
+use super::super::deliveries::deliver::ClaimedDeliveries;
 use super::super::deliveries::new_deliveries::{NewDelivery, insert_deliveries};
 use super::super::deliveries::{Lanes, deliver_lane};
 use super::super::dialect::Dialect;
@@ -33,7 +33,7 @@ use crate::base::id::LaneId;
 use crate::rules::entry::EntryKind;
 use crate::rules::notification::{DeliveryStatus, Planned};
 use crate::rules::purpose::Purpose;
-use crate::rules::share::Take;
+use crate::rules::share::LaneQuota;
 use crate::store::tx::VerbFuture;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub struct PlannedSend {
 #[derive(Debug, Default)]
 pub struct Advanced {
     /// Claims of deliveries that are to be sent now.
-    pub begun: Vec<(Outgoing, Vec<SurveyContext>)>,
+    pub begun: Vec<(ClaimedDeliveries, Vec<SurveyContext>)>,
     /// Work rows that were taken.
     pub taken: usize,
 }
@@ -89,7 +89,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn peek_entries(&self, takes: Vec<Take>) -> VerbFuture<'_, PeekedEntries> {
+    pub fn peek_entries(&self, takes: Vec<LaneQuota>) -> VerbFuture<'_, PeekedEntries> {
         match self.dialect() {
             Dialect::Postgres => self.write(takes, |tx, takes| Box::pin(peek(tx, takes))),
             Dialect::Sqlite => self.read(takes, |tx, takes| Box::pin(peek(tx, takes))),
@@ -117,7 +117,7 @@ impl Store {
     }
 }
 
-async fn peek(tx: &mut Tx, takes: &[Take]) -> Result<PeekedEntries> {
+async fn peek(tx: &mut Tx, takes: &[LaneQuota]) -> Result<PeekedEntries> {
     let now = tx.now().await?;
     let mut work = Vec::new();
     for take in takes {
@@ -182,10 +182,13 @@ async fn advance(tx: &mut Tx, request: &Request) -> Result<Advanced> {
 }
 
 /// Each claim with the contexts of its deliveries, in their order.
-fn with_contexts(begun: Vec<Outgoing>, due: &[&PlannedSend]) -> Vec<(Outgoing, Vec<SurveyContext>)> {
+fn with_contexts(
+    begun: Vec<ClaimedDeliveries>,
+    due: &[&PlannedSend],
+) -> Vec<(ClaimedDeliveries, Vec<SurveyContext>)> {
     let contexts: HashMap<i64, &SurveyContext> =
         due.iter().map(|send| (send.work.id, &send.context)).collect();
-    let of = |outgoing: &Outgoing| {
+    let of = |outgoing: &ClaimedDeliveries| {
         let deliveries = outgoing.due.iter();
         deliveries.filter_map(|due| contexts.get(&due.delivery.entry.0).copied().cloned()).collect()
     };

@@ -20,7 +20,7 @@ use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::rules::entry::Deed;
 use crate::rules::purpose::Purpose;
-use crate::rules::share::Take;
+use crate::rules::share::LaneQuota;
 use crate::store::tx::VerbFuture;
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ pub struct Quieted {
 
 impl Store {
     /// Ends what is quiet, among the due work of these lanes.
-    pub fn expire_entries(&self, takes: Vec<Take>) -> VerbFuture<'_, Quieted> {
+    pub fn expire_entries(&self, takes: Vec<LaneQuota>) -> VerbFuture<'_, Quieted> {
         VerbFuture::new(async move {
             if takes.is_empty() {
                 return Ok(Quieted::default());
@@ -57,7 +57,7 @@ pub(in crate::store) async fn await_expiry(tx: &mut Tx, entry: &Entry) -> Result
 
 const DROP_WORK: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3";
 
-async fn expire(tx: &mut Tx, takes: &[Take]) -> Result<Quieted> {
+async fn expire(tx: &mut Tx, takes: &[LaneQuota]) -> Result<Quieted> {
     let (now, taken) = claims::take(tx, Purpose::Expire, takes).await?;
     let Some(now) = now else { return Ok(Quieted::default()) };
     let mut quieted = Quieted { expired: 0, seen: taken.len() };

@@ -6,7 +6,7 @@
 //! moves nothing.
 
 use super::super::columns::Column;
-use super::super::deliveries::deliver::{Ended, Ending};
+use super::super::deliveries::deliver::{Ending, SettledDelivery};
 use super::super::planted::Bug;
 use super::super::sequences::WORK_AGAIN;
 use super::super::tx::Tx;
@@ -18,7 +18,7 @@ use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::rules::entry::Deed;
 use crate::rules::entry::schedule::Schedule;
-use crate::rules::entry::standing::Standing;
+use crate::rules::entry::state::EntryState;
 use crate::rules::event_kind::CancelReason;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(in crate::store) struct Step<'a> {
     pub(in crate::store) context: &'a SurveyContext,
     result: SendResult,
     version: i64,
-    standing: Standing,
+    standing: EntryState,
     work: Next,
 }
 
@@ -123,8 +123,8 @@ impl<'a> Step<'a> {
 /// context are those of other kinds, or of a reaped claim.
 pub(in crate::store) async fn after_outcomes(
     tx: &mut Tx,
-    ended: &[&Ended],
-    replaced: impl Fn(&Ended) -> bool,
+    ended: &[&SettledDelivery],
+    replaced: impl Fn(&SettledDelivery) -> bool,
     now: Timestamp,
 ) -> Result<()> {
     let mut steps = Vec::new();

@@ -6,7 +6,7 @@ use super::super::timers::own_due;
 use super::super::tx::Tx;
 use super::super::value::Value;
 use super::hooks::{ItemEnding, SettledItems, SettlementHooks, WantedHooks};
-use super::{FailedAttempt, Word, failed_attempt};
+use super::{FailedAttempt, SettleAction, failed_attempt};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
@@ -36,14 +36,21 @@ impl<'a> Aftermath<'a> {
         Self { hooks, wanted, settled, attempts: Vec::new(), dead: Vec::new(), out_of_the_way: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, item: &Item, word: &Word, lane: Option<&Lane>, snoozes: u32, seed: u64) {
+    pub(super) fn add(
+        &mut self,
+        item: &Item,
+        word: &SettleAction,
+        lane: Option<&Lane>,
+        snoozes: u32,
+        seed: u64,
+    ) {
         let seed = seed ^ item.message().0.unsigned_abs();
         match word {
-            Word::Ack => self.done(item, None),
-            Word::Done { output } => self.done(item, Some(output)),
-            Word::Release => self.ending(item, ItemEnding::Released),
-            Word::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
-            Word::Abandon { error, retry } => {
+            SettleAction::Ack => self.done(item, None),
+            SettleAction::Done { output } => self.done(item, Some(output)),
+            SettleAction::Release => self.ending(item, ItemEnding::Released),
+            SettleAction::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
+            SettleAction::Abandon { error, retry } => {
                 let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
                 let verdict = patience.after_abandon(item, snoozes, *retry, seed);
                 let outcome = if is_snooze(snoozes, *retry) { "snoozed" } else { "abandoned" };

@@ -7,7 +7,7 @@ use super::operation::Operation;
 use super::worker::Hired;
 use punctual::engine::{Ingest, Submitted};
 use punctual::rules::public_id::PublicId;
-use punctual::store::entries::deed::Deeded;
+use punctual::store::entries::transition::TransitionOutcome;
 use punctual::{Engine, Error, NewMessage, Tenant};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -106,6 +106,6 @@ impl Customer {
 
     async fn withdraw(&self) -> punctual::Result<bool> {
         let cancelled = self.engine.store().cancel_entry(self.tenant, self.instance).await?;
-        Ok(matches!(cancelled, Deeded::Done(_)))
+        Ok(matches!(cancelled, TransitionOutcome::Done(_)))
     }
 }

@@ -20,13 +20,13 @@ use punctual::rules::channel::ChannelPolicy;
 use punctual::rules::claim;
 use punctual::rules::entry::Status;
 use punctual::rules::public_id::PublicId;
-use punctual::store::entries::deed::Deeded;
+use punctual::store::entries::transition::TransitionOutcome;
 use punctual::store::flows::FlowDraft;
 use punctual::store::planted::Bug;
 use punctual::store::points::{self, Point};
 use punctual::store::postgres::direct::Direct;
 use punctual::testing::place::Rows;
-use punctual::{Accepted, Engine, Letter, NotSent};
+use punctual::{Accepted, Engine, NotSent, RenderedMessage};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -102,7 +102,7 @@ async fn process() {
     let book = Arc::new(Book::new(Path::new(&folder)));
     let (scripted, calls) = (manner == "loops", Arc::new(AtomicU64::new(0)));
     let (noting, counting) = (Arc::clone(&book), Arc::clone(&calls));
-    let channel = move |letter: Arc<Letter>| {
+    let channel = move |letter: Arc<RenderedMessage>| {
         let answer = provide(scripted, &letter.idempotency_key, counting.fetch_add(1, Ordering::Relaxed));
         let word = match &answer {
             Ok(_) => "taken",
@@ -325,7 +325,7 @@ async fn people(keeper: Engine, ids: Vec<PublicId>, seed: u64) -> Told {
         let id = ids[usize::try_from(drawn % ids.len() as u64).unwrap()];
         if drawn >> 32 & 3 == 0 {
             let said = keeper.store().cancel_entry(TENANT, id).await.unwrap();
-            told.cancelled.extend(matches!(said, Deeded::Done(_)).then_some(id));
+            told.cancelled.extend(matches!(said, TransitionOutcome::Done(_)).then_some(id));
         } else {
             let answers = json!({"rate": 5}).as_object().unwrap().clone();
             let said = keeper.submit(id, answers, None).await.unwrap();

@@ -9,7 +9,7 @@ use punctual::engine::Builder;
 use punctual::rules::attempt::Patience;
 use punctual::rules::backoff::Backoff;
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::{Accepted, Letter, NotSent};
+use punctual::{Accepted, NotSent, RenderedMessage};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Answer {
     }
 
     /// The answer that a payload scripts for one of its messages; most failures only happen at first.
-    fn scripted(letter: &Letter, first: bool) -> Self {
+    fn scripted(letter: &RenderedMessage, first: bool) -> Self {
         let script = letter.payload["script"].as_u64().unwrap_or_default();
         let message = u64::from(letter.attempt) * 2 + u64::from(letter.channel == MAIL);
         match dice(script, message) % 100 {
@@ -73,7 +73,7 @@ impl Answer {
 pub fn with_channels(mut builder: Builder, pen: &Arc<Pen>) -> Builder {
     for channel in CHANNELS {
         let (pen, seen) = (Arc::clone(pen), Mutex::new(HashSet::new()));
-        let send = move |letter: Arc<Letter>| {
+        let send = move |letter: Arc<RenderedMessage>| {
             let first = seen.lock().unwrap().insert(letter.idempotency_key.clone());
             let answer = Answer::scripted(&letter, first);
             pen.note(&offered(&letter, answer));
@@ -98,7 +98,7 @@ fn policy(channel: &str) -> ChannelPolicy {
     }
 }
 
-fn offered(letter: &Letter, answer: Answer) -> Event {
+fn offered(letter: &RenderedMessage, answer: Answer) -> Event {
     Event::Offered {
         op: letter.payload["op"].as_str().and_then(|op| op.parse().ok()).unwrap(),
         key: letter.idempotency_key.clone(),

@@ -14,12 +14,12 @@ use punctual::base::clock::{Timestamp, host_now};
 use punctual::base::id::LaneId;
 use punctual::base::rehearsal;
 use punctual::engine::Builder;
-use punctual::rules::share::Take;
+use punctual::rules::share::LaneQuota;
 use punctual::store::Store;
-use punctual::store::claims::{Claimed, Wish};
+use punctual::store::claims::{ClaimRequest, Claimed};
 use punctual::store::planted::Bug;
 use punctual::store::points;
-use punctual::store::settle::{Settlement, Word};
+use punctual::store::settle::{SettleAction, Settlement};
 use punctual::{Engine, Handled, HandlerError, Work};
 use punctual_faulty_disk::{Fault, FaultTarget};
 use std::io::BufRead;
@@ -157,8 +157,8 @@ async fn by_hand(hired: Arc<Hired>, store: Store) {
 }
 
 async fn one_by_hand(pen: &Pen, store: &Store, lane: LaneId) -> punctual::Result<bool> {
-    let takes = vec![Take { lane, since: Timestamp::MIN, quota: BY_HAND }];
-    let catch = store.claim(Wish { owner: "by-hand".into(), lease: LEASE, takes }).await?;
+    let takes = vec![LaneQuota { lane, since: Timestamp::MIN, quota: BY_HAND }];
+    let catch = store.claim(ClaimRequest { owner: "by-hand".into(), lease: LEASE, takes }).await?;
     let now = catch.now.map_or(0, Timestamp::as_micros);
     for Claimed { token, item, .. } in &catch.items {
         let (message, attempt) = (item.message().0, item.attempt());
@@ -170,7 +170,7 @@ async fn one_by_hand(pen: &Pen, store: &Store, lane: LaneId) -> punctual::Result
         let slow = claimed.message.id.0 % 7 == 0 && claimed.item.attempt() <= 2;
         let handling = if slow { LEASE + Duration::from_millis(150) } else { Duration::from_millis(2) };
         tokio::time::sleep(handling).await;
-        let words = vec![(claimed.message.id, Word::Ack)];
+        let words = vec![(claimed.message.id, SettleAction::Ack)];
         let settlement = Settlement { token: claimed.token.clone(), words };
         let outcome = store.settle(vec![settlement], None, 7).await?[0][0];
         pen.note(&Event::Settled {

@@ -7,7 +7,7 @@ use punctual::outbox::{Param, Statement};
 use punctual::rules::inbox::Status;
 use punctual::store::dialect::Dialect;
 use punctual::store::inbox::{Begun, InboxFilter, Mark, Ticket};
-use punctual::store::settle::Outcome;
+use punctual::store::settle::SettleOutcome;
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{Delivery, Error, Result, Tenant};
 use sqlx::Connection;
@@ -161,7 +161,7 @@ async fn plt_17_effect_and_mark_commit_together(host: Host, place: &TemporarySto
     let row = place.store().inbox(Tenant::DEFAULT, InboxFilter::default(), 1).await.unwrap().remove(0);
     assert_eq!((row.status, row.finished_at), (Status::Processed, Some(TemporaryStore::START)));
     let again = place.store().inbox_mark(Tenant::DEFAULT, ticket, Mark::Processed).await.unwrap();
-    assert_eq!(again, Outcome::AlreadyFinished);
+    assert_eq!(again, SettleOutcome::AlreadyFinished);
 }
 
 /// PLT-17: neither the effect is there nor the mark, and the ticket still holds.

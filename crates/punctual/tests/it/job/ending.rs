@@ -5,7 +5,7 @@ use crate::bench::{Bench, LEASE, TENANT, abandon, claim_from, fail, message, sec
 use crate::notification;
 use punctual::store::dead_letters::Which;
 use punctual::store::runs::{ENTITY, RunStatus};
-use punctual::store::settle::{Outcome, Word};
+use punctual::store::settle::{SettleAction, SettleOutcome};
 use punctual::{Overlap, Tenant};
 use serde_json::json;
 
@@ -36,7 +36,7 @@ async fn plt_23_a_run_that_no_worker_took_is_nobodys(t: &Bench) {
     assert_eq!((run.claimed_by, run.started_at), (None, None), "no worker has taken it");
     let lane = t.lane("reports").await;
     let item = t.claim_one(lane).await;
-    t.say(&[item], Word::Ack).await;
+    t.say(&[item], SettleAction::Ack).await;
     let run = t.runs("nightly").await.remove(0);
     assert_eq!((run.status, run.claimed_by.as_deref()), (RunStatus::Succeeded, Some("tester")));
 }
@@ -55,7 +55,7 @@ async fn plt_22_a_run_is_told_from_its_claim_to_its_end(t: &Bench) {
     assert_eq!(run.started_at, Some(time("2026-05-14T06:00:01Z")));
     assert_eq!((run.claimed_by.as_deref(), run.ended_at), (Some("tester"), None));
     t.at("2026-05-14T06:00:05Z").await;
-    t.say(&[item], Word::Done { output: "{\"rows\":7}".into() }).await;
+    t.say(&[item], SettleAction::Done { output: "{\"rows\":7}".into() }).await;
     let run = t.runs("nightly").await.remove(0);
     assert_eq!((run.status, run.attempts), (RunStatus::Succeeded, 1));
     assert_eq!(run.started_at, Some(time("2026-05-14T06:00:01Z")));
@@ -134,7 +134,10 @@ async fn plt_22_a_message_that_claims_to_be_a_run_is_nobodys(t: &Bench) {
     t.enqueue(vec![message("other").entity(ENTITY, run.to_string())]).await;
     let lane = t.lane("other").await;
     let forged = t.claim_one(lane).await;
-    assert_eq!(t.say(&[forged], Word::Done { output: "\"forged\"".into() }).await, [Outcome::Done]);
+    assert_eq!(
+        t.say(&[forged], SettleAction::Done { output: "\"forged\"".into() }).await,
+        [SettleOutcome::Done]
+    );
     let run = t.runs("nightly").await.remove(0);
     assert_eq!((run.status, run.output), (RunStatus::Pending, None));
 }
@@ -150,7 +153,7 @@ async fn plt_23_a_run_is_neither_cancelled_nor_moved_as_a_timer(t: &Bench) {
     assert_eq!(t.store().move_timers(Tenant::DEFAULT, moves).await.unwrap(), []);
     assert_eq!(t.store().cancel_timers(Tenant::DEFAULT, ids).await.unwrap(), []);
     let item = t.claim_one(lane).await;
-    t.say(&[item], Word::Ack).await;
+    t.say(&[item], SettleAction::Ack).await;
     assert_eq!(t.runs("nightly").await[0].status, RunStatus::Succeeded);
 }
 
@@ -165,8 +168,8 @@ async fn plt_23_a_stale_worker_ends_no_run(t: &Bench) {
     t.advance(seconds(60)).await;
     let fresh = t.claim_one(lane).await;
     let before = t.dump().await;
-    for word in [Word::Ack, Word::Done { output: "1".into() }, abandon("no"), fail("no")] {
-        assert_eq!(t.say(std::slice::from_ref(&stale), word).await, [Outcome::LostClaim]);
+    for word in [SettleAction::Ack, SettleAction::Done { output: "1".into() }, abandon("no"), fail("no")] {
+        assert_eq!(t.say(std::slice::from_ref(&stale), word).await, [SettleOutcome::LostClaim]);
     }
     before.assert_equals(&t.dump().await, "the word of a stale worker");
     t.ack(&fresh).await;
@@ -187,9 +190,9 @@ async fn plt_23_a_run_of_several_lanes_ends_with_the_last(t: &Bench) {
     .await;
     t.job("nightly", hourly()).await;
     for (first, then, want) in [
-        (Word::Ack, Word::Ack, RunStatus::Succeeded),
-        (fail("no"), Word::Ack, RunStatus::Failed),
-        (Word::Ack, fail("no"), RunStatus::Failed),
+        (SettleAction::Ack, SettleAction::Ack, RunStatus::Succeeded),
+        (fail("no"), SettleAction::Ack, RunStatus::Failed),
+        (SettleAction::Ack, fail("no"), RunStatus::Failed),
     ] {
         t.trigger("nightly").await;
         let item = t.claim_one(own).await;

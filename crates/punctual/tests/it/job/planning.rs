@@ -183,7 +183,7 @@ async fn plt_23_runs_overlap_as_the_policy_says(t: &Bench) {
         let claimed = t.claim(lane, 9).await;
         assert_eq!(claimed.len(), want.iter().filter(|s| **s == Pending).count(), "{name}");
         for item in &claimed {
-            t.say(std::slice::from_ref(item), punctual::store::settle::Word::Ack).await;
+            t.say(std::slice::from_ref(item), punctual::store::settle::SettleAction::Ack).await;
         }
         // What was queued comes one by one, in its order.
         let waited = if policy == Overlap::Queue { t.runs(name).await.split_off(1) } else { Vec::new() };
@@ -241,7 +241,7 @@ async fn plt_23_queued_runs_never_overlap_whoever_comes_together(t: &Bench) {
         tasks.spawn(async move {
             for _ in 0..40 {
                 for item in crate::bench::claim_from(&store, lane, 5).await {
-                    let words = vec![(item.message.id, punctual::store::settle::Word::Ack)];
+                    let words = vec![(item.message.id, punctual::store::settle::SettleAction::Ack)];
                     crate::bench::settle_with(&store, item.token, words).await;
                 }
             }
@@ -278,7 +278,7 @@ async fn an_error_in_a_verb_of_jobs_leaves_nothing(t: &Bench) {
     shake!(t, "trigger_job", |s| s.trigger_job(TENANT, "nightly"));
     let lane = t.lane("reports").await;
     let item = t.claim_one(lane).await;
-    let word = punctual::store::settle::Word::Done { output: "1".into() };
+    let word = punctual::store::settle::SettleAction::Done { output: "1".into() };
     let words = || vec![(item.message.id, word.clone())];
     let settlement =
         || vec![punctual::store::settle::Settlement { token: item.token.clone(), words: words() }];

@@ -136,7 +136,7 @@ pub struct Entries {
     /// How often a channel of this world is asked to take a message.
     pub tries: u32,
     /// What people have asked to be done to an entry, the answer heard or not.
-    pub asked: BTreeSet<(i64, Wish)>,
+    pub asked: BTreeSet<(i64, ClaimRequest)>,
     /// Events that stop what others began: tenant and visit.
     pub stops: BTreeSet<(i64, String)>,
     /// Messages for others, by entry and kind.
@@ -149,7 +149,7 @@ pub struct Entries {
 
 /// What a person can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
+pub enum ClaimRequest {
     Open,
     Submit,
     Cancel,
@@ -368,11 +368,11 @@ impl Look<'_> {
             return Ok(None);
         }
         let (wish, word) = match is.held {
-            true => (Wish::Hold, "entry held"),
-            false => (Wish::Release, "entry released"),
+            true => (ClaimRequest::Hold, "entry held"),
+            false => (ClaimRequest::Release, "entry released"),
         };
         let moved = was.due_at.is_some_and(|at| at < self.hand.now) && due_at == Some(self.hand.now);
-        let right = was.due_at == due_at || (wish == Wish::Release && moved);
+        let right = was.due_at == due_at || (wish == ClaimRequest::Release && moved);
         match self.known.asked.contains(&(id, wish)) && right {
             true => Ok(Some(word)),
             false => Err(format!("nobody asked to {wish:?} it like this")),
@@ -396,12 +396,12 @@ impl Look<'_> {
                 Ok((Deed::GaveUp, "entry failed"))
             }
             Status::Completed if was.status != is.status => {
-                asked(Wish::Submit)?;
+                asked(ClaimRequest::Submit)?;
                 let whole = is.completed_at == Some(self.hand.now) && is.due_at.is_none();
                 whole.then_some((Deed::Submitted, "entry answered")).ok_or("it is answered by halves".into())
             }
             Status::Opened => {
-                asked(Wish::Open)?;
+                asked(ClaimRequest::Open)?;
                 let same = (was.due_at, was.remaining) == (is.due_at, is.remaining);
                 same.then_some((Deed::Opened, "entry opened")).ok_or("opening moved its sends".into())
             }
@@ -410,13 +410,13 @@ impl Look<'_> {
                 quiet.then_some((Deed::Expired, "entry expired")).ok_or("it was not quiet for long".into())
             }
             _ if is.deleted && !was.deleted => {
-                asked(Wish::Delete)?;
+                asked(ClaimRequest::Delete)?;
                 Ok((Deed::Deleted, "entry deleted"))
             }
             Status::Cancelled => {
                 let event = (was.birth.tenant, was.birth.payload.clone());
                 if !self.known.stops.contains(&event) {
-                    asked(Wish::Cancel)?;
+                    asked(ClaimRequest::Cancel)?;
                 }
                 let sends = is.due_at.is_some();
                 (!sends).then_some((Deed::Cancelled, "entry cancelled")).ok_or("it has a next send".into())

@@ -5,7 +5,7 @@ use punctual::engine::Ingest;
 use punctual::store::flows::FlowDraft;
 use punctual::store::sqlite::simulated::{Answer, Database, Later, Link, Request, Verb};
 use punctual::testing::TemporaryStore;
-use punctual::{Accepted, Engine, Letter, NewMessage, NotSent, Result, Tenant, Timestamp, Work};
+use punctual::{Accepted, Engine, NewMessage, NotSent, RenderedMessage, Result, Tenant, Timestamp, Work};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -118,7 +118,7 @@ async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static s
     let (mut engines, mut links) = (Vec::new(), Vec::new());
     for (name, late) in [("late", true), ("prompt", false)] {
         let begun = Arc::clone(&begun);
-        let channel = move |_: Arc<Letter>| {
+        let channel = move |_: Arc<RenderedMessage>| {
             begun.lock().unwrap().push(name);
             async { Ok::<_, NotSent>(Accepted::default()) }
         };

@@ -2,7 +2,7 @@
 //! with more guests than a window of sends; bookings that are cancelled, and guests who want no more. And
 //! what operators do to entries of both kinds: hold, release, retry, cancel.
 
-use super::entries::Wish;
+use super::entries::ClaimRequest;
 use super::faults::Wire;
 use super::people::CHANNEL;
 use super::truth::Verdict;
@@ -165,12 +165,12 @@ fn change(entry: i64, action: EntryAction) -> EntryChange {
     EntryChange { name, action, actor: "sue".into(), reason: "asked for".into() }
 }
 
-const fn wish_of(action: EntryAction) -> Wish {
+const fn wish_of(action: EntryAction) -> ClaimRequest {
     match action {
-        EntryAction::Hold => Wish::Hold,
-        EntryAction::Release => Wish::Release,
-        EntryAction::Retry => Wish::Retry,
-        EntryAction::Cancel => Wish::Cancel,
+        EntryAction::Hold => ClaimRequest::Hold,
+        EntryAction::Release => ClaimRequest::Release,
+        EntryAction::Retry => ClaimRequest::Retry,
+        EntryAction::Cancel => ClaimRequest::Cancel,
     }
 }
 

@@ -7,7 +7,7 @@ use super::faults::Wire;
 use super::truth::Verdict;
 use super::workload::Scene;
 use punctual::store::inbox::{Begun, InboxFilter, Mark, Ticket};
-use punctual::store::settle::Outcome;
+use punctual::store::settle::SettleOutcome;
 use punctual::{Delivery, Store, Tenant, Timestamp};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -106,8 +106,8 @@ impl Story {
     }
 
     /// What whoever has said that a message is done hears.
-    fn complete(&mut self, id: &str, outcome: Outcome) -> Verdict {
-        self.completions += usize::from(outcome == Outcome::Done);
+    fn complete(&mut self, id: &str, outcome: SettleOutcome) -> Verdict {
+        self.completions += usize::from(outcome == SettleOutcome::Done);
         match self.completions {
             0 | 1 => Ok(()),
             n => Err(format!("{n} completions of {id} were accepted")),
@@ -195,7 +195,7 @@ impl Scene {
         // Whoever does not hear an answer says it again.
         for _ in 0..3 {
             let Ok(outcome) = store.inbox_mark(tenant, ticket.clone(), word.clone()).await else { continue };
-            if outcome == Outcome::LostClaim {
+            if outcome == SettleOutcome::LostClaim {
                 self.world.did("inbox completion refused");
             }
             if mark == "processed" {

@@ -6,7 +6,7 @@
 
 use super::checker::{Item, Place, event_row};
 use super::deliveries::Delivery;
-use super::entries::{Entries, EntryState, Look, Said, Wish};
+use super::entries::{ClaimRequest, Entries, EntryState, Look, Said};
 use super::truth::Verdict;
 use punctual::Timestamp;
 use punctual::rules::notification::{DeliveryStatus, NotificationStatus};
@@ -183,12 +183,12 @@ impl Look<'_> {
         };
         let cancelled = was.status != is.status && is.status == NotificationStatus::Cancelled;
         if cancelled && is.version > was.version {
-            return asked(Wish::Cancel).map(|()| "notification cancelled");
+            return asked(ClaimRequest::Cancel).map(|()| "notification cancelled");
         }
         match (was.held, is.held) {
-            (false, true) => asked(Wish::Hold).map(|()| "entry held"),
-            (true, false) => asked(Wish::Release).map(|()| "entry released"),
-            _ if is.version > was.version => asked(Wish::Hold).map(|()| "entry held"),
+            (false, true) => asked(ClaimRequest::Hold).map(|()| "entry held"),
+            (true, false) => asked(ClaimRequest::Release).map(|()| "entry released"),
+            _ if is.version > was.version => asked(ClaimRequest::Hold).map(|()| "entry held"),
             _ if was.status != is.status => Ok("notification ended"),
             _ => Ok("notification counted"),
         }
@@ -217,7 +217,7 @@ impl Look<'_> {
             _ => NotificationStatus::Pending,
         };
         let cancelled = is.status == NotificationStatus::Cancelled;
-        let by_a_person = cancelled && self.known.asked.contains(&(id, Wish::Cancel));
+        let by_a_person = cancelled && self.known.asked.contains(&(id, ClaimRequest::Cancel));
         if is.counts != counts || (is.status != wanted && !by_a_person) {
             return Err(format!("it does not stand as its deliveries do: {counts:?}, {wanted:?}"));
         }

@@ -3,7 +3,7 @@
 //! stop what others began; and somebody ticks beside the loops. Bookings and their guests, and what
 //! operators do to entries of both kinds, are `guests.rs`.
 
-use super::entries::{Wish, tenant_of};
+use super::entries::{ClaimRequest, tenant_of};
 use super::faults::Wire;
 use super::truth::Verdict;
 use super::workload::{Scene, settings};
@@ -12,7 +12,7 @@ use punctual::rules::duration;
 use punctual::rules::entry::Status;
 use punctual::rules::public_id::PublicId;
 use punctual::store::deliveries::hold::EntryAction;
-use punctual::store::entries::deed::Deeded;
+use punctual::store::entries::transition::TransitionOutcome;
 use punctual::store::flows::FlowDraft;
 use punctual::{Engine, FlowId, Tenant};
 use serde_json::{Map, Value, json};
@@ -317,10 +317,10 @@ impl Scene {
             }
             let entry = *state.dice.pick(&all);
             let wish = match act {
-                Act::Open => Wish::Open,
-                Act::Submit => Wish::Submit,
-                Act::Cancel => Wish::Cancel,
-                _ => Wish::Delete,
+                Act::Open => ClaimRequest::Open,
+                Act::Submit => ClaimRequest::Submit,
+                Act::Cancel => ClaimRequest::Cancel,
+                _ => ClaimRequest::Delete,
             };
             if !matches!(act, Act::Keep) {
                 state.entries.asked.insert((entry, wish));
@@ -365,11 +365,11 @@ impl Scene {
         }
     }
 
-    fn heard_cancel(&self, id: PublicId, said: Deeded) -> Verdict {
+    fn heard_cancel(&self, id: PublicId, said: TransitionOutcome) -> Verdict {
         match said {
-            Deeded::Done(_) => self.assert_status(id, Status::Cancelled),
-            Deeded::Refused(refusal) => self.assert_status(id, refusal.status()),
-            Deeded::Unknown => self.assert_deleted(id),
+            TransitionOutcome::Done(_) => self.assert_status(id, Status::Cancelled),
+            TransitionOutcome::Refused(refusal) => self.assert_status(id, refusal.status()),
+            TransitionOutcome::Unknown => self.assert_deleted(id),
         }
     }
 

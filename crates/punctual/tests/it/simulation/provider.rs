@@ -10,7 +10,7 @@ use super::entries::Entries;
 use super::faults::{Kind, Wire};
 use super::truth::Verdict;
 use punctual::rules::notification::DeliveryStatus;
-use punctual::{Accepted, Letter, NotSent, Timestamp};
+use punctual::{Accepted, NotSent, RenderedMessage, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,13 @@ pub struct Provider {
 
 impl Entries {
     /// A channel is called.
-    fn begin(&mut self, actor: &str, message: &Letter, tables: &Tables, now: Timestamp) -> Verdict<usize> {
+    fn begin(
+        &mut self,
+        actor: &str,
+        message: &RenderedMessage,
+        tables: &Tables,
+        now: Timestamp,
+    ) -> Verdict<usize> {
         let (send, key) = (message.attempt, message.idempotency_key.clone());
         let Some((id, delivery)) = self.delivery_by_key(&key) else {
             return Err(format!("{actor} began send {send} under the key {key}, which no delivery has"));
@@ -95,7 +101,7 @@ impl Entries {
             .or_else(|| all().find(|(_, of)| made_of(of)))
     }
 
-    fn is_addressed(&self, message: &Letter, delivery: &Delivery) -> bool {
+    fn is_addressed(&self, message: &RenderedMessage, delivery: &Delivery) -> bool {
         let birth = &delivery.birth;
         let of_entry = match message.public_id {
             Some(id) => self.by_public_id(id).is_some_and(|(entry, _)| entry == birth.entry),
@@ -238,7 +244,7 @@ fn draw_behaviour(dice: &mut Dice, lease: Duration) -> Behaviour {
 }
 
 /// The channel of every engine.
-pub async fn take(wire: Arc<Wire>, message: Arc<Letter>) -> Result<Accepted, NotSent> {
+pub async fn take(wire: Arc<Wire>, message: Arc<RenderedMessage>) -> Result<Accepted, NotSent> {
     let world = &wire.world;
     if wire.is_dead() {
         return std::future::pending().await;

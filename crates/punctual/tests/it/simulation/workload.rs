@@ -11,9 +11,9 @@ use punctual::base::id::LaneId;
 use punctual::rules::attempt::{Patience, Retry};
 use punctual::rules::backoff::Backoff;
 use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::rules::share::Take;
-use punctual::store::claims::{Claimed, Wish};
-use punctual::store::settle::{Outcome, Settlement, Word};
+use punctual::rules::share::LaneQuota;
+use punctual::store::claims::{ClaimRequest, Claimed};
+use punctual::store::settle::{SettleAction, SettleOutcome, Settlement};
 use punctual::store::tenants::NewTenant;
 use punctual::{Engine, Handled, HandlerError, MessageId, NewMessage, Store, Tenant, Timestamp, Work};
 use std::sync::Arc;
@@ -457,9 +457,11 @@ pub async fn worker(scene: Arc<Scene>, index: usize) {
             (dice.millis(200..=3_000), lane, dice.count(1..=4), dice.millis(1_000..=4_000))
         };
         wire.rest(pause).await;
-        let takes = vec![Take { lane, since: Timestamp::MIN, quota }];
+        let takes = vec![LaneQuota { lane, since: Timestamp::MIN, quota }];
         let asked = tokio::time::Instant::now();
-        let Ok(catch) = store.claim(Wish { owner: wire.name.clone(), lease, takes }).await else { continue };
+        let Ok(catch) = store.claim(ClaimRequest { owner: wire.name.clone(), lease, takes }).await else {
+            continue;
+        };
         work_off(&wire, &store, (lane, lease, asked), &catch.items).await;
     }
 }
@@ -489,7 +491,7 @@ async fn work_off(wire: &Wire, store: &Store, (lane, lease, asked): Held, items:
             let now = tokio::time::Instant::now();
             let held = vec![(claimed.token.clone(), claimed.message.id)];
             let extended = store.extend_within(held, lease, lane).await;
-            if extended.is_ok_and(|all| all == [Outcome::Done]) {
+            if extended.is_ok_and(|all| all == [SettleOutcome::Done]) {
                 since = now;
             }
         }
@@ -498,10 +500,10 @@ async fn work_off(wire: &Wire, store: &Store, (lane, lease, asked): Held, items:
             break;
         }
         let word = match handle_remotely(wire, claimed).await {
-            Ok(()) => Word::Ack,
-            Err(HandlerError::Fail { error }) => Word::Fail { error },
+            Ok(()) => SettleAction::Ack,
+            Err(HandlerError::Fail { error }) => SettleAction::Fail { error },
             Err(HandlerError::Retry { error, not_before }) => {
-                Word::Abandon { error, retry: not_before.map_or(Retry::Policy, Retry::NotBefore) }
+                SettleAction::Abandon { error, retry: not_before.map_or(Retry::Policy, Retry::NotBefore) }
             }
         };
         words.push(Settlement { token: claimed.token.clone(), words: vec![(claimed.message.id, word)] });

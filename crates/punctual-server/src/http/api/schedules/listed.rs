@@ -12,7 +12,7 @@ use punctual::rules::entry::log::{DeliveryLine, Outcome};
 use punctual::rules::public_id::PublicId;
 use punctual::rules::template::choose::word_of;
 use punctual::store::entries::Entry;
-use punctual::store::entries::look::EntryFilter;
+use punctual::store::entries::queries::EntryFilter;
 use punctual::{EntryId, Error};
 
 /// Who triggered an entry by hand, in its own words.

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use punctual::EntryId;
 use punctual::rules::entry::log::DeliveryLine;
 use punctual::rules::public_id::PublicId;
-use punctual::store::deliveries::look::notification::Notification;
+use punctual::store::deliveries::queries::notification::Notification;
 use punctual::store::entries::Entry;
 use serde_json::Value;
 

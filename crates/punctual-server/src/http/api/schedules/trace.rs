@@ -13,8 +13,8 @@ use punctual::Timestamp;
 use punctual::rules::entry::Status;
 use punctual::rules::entry::log::DeliveryLine;
 use punctual::rules::notification::{DeliveryStatus, NotificationStatus};
-use punctual::store::deliveries::look::Logged;
-use punctual::store::deliveries::look::notification::Notification;
+use punctual::store::deliveries::queries::Logged;
+use punctual::store::deliveries::queries::notification::Notification;
 use punctual::store::entries::Entry;
 use serde::Serialize;
 

@@ -15,8 +15,8 @@ use punctual::rules::csv;
 use punctual::rules::entry::Status;
 use punctual::rules::results::{Tally, response_rate};
 use punctual::rules::survey::Survey;
-use punctual::store::entries::look::{self, ResultFilter};
 use punctual::store::entries::prune::RemovedEntries;
+use punctual::store::entries::queries::{self, ResultFilter};
 use punctual::{Engine, FlowId, Problems, Tenant, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -119,7 +119,7 @@ fn question_ids(survey: &Survey) -> impl Iterator<Item = String> {
     })
 }
 
-fn cells(survey: &Survey, response: &look::Response) -> Vec<String> {
+fn cells(survey: &Survey, response: &queries::Response) -> Vec<String> {
     let fixed = [
         response.public_id.to_string(),
         response.number.to_string(),

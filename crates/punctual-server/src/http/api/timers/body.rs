@@ -67,7 +67,7 @@ pub fn read_when(read: &mut Fields<'_, '_>) -> Option<When> {
 
 /// Something to be done to many timers.
 #[derive(Debug)]
-pub struct Wish {
+pub struct ClaimRequest {
     /// Which.
     pub which: Which,
     /// Whether they were named one by one.
@@ -79,7 +79,7 @@ pub struct Wish {
 }
 
 /// Either `ids` or a `filter`, and for a move when.
-pub fn read_wish(input: &Input, moves: bool) -> Answer<Wish> {
+pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -102,7 +102,7 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<Wish> {
     };
     which.check("filter.", &mut problems);
     problems.into_result()?;
-    Ok(Wish { by_id: which.ids.is_some(), which, to, dry_run })
+    Ok(ClaimRequest { by_id: which.ids.is_some(), which, to, dry_run })
 }
 
 fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> Which {

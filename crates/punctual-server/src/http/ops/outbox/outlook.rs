@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::http::error::Answer;
-use punctual::store::deliveries::foresee::Foreseen;
+use punctual::store::deliveries::preview::Foreseen;
 use punctual::store::outbox::failed::Failed;
 use punctual::{Tenant, engine};
 use serde::Serialize;

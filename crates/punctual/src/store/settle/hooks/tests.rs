@@ -5,11 +5,11 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::attempt::Retry;
 use crate::rules::message::NewMessage;
-use crate::rules::share::Take;
+use crate::rules::share::LaneQuota;
 use crate::store::Store;
-use crate::store::claims::Wish;
+use crate::store::claims::ClaimRequest;
 use crate::store::clock::ClockMode;
-use crate::store::settle::{Settlement, Word};
+use crate::store::settle::{SettleAction, Settlement};
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -61,12 +61,12 @@ impl Queue {
     }
 
     async fn claim(&self, quota: usize) -> (Token, Vec<MessageId>) {
-        let takes = vec![Take { lane: self.lane, since: Timestamp::MIN, quota }];
-        let catch = self.store.claim(Wish { owner: "o".into(), lease: LEASE, takes }).await.unwrap();
+        let takes = vec![LaneQuota { lane: self.lane, since: Timestamp::MIN, quota }];
+        let catch = self.store.claim(ClaimRequest { owner: "o".into(), lease: LEASE, takes }).await.unwrap();
         (catch.items[0].token.clone(), catch.items.iter().map(|c| c.message.id).collect())
     }
 
-    async fn settle(&self, token: Token, ids: &[MessageId], word: Word) {
+    async fn settle(&self, token: Token, ids: &[MessageId], word: SettleAction) {
         let words = ids.iter().map(|id| (*id, word.clone())).collect();
         self.store.settle(vec![Settlement { token, words }], None, 0).await.unwrap();
     }
@@ -80,14 +80,14 @@ impl Queue {
 async fn a_hook_hears_how_items_end() {
     let queue = Queue::with(3).await;
     let (token, ids) = queue.claim(1).await;
-    queue.settle(token, &ids, Word::Done { output: "1".into() }).await;
+    queue.settle(token, &ids, SettleAction::Done { output: "1".into() }).await;
     assert_eq!(queue.heard(), [(ids[0], ItemEnding::Done(Some("1".into())))]);
     let (token, ids) = queue.claim(1).await;
-    queue.settle(token, &ids, Word::Fail { error: "no".into() }).await;
+    queue.settle(token, &ids, SettleAction::Fail { error: "no".into() }).await;
     assert_eq!(queue.heard(), [(ids[0], ItemEnding::Dead("no".into()))]);
     let (token, ids) = queue.claim(1).await;
     let retry = Retry::After(Duration::from_secs(1));
-    queue.settle(token, &ids, Word::Abandon { error: "later".into(), retry }).await;
+    queue.settle(token, &ids, SettleAction::Abandon { error: "later".into(), retry }).await;
     let heard = queue.heard();
     assert!(
         matches!(&heard[..], [(id, ItemEnding::Retry { error, .. })] if *id == ids[0] && error == "later")
@@ -108,7 +108,7 @@ async fn a_hook_hears_of_reaped_items() {
 async fn a_hook_is_not_called_for_claims_that_it_does_not_want() {
     let queue = Queue::with(2).await;
     let (token, ids) = queue.claim(2).await;
-    queue.settle(token, &ids, Word::Ack).await;
+    queue.settle(token, &ids, SettleAction::Ack).await;
     assert_eq!(queue.heard(), []);
 }
 
@@ -116,10 +116,10 @@ async fn a_hook_is_not_called_for_claims_that_it_does_not_want() {
 async fn a_hook_may_change_how_an_item_ends() {
     let queue = Queue::with(1).await;
     let (token, ids) = queue.claim(1).await;
-    queue.settle(token, &ids, Word::Release).await;
+    queue.settle(token, &ids, SettleAction::Release).await;
     assert_eq!(queue.heard(), [(ids[0], ItemEnding::Done(Some("changed".into())))]);
-    let takes = vec![Take { lane: queue.lane, since: Timestamp::MIN, quota: 1 }];
-    let catch = queue.store.claim(Wish { owner: "o".into(), lease: LEASE, takes }).await.unwrap();
+    let takes = vec![LaneQuota { lane: queue.lane, since: Timestamp::MIN, quota: 1 }];
+    let catch = queue.store.claim(ClaimRequest { owner: "o".into(), lease: LEASE, takes }).await.unwrap();
     assert!(catch.items.is_empty(), "the queue wrote no work for it");
 }
 

@@ -23,12 +23,12 @@
 mod surveys;
 
 use self::surveys::{Heard, Surveyed};
-use super::causes::{self, payload_of};
+use super::database_clock::DatabaseClock;
 use super::definitions::Definitions;
-use super::delivering::Delivering;
-use super::posting::{Posting, RENEW_SHARE};
-use super::present::Present;
-use super::send::{Going, Post};
+use super::delivery_batch::{DeliveryBatch, RENEW_SHARE};
+use super::notification_renderer::NotificationRenderer;
+use super::send::{DeliveryContext, InFlightGuard};
+use super::source_events::{self, payload_of};
 use super::stop::Stop;
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Error, Result};
@@ -41,28 +41,28 @@ use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
 use crate::rules::notification::room::Room;
 use crate::rules::notification::{self, Event, NotificationStatus, Plan, Ways};
-use crate::rules::share::Take;
+use crate::rules::share::LaneQuota;
 use crate::rules::template::TemplateSet;
-use crate::store::claims::Wish;
+use crate::store::claims::ClaimRequest;
 use crate::store::consent::Consent;
 use crate::store::deliveries::begin::Start;
-use crate::store::deliveries::{Filed, FiledAs, Filings, NewNotification};
-use crate::store::settle::{Settlement, Word};
+use crate::store::deliveries::{NewNotification, PlannedEvent, PlannedEvents, WriteOutcome};
+use crate::store::settle::{SettleAction, Settlement};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Events that were claimed, to be planned and filed.
-pub(super) struct Telling {
-    _going: Going,
-    post: Arc<Post>,
+pub(super) struct EventBatch {
+    _going: InFlightGuard,
+    post: Arc<DeliveryContext>,
     claims: BTreeMap<Token, Vec<Message>>,
     asked: Moment,
-    may: MayBegin,
+    may: BeginAllowance,
 }
 
 /// What may be begun of the letters that a telling comes to.
-pub(super) struct MayBegin {
+pub(super) struct BeginAllowance {
     /// So many claims at most.
     pub(super) claims: usize,
     /// Letters in each.
@@ -70,12 +70,16 @@ pub(super) struct MayBegin {
     /// None by channels for which something waits, whosever it is: they share a gate.
     pub(super) awaited: HashSet<String>,
     /// The time by which gates are asked.
-    pub(super) present: Present,
+    pub(super) present: DatabaseClock,
 }
 
-impl MayBegin {
+impl BeginAllowance {
     /// What these channels have room for in this process.
-    pub(super) fn start<'c>(&self, post: &Post, channels: impl Iterator<Item = &'c String>) -> Start {
+    pub(super) fn start<'c>(
+        &self,
+        post: &DeliveryContext,
+        channels: impl Iterator<Item = &'c String>,
+    ) -> Start {
         let mut room = Room { letters: self.claims.saturating_mul(self.batch), ..Room::default() };
         let now = self.present.now();
         for channel in channels {
@@ -91,27 +95,31 @@ impl MayBegin {
 }
 
 /// Takes letters that were begun.
-pub(super) type Hand<'a> = &'a mut (dyn FnMut(Posting) + Send);
+pub(super) type Hand<'a> = &'a mut (dyn FnMut(DeliveryBatch) + Send);
 
 /// Claims the due events of these lanes.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn begin(post: &Arc<Post>, takes: Vec<Take>, may: MayBegin) -> Result<Option<Telling>> {
+pub(super) async fn begin(
+    post: &Arc<DeliveryContext>,
+    takes: Vec<LaneQuota>,
+    may: BeginAllowance,
+) -> Result<Option<EventBatch>> {
     if takes.is_empty() {
         return Ok(None);
     }
-    let wish = Wish { owner: post.owner.clone(), lease: post.lease, takes };
+    let wish = ClaimRequest { owner: post.owner.clone(), lease: post.lease, takes };
     let asked = monotonic();
     let catch = post.store.claim(wish).await?;
     let mut claims: BTreeMap<Token, Vec<Message>> = BTreeMap::new();
     for claimed in catch.items {
         claims.entry(claimed.token).or_default().push(claimed.message);
     }
-    Ok(Some(Telling { _going: Going::new(post), post: Arc::clone(post), claims, asked, may }))
+    Ok(Some(EventBatch { _going: InFlightGuard::new(post), post: Arc::clone(post), claims, asked, may }))
 }
 
-impl Telling {
+impl EventBatch {
     /// How many events there are.
     pub(super) fn events(&self) -> usize {
         self.claims.values().map(Vec::len).sum()
@@ -154,7 +162,7 @@ impl Telling {
     /// The same beside the loop, which is told when there is something to send, and what went wrong.
     pub(super) async fn run_beside(self, stop: Stop) {
         let post = Arc::clone(&self.post);
-        let mut hand = |posting: Posting| drop(tokio::spawn(posting.run_beside(stop.clone())));
+        let mut hand = |posting: DeliveryBatch| drop(tokio::spawn(posting.run_beside(stop.clone())));
         match self.run(Some(&stop), &mut hand).await {
             Ok(()) => post.wake.entries(),
             Err(error) => {
@@ -166,9 +174,9 @@ impl Telling {
 }
 
 /// Lets events that cannot be planned now come again by their queue's waits, and fail when those are over.
-async fn put_off(post: &Post, token: Token, ids: Vec<MessageId>, error: &Error) -> Result<()> {
+async fn put_off(post: &DeliveryContext, token: Token, ids: Vec<MessageId>, error: &Error) -> Result<()> {
     tracing::warn!(target: "punctual", %error, events = ids.len(), "events could not be planned");
-    let word = Word::Abandon { error: error.to_string(), retry: Retry::Policy };
+    let word = SettleAction::Abandon { error: error.to_string(), retry: Retry::Policy };
     let words = ids.into_iter().map(|id| (id, word.clone())).collect();
     post.store.settle(vec![Settlement { token, words }], None, random::seed()).await?;
     Ok(())
@@ -178,7 +186,7 @@ async fn put_off(post: &Post, token: Token, ids: Vec<MessageId>, error: &Error) 
 /// one must not hold up the others, and that one comes again by its queue's waits, until it fails with the
 /// reason.
 async fn file_all(
-    post: &Arc<Post>,
+    post: &Arc<DeliveryContext>,
     token: &Token,
     plans: Plans,
     start: Option<Start>,
@@ -190,11 +198,11 @@ async fn file_all(
     let held = match filed {
         Err(error) if !error.is_transient() => file_each(post, token, &filings).await?,
         Err(error) => return Err(error),
-        Ok(FiledAs::LostClaim) => false,
-        Ok(FiledAs::Notifications { by_event, begun }) => {
-            let causes = Arc::new(causes::filed(&filings, payloads, &by_event));
-            let known = || Box::new(Delivering::knowing(Arc::clone(&causes)));
-            begun.into_iter().filter_map(|one| Posting::new(post, known(), one, asked)).for_each(hand);
+        Ok(WriteOutcome::LostClaim) => false,
+        Ok(WriteOutcome::Notifications { by_event, begun }) => {
+            let causes = Arc::new(source_events::filed(&filings, payloads, &by_event));
+            let known = || Box::new(NotificationRenderer::knowing(Arc::clone(&causes)));
+            begun.into_iter().filter_map(|one| DeliveryBatch::new(post, known(), one, asked)).for_each(hand);
             log_dead(&filings);
             true
         }
@@ -205,14 +213,18 @@ async fn file_all(
     Ok(())
 }
 
-async fn file_each(post: &Post, token: &Token, all: &[(Arc<Message>, Filed)]) -> Result<bool> {
+async fn file_each(
+    post: &DeliveryContext,
+    token: &Token,
+    all: &[(Arc<Message>, PlannedEvent)],
+) -> Result<bool> {
     for one in all {
-        let alone: Filings = vec![one.clone()].into();
+        let alone: PlannedEvents = vec![one.clone()].into();
         match post.store.write_notifications(token.clone(), alone, None, random::seed()).await {
             Err(error) if !error.is_transient() => {
                 put_off(post, token.clone(), vec![one.0.id], &error).await?;
             }
-            Ok(FiledAs::LostClaim) => return Ok(false),
+            Ok(WriteOutcome::LostClaim) => return Ok(false),
             other => {
                 drop(other?);
                 log_dead(std::slice::from_ref(one));
@@ -223,9 +235,9 @@ async fn file_each(post: &Post, token: &Token, all: &[(Arc<Message>, Filed)]) ->
 }
 
 /// Logs the events that failed for good.
-fn log_dead(filings: &[(Arc<Message>, Filed)]) {
+fn log_dead(filings: &[(Arc<Message>, PlannedEvent)]) {
     for (event, filed) in filings {
-        if let Filed::Failed(error) = filed {
+        if let PlannedEvent::Failed(error) = filed {
             let (tenant, id) = (event.tenant.id(), event.id.0);
             tracing::error!(
                 target: "punctual", tenant, topic = event.topic, kind = event.kind, id, error,
@@ -237,11 +249,11 @@ fn log_dead(filings: &[(Arc<Message>, Filed)]) {
 
 /// What claimed events come to, with their payloads in the same order.
 struct Plans {
-    filings: Filings,
+    filings: PlannedEvents,
     payloads: Vec<Arc<Value>>,
 }
 
-async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Plans> {
+async fn plan_all(post: &DeliveryContext, events: Vec<Message>) -> Result<Plans> {
     let definitions = Definitions::of(post, events.iter()).await?;
     let payloads: Vec<Arc<Value>> = events.iter().map(|event| Arc::new(payload_of(event))).collect();
     let about: Vec<Option<Entity>> = events
@@ -280,7 +292,7 @@ async fn plan_all(post: &Post, events: Vec<Message>) -> Result<Plans> {
 
 /// The states of what events are about; read once for each tenant.
 async fn snapshots(
-    post: &Post,
+    post: &DeliveryContext,
     events: &[Message],
     about: &[Option<Entity>],
 ) -> Result<HashMap<Tenant, HashMap<Entity, Snapshot>>> {
@@ -301,7 +313,7 @@ async fn snapshots(
 /// # Errors
 /// When the database does not answer.
 pub async fn plan(
-    post: &Post,
+    post: &DeliveryContext,
     event: &Message,
     snapshot: &Snapshot,
     set: &TemplateSet,
@@ -326,11 +338,17 @@ fn readers(of: &Heard<'_>, set: &TemplateSet) -> Vec<(Tenant, String)> {
 }
 
 /// What is known of readers; for nobody, nothing is asked.
-async fn consent(post: &Post, readers: Vec<(Tenant, String)>) -> Result<Consent> {
+async fn consent(post: &DeliveryContext, readers: Vec<(Tenant, String)>) -> Result<Consent> {
     if readers.is_empty() { Ok(Consent::default()) } else { post.store.consent(readers).await }
 }
 
-fn decide(post: &Post, of: &Heard<'_>, set: &TemplateSet, consent: &Consent, again: Option<&str>) -> Plan {
+fn decide(
+    post: &DeliveryContext,
+    of: &Heard<'_>,
+    set: &TemplateSet,
+    consent: &Consent,
+    again: Option<&str>,
+) -> Plan {
     let wants = |address: &str| consent.locale(of.event.tenant, address).map(str::to_owned);
     let ways = Ways { reach: &|named: &str| post.channels.reach(named), wants: &wants };
     notification::plan(&shown(of.event, of.payload), of.kind, set, of.snapshot, &ways, again)
@@ -340,24 +358,24 @@ fn shown<'a>(event: &'a Message, payload: &'a Value) -> Event<'a> {
     Event { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity: event.entity.as_ref() }
 }
 
-fn file(event: &Message, plan: Plan, entity: Option<Entity>, surveyed: Option<Surveyed>) -> Filed {
+fn file(event: &Message, plan: Plan, entity: Option<Entity>, surveyed: Option<Surveyed>) -> PlannedEvent {
     let Some(Surveyed { made, error }) = surveyed else { return file_plan(plan, entity) };
     let alone = matches!(plan, Plan::PassOver | Plan::NoTemplate);
     match error {
-        Some(error) if alone && !made => return Filed::Failed(error),
+        Some(error) if alone && !made => return PlannedEvent::Failed(error),
         Some(error) => {
             tracing::warn!(target: "punctual", event = %event.id, kind = event.kind, error,
                 "a survey did not begin for somebody");
         }
         None => {}
     }
-    if alone { Filed::Taken } else { file_plan(plan, entity) }
+    if alone { PlannedEvent::Taken } else { file_plan(plan, entity) }
 }
 
-fn file_plan(plan: Plan, entity: Option<Entity>) -> Filed {
+fn file_plan(plan: Plan, entity: Option<Entity>) -> PlannedEvent {
     let ended = |status, reason, said| {
         let ended = Some((status, reason, said));
-        Filed::Notification(NewNotification {
+        PlannedEvent::Notification(NewNotification {
             entity: entity.clone(),
             ended,
             deliveries: Vec::new(),
@@ -365,12 +383,12 @@ fn file_plan(plan: Plan, entity: Option<Entity>) -> Filed {
         })
     };
     match plan {
-        Plan::PassOver => Filed::Passed,
-        Plan::Missing(said) => Filed::Failed(said),
+        Plan::PassOver => PlannedEvent::Passed,
+        Plan::Missing(said) => PlannedEvent::Failed(said),
         Plan::Pointless(reason, said) => ended(NotificationStatus::Cancelled, Some(reason), said),
         Plan::NoTemplate => ended(NotificationStatus::Failed, None, "Template not found".to_owned()),
         Plan::Deliveries(deliveries) => {
-            Filed::Notification(NewNotification { entity, ended: None, deliveries, request: None })
+            PlannedEvent::Notification(NewNotification { entity, ended: None, deliveries, request: None })
         }
     }
 }

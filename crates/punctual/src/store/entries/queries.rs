@@ -4,8 +4,8 @@
 use super::super::Store;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
-use super::deed::BY_PUBLIC_ID;
 use super::key::key_of_hash;
+use super::transition::BY_PUBLIC_ID;
 use super::{Entry, entry_columns, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};

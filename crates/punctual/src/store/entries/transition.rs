@@ -10,13 +10,13 @@ use super::super::messages::addressed::insert_to;
 use super::super::tx::Tx;
 use super::super::value::params;
 use super::key::{free_key, key_of_hash};
-use super::look::Told;
+use super::queries::Told;
 use super::tell::{self, Moment, News};
 use super::{ADD_WORK, Entry, entry_columns, expire_lane, read_entry};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
-use crate::rules::entry::standing::Standing;
+use crate::rules::entry::state::EntryState;
 use crate::rules::entry::{Deed, Refusal, Status};
 use crate::rules::public_id::PublicId;
 use crate::store::tx::VerbFuture;
@@ -24,7 +24,7 @@ use serde_json::{Map, Value as Json};
 
 /// What became of a deed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deeded {
+pub enum TransitionOutcome {
     /// As wished; this is how it stands now.
     Done(Box<Entry>),
     /// It may not happen any more; nothing was written.
@@ -54,7 +54,7 @@ impl Answer {
 
 impl Store {
     /// A person opened the page. Opening again, or what has ended, changes nothing.
-    pub fn record_opened(&self, id: PublicId) -> VerbFuture<'_, Deeded> {
+    pub fn record_opened(&self, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
         self.write(id, |tx, id| Box::pin(opened(tx, *id)))
     }
 
@@ -65,24 +65,24 @@ impl Store {
     }
 
     /// Somebody answered: the answer, the end of the entry and the message commit together.
-    pub fn complete(&self, answer: Answer) -> VerbFuture<'_, Deeded> {
+    pub fn complete(&self, answer: Answer) -> VerbFuture<'_, TransitionOutcome> {
         self.write(answer, |tx, answer| Box::pin(complete(tx, answer)))
     }
 
     /// Somebody withdraws an entry.
-    pub fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, Deeded> {
+    pub fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
         self.of(tenant)
             .write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Cancelled)))
     }
 
     /// Nothing more is sent of an entry; it can still be answered, and expires later.
-    pub fn stop_reminders(&self, id: PublicId) -> VerbFuture<'_, Deeded> {
+    pub fn stop_reminders(&self, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
         self.write(id, |tx, id| Box::pin(stop_reminders(tx, *id)))
     }
 
     /// Somebody deletes an entry: it is not shown any more, and the next event that is the same is
     /// welcome again.
-    pub fn delete_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, Deeded> {
+    pub fn delete_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
         self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Deleted)))
     }
 }
@@ -110,20 +110,22 @@ macro_rules! by_public_id {
 pub(super) const BY_PUBLIC_ID: &str = by_public_id!();
 const BY_PUBLIC_ID_LOCKED: &str = concat!(by_public_id!(), " for update");
 
-async fn opened(tx: &mut Tx, id: PublicId) -> Result<Deeded> {
-    let Some(mut entry) = find(tx, id, BY_PUBLIC_ID_LOCKED).await? else { return Ok(Deeded::Unknown) };
+async fn opened(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
+    let Some(mut entry) = find(tx, id, BY_PUBLIC_ID_LOCKED).await? else {
+        return Ok(TransitionOutcome::Unknown);
+    };
     let standing = match entry.standing.after(Deed::Opened) {
         Ok(standing) => standing,
-        Err(refusal) => return Ok(Deeded::Refused(refusal)),
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
     };
     if standing == entry.standing {
-        return Ok(Deeded::Done(Box::new(entry)));
+        return Ok(TransitionOutcome::Done(Box::new(entry)));
     }
     let now = tx.now().await?;
     tx.execute(OPENED, params![entry.id.0, standing.status.code(), now]).await?;
     (entry.standing, entry.opened_at, entry.version) = (standing, Some(now), entry.version + 1);
     tell(tx, &entry, Moment::Opened(now)).await?;
-    Ok(Deeded::Done(Box::new(entry)))
+    Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
 const OPENED: &str = "update punctual.entry \
@@ -143,12 +145,12 @@ async fn keep(tx: &mut Tx, id: PublicId, answers: &Map<String, Json>) -> Result<
 const KEEP: &str = "insert into punctual.progress (entry_id, answers, at) values ($1, $2, $3) \
     on conflict (entry_id) do update set answers = excluded.answers, at = excluded.at";
 
-async fn complete(tx: &mut Tx, answer: &Answer) -> Result<Deeded> {
+async fn complete(tx: &mut Tx, answer: &Answer) -> Result<TransitionOutcome> {
     let found = find(tx, answer.public_id, BY_PUBLIC_ID_LOCKED).await?;
-    let Some(mut entry) = found else { return Ok(Deeded::Unknown) };
+    let Some(mut entry) = found else { return Ok(TransitionOutcome::Unknown) };
     let standing = match entry.standing.after(Deed::Submitted) {
         Ok(standing) => standing,
-        Err(refusal) => return Ok(Deeded::Refused(refusal)),
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
     };
     let now = tx.now().await?;
     write_end(tx, &entry, standing, now).await?;
@@ -173,23 +175,27 @@ async fn complete(tx: &mut Tx, answer: &Answer) -> Result<Deeded> {
     tx.execute(RESPONSE, row).await?;
     tx.execute("delete from punctual.progress where entry_id = $1", params![entry.id.0]).await?;
     (entry.standing, entry.completed_at, entry.version) = (standing, Some(now), entry.version + 1);
-    Ok(Deeded::Done(Box::new(entry)))
+    Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
 const RESPONSE: &str = "insert into punctual.response (entry_id, tenant_id, flow_id, number, trigger_id, \
         answers, meta, completed_at, message_id, told) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-async fn end(tx: &mut Tx, tenant: Tenant, id: PublicId, deed: Deed) -> Result<Deeded> {
+async fn end(tx: &mut Tx, tenant: Tenant, id: PublicId, deed: Deed) -> Result<TransitionOutcome> {
     let found = find(tx, id, BY_PUBLIC_ID_LOCKED).await?;
-    let Some(entry) = found.filter(|entry| entry.tenant == tenant) else { return Ok(Deeded::Unknown) };
+    let Some(entry) = found.filter(|entry| entry.tenant == tenant) else {
+        return Ok(TransitionOutcome::Unknown);
+    };
     end_found(tx, entry, deed).await
 }
 
-async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<Deeded> {
-    let Some(mut entry) = find(tx, id, BY_PUBLIC_ID_LOCKED).await? else { return Ok(Deeded::Unknown) };
+async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
+    let Some(mut entry) = find(tx, id, BY_PUBLIC_ID_LOCKED).await? else {
+        return Ok(TransitionOutcome::Unknown);
+    };
     let standing = match entry.standing.halted() {
         Ok(standing) => standing,
-        Err(refusal) => return Ok(Deeded::Refused(refusal)),
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
     };
     if standing != entry.standing {
         let now = tx.now().await?;
@@ -200,14 +206,18 @@ async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<Deeded> {
         }
         (entry.standing, entry.version) = (standing, entry.version + 1);
     }
-    Ok(Deeded::Done(Box::new(entry)))
+    Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
 /// Cancels or deletes an entry that is locked.
-pub(in crate::store) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Deed) -> Result<Deeded> {
+pub(in crate::store) async fn end_found(
+    tx: &mut Tx,
+    mut entry: Entry,
+    deed: Deed,
+) -> Result<TransitionOutcome> {
     let standing = match entry.standing.after(deed) {
         Ok(standing) => standing,
-        Err(refusal) => return Ok(Deeded::Refused(refusal)),
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
     };
     let now = tx.now().await?;
     if standing != entry.standing {
@@ -223,11 +233,11 @@ pub(in crate::store) async fn end_found(tx: &mut Tx, mut entry: Entry, deed: Dee
         }
     }
     (entry.standing, entry.version) = (standing, entry.version + 1);
-    Ok(Deeded::Done(Box::new(entry)))
+    Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
 /// Writes that nothing more is sent of an entry, and takes its waiting send out of the queue.
-async fn write_end(tx: &mut Tx, entry: &Entry, standing: Standing, now: Timestamp) -> Result<()> {
+async fn write_end(tx: &mut Tx, entry: &Entry, standing: EntryState, now: Timestamp) -> Result<()> {
     let completed = (standing.status == Status::Completed).then_some(now.as_micros());
     tx.execute(END, params![entry.id.0, standing.status.code(), completed]).await?;
     if let Some(due) = entry.standing.next_send_at {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Where an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct EntryState {
     /// What has become of it.
     pub status: Status,
     /// When it was made.
@@ -24,7 +24,7 @@ pub struct Standing {
     pub remaining: i64,
 }
 
-impl Standing {
+impl EntryState {
     /// A new entry, made at `now` for an event of `occurred_at`.
     #[must_use]
     pub fn new(schedule: &Schedule, occurred_at: Option<Timestamp>, now: Timestamp) -> Self {
@@ -142,8 +142,8 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     const MADE: Timestamp = Timestamp::from_micros(1_778_735_554_000_000);
 
-    fn quiet(status: Status, last_sent_at: Option<Timestamp>) -> Standing {
-        Standing { status, triggered_at: MADE, next_send_at: None, last_sent_at, remaining: 0 }
+    fn quiet(status: Status, last_sent_at: Option<Timestamp>) -> EntryState {
+        EntryState { status, triggered_at: MADE, next_send_at: None, last_sent_at, remaining: 0 }
     }
 
     /// TRG-14: strictly longer than the grace, since the last send, else since it was made.
@@ -170,7 +170,7 @@ mod tests {
         for status in Status::ALL {
             let standing = quiet(status, None);
             assert_eq!(standing.is_quiet(later, GRACE), status.is_active(), "{status}");
-            let to_be_sent = Standing { next_send_at: Some(MADE), ..standing };
+            let to_be_sent = EntryState { next_send_at: Some(MADE), ..standing };
             assert!(!to_be_sent.is_quiet(later, GRACE), "{status}");
         }
     }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn trg_15_an_entry_fails_when_no_send_got_through() {
         let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] };
-        let made = Standing::new(&schedule, None, MADE);
+        let made = EntryState::new(&schedule, None, MADE);
         let once = made.gave_up(&schedule, MADE).unwrap();
         assert_eq!(
             (once.status, once.next_send_at, once.remaining),
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn ntf_18_a_refusal_ends_the_sends_and_a_shift_only_moves_one() {
         let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY; 2] };
-        let made = Standing::new(&schedule, None, MADE);
+        let made = EntryState::new(&schedule, None, MADE);
         let refused = made.refused().unwrap();
         assert_eq!((refused.status, refused.next_send_at), (Status::Failed, None), "nobody has the link");
         assert_eq!(refused.after(Deed::Submitted).unwrap().status, Status::Completed);
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!((stopped.status, stopped.next_send_at), (Status::Sent, None), "no reminder any more");
         assert!(stopped.expires_at(GRACE).is_some());
         let later = MADE.plus(DAY * 3);
-        assert_eq!(invited.shifted(later).unwrap(), Standing { next_send_at: Some(later), ..invited });
+        assert_eq!(invited.shifted(later).unwrap(), EntryState { next_send_at: Some(later), ..invited });
         assert_eq!(stopped.shifted(later).unwrap(), stopped, "what was halted stays so");
         for ended in [Deed::Submitted, Deed::Cancelled] {
             let ended = invited.after(ended).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn trg_15_without_a_channel_an_entry_halts_and_expires_later() {
         let schedule = Schedule { initial_delay: DAY, reminders: vec![DAY; 3] };
-        let halted = Standing::new(&schedule, None, MADE).halted().unwrap();
+        let halted = EntryState::new(&schedule, None, MADE).halted().unwrap();
         assert_eq!((halted.status, halted.next_send_at), (Status::Pending, None));
         assert!(!halted.is_due(Timestamp::MAX));
         assert_eq!(halted.expires_at(GRACE), Some(MADE.plus(GRACE).plus(Duration::from_micros(1))));

@@ -8,7 +8,7 @@ use crate::base::id::{EntryId, MessageId};
 use crate::rules::message::Message;
 use crate::store::Store;
 use crate::store::deliveries::deliver::Cause;
-use crate::store::deliveries::{Filed, Filings};
+use crate::store::deliveries::{PlannedEvent, PlannedEvents};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ pub(super) fn payload_of(event: &Message) -> Value {
 }
 
 /// The causes of deliveries, by their notifications. One that was dropped by age is not among them.
-pub(super) type CauseByEntry = HashMap<EntryId, Told>;
+pub(super) type SourceEventByEntry = HashMap<EntryId, Told>;
 
 /// Reads them all.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn read(store: &Store, mut notifications: Vec<EntryId>) -> Result<CauseByEntry> {
+pub(super) async fn read(store: &Store, mut notifications: Vec<EntryId>) -> Result<SourceEventByEntry> {
     if notifications.is_empty() {
-        return Ok(CauseByEntry::new());
+        return Ok(SourceEventByEntry::new());
     }
     notifications.sort_unstable();
     notifications.dedup();
@@ -47,12 +47,12 @@ pub(super) async fn read(store: &Store, mut notifications: Vec<EntryId>) -> Resu
 
 /// What was just filed, with the payloads in the same order.
 pub(super) fn filed(
-    filings: &Filings,
+    filings: &PlannedEvents,
     payloads: Vec<Arc<Value>>,
     by_event: &HashMap<MessageId, EntryId>,
-) -> CauseByEntry {
+) -> SourceEventByEntry {
     let told = filings.iter().zip(payloads).filter_map(|((event, filed), payload)| {
-        let (Filed::Notification(notification), Some(id)) = (filed, by_event.get(&event.id)) else {
+        let (PlannedEvent::Notification(notification), Some(id)) = (filed, by_event.get(&event.id)) else {
             return None;
         };
         let cause = Cause { event: Arc::clone(event), entity: notification.entity.clone(), by_hand: false };

@@ -5,13 +5,13 @@
 //! is made the recipient is asked for, as for every kind. An entry has one address, so another channel is
 //! used in the place of its own only if that takes such an address.
 
-use super::channel::Letter;
+use super::channel::RenderedMessage;
 use super::consent::{Recipients, To};
-use super::delivering::is_worded_for;
+use super::definition_cache::LoadedSurvey;
 use super::delivery_gate::GateDecision;
 use super::kinds::{BoxFuture, Planner, Rendered, Renderer};
-use super::send::Post;
-use super::shelf::Edition;
+use super::notification_renderer::is_worded_for;
+use super::send::DeliveryContext;
 use super::survey_entities::SurveyEntities;
 use super::templates::TemplateVersions;
 use crate::base::clock::Timestamp;
@@ -33,12 +33,12 @@ use std::sync::Arc;
 /// Versions of surveys, and templates of their tenants.
 #[derive(Debug, Default)]
 struct Surveys {
-    editions: HashMap<(FlowId, u32), Option<Arc<Edition>>>,
+    editions: HashMap<(FlowId, u32), Option<Arc<LoadedSurvey>>>,
     sets: HashMap<Tenant, Arc<TemplateSet>>,
 }
 
 impl Surveys {
-    async fn of(post: &Post, entries: impl Iterator<Item = &Arc<Entry>>) -> Result<Self> {
+    async fn of(post: &DeliveryContext, entries: impl Iterator<Item = &Arc<Entry>>) -> Result<Self> {
         let mut known = Self::default();
         for entry in entries {
             let version = (entry.flow, entry.number);
@@ -52,7 +52,7 @@ impl Surveys {
         Ok(known)
     }
 
-    fn edition(&self, entry: &Entry) -> Option<&Arc<Edition>> {
+    fn edition(&self, entry: &Entry) -> Option<&Arc<LoadedSurvey>> {
         self.editions.get(&(entry.flow, entry.number))?.as_ref()
     }
 
@@ -89,18 +89,18 @@ pub struct SurveyPlanner;
 impl Planner for SurveyPlanner {
     fn plan_sends<'f>(
         &'f self,
-        post: &'f Post,
+        post: &'f DeliveryContext,
         peeked: &'f PeekedEntries,
     ) -> BoxFuture<'f, Result<Vec<PlannedSend>>> {
         Box::pin(plan_sends(post, peeked))
     }
 
     fn renderer_of(&self, contexts: Vec<SurveyContext>) -> Box<dyn Renderer> {
-        Box::new(Inviting::knowing(contexts))
+        Box::new(SurveyRenderer::knowing(contexts))
     }
 }
 
-async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Vec<PlannedSend>> {
+async fn plan_sends(post: &DeliveryContext, peeked: &PeekedEntries) -> Result<Vec<PlannedSend>> {
     let surveys = Surveys::of(post, peeked.due.iter().map(|(_, entry)| entry)).await?;
     // Texts of our own are in several languages, too.
     let is_multilingual = |entry: &Entry| {
@@ -132,7 +132,7 @@ async fn plan_sends(post: &Post, peeked: &PeekedEntries) -> Result<Vec<PlannedSe
 
 /// Renders the invitations and reminders of one claim.
 #[derive(Debug, Default)]
-pub struct Inviting {
+pub struct SurveyRenderer {
     surveys: Surveys,
     /// In order of their ids: definitions are loaded by this order, the same in every run of a seed.
     entries: BTreeMap<EntryId, Arc<Entry>>,
@@ -141,14 +141,14 @@ pub struct Inviting {
     recipients: Recipients,
 }
 
-impl Inviting {
+impl SurveyRenderer {
     /// A renderer of deliveries that were just written for these entries.
     fn knowing(contexts: Vec<SurveyContext>) -> Self {
         let entries = contexts.into_iter().map(|context| (context.entry.id, context.entry)).collect();
         Self { entries, ..Self::default() }
     }
 
-    async fn read_entries(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+    async fn read_entries(&mut self, post: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let unknown = deliveries.iter().map(|of| of.entry).filter(|id| !self.entries.contains_key(id));
         let unknown: Vec<EntryId> = unknown.collect();
         if !unknown.is_empty() {
@@ -160,7 +160,7 @@ impl Inviting {
     }
 
     /// Reads the versions of templates that deliveries have and that are not in use any more.
-    async fn read_versions(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+    async fn read_versions(&mut self, post: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let mut wanted = BTreeSet::new();
         for of in deliveries.iter().filter(|of| of.template != TemplateId(0)) {
             let set = self.surveys.sets.get(&of.tenant);
@@ -173,7 +173,7 @@ impl Inviting {
     }
 
     /// Whether the recipient wants it, so and now.
-    fn ask(&self, post: &Post, of: &Delivery, entry: &Entry, now: Timestamp) -> GateDecision {
+    fn ask(&self, post: &DeliveryContext, of: &Delivery, entry: &Entry, now: Timestamp) -> GateDecision {
         let redirected = of.channel != entry.channel;
         let asked = Asked { channel: &of.channel, kind: invitation::EVENT_TYPE, now, redirected, zone: None };
         let address = |channel: &str| notification::address(channel, &recipient(&of.address));
@@ -182,10 +182,10 @@ impl Inviting {
 
     fn letter(
         &self,
-        post: &Post,
+        post: &DeliveryContext,
         of: &Delivery,
         entry: &Entry,
-        edition: &Edition,
+        edition: &LoadedSurvey,
         now: Timestamp,
     ) -> Option<Rendered> {
         let (survey, empty) = (&edition.survey, TemplateSet::default());
@@ -226,7 +226,7 @@ impl Inviting {
             Words::Own(_) => true,
         };
         let own = wording.provider.filter(|_| is_for(words));
-        let letter = Letter {
+        let letter = RenderedMessage {
             tenant,
             channel: of.channel.clone(),
             to: address.to_owned(),
@@ -256,8 +256,8 @@ fn recipient(address: &str) -> Recipient<'static> {
     }
 }
 
-impl Renderer for Inviting {
-    fn load<'f>(&'f mut self, post: &'f Post, due: &'f [Due]) -> BoxFuture<'f, Result<()>> {
+impl Renderer for SurveyRenderer {
+    fn load<'f>(&'f mut self, post: &'f DeliveryContext, due: &'f [Due]) -> BoxFuture<'f, Result<()>> {
         Box::pin(async move {
             let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
             self.read_entries(post, &deliveries).await?;
@@ -271,11 +271,15 @@ impl Renderer for Inviting {
         })
     }
 
-    fn load_fallbacks<'f>(&'f mut self, post: &'f Post, of: &'f [Delivery]) -> BoxFuture<'f, Result<()>> {
+    fn load_fallbacks<'f>(
+        &'f mut self,
+        post: &'f DeliveryContext,
+        of: &'f [Delivery],
+    ) -> BoxFuture<'f, Result<()>> {
         Box::pin(async move { self.read_entries(post, &of.iter().collect::<Vec<_>>()).await })
     }
 
-    fn gate(&self, post: &Post, due: &Due, now: Timestamp) -> GateDecision {
+    fn gate(&self, post: &DeliveryContext, due: &Due, now: Timestamp) -> GateDecision {
         // Without its entry there is nothing to ask, and nothing to render.
         let Some(entry) = self.entries.get(&due.delivery.entry) else { return GateDecision::Deliver };
         match self.entities.find_cancel_reason(entry) {
@@ -284,7 +288,12 @@ impl Renderer for Inviting {
         }
     }
 
-    fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {
+    fn render(
+        &self,
+        post: &DeliveryContext,
+        due: &Due,
+        now: Timestamp,
+    ) -> std::result::Result<Rendered, Box<Ending>> {
         let of = &due.delivery;
         let gone = |error: &str| {
             let (outcome, error) = (Some("permanent"), error.to_owned());
@@ -296,7 +305,7 @@ impl Renderer for Inviting {
         self.letter(post, of, entry, edition, now).ok_or_else(|| gone("Template not found"))
     }
 
-    fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned> {
+    fn fallback(&self, post: &DeliveryContext, of: &Delivery) -> Option<Planned> {
         let channel = post.policy(&of.channel).fallback.as_deref()?;
         let entry = self.entries.get(&of.entry)?;
         let wanted = self.recipients.locale(entry.tenant, &entry.address).or(entry.locale.as_deref());

@@ -1,4 +1,4 @@
-//! Scouting: which lanes have work, and when the next of it is due.
+//! Ready lanes: which lanes have work, and when the next of it is due.
 //!
 //! One look walks from lane to lane through the index (it never counts rows), so it costs
 //! as much as there are lanes with work, however much work that is. A whole look uses no
@@ -18,7 +18,7 @@ use crate::store::tx::VerbFuture;
 
 /// A lane that has work, now or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct ReadyLane {
     /// The lane.
     pub lane: LaneId,
     /// Whose it is; `None` for what is not routed yet.
@@ -41,7 +41,7 @@ pub struct View {
     /// The authority's time.
     pub now: Timestamp,
     /// Lanes with work, by id.
-    pub lanes: Vec<Sighting>,
+    pub lanes: Vec<ReadyLane>,
     /// Whether there may be more beyond the last one.
     pub more: bool,
 }
@@ -50,30 +50,30 @@ impl Store {
     /// Looks for lanes with work other than the `known` ones, up to `limit`. On Postgres a
     /// deep lane's rows that were just claimed stand in its index until they are vacuumed; this
     /// look steps over them.
-    pub fn scout_beside(&self, mut known: Vec<LaneId>, limit: usize) -> VerbFuture<'_, View> {
+    pub fn ready_lanes_beside(&self, mut known: Vec<LaneId>, limit: usize) -> VerbFuture<'_, View> {
         known.sort_unstable();
-        self.read((known, limit), |tx, (known, limit)| Box::pin(scout_beside(tx, known, *limit)))
+        self.read((known, limit), |tx, (known, limit)| Box::pin(ready_lanes_beside(tx, known, *limit)))
     }
 
     /// Looks at up to `limit` lanes with work whose id is above `after`.
-    pub fn scout(&self, after: LaneId, limit: usize) -> VerbFuture<'_, View> {
-        self.read((after, limit), |tx, (after, limit)| Box::pin(scout(tx, *after, *limit)))
+    pub fn ready_lanes(&self, after: LaneId, limit: usize) -> VerbFuture<'_, View> {
+        self.read((after, limit), |tx, (after, limit)| Box::pin(ready_lanes(tx, *after, *limit)))
     }
 }
 
-async fn scout(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
+async fn ready_lanes(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
     let (sql, now) = match tx.dialect() {
         // The server tells its time with the lanes, which saves a question.
-        Dialect::Postgres => (SCOUT_AND_TIME, None),
-        Dialect::Sqlite => (SCOUT, Some(tx.now().await?)),
+        Dialect::Postgres => (READY_LANES_AND_TIME, None),
+        Dialect::Sqlite => (READY_LANES, Some(tx.now().await?)),
     };
     let rows = tx.query(sql, params![after.0, i64::try_from(limit).unwrap_or(i64::MAX)]).await?;
     read_view(&rows, now, limit)
 }
 
-async fn scout_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Result<View> {
+async fn ready_lanes_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Result<View> {
     if tx.dialect() == Dialect::Sqlite {
-        let mut view = scout(tx, LaneId(-1), limit).await?;
+        let mut view = ready_lanes(tx, LaneId(-1), limit).await?;
         view.lanes.retain(|seen| !known.contains(&seen.lane));
         return Ok(view);
     }
@@ -81,7 +81,8 @@ async fn scout_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Result<Vie
     let above: Vec<i64> = std::iter::once(-1).chain(ends.iter().copied()).collect();
     let below: Vec<i64> = ends.iter().copied().chain([i64::from(i32::MAX)]).collect();
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = tx.query(SCOUT_BETWEEN, &[Value::Ints(&above), Value::Ints(&below), most.into()]).await?;
+    let rows =
+        tx.query(READY_LANES_BETWEEN, &[Value::Ints(&above), Value::Ints(&below), most.into()]).await?;
     read_view(&rows, None, limit)
 }
 
@@ -95,7 +96,7 @@ fn read_view(rows: &[Row], now: Option<Timestamp>, limit: usize) -> Result<View>
         if row.maybe_int(0)?.is_none() {
             continue;
         }
-        lanes.push(Sighting {
+        lanes.push(ReadyLane {
             lane: LaneId(row.int(0)?),
             first_due: row.time(1)?,
             tenant: row.maybe_int(2)?.map(Tenant::from_row),
@@ -113,7 +114,7 @@ fn no_time() -> Error {
 }
 
 /// What is told of each lane in a list called `s`.
-macro_rules! sighting {
+macro_rules! ready_lane {
     () => {
         "select s.lane_id, \
             (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at, \
@@ -121,7 +122,7 @@ macro_rules! sighting {
         from s left join punctual.lane l on l.id = s.lane_id order by s.lane_id"
     };
 }
-macro_rules! scout {
+macro_rules! ready_lanes {
     () => {
         concat!(
             "\
@@ -131,20 +132,20 @@ macro_rules! scout {
                 select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
                 from seen where seen.lane_id is not null), \
             s as (select lane_id from seen where lane_id is not null limit $2) ",
-            sighting!()
+            ready_lane!()
         )
     };
 }
 
-const SCOUT: &str = scout!();
+const READY_LANES: &str = ready_lanes!();
 /// One row without a lane if there is no work.
-const SCOUT_AND_TIME: &str = concat!(
+const READY_LANES_AND_TIME: &str = concat!(
     "select lane.*, t.now from (select punctual.now_us() as now) t left join (",
-    scout!(),
+    ready_lanes!(),
     ") lane on true order by lane.lane_id"
 );
 /// The same, from each gap between known lanes to its end.
-const SCOUT_BETWEEN: &str = concat!(
+const READY_LANES_BETWEEN: &str = concat!(
     "select lane.*, t.now from (select punctual.now_us() as now) t left join ( \
     with recursive seen (lane_id, below) as ( \
         select (select min(w.lane_id) from punctual.work w \
@@ -155,6 +156,6 @@ const SCOUT_BETWEEN: &str = concat!(
                 where w.lane_id > seen.lane_id and w.lane_id < seen.below), seen.below \
         from seen where seen.lane_id is not null), \
     s as (select lane_id from seen where lane_id is not null limit $3) ",
-    sighting!(),
+    ready_lane!(),
     ") lane on true order by lane.lane_id"
 );

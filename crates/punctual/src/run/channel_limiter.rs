@@ -24,7 +24,7 @@ const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// What a channel allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GateSettings {
+pub struct LimiterSettings {
     /// Letters that begin in any one second; any number if `None`.
     pub per_second: Option<u32>,
     /// Letters on their way at the same time; any number if `None`.
@@ -33,7 +33,7 @@ pub struct GateSettings {
     pub breaker: Option<BreakerSettings>,
 }
 
-impl GateSettings {
+impl LimiterSettings {
     /// What a channel without settings of its own allows: any rate, with a breaker unless it is a sandbox.
     #[must_use]
     pub fn of(channel: &str) -> Self {
@@ -44,9 +44,9 @@ impl GateSettings {
 
 /// Whether a letter may begin.
 #[derive(Debug)]
-pub enum MaySend {
+pub enum LimiterDecision {
     /// At once. The pass is to be settled.
-    Go(Pass),
+    Go(SendPermit),
     /// Not before this moment.
     WaitUntil(Timestamp),
     /// Not before one that is on its way has ended.
@@ -64,7 +64,7 @@ pub enum Ending {
 
 /// The gate of one channel.
 #[derive(Debug)]
-pub struct Gate {
+pub struct ChannelLimiter {
     /// How many sends in a row were answered without waiting.
     answered_at_once: AtomicUsize,
     in_flight_max: usize,
@@ -83,15 +83,15 @@ struct Inner {
 /// A letter on its way. One that is dropped without a word (a cancelled task) makes room, and says nothing
 /// about the provider.
 #[derive(Debug)]
-pub struct Pass {
-    gate: Arc<Gate>,
+pub struct SendPermit {
+    gate: Arc<ChannelLimiter>,
     probe: bool,
 }
 
-impl Gate {
+impl ChannelLimiter {
     /// An open gate.
     #[must_use]
-    pub fn new(settings: GateSettings) -> Self {
+    pub fn new(settings: LimiterSettings) -> Self {
         let inner = Inner {
             breaker: settings.breaker.map(Breaker::new),
             rate: settings.per_second.map(Rate::per_second),
@@ -107,24 +107,24 @@ impl Gate {
 
     /// Whether a letter may begin now, by the database's clock.
     #[must_use]
-    pub fn may_send(self: &Arc<Self>, now: Timestamp) -> MaySend {
+    pub fn may_send(self: &Arc<Self>, now: Timestamp) -> LimiterDecision {
         let mut inner = self.lock();
         if inner.in_flight >= self.in_flight_max {
-            return MaySend::WaitForOne;
+            return LimiterDecision::WaitForOne;
         }
         let (now, probe) = (inner.present(now), inner.is_open());
         // The rate is only looked at before the breaker is asked: a probe that is taken is used.
         if let Some(May::WaitUntil(moment)) = inner.rate.as_mut().map(|rate| rate.look(now)) {
-            return MaySend::WaitUntil(moment);
+            return LimiterDecision::WaitUntil(moment);
         }
         if let Some(May::WaitUntil(moment)) = inner.breaker.as_mut().map(|breaker| breaker.ask(now)) {
-            return MaySend::WaitUntil(moment);
+            return LimiterDecision::WaitUntil(moment);
         }
         if let Some(rate) = &mut inner.rate {
             rate.ask(now);
         }
         inner.in_flight += 1;
-        MaySend::Go(Pass { gate: Arc::clone(self), probe })
+        LimiterDecision::Go(SendPermit { gate: Arc::clone(self), probe })
     }
 
     /// Notes whether a send was answered without waiting.
@@ -197,7 +197,7 @@ impl Inner {
     }
 }
 
-impl Pass {
+impl SendPermit {
     /// Whether its channel was down when it began, so that it shows whether that is so still.
     #[must_use]
     pub const fn is_probe(&self) -> bool {
@@ -217,7 +217,7 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for SendPermit {
     fn drop(&mut self) {
         self.gate.lock().in_flight -= 1;
     }
@@ -225,27 +225,27 @@ impl Drop for Pass {
 
 /// The gates of a process, by the channel's key.
 #[derive(Debug, Default)]
-pub struct Gates {
-    settings: HashMap<String, GateSettings>,
-    gates: Mutex<HashMap<String, Arc<Gate>>>,
+pub struct ChannelLimiters {
+    settings: HashMap<String, LimiterSettings>,
+    gates: Mutex<HashMap<String, Arc<ChannelLimiter>>>,
 }
 
-impl Gates {
-    /// Gates with settings for some channels; the others have those of [`GateSettings::of`].
+impl ChannelLimiters {
+    /// ChannelLimiters with settings for some channels; the others have those of [`LimiterSettings::of`].
     #[must_use]
-    pub fn new(settings: HashMap<String, GateSettings>) -> Self {
+    pub fn new(settings: HashMap<String, LimiterSettings>) -> Self {
         Self { settings, gates: Mutex::default() }
     }
 
     /// The gate of a channel.
     #[must_use]
-    pub fn of(&self, channel: &str) -> Arc<Gate> {
+    pub fn of(&self, channel: &str) -> Arc<ChannelLimiter> {
         let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gate) = gates.get(channel) {
             return Arc::clone(gate);
         }
-        let settings = self.settings.get(channel).copied().unwrap_or_else(|| GateSettings::of(channel));
-        let gate = Arc::new(Gate::new(settings));
+        let settings = self.settings.get(channel).copied().unwrap_or_else(|| LimiterSettings::of(channel));
+        let gate = Arc::new(ChannelLimiter::new(settings));
         gates.insert(channel.to_owned(), Arc::clone(&gate));
         gate
     }
@@ -259,23 +259,23 @@ mod tests {
         Timestamp::from_micros(millis * 1_000)
     }
 
-    fn gate(per_second: Option<u32>, in_flight: Option<usize>, failures: u32) -> Arc<Gate> {
+    fn gate(per_second: Option<u32>, in_flight: Option<usize>, failures: u32) -> Arc<ChannelLimiter> {
         let breaker = Some(BreakerSettings { failures, probe_every: Duration::from_secs(30) });
-        Arc::new(Gate::new(GateSettings { per_second, in_flight, breaker }))
+        Arc::new(ChannelLimiter::new(LimiterSettings { per_second, in_flight, breaker }))
     }
 
     #[track_caller]
-    fn go(gate: &Arc<Gate>, millis: i64) -> Pass {
+    fn go(gate: &Arc<ChannelLimiter>, millis: i64) -> SendPermit {
         match gate.may_send(at(millis)) {
-            MaySend::Go(pass) => pass,
+            LimiterDecision::Go(pass) => pass,
             other => panic!("a letter should go at {millis} ms, but it was {other:?}"),
         }
     }
 
     #[track_caller]
-    fn waits(gate: &Arc<Gate>, millis: i64, until: i64) {
+    fn waits(gate: &Arc<ChannelLimiter>, millis: i64, until: i64) {
         match gate.may_send(at(millis)) {
-            MaySend::WaitUntil(moment) => assert_eq!(moment, at(until), "asked at {millis} ms"),
+            LimiterDecision::WaitUntil(moment) => assert_eq!(moment, at(until), "asked at {millis} ms"),
             other => panic!("a letter should wait at {millis} ms, but it was {other:?}"),
         }
     }
@@ -285,7 +285,7 @@ mod tests {
     fn ntf_17_only_so_many_are_on_their_way() {
         let gate = gate(None, Some(2), 20);
         let (first, second) = (go(&gate, 0), go(&gate, 0));
-        assert!(matches!(gate.may_send(at(0)), MaySend::WaitForOne));
+        assert!(matches!(gate.may_send(at(0)), LimiterDecision::WaitForOne));
         assert_eq!(gate.room(at(0)), 0);
         first.settle(at(1), Ending::Answered);
         let third = go(&gate, 1);
@@ -303,7 +303,7 @@ mod tests {
         assert!(gate.is_closed());
         let mut probes = 0;
         for second in 0..3_600 {
-            if let MaySend::Go(pass) = gate.may_send(at(second * 1_000)) {
+            if let LimiterDecision::Go(pass) = gate.may_send(at(second * 1_000)) {
                 probes += 1;
                 pass.settle(at(second * 1_000), Ending::Failed);
             }
@@ -336,15 +336,15 @@ mod tests {
     /// NTF-17: the sandbox has no breaker, and each channel has its own gate.
     #[test]
     fn ntf_17_channels_do_not_concern_each_other() {
-        let one = GateSettings { per_second: Some(1), ..GateSettings::of("sms:a") };
-        let gates = Gates::new(HashMap::from([("sms:a".to_owned(), one)]));
+        let one = LimiterSettings { per_second: Some(1), ..LimiterSettings::of("sms:a") };
+        let gates = ChannelLimiters::new(HashMap::from([("sms:a".to_owned(), one)]));
         for _ in 0..50 {
             go(&gates.of("memory:sms"), 0).settle(at(0), Ending::Failed);
             go(&gates.of("sms:b"), 0).settle(at(0), Ending::Answered);
         }
         go(&gates.of("sms:a"), 0).settle(at(0), Ending::Answered);
         waits(&gates.of("sms:a"), 1, 1_000);
-        assert_eq!(GateSettings::of("memory:x").breaker, None);
-        assert_eq!(GateSettings::of("sms:x").breaker.unwrap().failures, 20);
+        assert_eq!(LimiterSettings::of("memory:x").breaker, None);
+        assert_eq!(LimiterSettings::of("sms:x").breaker.unwrap().failures, 20);
     }
 }

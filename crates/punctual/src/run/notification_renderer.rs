@@ -5,16 +5,16 @@
 //! the reason; what is only held back comes again without counting as a try.
 //!
 //! Whom a delivery is for is found again by its address, not by the place that they had in a list when it
-//! was planned (`rules/notification/people.rs`); whoever is gone from there is written to by what is kept
+//! was planned (`rules/notification/recipients.rs`); whoever is gone from there is written to by what is kept
 //! of them.
 
-use super::causes::{self, CauseByEntry, Told};
-use super::channel::Letter;
+use super::channel::RenderedMessage;
 use super::consent::{Recipients, To};
 use super::definitions::Definitions;
 use super::delivery_gate::GateDecision;
 use super::kinds::{BoxFuture, Rendered, Renderer};
-use super::send::Post;
+use super::send::DeliveryContext;
+use super::source_events::{self, SourceEventByEntry, Told};
 use super::templates::TemplateVersions;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -25,8 +25,8 @@ use crate::rules::consent::Asked;
 use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::{EventKind, Occasion, Recipient};
 use crate::rules::message::{Entity, Message};
-use crate::rules::notification::instead::Refused;
-use crate::rules::notification::people::People;
+use crate::rules::notification::fallback::Refused;
+use crate::rules::notification::recipients::People;
 use crate::rules::notification::{self, Planned, Whom};
 use crate::rules::template::choose::is_named;
 use crate::rules::template::{MessageTemplate, TemplateSet};
@@ -39,23 +39,27 @@ use std::sync::Arc;
 
 /// The deliveries of one claim, with all that is known about them.
 #[derive(Debug, Default)]
-pub struct Delivering {
+pub struct NotificationRenderer {
     definitions: Definitions,
-    causes: Arc<CauseByEntry>,
+    causes: Arc<SourceEventByEntry>,
     entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
     people: HashMap<DeliveryId, Recipient<'static>>,
     versions: TemplateVersions,
     recipients: Recipients,
 }
 
-impl Delivering {
+impl NotificationRenderer {
     /// Deliveries whose events are all known.
-    pub(super) fn knowing(causes: Arc<CauseByEntry>) -> Self {
+    pub(super) fn knowing(causes: Arc<SourceEventByEntry>) -> Self {
         Self { causes, ..Self::default() }
     }
 
     /// What their events and entities say, without their recipients' consent.
-    async fn about(post: &Post, deliveries: &[&Delivery], causes: Arc<CauseByEntry>) -> Result<Self> {
+    async fn about(
+        post: &DeliveryContext,
+        deliveries: &[&Delivery],
+        causes: Arc<SourceEventByEntry>,
+    ) -> Result<Self> {
         let told = deliveries.iter().filter_map(|of| causes.get(&of.entry));
         let events = told.map(|told| told.cause.event.as_ref());
         let definitions = Definitions::of(post, events).await?;
@@ -67,7 +71,7 @@ impl Delivering {
     }
 
     /// Reads the versions of templates that deliveries have and that are not in use any more.
-    async fn read_versions(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+    async fn read_versions(&mut self, post: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let mut wanted = BTreeSet::new();
         for of in deliveries {
             let set = self.causes.get(&of.entry).and_then(|told| self.definitions.set(&told.cause.event));
@@ -80,7 +84,7 @@ impl Delivering {
     }
 
     /// The entities that events are about, then those that they lead to.
-    async fn read_entities(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+    async fn read_entities(&mut self, post: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let own = deliveries.iter().filter_map(|of| Some((of.tenant, self.entity_of(of)?.clone())));
         self.read_snapshots(post, own.collect()).await?;
         let mut related = BTreeSet::new();
@@ -95,7 +99,11 @@ impl Delivering {
         self.read_snapshots(post, related).await
     }
 
-    async fn read_snapshots(&mut self, post: &Post, wanted: BTreeSet<(Tenant, Entity)>) -> Result<()> {
+    async fn read_snapshots(
+        &mut self,
+        post: &DeliveryContext,
+        wanted: BTreeSet<(Tenant, Entity)>,
+    ) -> Result<()> {
         let mut by_tenant: BTreeMap<Tenant, Vec<Entity>> = BTreeMap::new();
         for (tenant, entity) in wanted {
             by_tenant.entry(tenant).or_default().push(entity);
@@ -108,7 +116,7 @@ impl Delivering {
     }
 
     /// Whom deliveries are for. What they keep of somebody is read only if nobody has the address any more.
-    async fn find_people(&mut self, post: &Post, deliveries: &[&Delivery]) -> Result<()> {
+    async fn find_people(&mut self, post: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let strangers = self.meet(deliveries, &HashMap::new());
         if strangers.is_empty() {
             return Ok(());
@@ -180,7 +188,12 @@ impl Delivering {
     }
 
     /// What is to be done with a delivery, or why nothing is.
-    fn weigh(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {
+    fn weigh(
+        &self,
+        post: &DeliveryContext,
+        due: &Due,
+        now: Timestamp,
+    ) -> std::result::Result<Rendered, Box<Ending>> {
         let of = &due.delivery;
         let Some(told) = self.causes.get(&of.entry) else { return Err(gone("its event is gone").into()) };
         let Told { cause: Cause { event, entity, .. }, payload } = told;
@@ -212,7 +225,7 @@ impl Delivering {
             filled.warnings.iter().map(|said| format!("{}: {}", said.path, said.message)).collect();
         // What is one provider's own means nothing to another.
         let provider = filled.provider.filter(|_| is_worded_for(post, template, &of.channel));
-        let letter = Letter {
+        let letter = RenderedMessage {
             tenant: of.tenant,
             channel: of.channel.clone(),
             to: of.address.clone(),
@@ -238,7 +251,7 @@ impl Delivering {
     }
 
     /// What another channel is given if this one refuses for good.
-    fn instead_of(&self, post: &Post, of: &Delivery) -> Option<Planned> {
+    fn instead_of(&self, post: &DeliveryContext, of: &Delivery) -> Option<Planned> {
         let channel = post.policy(&of.channel).fallback.as_deref()?;
         let Cause { event, entity, by_hand } = &self.causes.get(&of.entry)?.cause;
         let set = self.definitions.set(event)?;
@@ -258,7 +271,7 @@ impl Delivering {
     /// Whether the recipient wants it, so and now.
     fn ask(
         &self,
-        post: &Post,
+        post: &DeliveryContext,
         of: &Delivery,
         event: &Message,
         template: &MessageTemplate,
@@ -272,7 +285,7 @@ impl Delivering {
     }
 
     /// Whether what a delivery is about is still worth a message, and its recipient wants it.
-    fn decide(&self, post: &Post, of: &Delivery, now: Timestamp) -> Option<GateDecision> {
+    fn decide(&self, post: &DeliveryContext, of: &Delivery, now: Timestamp) -> Option<GateDecision> {
         let Told { cause: Cause { event, .. }, payload } = self.causes.get(&of.entry)?;
         let template = self.template(self.definitions.set(event)?, of)?;
         Some(match self.kind_of(event).is_pointless(self.snapshot(of), payload) {
@@ -287,19 +300,19 @@ fn gone(error: &str) -> Ending {
 }
 
 /// Whether a template is meant for this channel, and not only lends it its words.
-pub(super) fn is_worded_for(post: &Post, template: &MessageTemplate, channel: &str) -> bool {
+pub(super) fn is_worded_for(post: &DeliveryContext, template: &MessageTemplate, channel: &str) -> bool {
     let named = &template.definition.channel;
     is_named(channel, named) || post.channels.reach(named) == channel
 }
 
-impl Renderer for Delivering {
-    fn load<'f>(&'f mut self, post: &'f Post, due: &'f [Due]) -> BoxFuture<'f, Result<()>> {
+impl Renderer for NotificationRenderer {
+    fn load<'f>(&'f mut self, post: &'f DeliveryContext, due: &'f [Due]) -> BoxFuture<'f, Result<()>> {
         Box::pin(async move {
             let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
             let mut causes = Arc::clone(&self.causes);
             if causes.is_empty() {
                 let entries = deliveries.iter().map(|of| of.entry).collect();
-                causes = Arc::new(causes::read(&post.store, entries).await?);
+                causes = Arc::new(source_events::read(&post.store, entries).await?);
             }
             *self = Self::about(post, &deliveries, causes).await?;
             let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
@@ -308,26 +321,36 @@ impl Renderer for Delivering {
         })
     }
 
-    fn load_fallbacks<'f>(&'f mut self, post: &'f Post, of: &'f [Delivery]) -> BoxFuture<'f, Result<()>> {
+    fn load_fallbacks<'f>(
+        &'f mut self,
+        post: &'f DeliveryContext,
+        of: &'f [Delivery],
+    ) -> BoxFuture<'f, Result<()>> {
         Box::pin(async move {
             let with_other: Vec<&Delivery> =
                 of.iter().filter(|of| post.policy(&of.channel).fallback.is_some()).collect();
-            let causes = causes::read(&post.store, with_other.iter().map(|of| of.entry).collect()).await?;
+            let causes =
+                source_events::read(&post.store, with_other.iter().map(|of| of.entry).collect()).await?;
             *self = Self::about(post, &with_other, Arc::new(causes)).await?;
             Ok(())
         })
     }
 
-    fn gate(&self, post: &Post, due: &Due, now: Timestamp) -> GateDecision {
+    fn gate(&self, post: &DeliveryContext, due: &Due, now: Timestamp) -> GateDecision {
         // Without its event or template there is nothing to ask, and nothing to render.
         self.decide(post, &due.delivery, now).unwrap_or(GateDecision::Deliver)
     }
 
-    fn render(&self, post: &Post, due: &Due, now: Timestamp) -> std::result::Result<Rendered, Box<Ending>> {
+    fn render(
+        &self,
+        post: &DeliveryContext,
+        due: &Due,
+        now: Timestamp,
+    ) -> std::result::Result<Rendered, Box<Ending>> {
         self.weigh(post, due, now)
     }
 
-    fn fallback(&self, post: &Post, of: &Delivery) -> Option<Planned> {
+    fn fallback(&self, post: &DeliveryContext, of: &Delivery) -> Option<Planned> {
         self.instead_of(post, of)
     }
 
@@ -336,7 +359,7 @@ impl Renderer for Delivering {
     }
 }
 
-impl Post {
+impl DeliveryContext {
     /// How a channel is used.
     pub(super) fn policy(&self, channel: &str) -> &ChannelPolicy {
         self.policies.get(channel).unwrap_or(&self.usual)

@@ -5,7 +5,7 @@
 //! by the next ingest of every process, and no notification is needed.
 //!
 //! Events that come by topics are many, and most of their kinds no trigger names. For them what was looked at
-//! is good enough if that was after the event, by the database's clock, and not long ago ([`Shelf::since`]).
+//! is good enough if that was after the event, by the database's clock, and not long ago ([`DefinitionCache::since`]).
 
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::{Error, Problems, Result};
@@ -28,7 +28,7 @@ const EDITIONS_MAX: usize = 1_000;
 
 /// One version of a survey, ready for use.
 #[derive(Debug)]
-pub struct Edition {
+pub struct LoadedSurvey {
     /// The flow.
     pub flow: FlowId,
     /// The version.
@@ -50,7 +50,7 @@ pub struct Shared {
     pub schedule: Arc<Schedule>,
 }
 
-impl Edition {
+impl LoadedSurvey {
     fn new(version: &FlowVersion) -> Result<Self> {
         let (mut problems, mut warnings) = (Problems::default(), Problems::default());
         let survey = Survey::read(&version.definition, &mut problems, &mut warnings);
@@ -126,15 +126,15 @@ impl Sieve {
 
 /// What events meet in a tenant.
 #[derive(Debug)]
-pub struct Offered {
+pub struct ActiveTriggers {
     /// It is valid while the tenant's stamp is this.
     pub stamp: i64,
     /// The published editions.
-    pub editions: Vec<Arc<Edition>>,
+    pub editions: Vec<Arc<LoadedSurvey>>,
     /// Where entries wait for their next send, once something was published.
     pub lane: Option<LaneId>,
     /// What came of the events it met.
-    pub lately: Lately,
+    pub lately: DuplicateShare,
     begin: HashMap<String, Sieve>,
     stop: HashMap<String, Vec<Place>>,
 }
@@ -142,9 +142,9 @@ pub struct Offered {
 /// Of how many events of the last batch there was an entry already. A hint: what it says decides how
 /// the next batch is written, not what comes of it.
 #[derive(Debug, Default)]
-pub struct Lately(AtomicBool);
+pub struct DuplicateShare(AtomicBool);
 
-impl Lately {
+impl DuplicateShare {
     /// Whether it pays to look for known entries before writing new ones: from a quarter on.
     #[must_use]
     pub fn many_known(&self) -> bool {
@@ -157,10 +157,13 @@ impl Lately {
     }
 }
 
-impl Offered {
+impl ActiveTriggers {
     fn new(published: Published) -> Result<Self> {
-        let editions =
-            published.versions.iter().map(|v| Edition::new(v).map(Arc::new)).collect::<Result<Vec<_>>>()?;
+        let editions = published
+            .versions
+            .iter()
+            .map(|v| LoadedSurvey::new(v).map(Arc::new))
+            .collect::<Result<Vec<_>>>()?;
         let (mut begin, mut stop): (HashMap<String, Sieve>, HashMap<String, Vec<Place>>) = Default::default();
         for (e, edition) in editions.iter().enumerate() {
             for (t, trigger) in edition.survey.triggers.iter().enumerate() {
@@ -173,7 +176,7 @@ impl Offered {
                 }
             }
         }
-        let lately = Lately::default();
+        let lately = DuplicateShare::default();
         Ok(Self { stamp: published.stamp, editions, lane: published.lane, lately, begin, stop })
     }
 
@@ -218,7 +221,7 @@ impl Offered {
 
     /// The edition and the trigger at a place.
     #[must_use]
-    pub fn at(&self, (edition, trigger): Place) -> (&Edition, &Trigger, &Shared) {
+    pub fn at(&self, (edition, trigger): Place) -> (&LoadedSurvey, &Trigger, &Shared) {
         let edition = &self.editions[edition];
         (edition, &edition.survey.triggers[trigger], &edition.shared[trigger])
     }
@@ -227,7 +230,7 @@ impl Offered {
 /// What events met when it was last looked at.
 #[derive(Clone, Debug)]
 struct Seen {
-    offered: Arc<Offered>,
+    offered: Arc<ActiveTriggers>,
     /// The database's time of that look.
     at: Timestamp,
     looked: Moment,
@@ -235,17 +238,17 @@ struct Seen {
 
 /// The shelf of a process.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct DefinitionCache {
     offered: Mutex<HashMap<Tenant, Seen>>,
-    editions: Mutex<HashMap<(FlowId, u32), Arc<Edition>>>,
+    editions: Mutex<HashMap<(FlowId, u32), Arc<LoadedSurvey>>>,
 }
 
-impl Shelf {
+impl DefinitionCache {
     /// What events met when it was last looked at; it may have changed.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn known(&self, store: &Store, tenant: Tenant) -> Result<Arc<Offered>> {
+    pub async fn known(&self, store: &Store, tenant: Tenant) -> Result<Arc<ActiveTriggers>> {
         match self.seen(tenant) {
             Some(seen) => Ok(seen.offered),
             None => self.current(store, tenant).await,
@@ -257,7 +260,7 @@ impl Shelf {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn since(&self, store: &Store, tenant: Tenant, due: Timestamp) -> Result<Arc<Offered>> {
+    pub async fn since(&self, store: &Store, tenant: Tenant, due: Timestamp) -> Result<Arc<ActiveTriggers>> {
         match self.seen(tenant) {
             Some(seen) if seen.at > due && seen.looked.elapsed() < limits::FLOWS_FRESH => Ok(seen.offered),
             _ => self.current(store, tenant).await,
@@ -268,13 +271,13 @@ impl Shelf {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn current(&self, store: &Store, tenant: Tenant) -> Result<Arc<Offered>> {
+    pub async fn current(&self, store: &Store, tenant: Tenant) -> Result<Arc<ActiveTriggers>> {
         let looked = monotonic();
         let known = self.seen(tenant).map(|seen| seen.offered);
         let stamp = known.as_ref().map(|known| known.stamp);
         let (at, published) = store.published(tenant, stamp).await?;
         let offered = match (published, known) {
-            (Some(published), _) => Arc::new(Offered::new(published)?),
+            (Some(published), _) => Arc::new(ActiveTriggers::new(published)?),
             (None, Some(known)) => known,
             (None, None) => return Err(Error::Database("the stamp of no flows is not known".into())),
         };
@@ -298,12 +301,17 @@ impl Shelf {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn edition(&self, store: &Store, flow: FlowId, number: u32) -> Result<Option<Arc<Edition>>> {
+    pub async fn edition(
+        &self,
+        store: &Store,
+        flow: FlowId,
+        number: u32,
+    ) -> Result<Option<Arc<LoadedSurvey>>> {
         if let Some(known) = self.editions().get(&(flow, number)) {
             return Ok(Some(Arc::clone(known)));
         }
         let Some(version) = store.flow_version(flow, number).await? else { return Ok(None) };
-        let edition = Arc::new(Edition::new(&version)?);
+        let edition = Arc::new(LoadedSurvey::new(&version)?);
         let mut editions = self.editions();
         if editions.len() >= EDITIONS_MAX {
             editions.clear();
@@ -312,7 +320,7 @@ impl Shelf {
         Ok(Some(edition))
     }
 
-    fn editions(&self) -> std::sync::MutexGuard<'_, HashMap<(FlowId, u32), Arc<Edition>>> {
+    fn editions(&self) -> std::sync::MutexGuard<'_, HashMap<(FlowId, u32), Arc<LoadedSurvey>>> {
         self.editions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,13 +7,13 @@ use crate::base::clock::{Moment, Timestamp, monotonic};
 
 /// What the database's clock said, and when that was heard.
 #[derive(Clone, Copy, Debug)]
-pub struct Present {
+pub struct DatabaseClock {
     said: Timestamp,
     heard: Moment,
     by_hand: bool,
 }
 
-impl Present {
+impl DatabaseClock {
     /// It has just said so.
     #[must_use]
     pub fn new(said: Timestamp, by_hand: bool) -> Self {

@@ -20,7 +20,7 @@ use crate::rules::entity::Snapshot;
 use crate::rules::event_kind::EventKind;
 use crate::rules::message::{Entity, Message};
 use crate::run::ingest::{Ingested, Item, Lot, ingest};
-use crate::run::send::Post;
+use crate::run::send::DeliveryContext;
 use crate::store::entries::tell::{SENT, TOPIC};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ type Wanted<'a> = BTreeMap<&'a str, Vec<Asked<'a>>>;
 ///
 /// # Errors
 /// When the database does not answer: what was written until then is known the next time.
-pub(super) async fn meet(post: &Post, heard: &[Heard<'_>]) -> Result<Vec<Option<Surveyed>>> {
+pub(super) async fn meet(post: &DeliveryContext, heard: &[Heard<'_>]) -> Result<Vec<Option<Surveyed>>> {
     let mut all: Vec<Option<Surveyed>> = heard.iter().map(|_| None).collect();
     for (tenant, wanted) in wanted(post, heard).await? {
         let lots: Vec<Lot<'_>> = wanted.iter().map(|(kind, asked)| lot(kind, asked)).collect();
@@ -75,7 +75,7 @@ fn note(of: &mut Surveyed, one: Ingested) {
 }
 
 /// The events that surveys look at.
-async fn wanted<'a>(post: &Post, heard: &[Heard<'a>]) -> Result<BTreeMap<Tenant, Wanted<'a>>> {
+async fn wanted<'a>(post: &DeliveryContext, heard: &[Heard<'a>]) -> Result<BTreeMap<Tenant, Wanted<'a>>> {
     let mut latest: BTreeMap<Tenant, Timestamp> = BTreeMap::new();
     for Heard { event, .. } in heard {
         let due = latest.entry(event.tenant).or_insert(event.due_at);

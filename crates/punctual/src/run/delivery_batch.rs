@@ -13,19 +13,19 @@
 //! What a delivery says is up to the [`Renderer`] of its kind; whether it goes on to its channel at all is
 //! asked right before that ([`super::delivery_gate`]).
 
-use super::answer::{Answer, doubted, no_channel};
-use super::channel::{Accepted, Channel, Letter, NotSent, Sending, Sent};
-use super::gate::{Ending as GateEnding, MaySend, Pass};
+use super::channel::{Accepted, Channel, NotSent, RenderedMessage, Sending, Sent};
+use super::channel_limiter::{Ending as PermitEnd, LimiterDecision, SendPermit};
+use super::database_clock::DatabaseClock;
 use super::kinds::{Rendered, Renderer};
-use super::present::Present;
-use super::send::{Going, Post};
+use super::send::{DeliveryContext, InFlightGuard};
+use super::send_outcome::{Answer, doubted, no_channel};
 use super::stop::{Phase, Stop};
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::Token;
 use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
 use crate::rules::channel::OnUnknown;
-use crate::store::deliveries::deliver::{Due, Ended, Ending, Outgoing, Settled};
+use crate::store::deliveries::deliver::{ClaimedDeliveries, Due, Ending, Settled, SettledDelivery};
 use crate::store::planted::Bug;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,12 +44,12 @@ const INSIST_PAUSE: Duration = Duration::from_millis(100);
 /// A delivery whose message is out.
 struct Out {
     due: Due,
-    pass: Pass,
+    pass: SendPermit,
 }
 
 /// What became of the letters of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Posted {
+pub struct BatchCounts {
     /// Letters that a channel took.
     pub sent: usize,
     /// Tries that did not go well.
@@ -57,12 +57,12 @@ pub struct Posted {
 }
 
 /// Deliveries of one claim on their way.
-pub struct Posting {
-    _going: Going,
-    post: Arc<Post>,
+pub struct DeliveryBatch {
+    _going: InFlightGuard,
+    post: Arc<DeliveryContext>,
     renderer: Box<dyn Renderer>,
     token: Token,
-    present: Present,
+    present: DatabaseClock,
     held_since: Moment,
     waiting: std::vec::IntoIter<Due>,
     /// How many deliveries of the claim were taken up so far, how many may be, and how many are settled.
@@ -71,27 +71,27 @@ pub struct Posting {
     settled: usize,
     out: JoinSet<Sent>,
     letters: HashMap<Id, Out>,
-    ended: Vec<Ended>,
-    posted: Posted,
+    ended: Vec<SettledDelivery>,
+    posted: BatchCounts,
     lost: bool,
 }
 
-impl Posting {
+impl DeliveryBatch {
     /// What a claim brought that was asked for at `asked`; `None` if there is nothing to send.
     #[must_use]
     pub fn new(
-        post: &Arc<Post>,
+        post: &Arc<DeliveryContext>,
         renderer: Box<dyn Renderer>,
-        outgoing: Outgoing,
+        outgoing: ClaimedDeliveries,
         asked: Moment,
     ) -> Option<Self> {
         let (token, now) = (outgoing.token?, outgoing.now?);
         Some(Self {
-            _going: Going::new(post),
+            _going: InFlightGuard::new(post),
             post: Arc::clone(post),
             renderer,
             token,
-            present: Present::new(now, post.by_hand),
+            present: DatabaseClock::new(now, post.by_hand),
             held_since: asked,
             mark: outgoing.mark.unwrap_or(outgoing.due.len()),
             begun: 0,
@@ -100,7 +100,7 @@ impl Posting {
             out: JoinSet::new(),
             letters: HashMap::new(),
             ended: Vec::new(),
-            posted: Posted::default(),
+            posted: BatchCounts::default(),
             lost: false,
         })
     }
@@ -114,7 +114,7 @@ impl Posting {
     ///
     /// # Errors
     /// When it cannot be found out what there is to send: all of it goes back.
-    pub async fn run(mut self, stop: Stop) -> Result<Posted> {
+    pub async fn run(mut self, stop: Stop) -> Result<BatchCounts> {
         let read = tokio::select! {
             biased;
             read = self.renderer.load(&self.post, self.waiting.as_slice()) => Some(read),
@@ -190,7 +190,7 @@ impl Posting {
 
     fn end(&mut self, due: Due, ending: Ending) {
         let survey = self.renderer.survey(&due.delivery);
-        self.ended.push(Ended { due, ending, survey });
+        self.ended.push(SettledDelivery { due, ending, survey });
     }
 
     /// Waits until a letter is through, or something else is to be done; `false`: not any longer.
@@ -272,9 +272,9 @@ impl Posting {
     }
 
     /// Begins a message if its channel's gate is open.
-    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: Letter, mut due: Due) {
+    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: RenderedMessage, mut due: Due) {
         match self.post.gates.of(&letter.channel).may_send(self.now()) {
-            MaySend::Go(pass) => {
+            LimiterDecision::Go(pass) => {
                 due.provider = Some(self.post.channels.provider_of(&letter.channel).to_owned());
                 self.begin(channel.send(Arc::new(letter)), Out { due, pass });
             }
@@ -319,7 +319,7 @@ impl Posting {
         let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
         let answer =
             Answer { sent: sent.map(Accepted::fit_to_keep), probe: pass.is_probe(), now: self.now() };
-        pass.settle(answer.now, if answered { GateEnding::Answered } else { GateEnding::Failed });
+        pass.settle(answer.now, if answered { PermitEnd::Answered } else { PermitEnd::Failed });
         let policy = self.post.policy(&due.delivery.channel);
         let fallback = || self.renderer.fallback(&self.post, &due.delivery);
         let ending = answer.ending(&due, policy, fallback);
@@ -343,7 +343,7 @@ impl Posting {
             return;
         }
         let mark = self.next_mark();
-        let ended: Arc<[Ended]> = std::mem::take(&mut self.ended).into();
+        let ended: Arc<[SettledDelivery]> = std::mem::take(&mut self.ended).into();
         loop {
             match self.post.store.end_deliveries(self.token.clone(), Arc::clone(&ended), mark).await {
                 Ok(settled) => {
