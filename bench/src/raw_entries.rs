@@ -86,7 +86,8 @@ const SETTLE: &str = "
     with held as (delete from claim where id = $1 returning id),
     told as (
         insert into outcome (delivery, status, provider, provider_id)
-        select d, 1, 'memory', p from unnest($2::bigint[], $3::text[]) x (d, p) where exists (select 1 from held)),
+        select d, 1, 'memory', p from unnest($2::bigint[], $3::text[]) x (d, p)
+        where exists (select 1 from held)),
     moved as (
         update entry set state = 1, last_sent_at = now(), remaining = greatest(remaining - 1, 0),
             changes = changes + 1

@@ -48,7 +48,8 @@ const TABLES: &str = "
     create index delivery_address on delivery (address, tenant);
     create table attempt (
         delivery bigint not null, tried smallint not null, at timestamptz not null default now(),
-        outcome text not null, provider text, provider_id text, error text, answer text, primary key (delivery, tried));
+        outcome text not null, provider text, provider_id text, error text, answer text,
+        primary key (delivery, tried));
     create index attempt_provider on attempt (provider_id) where provider_id is not null;";
 
 const EMIT: &str = "

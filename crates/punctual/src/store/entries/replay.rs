@@ -22,7 +22,8 @@ pub(in crate::store) struct ReopenedEntry {
     pub planned_key: Option<String>,
 }
 
-/// Sets failed entries going again, which must be locked. `put_back` counts the deliveries that are put back, by entry. A dry run writes nothing.
+/// Sets failed entries going again, which must be locked. `put_back` counts the deliveries that are put back,
+/// by entry. A dry run writes nothing.
 pub(in crate::store) async fn reopen(
     tx: &mut Tx,
     ids: &[i64],
