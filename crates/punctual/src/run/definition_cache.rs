@@ -1,11 +1,12 @@
-//! The shelf: published flows, parsed once, for whoever needs them again.
+//! The definition cache: published flows, parsed once.
 //!
 //! A version never changes, so it is kept by its number. What events meet in a tenant is valid for
 //! the tenant's stamp: an ingest writes nothing under an old stamp, so that a publish is seen
 //! by the next ingest of every process, and no notification is needed.
 //!
 //! Events that come by topics are many, and most of their kinds no trigger names. For them what was looked at
-//! is good enough if that was after the event, by the database's clock, and not long ago ([`DefinitionCache::since`]).
+//! is good enough if that was after the event, by the database's clock, and not long ago
+//! ([`DefinitionCache::since`]).
 
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::{Error, Problems, Result};

@@ -206,7 +206,8 @@ pub async fn send_chosen(
     chosen: &Chosen,
     items: &[Item<'_>],
 ) -> Result<Option<Vec<Ingested>>> {
-    if chosen.dry_run {
+    // Nobody to send to: the answer still says whether there is such a trigger.
+    if chosen.dry_run || items.is_empty() {
         return foretell_chosen(post, tenant, chosen, items).await;
     }
     let mut report = Vec::with_capacity(items.len());

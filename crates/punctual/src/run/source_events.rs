@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::base::id::{EntryId, MessageId};
 use crate::rules::message::Message;
 use crate::store::Store;
-use crate::store::deliveries::deliver::Cause;
+use crate::store::deliveries::source_events::Cause;
 use crate::store::deliveries::{PlannedEvent, PlannedEvents};
 use serde_json::Value;
 use std::collections::HashMap;

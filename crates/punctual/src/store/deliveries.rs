@@ -22,6 +22,7 @@ pub mod queries;
 mod reaped;
 pub mod replan;
 pub mod replay;
+pub mod source_events;
 mod taken;
 
 pub(super) use reaped::DeliveryHook;

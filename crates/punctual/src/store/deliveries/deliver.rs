@@ -17,21 +17,19 @@ use super::super::Store;
 use super::super::claims::{self, ClaimRequest, Taken};
 use super::super::dialect::Dialect;
 use super::super::entries::step::SurveyContext;
-use super::super::messages::{message_columns, read_message};
 use super::super::planted::Bug;
 use super::super::points::{Point, reach};
 use super::super::sequences::WORK_AGAIN;
 use super::super::tx::Tx;
 use super::super::value::{Row, Value, params};
 use super::entry_end::skip_ended;
-use super::{entity, outcome};
+use super::outcome;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, EntryId, LaneId, TemplateId, Token};
 use crate::base::tenant::Tenant;
 use crate::rules::claim::Item;
 use crate::rules::entry::{EntryKind, Status};
-use crate::rules::message::{Entity, Message};
 use crate::rules::notification::{Planned, Whom};
 use crate::rules::purpose::Purpose;
 use crate::store::tx::VerbFuture;
@@ -94,17 +92,6 @@ pub enum Settled {
     LostClaim,
     /// The outcomes are written.
     Done,
-}
-
-/// Why a notification was given.
-#[derive(Clone, Debug)]
-pub struct Cause {
-    /// The event.
-    pub event: Arc<Message>,
-    /// What it is about.
-    pub entity: Option<Entity>,
-    /// Whether a person asked for it again.
-    pub by_hand: bool,
 }
 
 /// A delivery that was claimed.
@@ -251,14 +238,6 @@ impl Store {
             reach(Point::SettledBeforeAnswer);
             settled
         })
-    }
-
-    /// Why these notifications were given. One whose event was dropped by age is left out.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub fn causes(&self, notifications: Vec<EntryId>) -> VerbFuture<'_, HashMap<EntryId, Cause>> {
-        self.read(notifications, |tx, notifications| Box::pin(causes(tx, notifications)))
     }
 
     /// Whom deliveries were for, as far as they keep it.
@@ -461,23 +440,6 @@ const NOTE_LOST: &str = "insert into punctual.delivery_attempt (delivery_id, tri
     values ($1, $2, $3, 'unknown', $4) on conflict do nothing";
 const WAS_LOST: &str = "select 1 from punctual.delivery_attempt \
     where delivery_id = $1 and tried = $2 and outcome = 'unknown' and error = $3";
-
-async fn causes(tx: &mut Tx, notifications: &[EntryId]) -> Result<HashMap<EntryId, Cause>> {
-    let ids: Vec<i64> = notifications.iter().map(|id| id.0).collect();
-    let mut causes = HashMap::with_capacity(ids.len());
-    for mut row in tx.query(CAUSES, &[Value::Ints(&ids)]).await? {
-        let (entity, by_hand) = (entity(&row, 1)?, row.maybe_text(3)?.is_some());
-        let event = Arc::new(read_message(&mut row, 4)?);
-        causes.insert(EntryId(row.int(0)?), Cause { event, entity, by_hand });
-    }
-    Ok(causes)
-}
-
-const CAUSES: &str = concat!(
-    "select n.id, n.entity_type, n.entity_id, n.request_id, ",
-    message_columns!(),
-    " from punctual.entry n join punctual.message m on m.id = n.message_id where n.id = any($1::bigint[])"
-);
 
 /// A delivery that waits, locked.
 pub(super) async fn pending(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delivery>> {
