@@ -280,7 +280,7 @@ impl Look<'_> {
 /// NTF-3, NTF-4, NTF-6, NTF-18: whatever happens to engines and links, no notification is lost or doubled in
 /// silence. (Seeds of the one world, behind those that are played anyway.)
 #[test]
-fn ntf_4_simulated_notices_keep_their_promises() {
+fn ntf_4_simulated_notifications_keep_their_promises() {
     let first = super::first_seed().unwrap_or(101);
     let made = |seed| super::play_twice(seed).counts.deeds.get("notification made").copied();
     let made: usize = (first..first + 10).filter_map(made).sum();
