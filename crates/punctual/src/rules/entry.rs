@@ -11,7 +11,7 @@
 //! the status stays. What the table does not promise is that nobody gets a message after they
 //! answered: one that left just before may arrive just after.
 //!
-//! When what is sent is [`schedule`], what an entry's row has to remember of it [`standing`], what
+//! When what is sent is [`schedule`], what an entry's row has to remember of it [`state`], what
 //! a failure leads to [`failure`], and what is written down of each try [`log`].
 
 use std::fmt;

@@ -7,7 +7,7 @@ use crate::base::limits;
 use crate::store::Store;
 use std::time::Duration;
 
-/// Between two steps of a pass, so that nobody notifications it.
+/// Between two steps of a pass, so that handlers do not notice it.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
 
 /// How the inbox is kept.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A pass begins this often.
 const PASS_EVERY: Duration = Duration::from_secs(600);
-/// Between two steps of a pass, so that the workers never notification it.
+/// Between two steps of a pass, so that the workers never notice it.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
 
 /// The loop that prunes.

@@ -3,7 +3,7 @@
 //! [`Store::write_notifications`] settles claimed events and, in the same transaction, writes for each of
 //! them one notification with its deliveries, and their work or the claim under which they are sent at
 //! once ([`begin`]). A delivery whose key is there already is not written: its message was sent, or is
-//! another one's matter ([`known`]). [`deliver`] sends; [`look`] shows.
+//! another one's matter ([`duplicates`]). [`deliver`] sends; [`queries`] lists.
 //!
 //! Events of a kind that nobody is told of are passed over. What was told to people, or is of a kind that
 //! surveys look at, is taken out of its topic's own queue if nobody has declared that: it is not unconsumed.

@@ -10,12 +10,12 @@
 //! | [`advance`] | due entries get the delivery of their next send |
 //! | [`step`] | what a delivery's outcome makes of its entry |
 //! | [`expire`] | what was quiet for too long ends |
-//! | [`deed`] | what people do to one: open, answer, cancel, delete |
+//! | [`transition`] | what people do to one: open, answer, cancel, delete |
 //! | [`replay`] | what failed is sent once more |
 //! | [`tell`] | what others are told of it, on one topic |
 //! | [`key`] | the key of every entry, which lets one through |
 //! | [`prune`] | what ended long ago goes, its key stays |
-//! | [`look`], [`look_due`] | lists, logs and counts; which lanes have due work |
+//! | [`queries`], [`ready_lanes`] | lists, logs and counts; which lanes have due work |
 
 pub mod admit;
 pub mod advance;

@@ -1,5 +1,5 @@
 //! A provider that is down for an hour, on the manual clock: it is probed and not hammered, the other
-//! channels do not notification, nothing is given up for it, and what waited goes out in its order at the
+//! channels do not notice, nothing is given up for it, and what waited goes out in its order at the
 //! rate.
 
 use crate::bench::{Bench, TENANT, seconds};

@@ -39,7 +39,7 @@ impl Rows {
         Self(tables.into_iter().zip(lines).map(|((name, owned), lines)| (name, (owned, lines))).collect())
     }
 
-    /// Fails for a table in which the other tenant has nothing: the test would not notification what goes
+    /// Fails for a table in which the other tenant has nothing: the test would not notice what goes
     /// there.
     pub fn hold_something_everywhere(&self) {
         let empty: Vec<&String> =

@@ -39,7 +39,7 @@ pub enum Injection {
     FailedCommits,
 }
 
-/// A frozen worker wakes up so long after: its lease, and time for others to notification.
+/// A frozen worker wakes up so long after: its lease, and time for others to notice.
 const FREEZE: Duration = Duration::from_millis(1_500);
 /// How long a link is slow, refused or half open for newcomers, and a disk full.
 const OUTAGE: Duration = Duration::from_millis(500);
