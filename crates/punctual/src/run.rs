@@ -3,7 +3,7 @@
 //! | loop | file | does |
 //! |---|---|---|
 //! | dispatch | [`dispatch`] | looks, claims, hands batches to [`batch`] |
-//! | send | [`send`] | runs the pipeline's executors: plan events, advance, send ([`delivery_batch`]), expire |
+//! | send | [`send`] | plans events, advances, sends ([`delivery_batch`]) and expires |
 //! | plan | [`plan`] | makes runs of jobs that are due |
 //! | reap | [`reap`] | brings back what crashed |
 //! | prune | [`prune`] | lets history go |
@@ -12,8 +12,8 @@
 //!
 //! A loop knows verbs of the store, never SQL. Wake-ups make it fast; its own polling only makes it safe. A
 //! tick that fails pauses its loop, says so in health, and goes on. [`channel`]s are called by loops,
-//! through a [limiter](channel_limiter) each; the [`sandbox`] is one that only keeps what it was given. A [`lease`] guard has
-//! a task of its own, whether loops run or not.
+//! through a [limiter](channel_limiter) each; the [`sandbox`] is one that only keeps what it was given. A
+//! [`lease`] guard has a task of its own, whether loops run or not.
 
 pub mod batch;
 pub mod channel;

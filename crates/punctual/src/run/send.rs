@@ -1,5 +1,5 @@
 //! The loop of the pipeline: looks for ready lanes of entries, deliveries and events, shares its room among
-//! them, and lets each lane's executor ([`super::executor`]) claim and work.
+//! them, and lets each lane's executor (`run/executor.rs`) claim and work.
 //!
 //! Any number of processes run it at the same time; what is claimed by one is nobody else's. It looks
 //! when entries were written in this process, when another process has written anything at all, when

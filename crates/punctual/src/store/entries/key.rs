@@ -1,7 +1,7 @@
 //! Keys of entries: `entry_key` lets one entry of a key through, whatever its kind.
 //!
-//! A writer of entries inserts their keys first ([`insert_keys`]) and writes those entries whose keys are
-//! new, under the ids that the keys name. A key outlives its entry; [`free_key`] is for entries that a
+//! A writer of entries inserts their keys first (`insert_keys`) and writes those entries whose keys are
+//! new, under the ids that the keys name. A key outlives its entry; `free_key` is for entries that a
 //! person deletes.
 
 use super::super::Store;

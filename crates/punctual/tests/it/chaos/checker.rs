@@ -361,8 +361,8 @@ impl Ledger {
     fn judge_cancellations(&self, broken: &mut Vec<Broken>) {
         for id in &self.cancelled {
             let begun = self.began.range((*id, 0)..=(*id, u32::MAX)).next().is_some();
-            // A settlement says nothing here: a worker that stops gives back what it has not begun, and such a
-            // timer can be cancelled before anybody claims it again.
+            // A settlement says nothing here: a worker that stops gives back what it has not begun, and
+            // such a timer can be cancelled before the next claim.
             if begun || self.dead.contains(id) {
                 let said = format!("timer {id} was cancelled, and begun ({begun}) or died");
                 broken.push(Broken::new(Promise::CancelledInTime, said));
