@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ::punctual::rules::entity::Snapshot;
-use ::punctual::rules::event_kind::{EventKind, Occasion};
-use ::punctual::rules::template::{Definition, MessageTemplate};
-use ::punctual::rules::zone::Zone;
+use ::punctual::base::zone::Zone;
+use ::punctual::delivery::rules::event_values::Occasion;
+use ::punctual::delivery::rules::template::{Definition, MessageTemplate};
+use ::punctual::flow::rules::entity::Snapshot;
+use ::punctual::flow::rules::event_kind::EventKind;
 use ::punctual::{Accepted, Engine, NewMessage, Problems, RenderedMessage, TemplateId, Tenant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::{Value, json};

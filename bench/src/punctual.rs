@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::punctual::store::tenants::NewTenant;
+use ::punctual::access::store::tenants::NewTenant;
 use ::punctual::{LaneId, NewMessage, Tenant, Work};
 use anyhow::Result;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ::punctual::engine::Ingest;
-use ::punctual::store::flows::FlowDraft;
+use ::punctual::flow::store::flows::FlowDraft;
 use ::punctual::{Accepted, Engine, RenderedMessage, Tenant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ fn payload(n: usize) -> Value {
 }
 
 fn raw_event(n: usize) -> RawEvent {
-    let digest = ::punctual::rules::digest::of([n.to_string().as_bytes()]);
+    let digest = ::punctual::base::digest::of([n.to_string().as_bytes()]);
     let key = digest.as_bytes()[..32].to_vec();
     RawEvent { key, address: address(n), payload: payload(n).to_string() }
 }

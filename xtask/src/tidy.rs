@@ -72,12 +72,16 @@ fn is_shipped(repo: &Repo, file: &File) -> bool {
 fn fits(path: &str, pattern: &str) -> bool {
     let inside = path.strip_prefix(layers::ENGINE);
     let path = if pattern.starts_with("crates/") { Some(path) } else { inside };
-    path.is_some_and(|path| match pattern.split_once('*') {
+    path.is_some_and(|path| is_glob_of(path, pattern))
+}
+
+fn is_glob_of(path: &str, pattern: &str) -> bool {
+    match pattern.split_once('*') {
         None => path == pattern,
-        Some((start, end)) => {
-            path.len() >= start.len() + end.len() && path.starts_with(start) && path.ends_with(end)
-        }
-    })
+        Some((start, rest)) => path.strip_prefix(start).is_some_and(|left| {
+            left.char_indices().map(|(at, _)| at).chain([left.len()]).any(|at| is_glob_of(&left[at..], rest))
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -151,9 +155,11 @@ mod tests {
 
     #[test]
     fn patterns_fit() {
-        assert!(fits("crates/punctual/src/store/sqlite/writer.rs", "store/sqlite*"));
+        assert!(fits("crates/punctual/src/database/sqlite/writer.rs", "database/sqlite*"));
         assert!(fits("crates/punctual-server/src/http.rs", "crates/punctual-server/src/*"));
-        assert!(!fits("crates/punctual-server/src/store/sqlite.rs", "store/sqlite*"));
+        assert!(!fits("crates/punctual-server/src/database/sqlite.rs", "database/sqlite*"));
         assert!(!fits("crates/punctual/src/base/clock/host.rs", "base/clock.rs"));
+        assert!(fits("crates/punctual/src/queue/run/reap.rs", "*/run/*"));
+        assert!(!fits("crates/punctual/src/queue/store/run.rs", "*/run/*"));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ::punctual::rules::timer::Status;
-use ::punctual::store::timers::Which;
+use ::punctual::queue::rules::timer::Status;
+use ::punctual::queue::store::timers::Which;
 use ::punctual::{Engine, NewTimer, Tenant};
 use anyhow::{Result, ensure};
 

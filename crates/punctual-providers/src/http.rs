@@ -34,8 +34,8 @@ use crate::redaction::replace_address;
 use crate::settings::Settings;
 use destination::{ALLOW_HOST, Destinations};
 use judge::{Heard, Judge};
-use punctual::rules::masked::masked;
-use punctual::run::channel::Sent;
+use punctual::base::masked::masked;
+use punctual::delivery::run::channel::Sent;
 use punctual::{Accepted, Channel, NotSent, Problems, RenderedMessage};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
@@ -258,7 +258,7 @@ fn address(form: AddressForm, to: &str) -> Result<Map<String, Value>, String> {
 /// A key that a header can carry.
 fn fitting(key: String) -> String {
     let plain = key.len() <= KEY_BYTES_MAX && key.bytes().all(|b| b.is_ascii_graphic());
-    if plain { key } else { punctual::rules::digest::of([key.as_bytes()]) }
+    if plain { key } else { punctual::base::digest::of([key.as_bytes()]) }
 }
 
 fn value(name: &HeaderName, text: &str) -> Result<HeaderValue, String> {

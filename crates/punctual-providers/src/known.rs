@@ -7,10 +7,10 @@
 use crate::path;
 use crate::settings::{Setting, Settings};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use punctual::rules::digest;
-use punctual::rules::document::quote;
-use punctual::rules::nearest::hint;
-use punctual::rules::template::{Target, Template, Values};
+use punctual::base::digest;
+use punctual::base::document::quote;
+use punctual::base::nearest::hint;
+use punctual::delivery::rules::template::{Target, Template, Values};
 use punctual::{Problems, RenderedMessage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

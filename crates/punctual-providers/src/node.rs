@@ -13,7 +13,7 @@
 
 use crate::known::{Known, Names, Text};
 use punctual::Problems;
-use punctual::rules::document::{kind, quote};
+use punctual::base::document::{kind, quote};
 use serde_json::{Map, Value};
 
 /// Trees deeper than this are mistakes.

@@ -6,7 +6,7 @@ use crate::receipt::Receipts;
 use crate::settings::{Setting, Settings};
 #[cfg(feature = "smtp")]
 use crate::smtp::{SmtpChannel, smtp_settings};
-use punctual::run::channel::Sent;
+use punctual::delivery::run::channel::Sent;
 use punctual::{Channel, Problems, RenderedMessage};
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -13,7 +13,7 @@ use crate::path;
 use crate::settings::Settings;
 use punctual::Timestamp;
 use punctual::base::clock::host_now;
-pub use punctual::rules::receipt::{Receipt, ReceiptStatus};
+pub use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 
 use crate::redaction::Redaction;
 use punctual::Problems;
-use punctual::rules::nearest::hint;
+use punctual::base::nearest::hint;
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -43,7 +43,7 @@ use body_limit::BodyLimit;
 use dev::{channels, clock, messages};
 use error::Failure;
 use ops::outbox;
-use punctual::store::keys::Role;
+use punctual::access::store::keys::Role;
 use query_schema::QuerySchema;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -28,9 +28,9 @@ pub use steps::Steps;
 
 use frame::{Voice, document, languages};
 use markup::Markup;
-use punctual::rules::answers::Wrong;
-use punctual::rules::public_id::PublicId;
-use punctual::rules::survey::{Question, Survey};
+use punctual::flow::rules::public_id::PublicId;
+use punctual::survey::rules::answers::Wrong;
+use punctual::survey::rules::survey::{Question, Survey};
 use question::Asked;
 use serde_json::{Map, Value};
 

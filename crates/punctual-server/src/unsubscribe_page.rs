@@ -6,8 +6,8 @@
 
 use crate::survey_page::frame::{Files, Voice, sheet};
 use crate::survey_page::markup::Markup;
-use punctual::rules::locale::{language, same};
-use punctual::rules::masked::masked;
+use punctual::base::locale::{language, same};
+use punctual::base::masked::masked;
 
 /// The field of the form, …
 pub const FIELD: &str = "do";

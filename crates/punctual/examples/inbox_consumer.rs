@@ -4,10 +4,11 @@
 //!
 //! `cargo run -p punctual --example inbox_consumer`
 
-use punctual::store::inbox::{Begun, Mark};
+use punctual::queue::inbox;
+use punctual::queue::store::inbox::{Begun, Mark};
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
-use punctual::{Delivery, Engine, Tenant, inbox};
+use punctual::{Delivery, Engine, Tenant};
 use rusqlite::{Connection, TransactionBehavior};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p punctual --example lease_singleton`
 
-use punctual::run::lease::Attempt;
+use punctual::jobs::run::lease::Attempt;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
 use punctual::{Engine, FencingToken, Tenant};

@@ -47,6 +47,7 @@ CREATE TABLE punctual_attempt (
     owner      text   not null,
     outcome    text   not null check (outcome in ('abandoned', 'failed', 'reaped', 'snoozed')),
     error      text   not null,
+    reason_class text,
     next_due   integer
 );
 
@@ -96,6 +97,7 @@ CREATE TABLE punctual_dead_letter (
     attempts   integer    not null,
     died_at    integer not null,
     error      text   not null,
+    reason_class text,
     unique (lane_id, message_id)
 );
 
@@ -116,7 +118,7 @@ CREATE TABLE punctual_delivery (
     template_id      integer not null,
     template_version integer not null,
     status           integer not null default 0 check (status between 0 and 5),
-    keeps_key        integer not null default 1,
+    held             integer not null default 0,
     error            text,
     provider_id      text,
     tries            integer not null default 0,
@@ -128,14 +130,13 @@ CREATE TABLE punctual_delivery (
     sent_at          integer,
     version          integer not null default 1,
     recipient        text,
-    recipient_ref    text
+    recipient_ref    text,
+    person_id        text
 );
 
 CREATE INDEX punctual_delivery_by_address on punctual_delivery (address, tenant_id);
 
 CREATE INDEX punctual_delivery_by_entry on punctual_delivery (entry_id);
-
-CREATE UNIQUE INDEX punctual_delivery_by_key on punctual_delivery (idempotency_key, tenant_id) where keeps_key = 1;
 
 CREATE TABLE punctual_delivery_attempt (
     delivery_id integer not null,
@@ -144,6 +145,7 @@ CREATE TABLE punctual_delivery_attempt (
     outcome     text not null check (outcome in
         ('sent', 'transient', 'permanent', 'timeout', 'unknown', 'no-channel', 'skipped')),
     reason      text,
+    reason_class text,
     provider    text,
     provider_id text,
     error       text,
@@ -156,6 +158,17 @@ CREATE INDEX punctual_delivery_attempt_by_provider on punctual_delivery_attempt 
 
 CREATE TRIGGER punctual_delivery_attempt_is_never_updated before update on punctual_delivery_attempt
 begin select raise(abort, 'rows of delivery_attempt are inserted and deleted, never updated'); end;
+
+CREATE TABLE punctual_delivery_key (
+    tenant_id   integer not null,
+    key_high    integer not null,
+    key_low     integer not null,
+    delivery_id integer not null,
+    made_at     integer not null,
+    primary key (key_high, key_low, tenant_id)
+);
+
+CREATE INDEX punctual_delivery_key_by_time on punctual_delivery_key (made_at);
 
 CREATE TABLE punctual_early_receipt (
     id          integer primary key autoincrement,
@@ -191,7 +204,8 @@ CREATE TABLE punctual_entity (
 CREATE TABLE punctual_entry (
     id             integer primary key autoincrement,
     tenant_id      integer not null,
-    kind           text not null check (kind in ('survey', 'notification')),
+    kind           text not null check (kind in
+        ('survey', 'notification', 'reminder', 'report', 'userMessage')),
     event_kind     text not null,
     message_id     integer,
     request_id     text,
@@ -211,12 +225,16 @@ CREATE TABLE punctual_entry (
     locale         text,
     customer_ref   text,
     person_id      text,
-    payload        text,
-    status         integer not null default 0 check (status between 0 and 6),
+    input_hash     text,
+    status         integer not null default 0 check (status between 0 and 7),
     reason         text,
     error          text,
     lane_id        integer,
     due_at         integer,
+    local_date     text,
+    time_zone      text,
+    cursor         text,
+    attempts       integer not null default 0,
     not_after      integer,
     held_at        integer,
     held_by        text,
@@ -238,6 +256,8 @@ CREATE TABLE punctual_entry (
 
 CREATE INDEX punctual_entry_by_address on punctual_entry (address, tenant_id) where address is not null;
 
+CREATE INDEX punctual_entry_by_correlation on punctual_entry (correlation_id, tenant_id) where correlation_id is not null;
+
 CREATE INDEX punctual_entry_by_customer on punctual_entry (customer_ref, tenant_id) where customer_ref is not null;
 
 CREATE INDEX punctual_entry_by_entity on punctual_entry (entity_id, entity_type, tenant_id) where entity_id is not null;
@@ -253,9 +273,11 @@ CREATE TABLE punctual_entry_history (
     tenant_id integer not null,
     entry_id  integer not null,
     at        integer not null,
-    what      text not null check (what in ('held', 'released', 'retried', 'cancelled')),
+    what      text not null,
     actor     text not null,
-    reason    text not null
+    reason    text not null,
+    cause     text,
+    detail    text
 );
 
 CREATE INDEX punctual_entry_history_by_entry on punctual_entry_history (entry_id, id);
@@ -273,12 +295,22 @@ CREATE TABLE punctual_entry_key (
 
 CREATE INDEX punctual_entry_key_by_time on punctual_entry_key (made_at);
 
+CREATE TABLE punctual_entry_trace (
+    id        integer primary key autoincrement,
+    tenant_id integer not null,
+    entry_id  integer not null,
+    at        integer not null,
+    what      text not null,
+    detail    text not null
+);
+
+CREATE INDEX punctual_entry_trace_by_entry on punctual_entry_trace (entry_id, id);
+
 CREATE TABLE punctual_event_kind (
     tenant_id  integer not null references punctual_tenant,
     kind       text    not null,
     version    integer not null default 1,
     document   text    not null,
-    told_topic text,
     created_at integer not null,
     updated_at integer not null,
     primary key (tenant_id, kind)
@@ -292,6 +324,7 @@ CREATE TABLE punctual_event_kind_stamp (
 CREATE TABLE punctual_flow (
     id              integer primary key autoincrement,
     tenant_id       integer not null references punctual_tenant,
+    kind            text   not null default 'survey',
     name            text    not null,
     integration_id  text,
     draft           text    not null,
@@ -299,7 +332,6 @@ CREATE TABLE punctual_flow (
     created_at      integer not null,
     updated_at      integer not null,
     deleted_at      integer,
-    hears           integer not null default 0,
     removed_entries integer not null default 0,
     removed_answers integer not null default 0
 );
@@ -429,7 +461,8 @@ CREATE TABLE punctual_message (
     headers        text,
     source         text,
     external_id    text,
-    schema_version text
+    schema_version text,
+    sealed         text
 );
 
 CREATE INDEX punctual_message_by_external_id on punctual_message (tenant_id, source, external_id)
@@ -648,6 +681,14 @@ CREATE TABLE punctual_timer_change (
 CREATE INDEX punctual_timer_change_by_due on punctual_timer_change (tenant_id, due_at, message_id);
 
 CREATE INDEX punctual_timer_change_by_message on punctual_timer_change (tenant_id, message_id, id);
+
+CREATE TABLE punctual_topic_interest (
+    tenant_id integer  not null,
+    source    text not null,
+    topic     text not null default '',
+    level     integer  not null,
+    primary key (tenant_id, source, topic)
+);
 
 CREATE TABLE punctual_work (
     message_id integer   not null,

@@ -1,11 +1,33 @@
-//! What everything else stands on: ids, time, limits, errors, tenants, randomness.
+//! The ground everything stands on: ids, time, limits, errors, tenants and randomness, and the pure rules
+//! that every domain shares: conditions, facts, paths, canonical JSON, backoff, rates, zones.
 //!
-//! This room knows nothing of the rest of the engine and nothing of an async runtime.
+//! This domain knows nothing of the rest of the engine and nothing of an async runtime.
 
+pub mod backoff;
+pub mod breaker;
+pub mod canonical;
 pub mod clock;
+pub mod condition;
+pub mod csv;
+pub mod digest;
+pub mod document;
+pub mod duration;
 pub mod error;
+pub mod facts;
 pub mod id;
+pub mod lease;
 pub mod limits;
+pub mod locale;
+pub mod masked;
+pub mod name;
+pub mod nearest;
+pub mod number;
+pub mod outcome;
+pub mod path;
 pub mod random;
+pub mod rate;
+pub mod reason_class;
 pub mod rehearsal;
+pub mod schema;
 pub mod tenant;
+pub mod zone;

@@ -11,6 +11,7 @@ mod explain;
 mod health;
 mod ingest;
 mod jobs;
+mod open;
 mod preview;
 mod receipts;
 mod replay;
@@ -21,46 +22,49 @@ mod timers;
 mod travel;
 mod visit;
 
-pub use crate::run::event_kinds::KindSet;
-pub use crate::run::ingest::{Chosen, Ingested, Instance, Outcome};
-pub use build::Builder;
-pub use claims::{ClaimOptions, ItemSettlement};
-pub use explain::{Explained, ExplainedSend, ExplainedTrigger};
-pub use health::Health;
-pub use ingest::Ingest;
-pub use preview::{Trial, Tried};
-pub use replay::Outlook;
-pub use resend::{NotResent, Resend, Resent};
-pub use results::{After, Comment, FROM_THE_START, SurveyResults};
-pub use subscriptions::DeletedSubscription;
-pub use timers::{Changed, Move};
-pub use travel::{Stepped, Ticked};
-pub use visit::{Submitted, Visit};
+pub use crate::engine::build::Builder;
+pub use crate::engine::claims::{ClaimOptions, ItemSettlement};
+pub use crate::engine::explain::{Explained, ExplainedSend, ExplainedTrigger};
+pub use crate::engine::health::Health;
+pub use crate::engine::ingest::Ingest;
+pub use crate::engine::preview::{Trial, Tried};
+pub use crate::engine::replay::Outlook;
+pub use crate::engine::resend::{NotResent, Resend, Resent};
+pub use crate::engine::results::{After, Comment, FROM_THE_START, SurveyResults};
+pub use crate::engine::subscriptions::DeletedSubscription;
+pub use crate::engine::timers::{Changed, Move};
+pub use crate::engine::travel::{Stepped, Ticked};
+pub use crate::engine::visit::{Submitted, Visit};
+pub use crate::flow::run::event_kinds::KindSet;
+pub use crate::survey::run::ingest::{Chosen, Ingested, Instance, Outcome};
 
 use crate::base::error::{Error, Result};
 use crate::base::id::MessageId;
-use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::base::tenant::Tenant;
-use crate::rules::message::NewMessage;
-use crate::run::batch::Batch;
-use crate::run::channel::Channels;
-use crate::run::dispatch::{Dispatcher, Duty, Rest, Shop, Station};
-use crate::run::inbox::{InboxKeeper, InboxSettings};
-use crate::run::lease::Candidate;
-use crate::run::plan::Planner;
-use crate::run::prune::Pruner;
-use crate::run::pulse::{Pulse, Ticks, drive};
-use crate::run::reap::Reaper;
-use crate::run::receipts::EarlyReceipts;
-use crate::run::sandbox::Sandbox;
-use crate::run::send::{DeliveryContext, Sender};
-use crate::run::stop::{self, Phase, Stop, Stopper};
-use crate::run::templates::Templates;
-use crate::run::wake::{Hearer, Teller, Wake};
-use crate::store::Store;
-use crate::store::clock::ClockMode;
-use crate::store::messages::{Enqueued, check};
-use crate::store::tx::VerbFuture;
+use crate::database::clock::ClockMode;
+use crate::database::store::Store;
+use crate::database::tx::VerbFuture;
+use crate::delivery::run::channel::Channels;
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::receipts::EarlyReceipts;
+use crate::delivery::run::sandbox::Sandbox;
+use crate::delivery::run::templates::Templates;
+use crate::jobs::run::lease::Candidate;
+use crate::jobs::run::plan::Planner;
+use crate::operate::run::prune::Pruner;
+use crate::queue::rules::message::NewMessage;
+use crate::queue::run::context::WorkerContext;
+use crate::queue::run::executor::Executor;
+use crate::queue::run::handlers::{HandlerKey, HandlerSlot, Handlers};
+use crate::queue::run::inbox::{InboxKeeper, InboxSettings};
+use crate::queue::run::pulse::{Pulse, Ticks, drive};
+use crate::queue::run::reap::Reaper;
+use crate::queue::run::stop;
+use crate::queue::run::stop::{Phase, Stop, Stopper};
+use crate::queue::run::wake::{Hearer, Teller, Wake};
+use crate::queue::run::worker::WorkerLoop;
+use crate::queue::store::messages::{Enqueued, check};
+use crate::survey::run::kind::SurveyKind;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,15 +99,19 @@ pub struct Engine {
 
 #[derive(Debug)]
 struct Inner {
-    shop: Arc<Shop>,
-    post: Arc<DeliveryContext>,
+    worker: Arc<WorkerContext>,
+    handlers: Arc<Handlers>,
+    /// The executor of the handlers alone, for the loop that helps.
+    handle: Arc<dyn Executor>,
+    executors: Vec<Arc<dyn Executor>>,
+    delivery: Arc<DeliveryContext>,
+    surveys: Arc<SurveyKind>,
     clock: ClockMode,
     retention: Duration,
     log_retention: Duration,
     inbox: InboxSettings,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
-    /// The words of what is sent.
     /// Topics known to have a lane; only ever saves a question.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
     sandbox: Option<Sandbox>,
@@ -126,13 +134,13 @@ impl Engine {
     /// The raw verbs: claim, settle, extend, and all others.
     #[must_use]
     pub fn store(&self) -> &Store {
-        &self.inner.shop.store
+        &self.inner.worker.store
     }
 
     /// The message templates that this process keeps ready.
     #[must_use]
     pub fn templates(&self) -> &Templates {
-        &self.inner.post.templates
+        &self.inner.delivery.templates
     }
 
     /// Whose hand moves time.
@@ -144,17 +152,17 @@ impl Engine {
     /// The topics that have a handler here.
     #[must_use]
     pub fn topics(&self) -> Vec<String> {
-        let topic = |station: &Station| match &station.duty {
-            Duty::Topic(topic) => Some(topic.clone()),
-            Duty::Subscriber(_) => None,
+        let topic = |slot: &HandlerSlot| match &slot.key {
+            HandlerKey::Topic(topic) => Some(topic.clone()),
+            HandlerKey::Subscriber(_) => None,
         };
-        self.inner.shop.stations.iter().filter_map(topic).collect()
+        self.inner.handlers.slots.iter().filter_map(topic).collect()
     }
 
     /// The channels of this process.
     #[must_use]
     pub fn channels(&self) -> &Channels {
-        &self.inner.post.channels
+        &self.inner.delivery.channels
     }
 
     /// The sandbox, if there is one: always on a manual clock.
@@ -172,7 +180,7 @@ impl Engine {
             check(&messages)?;
             self.route(tenant, &messages).await?;
             let enqueued = self.store().enqueue_checked(tenant, messages).await?;
-            crate::run::gauge::enqueued(enqueued.len());
+            crate::queue::run::gauge::enqueued(enqueued.len());
             self.tell().await;
             Ok(enqueued)
         })
@@ -181,9 +189,6 @@ impl Engine {
     /// Wakes everybody who may have something to do now.
     async fn tell(&self) {
         self.wake();
-        if self.inner.post.tells.load(Ordering::Relaxed) {
-            self.inner.shop.wake.entries();
-        }
         self.tell_others().await;
     }
 
@@ -238,18 +243,18 @@ impl Engine {
     /// no loops.
     #[must_use]
     pub fn lease(&self, tenant: Tenant, name: impl Into<String>) -> Candidate {
-        Candidate::new(self.store().clone(), tenant, name, self.inner.shop.owner.as_str())
+        Candidate::new(self.store().clone(), tenant, name, self.inner.worker.owner.as_str())
     }
 
     /// Tells the engine that work was written by other means, such as a transaction of the
     /// host's own. Without it the work is found by the next look, which is only later.
     pub fn wake(&self) {
-        self.inner.shop.wake.all();
+        self.inner.worker.wake.all();
     }
 
     /// Waits for the next wake-up, for those who claim by themselves.
     pub async fn woken(&self) {
-        self.inner.shop.wake.heard_by_all().await;
+        self.inner.worker.wake.heard_by_all().await;
     }
 
     /// Starts only what a process needs that hands out work to remote workers or publishes,
@@ -259,7 +264,7 @@ impl Engine {
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
             return;
         }
-        loops.begin(self.store(), &self.inner.shop.wake);
+        loops.begin(self.store(), &self.inner.worker.wake);
     }
 
     /// Starts the loops. On a manual clock nothing runs by itself, so this does nothing;
@@ -269,19 +274,27 @@ impl Engine {
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
             return;
         }
-        let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
+        let (store, wake) = (self.store().clone(), self.inner.worker.wake.clone());
         let stop = loops.begin(&store, &wake);
-        loops.run("plan", Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max), &stop);
-        loops.run("reap", Reaper::new(store.clone(), wake), &stop);
-        loops.run("prune", Pruner::new(store.clone(), self.inner.retention, self.inner.log_retention), &stop);
-        loops.run("inbox", InboxKeeper::new(store, self.inner.inbox), &stop);
-        let sender = Sender::new(Arc::clone(&self.inner.post), CLAIM_ITEMS_MAX, self.inner.shop.poll_max);
-        loops.run("send", sender.stopped_by(&stop), &stop);
-        let early = EarlyReceipts::new(Arc::clone(&self.inner.post), self.inner.shop.poll_max);
-        loops.run("receipts", early, &stop);
-        if !self.inner.shop.stations.is_empty() {
-            loops.run("dispatch", DispatchLoop::new(&self.inner.shop, &stop, false), &stop);
-            loops.run("help", DispatchLoop::new(&self.inner.shop, &stop, true), &stop);
+        loops.run(
+            "job planner",
+            Planner::new(store.clone(), wake.clone(), self.inner.worker.poll_max),
+            &stop,
+        );
+        loops.run("reaper", Reaper::new(store.clone(), wake), &stop);
+        loops.run(
+            "retention",
+            Pruner::new(store.clone(), self.inner.retention, self.inner.log_retention),
+            &stop,
+        );
+        loops.run("inbox maintenance", InboxKeeper::new(store, self.inner.inbox), &stop);
+        let early = EarlyReceipts::new(Arc::clone(&self.inner.delivery), self.inner.worker.poll_max);
+        loops.run("early receipts", early, &stop);
+        let (worker, executors) = (&self.inner.worker, self.inner.executors.clone());
+        loops.run("worker", WorkerLoop::new(Arc::clone(worker), executors, &stop), &stop);
+        if !self.inner.handlers.slots.is_empty() {
+            let handle = vec![Arc::clone(&self.inner.handle)];
+            loops.run("worker helper", WorkerLoop::new(Arc::clone(worker), handle, &stop).helping(), &stop);
         }
     }
 
@@ -297,12 +310,11 @@ impl Engine {
         for task in tasks {
             task.await.ok();
         }
-        let shop = &self.inner.shop;
+        let worker = &self.inner.worker;
         let finished = || async {
-            let post = &self.inner.post.postings;
-            while shop.batches.load(Ordering::Relaxed) + post.load(Ordering::Relaxed) > 0 {
+            while worker.batches.load(Ordering::Relaxed) > 0 {
                 // A short look again: the last batch may have ended between the two lines.
-                let _ = tokio::time::timeout(Duration::from_millis(20), shop.room.notified()).await;
+                let _ = tokio::time::timeout(Duration::from_millis(20), worker.room.notified()).await;
             }
         };
         if tokio::time::timeout(limit, finished()).await.is_err() {
@@ -319,8 +331,8 @@ impl Loops {
         let (stopper, stop) = stop::channel();
         self.stopper = Some(stopper);
         self.pulses.clear();
-        self.run("tell", Teller { store: store.clone(), wake: wake.clone() }, &stop);
-        self.run("listen", Hearer { store: store.clone(), wake: wake.clone(), ear: None }, &stop);
+        self.run("wake notifier", Teller { store: store.clone(), wake: wake.clone() }, &stop);
+        self.run("wake listener", Hearer { store: store.clone(), wake: wake.clone(), ear: None }, &stop);
         stop
     }
 
@@ -331,55 +343,6 @@ impl Loops {
     }
 }
 
-/// The dispatcher as a free-running loop: its batches run beside it. A second one helps
-/// while there is more than one can bring, and costs nothing otherwise.
-struct DispatchLoop {
-    dispatcher: Dispatcher,
-    rest: Rest,
-    stop: Stop,
-    helper: bool,
-}
-
-impl DispatchLoop {
-    fn new(shop: &Arc<Shop>, stop: &Stop, helper: bool) -> Self {
-        let dispatcher = Dispatcher::new(Arc::clone(shop));
-        Self { dispatcher, rest: Rest::None, stop: stop.clone(), helper }
-    }
-}
-
-impl Ticks for DispatchLoop {
-    async fn tick(&mut self) -> Result<()> {
-        let (batches, rest) = self.dispatcher.tick().await?;
-        self.rest = rest;
-        for batch in batches {
-            tokio::spawn(batch.run(self.stop.clone()));
-        }
-        Ok(())
-    }
-
-    async fn wait(&mut self) {
-        if self.helper {
-            self.dispatcher.wait_for_call(self.rest).await;
-        } else {
-            self.dispatcher.wait(self.rest).await;
-        }
-    }
-}
-
 fn gone() -> Error {
     Error::Conflict("this id was admitted before, and its message is gone by now".into())
-}
-
-/// Runs batches to their end, side by side; answers what became of them.
-async fn run_all(batches: Vec<Batch>) -> (usize, usize) {
-    let (_stopper, stop) = stop::channel();
-    let running: Vec<_> = batches.into_iter().map(|b| tokio::spawn(b.run(stop.clone()))).collect();
-    let (mut done, mut failed) = (0, 0);
-    for task in running {
-        if let Ok(tally) = task.await {
-            done += tally.done;
-            failed += tally.failed;
-        }
-    }
-    (done, failed)
 }

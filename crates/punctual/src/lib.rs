@@ -2,23 +2,28 @@
 //! provably.
 //!
 //! Start with [`Engine`]. To enqueue inside a transaction of your own, see [`outbox`]. The
-//! verbs for a worker loop of your own begin with [`Engine::claim`]. One holder at a time: [`run::lease`]. A
-//! received message processed once: [`inbox`].
+//! verbs for a worker loop of your own begin with [`Engine::claim`]. One holder at a time:
+//! [`jobs::run::lease`]. A received message processed once: [`inbox`].
 //!
-//! Rooms, top to bottom, each using only what stands above it: [`base`], [`rules`] (which
-//! decide), [`store`] (which remembers), [`outbox`], [`inbox`], [`run`] (which repeats), [`engine`].
+//! The crate has a folder for each domain, from the bottom up: [`base`], [`database`], [`access`], [`queue`],
+//! [`jobs`], [`flow`], [`delivery`], [`survey`], [`notification`], [`operate`], [`engine`]. A domain uses
+//! only those before it. Inside a domain, `rules` decide, `store` remembers and `run` repeats.
 
 pub mod base;
-pub mod rules;
-pub mod store;
+
+pub mod database;
+
+pub mod access;
+pub mod delivery;
+pub mod engine;
+pub mod flow;
+pub mod jobs;
+pub mod notification;
+pub mod operate;
+pub mod queue;
+pub mod survey;
 #[cfg(feature = "cluster")]
 pub mod testing;
-
-pub mod inbox;
-pub mod outbox;
-
-pub mod engine;
-pub mod run;
 
 pub use base::clock::Timestamp;
 pub use base::error::{Error, Problem, Problems, Result};
@@ -27,16 +32,17 @@ pub use base::id::{
     SuppressionId, TemplateId, Token,
 };
 pub use base::tenant::Tenant;
+pub use database::clock::ClockMode;
+pub use database::store::Store;
+pub use delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage};
+pub use delivery::run::sandbox::Sandbox;
 pub use engine::Engine;
-pub use rules::inbox::Delivery;
-pub use rules::job::{Misfire, NewJob, Overlap};
-pub use rules::message::{Entity, Message, NewMessage};
-pub use rules::subscription::NewSubscription;
-pub use rules::timer::{NewTimer, Scheduled, When};
-pub use run::channel::{Accepted, Channel, NotSent, RenderedMessage};
-pub use run::handler::{Handled, Handler, HandlerError, Work};
-pub use run::lease::LeaseGuard;
-pub use run::sandbox::Sandbox;
-pub use store::Store;
-pub use store::clock::ClockMode;
-pub use store::messages::Enqueued;
+pub use jobs::rules::job::{Misfire, NewJob, Overlap};
+pub use jobs::run::lease::LeaseGuard;
+pub use queue::rules::inbox::Delivery;
+pub use queue::rules::message::{Entity, Message, NewMessage};
+pub use queue::rules::subscription::NewSubscription;
+pub use queue::rules::timer::{NewTimer, Scheduled, When};
+pub use queue::run::handler::{Handled, Handler, HandlerError, Work};
+pub use queue::store::messages::Enqueued;
+pub use queue::{inbox, outbox};

@@ -21,13 +21,13 @@ mod recorder;
 mod stage;
 
 #[cfg(feature = "testing")]
-pub use expect::Expected;
+pub use crate::testing::expect::Expected;
 #[cfg(feature = "testing")]
-pub use place::{Backend, TemporaryStore};
+pub use crate::testing::place::{Backend, TemporaryStore};
 #[cfg(feature = "testing")]
-pub use recorder::Recorder;
+pub use crate::testing::recorder::Recorder;
 #[cfg(feature = "testing")]
-pub use stage::{Stage, StageBuilder};
+pub use crate::testing::stage::{Stage, StageBuilder};
 
 /// The guide's example is a test.
 #[cfg(all(doctest, feature = "sqlite", feature = "testing"))]

@@ -59,7 +59,7 @@ mod tests {
     const TABLE: &str = "<!-- rooms -->\n| what | calls | only in |\n|---|---|---|\n\
         | `clock` | `SystemTime::now`, `Instant::now` | `base/clock.rs` |\n\
         | `random` | `getrandom` | `base/random.rs` |\n\
-        | `sleep` | `tokio::time::sleep`, `thread::sleep` | `run/*`, `crates/punctual-server/src/*` |\n";
+        | `sleep` | `tokio::time::sleep`, `thread::sleep` | `queue/*`, `crates/punctual-server/src/*` |\n";
 
     fn count(path: &str, code: &str) -> usize {
         check(&Repo::of([(DOCUMENT, TABLE), (path, code)])).len()
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_call_outside_its_room_is_caught() {
-        let rule = "crates/punctual/src/rules/cron.rs";
+        let rule = "crates/punctual/src/jobs/rules/cron.rs";
         assert_eq!(count(rule, "fn f() { std::time::SystemTime::now(); }"), 1);
         assert_eq!(count(rule, "use std::time::Instant as I; fn f() { I::now() }"), 1);
         assert_eq!(count(rule, "use tokio::time; fn f() { time::sleep(x) }"), 1);
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn in_its_room_in_tests_and_in_the_bench_it_is_fine() {
         assert_eq!(count("crates/punctual/src/base/clock.rs", "fn f() { SystemTime::now() }"), 0);
-        assert_eq!(count("crates/punctual/src/run/wait.rs", "use tokio::time::sleep;"), 0);
+        assert_eq!(count("crates/punctual/src/queue/run/wait.rs", "use tokio::time::sleep;"), 0);
         assert_eq!(count("crates/punctual-server/src/main.rs", "use tokio::time::sleep;"), 0);
         assert_eq!(count("crates/punctual/src/rules/x.rs", "#[test]\nfn f() { Instant::now() }"), 0);
         assert_eq!(count("bench/src/lib.rs", "fn f() { Instant::now() }"), 0);

@@ -1,24 +1,29 @@
 //! SQL stands only in the store and in what works inside a host's transaction: outbox and inbox.
 
 use super::Finding;
+use super::layers::ENGINE;
 use crate::repo::{Repo, in_folder};
 
-/// Where SQL is at home.
-const HOMES: [&str; 6] = [
-    "crates/punctual/src/store.rs",
-    "crates/punctual/src/store/",
-    "crates/punctual/src/outbox.rs",
-    "crates/punctual/src/outbox/",
-    "crates/punctual/src/inbox.rs",
+/// Folders in which SQL is at home.
+const HOMES: [&str; 4] = [
+    "crates/punctual/src/database/",
+    "crates/punctual/src/queue/outbox",
+    "crates/punctual/src/queue/inbox",
     "bench/",
 ];
+
+/// Whether a file may hold SQL: the store of a domain, the database, and what works inside a host's
+/// transaction.
+fn is_home(path: &str) -> bool {
+    let is_store = || path.starts_with(ENGINE) && in_folder(path, &["store"]);
+    HOMES.iter().any(|home| path.starts_with(home)) || is_store()
+}
 
 /// The rule.
 pub fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, source) in repo.rust() {
-        let home = HOMES.iter().any(|home| file.path.starts_with(home));
-        if home || in_folder(&file.path, &["migrations", "tests", "examples", "benches"]) {
+        if is_home(&file.path) || in_folder(&file.path, &["migrations", "tests", "examples", "benches"]) {
             continue;
         }
         for literal in source.literals.iter().filter(|l| !repo.is_test_line(file, l.line)) {
@@ -81,7 +86,7 @@ mod tests {
             "with x as (\\n  delete from work returning id)",
         ] {
             assert_eq!(
-                count("crates/punctual/src/run/reap.rs", &format!("fn f() {{ q(\"{text}\") }}")),
+                count("crates/punctual/src/queue/run/reap.rs", &format!("fn f() {{ q(\"{text}\") }}")),
                 1,
                 "{text}"
             );
@@ -107,9 +112,11 @@ mod tests {
     #[test]
     fn homes_and_tests_are_fine() {
         let code = "const A: &str = \"select 1\";";
-        for path in
-            ["crates/punctual/src/store/work.rs", "crates/punctual/src/outbox/sqlx.rs", "bench/src/x.rs"]
-        {
+        for path in [
+            "crates/punctual/src/queue/store/work.rs",
+            "crates/punctual/src/queue/outbox/sqlx.rs",
+            "bench/src/x.rs",
+        ] {
             assert_eq!(count(path, code), 0, "{path}");
         }
         assert_eq!(count("crates/a/tests/it/main.rs", code), 0);

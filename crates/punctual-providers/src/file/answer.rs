@@ -2,8 +2,9 @@
 
 use crate::path;
 use punctual::Problems;
-use punctual::rules::document::{self, Part, kind, quote};
-use punctual::rules::nearest::hint;
+use punctual::base::document;
+use punctual::base::document::{Part, kind, quote};
+use punctual::base::nearest::hint;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::ops::RangeInclusive;

@@ -4,9 +4,10 @@ use super::answer::listed;
 use crate::known::{Names, Text};
 use crate::receipt::ReceiptStatus;
 use punctual::Problems;
-use punctual::rules::document::{self, Part, quote};
-use punctual::rules::duration;
-use punctual::rules::nearest::hint;
+use punctual::base::document;
+use punctual::base::document::{Part, quote};
+use punctual::base::duration;
+use punctual::base::nearest::hint;
 use serde_json::Value;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use crate::path;
 use crate::settings::Settings;
 use jiff::fmt::rfc2822::DateTimeParser;
 use punctual::base::clock;
-use punctual::run::channel::Sent;
+use punctual::delivery::run::channel::Sent;
 use punctual::{Accepted, NotSent};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;

@@ -5,7 +5,7 @@ use crate::file::receipt::{Stamp, Verify};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use punctual::Timestamp;
-use punctual::rules::{digest, duration};
+use punctual::base::{digest, duration};
 use ring::hmac;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use std::time::Duration;

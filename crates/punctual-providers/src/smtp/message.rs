@@ -5,7 +5,7 @@ use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message};
 use punctual::RenderedMessage;
-use punctual::rules::digest;
+use punctual::base::digest;
 
 /// Digits of a Message-ID before its domain.
 const MESSAGE_ID_DIGITS: usize = 40;

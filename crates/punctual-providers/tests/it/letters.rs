@@ -1,7 +1,7 @@
 //! Letters and channels for the tests.
 
 use crate::stub::Stub;
-use punctual::run::channel::Sent;
+use punctual::delivery::run::channel::Sent;
 use punctual::{Channel, NotSent, RenderedMessage, Tenant, Timestamp};
 use punctual_providers::{Catalogue, HttpChannel};
 use serde_json::{Value, json};

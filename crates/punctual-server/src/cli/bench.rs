@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_line};
-use punctual::rules::duration;
+use ::punctual::base::duration;
 use punctual_bench::notifications::{NotificationOptions, notify};
 use punctual_bench::punctual::Punctual;
 use punctual_bench::queue::{Databases, QueueOptions, queue};

@@ -5,7 +5,7 @@ use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
-use punctual::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
+use punctual::queue::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
 use punctual::{DeadLetterId, Store, Tenant, Timestamp};
 use serde_json::{Value, json};
 

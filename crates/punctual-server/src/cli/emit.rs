@@ -3,7 +3,7 @@
 use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
-use punctual::rules::duration;
+use punctual::base::duration;
 use punctual::{Enqueued, NewMessage, Timestamp};
 use serde_json::json;
 use std::io::Read;

@@ -5,8 +5,8 @@ use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
-use punctual::rules::inbox::Status;
-use punctual::store::inbox::{InboxFilter, Received};
+use punctual::queue::rules::inbox::Status;
+use punctual::queue::store::inbox::{InboxFilter, Received};
 use punctual::{InboxId, Store, Tenant, Timestamp};
 use serde_json::{Value, json};
 

@@ -5,9 +5,10 @@ use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, words};
 use punctual::base::clock::host_now;
-use punctual::rules::timetable::Timetable;
-use punctual::store::jobs::{JobState, Put};
-use punctual::store::runs::Run;
+use punctual::base::outcome::PutOutcome;
+use punctual::jobs::rules::timetable::Timetable;
+use punctual::jobs::store::jobs::JobState;
+use punctual::jobs::store::runs::Run;
 use punctual::{Engine, Error, Misfire, NewJob, Overlap, Problems, RunId, Tenant, Timestamp};
 use serde_json::{Value, json};
 
@@ -196,7 +197,7 @@ impl Definition {
         problems.into_result()?;
         let (engine, tenant) = self.one.open(everywhere).await?;
         let (put, _) = engine.put_job(tenant, &self.one.name, job).await?;
-        if !everywhere.json && put == Put::Same {
+        if !everywhere.json && put == PutOutcome::Same {
             print_line("nothing has changed");
         }
         self.one.show(&engine, tenant, everywhere.json).await

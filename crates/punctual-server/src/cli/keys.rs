@@ -4,9 +4,9 @@ use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, print_json, print_line};
+use punctual::access::store::keys::{ApiKey, RevokeOutcome, Role};
+use punctual::base::duration;
 use punctual::base::limits::LIST_ITEMS_MAX;
-use punctual::rules::duration;
-use punctual::store::keys::{ApiKey, RevokeOutcome, Role};
 use punctual::{KeyId, Store, Timestamp};
 use serde_json::{Value, json};
 

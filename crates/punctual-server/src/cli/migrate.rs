@@ -3,7 +3,7 @@
 use super::failure::Outcome;
 use super::{Everywhere, print_json, print_line};
 use punctual::Store;
-use punctual::store::migrate;
+use punctual::database::migrate;
 use serde_json::json;
 
 /// Bring the database's schema up to date.

@@ -4,7 +4,7 @@
 use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, print_json, print_line, words};
-use punctual::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
+use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
 use punctual::{MessageId, Store, Timestamp};
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@
 use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
-use punctual::rules::duration;
-use punctual::rules::nearest::nearest;
-use punctual::store::queues::Lane;
+use punctual::base::duration;
+use punctual::base::nearest::nearest;
+use punctual::queue::store::queues::Lane;
 use punctual::{Store, Tenant};
 use serde_json::{Map, Value, json};
 

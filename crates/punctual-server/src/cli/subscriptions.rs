@@ -5,9 +5,9 @@ use super::failure::{Failure, Outcome};
 use super::queues::{number_or_text, waits};
 use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, words};
-use punctual::store::jobs::Put;
-use punctual::store::queues::COUNT_MAX;
-use punctual::store::subscriptions::SubscriptionState;
+use punctual::base::outcome::PutOutcome;
+use punctual::queue::store::queues::COUNT_MAX;
+use punctual::queue::store::subscriptions::SubscriptionState;
 use punctual::{Engine, Error, NewSubscription, Problems, Tenant};
 use serde_json::{Map, Value, json};
 
@@ -123,7 +123,7 @@ impl Definition {
         let new = new.ok_or(Error::Invalid(problems))?;
         let (engine, tenant) = self.one.open(everywhere).await?;
         let (put, _) = engine.put_subscription(tenant, &self.one.topic, &self.one.name, new).await?;
-        if !everywhere.json && put == Put::Same {
+        if !everywhere.json && put == PutOutcome::Same {
             print_line("nothing has changed");
         }
         let state = self.one.find(&engine, tenant).await?;

@@ -3,8 +3,8 @@
 use super::failure::Outcome;
 use super::table::Table;
 use super::{Everywhere, print_json, print_line};
+use punctual::access::store::tenants::{NewTenant, TenantRow};
 use punctual::base::limits::LIST_ITEMS_MAX;
-use punctual::store::tenants::{NewTenant, TenantRow};
 use serde_json::{Value, json};
 
 /// What to do with tenants.

@@ -7,8 +7,8 @@ use super::call::Server;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
 use crate::config::root_key;
+use punctual::base::duration;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
-use punctual::rules::duration;
 use serde_json::{Map, json};
 
 /// Keys, the first that is set; never flags, because the process list shows those.

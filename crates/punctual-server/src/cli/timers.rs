@@ -5,10 +5,10 @@ use super::emit::read_payload;
 use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
+use punctual::base::duration;
 use punctual::engine::{Changed, Move};
-use punctual::rules::duration;
-use punctual::rules::timer::Status;
-use punctual::store::timers::{Timer, Which};
+use punctual::queue::rules::timer::Status;
+use punctual::queue::store::timers::{Timer, Which};
 use punctual::{Engine, MessageId, NewTimer, Tenant, Timestamp, When};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ pub(super) struct Schedule {
     #[arg(long)]
     topic: String,
     /// What it means
-    #[arg(long, default_value = punctual::rules::timer::KIND)]
+    #[arg(long, default_value = punctual::queue::rules::timer::KIND)]
     kind: String,
     /// JSON, `@FILE`, or `-` for standard input
     #[arg(long, default_value = "{}", value_name = "JSON")]

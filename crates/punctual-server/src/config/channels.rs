@@ -12,8 +12,8 @@ mod policy;
 
 use super::root_key::Secret;
 use crate::cli::failure::{Failure, Outcome};
-use punctual::rules::channel::{ChannelPolicy, MEMORY as MEMORY_KEYS, check_key};
-use punctual::rules::nearest::hint;
+use punctual::base::nearest::hint;
+use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY as MEMORY_KEYS, check_key};
 use punctual::{ClockMode, Problems, Sandbox};
 use punctual_providers::file::RESERVED;
 use punctual_providers::{AnyChannel, Catalogue, Opened, Provider, Receipts};

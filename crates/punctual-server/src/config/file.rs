@@ -5,7 +5,7 @@ use super::root_key::Secret;
 use super::{Clock, LogFormat};
 use crate::app::Role;
 use crate::cli::failure::{Failure, Outcome};
-use punctual::rules::nearest::hint;
+use punctual::base::nearest::hint;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -6,8 +6,8 @@ use super::{Config, File, PublicConfig, encryption_key, root_key};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use punctual::ClockMode;
+use punctual::base::duration;
 use punctual::base::limits::{MESSAGE_RETENTION, NOTIFICATION_RETENTION};
-use punctual::rules::duration;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

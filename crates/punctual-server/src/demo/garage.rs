@@ -6,8 +6,8 @@
 
 use punctual::base::random;
 use punctual::engine::Ingest;
-use punctual::rules::subscription::{NewSubscription, Target};
-use punctual::store::flows::FlowDraft;
+use punctual::flow::store::flows::FlowDraft;
+use punctual::queue::rules::subscription::{NewSubscription, Target};
 use punctual::{Engine, FlowId, Result, Tenant};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn answers(seed: u64) -> Map<String, Value> {
 mod tests {
     use super::*;
     use punctual::Problems;
-    use punctual::rules::survey::Survey;
+    use punctual::survey::rules::survey::Survey;
 
     #[test]
     fn the_surveys_of_the_demo_are_clean_and_their_answers_fit() {

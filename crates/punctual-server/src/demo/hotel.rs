@@ -7,8 +7,8 @@ use super::fakes::Fakes;
 use crate::cli::failure::{Failure, Outcome};
 use crate::config::channels::{self, Channels, Written};
 use punctual::base::random;
-use punctual::rules::entity::NewState;
-use punctual::rules::template::Definition;
+use punctual::delivery::rules::template::Definition;
+use punctual::flow::rules::entity::NewState;
 use punctual::{Engine, Entity, NewMessage, Problems, Result, Tenant};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -110,7 +110,7 @@ fn payload(number: u64, seed: u64, now: punctual::Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual::rules::event_kind::EventKind;
+    use punctual::flow::rules::event_kind::EventKind;
 
     #[test]
     fn the_documents_of_the_hotel_are_clean_and_its_bookings_fit() {
@@ -121,7 +121,7 @@ mod tests {
             Definition::read(template, &mut problems).unwrap();
         }
         assert_eq!(problems, Problems::default());
-        let snapshot = punctual::rules::entity::Snapshot::Unknown;
+        let snapshot = punctual::flow::rules::entity::Snapshot::Unknown;
         for seed in 0..12 {
             let payload = payload(12_345, seed, punctual::Timestamp::from_micros(0));
             let guest = kind.recipients(&payload, &snapshot).next().unwrap();

@@ -20,9 +20,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use punctual::NewMessage;
-use punctual::rules::digest;
-use punctual::store::answers::Asked;
-use punctual::store::keys::Role;
+use punctual::access::store::answers::Asked;
+use punctual::access::store::keys::Role;
+use punctual::base::digest;
 
 /// The header.
 const KEY: &str = "idempotency-key";

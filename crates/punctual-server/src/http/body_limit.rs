@@ -5,7 +5,7 @@
 
 use super::error::Failure;
 use crate::auth::Need;
-use punctual::store::keys::Role;
+use punctual::access::store::keys::Role;
 
 const MIB: usize = 1024 * 1024;
 /// For callers who only look: one payload of the largest size.

@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use punctual::engine::Health;
-use punctual::store::census::Census;
-use punctual::store::inbox::InboxCounts;
-use punctual::store::queues::QueueState;
-use punctual::store::runs::RunCensus;
+use punctual::jobs::store::runs::RunCensus;
+use punctual::operate::store::census::Census;
+use punctual::queue::store::inbox::InboxCounts;
+use punctual::queue::store::queues::QueueState;
 use std::fmt::Write;
 
 /// Tenants whose queues are shown, the oldest ones: a scrape must stay short.

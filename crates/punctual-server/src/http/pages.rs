@@ -23,7 +23,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use punctual::store::keys::Role;
+use punctual::access::store::keys::Role;
 use sight::Sight;
 
 /// Only our own style and script, and nobody may put the page into a frame.

@@ -15,8 +15,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::rules::unsubscribe::Link;
-use punctual::store::consent::LinkStanding;
+use punctual::delivery::rules::unsubscribe::Link;
+use punctual::delivery::store::consent::LinkStanding;
 
 /// A few words of a form; mail programs send less.
 const BODY_BYTES_MAX: usize = 1024 * 1024;

@@ -16,9 +16,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::engine::{Submitted, Visit};
-use punctual::rules::answers::{Refused, Wrong};
-use punctual::rules::entry::Status;
-use punctual::rules::survey::Survey;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::survey::rules::answers::{Refused, Wrong};
+use punctual::survey::rules::survey::Survey;
 use reader::Reader;
 use serde_json::{Map, Value};
 
@@ -93,17 +93,17 @@ async fn look(app: &App, visitor: Result<Visitor, TooOften>, reader: &Reader) ->
 /// The page of a survey that cannot be answered any more.
 fn standing(visit: &Visit, reader: &Reader) -> Option<Response> {
     let (status, end) = match visit.status {
-        Status::Completed if reader.done => (StatusCode::OK, End::Thanks),
-        Status::Completed => (StatusCode::OK, End::Answered),
-        Status::Expired | Status::Cancelled => (StatusCode::GONE, End::Over),
-        Status::Pending | Status::Sent | Status::Opened | Status::Failed => return None,
+        EntryStatus::Completed if reader.done => (StatusCode::OK, End::Thanks),
+        EntryStatus::Completed => (StatusCode::OK, End::Answered),
+        EntryStatus::Expired | EntryStatus::Cancelled => (StatusCode::GONE, End::Over),
+        EntryStatus::Pending | EntryStatus::Sent | EntryStatus::Opened | EntryStatus::Failed => return None,
     };
     Some(closing(status, end, visit, reader))
 }
 
 /// Answers to a survey that has some are a conflict.
-fn said_again(mut response: Response, status: Status) -> Response {
-    if status == Status::Completed {
+fn said_again(mut response: Response, status: EntryStatus) -> Response {
+    if status == EntryStatus::Completed {
         *response.status_mut() = StatusCode::CONFLICT;
     }
     response
@@ -148,7 +148,7 @@ async fn submit(
     Ok(match app.engine.submit(visit.public_id, answers.clone(), None).await? {
         Submitted::Done { .. } => reader.to_thanks(),
         Submitted::Unknown => unknown(reader),
-        Submitted::Ended(refusal) if refusal.status() == Status::Completed => {
+        Submitted::Ended(refusal) if refusal.status() == EntryStatus::Completed => {
             closing(StatusCode::CONFLICT, End::Answered, visit, reader)
         }
         Submitted::Ended(_) => closing(StatusCode::GONE, End::Over, visit, reader),
@@ -187,8 +187,8 @@ fn wrong_with(survey: &Survey, answers: &Map<String, Value>) -> Vec<(String, Wro
     survey.accept(answers).err().map_or_else(Vec::new, |Refused(wrong)| wrong)
 }
 
-const fn is_unopened(status: Status) -> bool {
-    matches!(status, Status::Pending | Status::Sent)
+const fn is_unopened(status: EntryStatus) -> bool {
+    matches!(status, EntryStatus::Pending | EntryStatus::Sent)
 }
 
 fn closing(status: StatusCode, end: End, visit: &Visit, reader: &Reader) -> Response {

@@ -18,8 +18,8 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use metrics::counter;
-use punctual::rules::receipt::Receipt;
-use punctual::store::receipts::News;
+use punctual::delivery::rules::receipt::Receipt;
+use punctual::delivery::store::receipts::News;
 use punctual_providers::receipt::CALLBACK_BYTES_MAX;
 use punctual_providers::{Callback, Heard, Receipts, Refused};
 

@@ -1,7 +1,7 @@
 //! The style and the script of the page. Their paths have a hash of their content, so that a browser
 //! keeps them for good and still gets a new one after an upgrade.
 
-use punctual::rules::digest;
+use punctual::base::digest;
 use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("style.css");

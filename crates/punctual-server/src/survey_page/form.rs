@@ -5,7 +5,7 @@
 //! what somebody typed is kept as it is, so that they see it again.
 
 use punctual::base::limits::{LONG_ANSWER_CHARS_MAX, OPTIONS_MAX};
-use punctual::rules::survey::{Kind, Question};
+use punctual::survey::rules::survey::{Kind, Question};
 use serde_json::{Map, Value};
 
 /// The field of the pressed button. No question can be called so.

@@ -3,8 +3,8 @@
 use super::files::File;
 use super::markup::Markup;
 use super::words::{Words, name_of};
-use punctual::rules::locale::{Texts, right_to_left, same};
-use punctual::rules::survey::Survey;
+use punctual::base::locale::{Texts, right_to_left, same};
+use punctual::survey::rules::survey::Survey;
 
 /// Room for a usual page.
 const PAGE_BYTES: usize = 16 * 1024;

@@ -6,8 +6,8 @@
 use super::frame::Voice;
 use super::markup::Markup;
 use punctual::base::limits::{LONG_ANSWER_CHARS_MAX, SHORT_ANSWER_CHARS_MAX};
-use punctual::rules::answers::Wrong;
-use punctual::rules::survey::{Choice, Kind, NPS, Question, label};
+use punctual::survey::rules::answers::Wrong;
+use punctual::survey::rules::survey::{Choice, Kind, NPS, Question, label};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 

@@ -1,7 +1,7 @@
 //! Surveys for the tests of the page.
 
 use punctual::Problems;
-use punctual::rules::survey::Survey;
+use punctual::survey::rules::survey::Survey;
 use serde_json::{Value, json};
 
 /// Reads a definition that is in order.

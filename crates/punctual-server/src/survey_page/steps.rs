@@ -4,8 +4,8 @@
 //! Steps are counted from 0 here and from 1 outside. Which questions a step has depends only on the
 //! answers before it, so its number stays good when somebody goes back.
 
-use punctual::rules::answers::Wrong;
-use punctual::rules::survey::{Question, Survey};
+use punctual::survey::rules::answers::Wrong;
+use punctual::survey::rules::survey::{Question, Survey};
 use serde_json::{Map, Value};
 
 /// The steps of a survey for somebody who has answered this so far.

@@ -1,7 +1,7 @@
 //! The page as text: every type, both directions, and what cannot become markup.
 
 use super::*;
-use punctual::rules::answers::Refused;
+use punctual::survey::rules::answers::Refused;
 use serde_json::json;
 
 fn id() -> PublicId {

@@ -4,9 +4,9 @@
 //! with a number avoid its plural, which Arabic has six of.
 
 use super::markup::Markup;
-use punctual::rules::answers::Wrong;
-use punctual::rules::locale::{language, same};
-use punctual::rules::survey::{Kind, Question};
+use punctual::base::locale::{language, same};
+use punctual::survey::rules::answers::Wrong;
+use punctual::survey::rules::survey::{Kind, Question};
 
 /// The words of one language. `{}` stands for a number or a date.
 #[derive(Debug)]

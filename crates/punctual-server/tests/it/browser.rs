@@ -2,7 +2,7 @@
 
 use crate::visit::{invite, publish};
 use crate::world::{Base, World};
-use punctual::rules::entry::Status;
+use punctual::flow::rules::entry::EntryStatus;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
 use punctual_server::http::visitor::Public;
@@ -38,8 +38,8 @@ async fn trg_19_the_page_works_in_a_browser() {
     let mut became = Vec::new();
     for link in links {
         let entry = world.engine.store().entry(Tenant::DEFAULT, link).await.unwrap().unwrap();
-        became.push(entry.standing.status);
+        became.push(entry.state.status);
     }
-    use Status::{Completed, Opened};
+    use EntryStatus::{Completed, Opened};
     assert_eq!(became, [Completed, Completed, Completed, Opened, Opened]);
 }

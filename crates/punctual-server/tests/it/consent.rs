@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Reply};
 use crate::world::{Base, World};
-use punctual::rules::unsubscribe::Link;
+use punctual::delivery::rules::unsubscribe::Link;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
 use punctual_server::http::visitor::Public;

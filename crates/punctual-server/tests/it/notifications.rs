@@ -4,11 +4,12 @@
 use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::base::id::{LaneId, TemplateId};
-use punctual::rules::notification::{NotificationStatus, Planned, Whom};
-use punctual::rules::share::LaneQuota;
-use punctual::store::claims::ClaimRequest;
-use punctual::store::deliveries::deliver::{Ending, SettledDelivery};
-use punctual::store::deliveries::{NewNotification, PlannedEvent, WriteOutcome};
+use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
+use punctual::delivery::store::deliveries::planned_events::{PlannedEntry, PlannedEvent, WriteOutcome};
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::queue::rules::share::LaneQuota;
+use punctual::queue::store::claims::ClaimRequest;
 use punctual::{Entity, Tenant, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -60,7 +61,7 @@ async fn shop(base: Base) -> (World, Client, String) {
 
 /// An event about booking B-7 becomes a notification with these deliveries, as channel and address.
 async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)]) {
-    let deliveries = to.iter().map(|(channel, address)| Planned {
+    let deliveries = to.iter().map(|(channel, address)| PlannedDelivery {
         send: 1,
         key: format!("B-7:booking.confirmed:{channel}:{template}:{address}"),
         channel: (*channel).to_owned(),
@@ -68,40 +69,54 @@ async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)])
         part: 0,
         template: TemplateId(template.parse().unwrap()),
         version: 1,
-        whom: Whom::default(),
+        recipient: RecipientIdentity::default(),
     });
     let entity = Some(Entity { kind: "booking".into(), id: "B-7".into() });
-    let notification =
-        NewNotification { entity, ended: None, deliveries: deliveries.collect(), request: None };
+    let notification = PlannedEntry {
+        kind: punctual::flow::rules::entry::EntryKind::Notification,
+        entity,
+        ended: None,
+        deliveries: deliveries.collect(),
+        request: None,
+    };
     file_notification(world, root, notification).await;
 }
 
 /// An event about booking B-7 becomes this notification.
-async fn file_notification(world: &World, root: &Client, notification: NewNotification) {
+async fn file_notification(world: &World, root: &Client, notification: PlannedEntry) {
     let event = json!({"topic": "bookings", "kind": "booking.confirmed", "correlationId": "story-7",
         "entity": {"type": "booking", "id": "B-7"}, "payload": {"bookingId": "B-7", "phone": NUMBER}});
     root.does("/api/events", event, 202).await;
     let store = world.engine.store();
     let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
     let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
-    let filed = [(item.message.into(), PlannedEvent::Notification(notification))];
-    let filed = store.write_notifications(item.token, filed.into(), None, 1).await.unwrap();
-    assert!(matches!(filed, WriteOutcome::Notifications { .. }), "the claim should hold");
+    let filed = [(item.message.into(), PlannedEvent::Entry(notification))];
+    let filed = store.write_planned_events(item.token, filed.into(), None, 1).await.unwrap();
+    assert!(matches!(filed, WriteOutcome::Written { .. }), "the claim should hold");
 }
 
 /// What waits in one channel is sent, and comes to this.
-async fn send(world: &World, channel: &str, ending: Ending) {
+async fn send(world: &World, channel: &str, ending: DeliveryOutcome) {
     let store = world.engine.store();
     let lane = store.ready_lanes(LaneId(-1), 100).await.unwrap();
     let mut sent = 0;
     for seen in lane.lanes {
-        let outgoing = store.begin_deliveries(wish(seen.lane), None).await.unwrap();
+        let outgoing = store
+            .begin_deliveries(wish(seen.lane), punctual::flow::rules::entry::EntryKind::Notification, None)
+            .await
+            .unwrap();
         let Some(token) = outgoing.token else { continue };
-        let is_it = |due: &punctual::store::deliveries::deliver::Due| due.delivery.channel == channel;
+        let is_it = |due: &punctual::delivery::store::deliveries::delivery::DueDelivery| {
+            due.delivery.channel == channel
+        };
         sent += outgoing.due.iter().filter(|due| is_it(due)).count();
         let end = |due| match is_it(&due) {
-            true => SettledDelivery { due, ending: ending.clone(), survey: None },
-            false => SettledDelivery { due, ending: Ending::Later(outgoing.now.unwrap()), survey: None },
+            true => SettledDelivery { due, outcome: ending.clone(), entry: None },
+            false => SettledDelivery {
+                due,
+                outcome: DeliveryOutcome::NotBegun(outgoing.now.unwrap()),
+                entry: None,
+            },
         };
         let ended: Vec<SettledDelivery> = outgoing.due.iter().cloned().map(end).collect();
         store.end_deliveries(token, ended.into(), None).await.unwrap();
@@ -109,12 +124,12 @@ async fn send(world: &World, channel: &str, ending: Ending) {
     assert_eq!(sent, 1, "one message should wait for {channel}");
 }
 
-fn taken() -> Ending {
-    Ending::Sent { provider_id: Some("p-1".into()), answer: Some(r#"{"ok":true}"#.into()) }
+fn taken() -> DeliveryOutcome {
+    DeliveryOutcome::Sent { provider_id: Some("p-1".into()), answer: Some(r#"{"ok":true}"#.into()) }
 }
 
-fn refused() -> Ending {
-    Ending::Failed { outcome: Some("permanent"), error: "no such number".into(), instead: None }
+fn refused() -> DeliveryOutcome {
+    DeliveryOutcome::Failed { outcome: Some("permanent"), error: "no such number".into(), fallback: None }
 }
 
 async fn items(client: &Client, path: &str) -> Vec<Value> {
@@ -138,6 +153,7 @@ async fn ntf_19_the_communication_log_over_http(base: Base) {
         "sentAtUtc": "2026-05-14T05:13:00Z", "attemptCount": 1, "lastError": null, "entityType": "booking",
         "entityId": "B-7", "recipient": null, "recipientRef": null, "triggeredBy": "event",
         "createdAtUtc": "2026-05-14T05:13:00Z", "warnings": [],
+        "kind": "notification", "entryId": found[0]["entryId"], "sendNumber": 1,
         "attempts": [{"at": "2026-05-14T05:13:00Z", "outcome": "sent", "error": null, "provider": null,
             "providerMessageId": "p-1"}]});
     assert_eq!(found, [want.clone()]);
@@ -240,7 +256,7 @@ async fn ntf_20_wrong_filters_are_told(base: Base) {
 async fn ntf_20_schedules_over_http(base: Base) {
     let (world, root, template) = shop(base).await;
     file(&world, &root, &template, &[("sms:twilio", NUMBER)]).await;
-    let again = Ending::Again {
+    let again = DeliveryOutcome::Retry {
         outcome: "timeout",
         error: "slow".into(),
         wait: Duration::from_secs(60),
@@ -249,17 +265,21 @@ async fn ntf_20_schedules_over_http(base: Base) {
     send(&world, "sms:twilio", again).await;
     let found = items(&root, &format!("{SCHEDULES}?bookingId=B-7&status=Pending&onHold=false")).await;
     let (id, delivery) = (&found[0]["id"], &found[0]["history"][0]["deliveryId"]);
-    let want = json!({"id": id, "key": "B-7:booking.confirmed", "type": "notification",
+    let (key, hash) = (found[0]["key"].as_str().unwrap(), found[0]["inputHash"].as_str().unwrap());
+    assert!(key.starts_with("event:"), "{key}");
+    assert_eq!(hash.len(), 64, "a SHA-256 in hexadecimal: {hash}");
+    let want = json!({"id": id, "key": key, "type": "notification",
         "triggerType": "Event",
-        "status": "Pending", "scheduledOn": "2026-05-14T05:13:00Z", "scheduledLocalDate": null,
-        "timeZone": null, "attemptCount": 1, "nextRetryOn": "2026-05-14T05:14:00Z", "onHold": false,
-        "reasonCode": null, "lastError": null, "inputHash": null, "version": null,
+        "status": "Pending", "scheduledOn": "2026-05-14T05:13:00Z", "scheduledLocalDate": "2026-05-14",
+        "timeZone": "UTC", "attemptCount": 1, "nextRetryOn": "2026-05-14T05:14:00Z", "onHold": false,
+        "reasonCode": null, "lastError": "slow", "inputHash": hash, "version": 1,
         "dispatchResult": {"open": 1, "sent": 0, "failed": 0},
         "history": [{"at": "2026-05-14T05:13:00Z", "deliveryId": delivery, "channel": "sms:twilio",
-            "outcome": "timeout", "error": "slow", "providerMessageId": null}]});
+            "outcome": "timeout", "from": null, "to": "timeout", "actor": null, "reason": null,
+            "cause": null, "error": "slow", "providerMessageId": null}]});
     assert_eq!(found, std::slice::from_ref(&want));
     assert_eq!(root.sees(&format!("{SCHEDULES}/{}", id.as_str().unwrap())).await, want);
-    for by_key in ["B-7:booking.confirmed", id.as_str().unwrap()] {
+    for by_key in [key, id.as_str().unwrap()] {
         assert_eq!(items(&root, &format!("{SCHEDULES}?key={by_key}")).await.len(), 1, "{by_key}");
     }
     for nothing in ["onHold=true", "status=Opened", "status=Processing", "key=B-8", "entityId=B-8"] {
@@ -278,10 +298,10 @@ async fn ntf_20_a_schedule_tells_what_happened(base: Base) {
         trace["lines"].as_array().unwrap().iter().map(|l| l["what"].as_str().unwrap()).collect();
     assert_eq!(trace["status"], "Failed");
     for (line, part) in lines.iter().zip([
-        "of kind `booking.confirmed` about booking `B-7` was taken up",
+        "of kind `booking.confirmed` about booking `B-7` matched active templates",
         "by sms:twilio to +9647700000001 was planned",
-        "came to `permanent`: no such number",
-        "all was done: Failed: no such number",
+        ": `permanent`: no such number",
+        "the entry ended as Failed: no such number",
     ]) {
         assert!(line.contains(part), "`{part}` should be in: {line}");
     }
@@ -307,7 +327,7 @@ async fn ntf_21_a_resend_is_a_request_of_its_own(base: Base) {
     assert_eq!(log[2..], before, "the original stays as it was");
     assert_eq!((&log[1]["id"], &log[1]["triggeredBy"]), (&one["id"], &json!("the support")));
     assert_eq!((&log[1]["status"], &log[1]["toAddress"]), (&json!("Pending"), &json!(NUMBER)));
-    let key = format!("manual:B-7:{request}");
+    let key = format!("manual:{request}");
     let schedule = items(&root, &format!("{SCHEDULES}?key={key}")).await.remove(0);
     assert_eq!((&schedule["triggerType"], &schedule["key"]), (&json!("Manual"), &json!(key)));
 }
@@ -438,9 +458,15 @@ async fn ntf_22_what_had_no_template_is_planned_by_todays(base: Base) {
     let (world, root, template) = shop(base).await;
     let path = format!("/api/message-templates/{template}");
     assert_eq!(root.delete(&path).await.status, 204);
-    let ended = Some((NotificationStatus::Failed, None, "Template not found".to_owned()));
+    let ended = Some((EntryStatus::Failed, None, "Template not found".to_owned()));
     let about = Some(Entity { kind: "booking".into(), id: "B-7".into() });
-    let notification = NewNotification { entity: about, ended, deliveries: Vec::new(), request: None };
+    let notification = PlannedEntry {
+        kind: punctual::flow::rules::entry::EntryKind::Notification,
+        entity: about,
+        ended,
+        deliveries: Vec::new(),
+        request: None,
+    };
     file_notification(&world, &root, notification).await;
     let path = format!("{SCHEDULES}/replay");
     let replay = async |dry: bool| root.does(&path, json!({"filter": {}, "dryRun": dry}), 200).await;
@@ -532,7 +558,7 @@ async fn ntf_20_a_survey_instance_is_a_schedule_like_any_other(base: Base) {
     let (id, key) = (refused["id"].as_str().unwrap(), refused["key"].as_str().unwrap());
     assert_eq!((&refused["status"], &refused["reasonCode"]), (&json!("Failed"), &json!("stop")));
     assert_eq!(refused["lastError"], "the recipient is not sent this: stop");
-    assert_eq!((&refused["attemptCount"], &refused["history"][0]["outcome"]), (&json!(1), &json!("failed")));
+    assert_eq!((&refused["attemptCount"], &refused["history"][0]["outcome"]), (&json!(1), &json!("skipped")));
     for named in [id, key] {
         let found = items(&root, &format!("{SCHEDULES}?key={named}")).await;
         assert_eq!(found, std::slice::from_ref(&refused), "{named}");
@@ -547,9 +573,10 @@ async fn ntf_20_a_survey_instance_is_a_schedule_like_any_other(base: Base) {
     assert_eq!(
         lines,
         [
-            "`event:service-visit-closed` met trigger `csi-gr-trigger` of survey 1 in version 1",
-            "send 1 by memory:default was not made: the recipient is not sent this: stop",
-            "nothing got through, and nothing more is sent",
+            "event 1 (`event:service-visit-closed`) matched trigger `csi-gr-trigger` of survey 1, version 1",
+            "delivery 1 (send 1) by memory:default to +964 770 000 0001 was planned with the built-in text",
+            "delivery 1 (send 1) by memory:default was skipped (stop): the recipient is not sent this: stop",
+            "the entry ended as Failed: the recipient is not sent this: stop",
         ]
     );
     let shown = root.sees(&format!("/api/survey-instances/{id}")).await;

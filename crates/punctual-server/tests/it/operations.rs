@@ -21,7 +21,7 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
     );
     let loops: Vec<&str> =
         health["loops"].as_array().unwrap().iter().map(|l| l["name"].as_str().unwrap()).collect();
-    assert!(loops.contains(&"reap") && loops.contains(&"prune"), "{loops:?}");
+    assert!(loops.contains(&"reaper") && loops.contains(&"retention"), "{loops:?}");
     assert_eq!(world.anybody().sees("/health/live").await, json!({"status": "ok"}));
     assert_eq!(world.anybody().sees("/health/ready").await, json!({"status": "ok"}));
     world.root().sees("/api/queues").await;
@@ -32,8 +32,8 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
         "punctual_live 1",
         "punctual_dead_letters 0",
         "punctual_stuck_claims 0",
-        "punctual_loop_in_trouble{loop=\"reap\"} 0",
-        "punctual_loop_in_trouble{loop=\"plan\"} 0",
+        "punctual_loop_in_trouble{loop=\"reaper\"} 0",
+        "punctual_loop_in_trouble{loop=\"job planner\"} 0",
         "punctual_job_lag_seconds 0",
         "punctual_job_runs{status=\"open\"} 0",
         "punctual_queue_waiting{tenant=\"default\",topic=\"orders\",subscription=\"\"} 1",

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::ClockMode;
-use punctual::store::keys::Role;
+use punctual::access::store::keys::Role;
 use punctual_server::app::{Exposure, Settings};
 use punctual_server::auth::Need;
 use punctual_server::http::{Route, table};

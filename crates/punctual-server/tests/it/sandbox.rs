@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Reply};
 use crate::world::{Base, ROOT_KEY, World};
-use punctual::rules::public_id::PublicId;
+use punctual::flow::rules::public_id::PublicId;
 use punctual::{RenderedMessage, Sandbox, Tenant};
 use punctual_server::app::Settings;
 use serde_json::{Value, json};

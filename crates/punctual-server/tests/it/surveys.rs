@@ -101,9 +101,9 @@ fn has(object: &Value, wanted: Value) {
 fn hash(survey: i64, wip: &str) -> String {
     let recipe = ["templateId", "recipient.address", "candidate.dealerId", "candidate.wip"];
     let values = [json!(survey), json!("+964 770 000 0001"), json!("1"), json!(wip)];
-    let mut facts = punctual::rules::facts::Facts::default();
+    let mut facts = punctual::base::facts::Facts::default();
     recipe.iter().zip(values).for_each(|(path, value)| facts.insert(*path, value));
-    punctual::rules::dedup::hex(&recipe.map(str::to_owned), &facts)
+    punctual::flow::rules::dedup::hex(&recipe.map(str::to_owned), &facts)
 }
 
 /// TRG-5, 7, 10 to 15, 21, 22, 24: the worked example, field by field.

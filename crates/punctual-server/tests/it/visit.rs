@@ -3,9 +3,9 @@
 use crate::client::{Client, Reply};
 use crate::world::{Base, World};
 use punctual::engine::Ingest;
-use punctual::rules::entry::Status;
-use punctual::rules::public_id::PublicId;
-use punctual::store::flows::FlowDraft;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::flows::FlowDraft;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
 use punctual_server::http::visitor::Public;
@@ -72,9 +72,9 @@ async fn invited(base: Base) -> (World, Client, PublicId) {
     (world, anybody, link)
 }
 
-async fn status(world: &World, link: PublicId) -> Status {
+async fn status(world: &World, link: PublicId) -> EntryStatus {
     let entry = world.engine.store().entry(Tenant::DEFAULT, link).await.unwrap();
-    entry.expect("the entry is there").standing.status
+    entry.expect("the entry is there").state.status
 }
 
 /// Posts a form; answers the status and where it leads.
@@ -115,7 +115,7 @@ async fn trg_19_a_survey_is_answered_without_a_script(base: Base) {
     shows(&anybody.get(&format!("{page}?done=1")).await, &["<h1>Thank you</h1>"]);
     shows(&anybody.get(&page).await, &["<h1>Already answered</h1>"]);
     assert_eq!(anybody.send("POST", &format!("{page}?step=3"), last).await.status, 409);
-    assert_eq!(status(&world, link).await, Status::Completed);
+    assert_eq!(status(&world, link).await, EntryStatus::Completed);
     let shown = anybody.sees(&format!("/api/public/survey-instances/{link}")).await;
     assert_eq!((&shown["status"], &shown["answers"]), (&json!("Completed"), &json!({})), "{shown}");
 }
@@ -178,20 +178,20 @@ async fn trg_20_only_a_person_opens_a_survey(base: Base) {
             assert_eq!(anybody.send(method, &path, "").await.status, 200, "{method} {path}");
         }
     }
-    assert_eq!(status(&world, link).await, Status::Pending, "a fetch is no person");
+    assert_eq!(status(&world, link).await, EntryStatus::Pending, "a fetch is no person");
     assert!(anybody.get(&format!("/s/{link}")).await.text.contains("data-opened"));
     let beacon = anybody.send("POST", &format!("/api/SurveyInstances/{link}/opened"), "").await;
     assert_eq!((beacon.status, beacon.text.as_str()), (204, ""));
-    assert_eq!(status(&world, link).await, Status::Opened);
+    assert_eq!(status(&world, link).await, EntryStatus::Opened);
     assert!(!anybody.get(&format!("/s/{link}")).await.text.contains("data-opened"), "once is enough");
     let second = invite(&world, "2", None).await;
     let kept = anybody.send("POST", &format!("/s/{second}?step=1"), "rate=4&.go=keep").await;
-    assert_eq!((kept.status, status(&world, second).await), (204, Status::Opened), "{}", kept.text);
+    assert_eq!((kept.status, status(&world, second).await), (204, EntryStatus::Opened), "{}", kept.text);
     let again = anybody.get(&format!("/s/{second}")).await;
     shows(&again, &["name=\"rate\" checked value=\"4\""]);
     let third = invite(&world, "3", None).await;
     anybody.send("POST", &format!("/s/{third}?step=1"), "").await;
-    assert_eq!(status(&world, third).await, Status::Opened, "a step that is wrong is a person's, too");
+    assert_eq!(status(&world, third).await, EntryStatus::Opened, "a step that is wrong is a person's, too");
 }
 
 /// TRG-21: for front ends of one's own.
@@ -220,14 +220,14 @@ async fn trg_21_answers_as_json_count_once(base: Base) {
     anybody.send("POST", &path, "{").await.problem(400);
     let large = format!("{{\"answers\":{{\"story\":\"{}\"}}}}", "x".repeat(1024 * 1024));
     anybody.send("POST", &path, &large).await.problem(413);
-    assert_eq!(status(&world, link).await, Status::Pending, "what was wrong changed nothing");
+    assert_eq!(status(&world, link).await, EntryStatus::Pending, "what was wrong changed nothing");
     let body = json!({"answers": {"rate": 4, "bad": false}, "meta": {"agentId": "a-1"}});
     let done = anybody.does(&path, body.clone(), 200).await;
     assert_eq!(done["publicId"], link.to_string());
     assert!(done["completedAt"].as_str().unwrap().ends_with('Z'), "{done}");
     anybody.post(&path, body).await.problem(409);
     anybody.send("POST", &path, "{").await.problem(409);
-    assert_eq!(status(&world, link).await, Status::Completed);
+    assert_eq!(status(&world, link).await, EntryStatus::Completed);
 }
 
 /// TRG-21: withdrawn and deleted.
@@ -290,7 +290,7 @@ async fn trg_23_a_bot_is_cut_off_and_changes_nothing(base: Base) {
         }
     }
     assert!(cut_off >= 800, "only {cut_off} of 1000 were cut off");
-    assert_eq!(status(&world, link).await, Status::Pending);
+    assert_eq!(status(&world, link).await, EntryStatus::Pending);
 }
 
 /// TRG-23: whoever asks too often gets a page that says so; another address is not concerned.

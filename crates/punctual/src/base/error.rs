@@ -1,6 +1,6 @@
 //! The errors of the library, by what a caller can do about them.
 
-use super::limits;
+use crate::base::limits;
 use serde::Serialize;
 use std::fmt;
 

@@ -75,6 +75,11 @@ number_id! {
     SuppressionId
 }
 
+impl TemplateId {
+    /// The text that a survey sends where no template matches. Templates have numbers from 1.
+    pub const BUILT_IN: Self = Self(0);
+}
+
 impl LaneId {
     /// Work whose topic has no lane yet; the router moves it (see `store::routes`).
     pub const UNROUTED: Self = Self(0);

@@ -1,34 +1,38 @@
 //! Building an engine.
 
-use super::{Engine, Inner, Loops};
-use crate::base::error::{Error, Problems, Result};
+mod check;
+
+use crate::base::breaker::BreakerSettings;
+use crate::base::error::Result;
 use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
-use crate::rules::breaker::BreakerSettings;
-use crate::rules::channel::{ChannelPolicy, check_key};
-use crate::rules::job::NewJob;
-use crate::rules::message::{check_name, check_topic};
-use crate::run::channel::{Channel, Channels};
-use crate::run::channel_limiter::{ChannelLimiters, LimiterSettings};
-use crate::run::definition_cache::DefinitionCache;
-use crate::run::dispatch::{Duty, Shop, Station};
-use crate::run::event_kinds::EventKinds;
-use crate::run::handler::Handler;
-use crate::run::inbox::InboxSettings;
-use crate::run::kinds::Kinds;
-use crate::run::line::Line;
-use crate::run::sandbox::Sandbox;
-use crate::run::send::DeliveryContext;
-use crate::run::subscription::Roster;
-use crate::run::templates::Templates;
-use crate::run::wake::Wake;
-use crate::store::Store;
-use crate::store::clock::ClockMode;
-use crate::store::tx::VerbFuture;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use crate::database::clock::ClockMode;
+use crate::database::store::Store;
+use crate::database::tx::VerbFuture;
+use crate::delivery::rules::channel::ChannelPolicy;
+use crate::delivery::run::channel::{Channel, Channels};
+use crate::delivery::run::channel_limiter::{ChannelLimiters, LimiterSettings};
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::executors;
+use crate::delivery::run::kinds::Kinds;
+use crate::delivery::run::sandbox::Sandbox;
+use crate::delivery::run::templates::Templates;
+use crate::engine::{Engine, Inner, Loops};
+use crate::flow::run::event_kinds::EventKinds;
+use crate::jobs::rules::job::NewJob;
+use crate::notification::run::planner::NotificationPlanner;
+use crate::queue::run::context::WorkerContext;
+use crate::queue::run::executor::Executor;
+use crate::queue::run::handler::Handler;
+use crate::queue::run::handlers::{HandleMessages, HandlerKey, HandlerSlot, Handlers};
+use crate::queue::run::inbox::InboxSettings;
+use crate::queue::run::wake::Wake;
+use crate::survey::run::definition_cache::DefinitionCache;
+use crate::survey::run::kind::{SurveyKind, SurveyPlanner};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -45,7 +49,7 @@ const POOL_SIZE_DEFAULT: usize = 8;
 pub struct Builder {
     database: String,
     pool_size: usize,
-    stations: Vec<Station>,
+    handlers: Vec<HandlerSlot>,
     migrate: bool,
     clock: ClockMode,
     leave_manual: bool,
@@ -64,15 +68,15 @@ pub struct Builder {
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
-    bug: Option<crate::store::planted::Bug>,
+    bug: Option<crate::database::planted::Bug>,
 }
 
 impl Builder {
-    pub(super) fn new(database: String) -> Self {
+    pub(crate) fn new(database: String) -> Self {
         Self {
             database,
             pool_size: POOL_SIZE_DEFAULT,
-            stations: Vec::new(),
+            handlers: Vec::new(),
             migrate: true,
             clock: ClockMode::System,
             leave_manual: false,
@@ -109,7 +113,7 @@ impl Builder {
         concurrency: usize,
         handler: impl Handler,
     ) -> Self {
-        self.stations.push(Station::new(Duty::Topic(topic.into()), Arc::new(handler), concurrency));
+        self.handlers.push(HandlerSlot::new(HandlerKey::Topic(topic.into()), Arc::new(handler), concurrency));
         self
     }
 
@@ -128,12 +132,16 @@ impl Builder {
         concurrency: usize,
         handler: impl Handler,
     ) -> Self {
-        self.stations.push(Station::new(Duty::Subscriber(name.into()), Arc::new(handler), concurrency));
+        self.handlers.push(HandlerSlot::new(
+            HandlerKey::Subscriber(name.into()),
+            Arc::new(handler),
+            concurrency,
+        ));
         self
     }
 
     /// The link by which a recipient ends letters of a kind, with `{token}` where the token belongs. Whoever
-    /// serves it hands the token to [`crate::store::Store::link_secret`].
+    /// serves it hands the token to [`crate::database::store::Store::link_secret`].
     #[must_use]
     pub fn unsubscribe_url(mut self, url: impl Into<String>) -> Self {
         self.unsubscribe_url = Some(url.into());
@@ -254,14 +262,14 @@ impl Builder {
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn on_store(mut self, store: Store) -> Self {
-        self.store = Some(store);
+        self.store = Some(store.with_hooks());
         self
     }
 
     /// Plants a bug in this engine, to see whether a test catches it.
     #[cfg(feature = "testing")]
     #[must_use]
-    pub const fn plant(mut self, bug: crate::store::planted::Bug) -> Self {
+    pub const fn plant(mut self, bug: crate::database::planted::Bug) -> Self {
         self.bug = Some(bug);
         self
     }
@@ -276,56 +284,58 @@ impl Builder {
     }
 
     async fn put_together(self) -> Result<Engine> {
-        self.check()?;
-        let store = self.open_store()?;
-        if self.migrate {
-            store.migrate().await?;
-        } else {
-            store.check_schema().await?;
-        }
-        store.use_clock(self.clock, self.leave_manual).await?;
-        let by_hand = self.clock == ClockMode::Manual;
-        let sandbox = self.sandbox.or_else(|| by_hand.then(Sandbox::new));
-        let shop = Arc::new(Shop {
+        let store = self.ready_store().await?;
+        let manual_clock = self.clock == ClockMode::Manual;
+        let sandbox = self.sandbox.or_else(|| manual_clock.then(Sandbox::new));
+        let worker = Arc::new(WorkerContext {
             store,
-            stations: self.stations,
-            roster: Roster::new(self.clock == ClockMode::Manual),
             owner: self.owner.unwrap_or_else(own_name),
             lease: self.lease,
             poll_max: self.poll_max,
+            manual_clock,
             wake: Wake::default(),
             room: Notify::new(),
             help: Notify::new(),
-            line: Line::default(),
             batches: AtomicUsize::new(0),
+            trouble: Mutex::default(),
+            opens_at: Mutex::default(),
+        });
+        let surveys = Arc::new(SurveyKind {
+            store: worker.store.clone(),
+            wake: worker.wake.clone(),
+            cache: DefinitionCache::default(),
+            url: self.survey_url,
         });
         // Where time stands still, a change is seen by the very next step.
-        let fresh = if self.clock == ClockMode::Manual { Duration::ZERO } else { limits::TEMPLATES_FRESH };
-        let post = Arc::new(DeliveryContext {
-            store: shop.store.clone(),
+        let fresh = if manual_clock { Duration::ZERO } else { limits::TEMPLATES_FRESH };
+        let delivery = Arc::new(DeliveryContext {
+            worker: Arc::clone(&worker),
             channels: self.channels.put_together(sandbox.as_ref()),
-            kinds: Kinds::built_in(),
-            shelf: Arc::new(DefinitionCache::default()),
+            kinds: Kinds::new(vec![
+                Box::new(SurveyPlanner(Arc::clone(&surveys))),
+                Box::new(NotificationPlanner),
+            ]),
             templates: Templates::new(fresh),
-            event_kinds: Arc::new(EventKinds::new(fresh)),
-            by_hand: self.clock == ClockMode::Manual,
-            gates: ChannelLimiters::new(gate_settings(&self.policies)),
+            event_kinds: EventKinds::new(fresh),
+            limiters: ChannelLimiters::new(limiter_settings(&self.policies)),
             policies: self.policies,
-            usual: ChannelPolicy::default(),
-            survey_url: self.survey_url,
+            default_policy: ChannelPolicy::default(),
             unsubscribe_url: self.unsubscribe_url,
-            owner: shop.owner.clone(),
-            lease: shop.lease,
-            wake: shop.wake.clone(),
-            tells: AtomicBool::new(false),
-            held: Mutex::default(),
-            trouble: Mutex::default(),
-            postings: AtomicUsize::new(0),
-            room: Notify::new(),
+            claims_out: AtomicUsize::new(0),
         });
+        let handlers = Arc::new(Handlers::new(&worker, self.handlers));
+        let mut executors = executors::pipeline(&delivery);
+        let handle: Arc<dyn Executor> = Arc::new(HandleMessages(Arc::clone(&handlers)));
+        if !handlers.slots.is_empty() {
+            executors.push(Arc::clone(&handle));
+        }
         let inner = Inner {
-            shop,
-            post,
+            worker,
+            handlers,
+            handle,
+            executors,
+            delivery,
+            surveys,
             clock: self.clock,
             retention: self.retention,
             log_retention: self.log_retention,
@@ -343,6 +353,19 @@ impl Builder {
         Ok(engine)
     }
 
+    /// Opens the database, and brings its schema up to date or checks it.
+    async fn ready_store(&self) -> Result<Store> {
+        self.check()?;
+        let store = self.open_store()?;
+        if self.migrate {
+            store.migrate().await?;
+        } else {
+            store.check_schema().await?;
+        }
+        store.use_clock(self.clock, self.leave_manual).await?;
+        Ok(store)
+    }
+
     #[cfg(not(feature = "testing"))]
     fn open_store(&self) -> Result<Store> {
         Store::open(&self.database, self.pool_size)
@@ -353,70 +376,6 @@ impl Builder {
     fn open_store(&self) -> Result<Store> {
         let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
         Ok(self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug)))
-    }
-
-    fn check(&self) -> Result<()> {
-        let mut problems = Problems::default();
-        for (n, station) in self.stations.iter().enumerate() {
-            let path = match &station.duty {
-                Duty::Topic(topic) => {
-                    let path = format!("handlers[{n}].topic");
-                    check_topic(topic, &path, &mut problems);
-                    path
-                }
-                Duty::Subscriber(name) => {
-                    let path = format!("handlers[{n}].name");
-                    check_name(name, &path, &mut problems);
-                    path
-                }
-            };
-            if self.stations[..n].iter().any(|s| s.duty == station.duty) {
-                problems.push(path, "has a handler already");
-            }
-        }
-        self.check_channels(&mut problems);
-        for (name, job) in &self.jobs {
-            let mut found = Problems::default();
-            job.check(name, &mut found);
-            for problem in found.0 {
-                problems.push(format!("jobs.{name}.{}", problem.path), problem.message);
-            }
-        }
-        if self.lease < limits::LEASE_MIN || self.lease > limits::LEASE_MAX {
-            problems.push("lease", "must be between 1 second and 24 hours");
-        }
-        if self.poll_max < limits::POLL_MIN {
-            problems
-                .push("maxPollingInterval", "must be at least 250 ms: wake-ups make it fast, not polling");
-        }
-        if !self.survey_url.contains("{publicId}") {
-            problems.push("surveyUrl", "must have {publicId} in it, where the entry's id belongs");
-        }
-        if self.retention.is_zero() {
-            problems.push("retention", "must be longer than zero");
-        }
-        if self.log_retention.is_zero() {
-            problems.push("logRetention", "must be longer than zero");
-        }
-        for (name, length) in [("retention", self.inbox.retention), ("every", self.inbox.every)] {
-            if length.is_zero() {
-                problems.push(format!("inbox.{name}"), "must be longer than zero");
-            }
-        }
-        if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
-    }
-
-    fn check_channels(&self, problems: &mut Problems) {
-        let mut seen = BTreeSet::new();
-        let given = self.channels.0.iter().map(|(key, _)| key.as_str());
-        let boxed = self.sandbox.iter().flat_map(Sandbox::keys);
-        for (n, key) in given.chain(boxed).enumerate() {
-            let path = format!("channels[{n}]");
-            check_key(key, &path, problems);
-            if !seen.insert(key) {
-                problems.push(path, format!("`{key}` is there already"));
-            }
-        }
     }
 }
 
@@ -431,7 +390,7 @@ async fn declare_handled(engine: &Engine) -> Result<()> {
 }
 
 /// What channels allow by their policies.
-fn gate_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, LimiterSettings> {
+fn limiter_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, LimiterSettings> {
     let settings = policies.iter().map(|(key, policy)| {
         let usual = LimiterSettings::of(key);
         let breaker = match policy.breaker_failures {
@@ -485,7 +444,7 @@ mod tests {
     fn ntf_17_a_channel_has_a_breaker_of_its_own() {
         let failures = |key: &str, breaker_failures| {
             let policy = ChannelPolicy { breaker_failures, ..ChannelPolicy::default() };
-            let settings = gate_settings(&BTreeMap::from([(key.to_owned(), policy)]));
+            let settings = limiter_settings(&BTreeMap::from([(key.to_owned(), policy)]));
             settings[key].breaker.map(|breaker| breaker.failures)
         };
         assert_eq!([None, Some(0), Some(3)].map(|n| failures("sms:a", n)), [Some(20), None, Some(3)]);

@@ -3,21 +3,21 @@
 //! A worker finds its lane, claims from it, and settles each item under the token it was claimed with. An
 //! item that is not settled before its lease ends comes back with one attempt more.
 
-use super::Engine;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
-use crate::rules::attempt::Retry;
-use crate::rules::share::LaneQuota;
-use crate::run::subscription;
-use crate::store::claims::{ClaimRequest, Claimed, ClaimedBatch};
-use crate::store::queues::Lane;
-use crate::store::ready_lanes::View;
-use crate::store::settle::{SettleAction, SettleOutcome, Settlement};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::Engine;
+use crate::queue::rules::attempt::Retry;
+use crate::queue::rules::share::LaneQuota;
+use crate::queue::run::subscription;
+use crate::queue::store::claims::{ClaimRequest, Claimed, ClaimedBatch};
+use crate::queue::store::queues::Lane;
+use crate::queue::store::ready_lanes::View;
+use crate::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,20 +1,20 @@
 //! Event kinds, and events that tell the state of what they are about.
 
-use super::Engine;
 use crate::base::tenant::Tenant;
-use crate::rules::entity::NewState;
-use crate::rules::message::NewMessage;
-use crate::run::event_kinds::EventKinds;
-use crate::store::event_kinds::KeptKind;
-use crate::store::messages::{Enqueued, check};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::Engine;
+use crate::flow::rules::entity::NewState;
+use crate::flow::run::event_kinds::EventKinds;
+use crate::flow::store::event_kinds::KeptKind;
+use crate::queue::rules::message::NewMessage;
+use crate::queue::store::messages::{Enqueued, check};
 use serde_json::Value;
 
 impl Engine {
     /// The event kinds that this process keeps ready.
     #[must_use]
     pub fn event_kinds(&self) -> &EventKinds {
-        &self.inner.post.event_kinds
+        &self.inner.delivery.event_kinds
     }
 
     /// Makes an event kind, or makes it this from now on; this process sees it at once.
@@ -64,7 +64,7 @@ impl Engine {
             check(&messages)?;
             self.route(tenant, &messages).await?;
             let enqueued = self.store().enqueue_with_states(tenant, messages, states).await?;
-            crate::run::gauge::enqueued(enqueued.len());
+            crate::queue::run::gauge::enqueued(enqueued.len());
             self.tell().await;
             Ok(enqueued)
         })

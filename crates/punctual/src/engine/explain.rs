@@ -1,22 +1,24 @@
 //! Explain: what an event would come to, and why. Writes nothing.
 
-use super::Engine;
-use super::ingest::Ingest;
 use crate::base::clock::Timestamp;
+use crate::base::condition::Explanation;
+use crate::base::digest;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
-use crate::rules::candidate::{Candidate, of_flow};
-use crate::rules::condition::Explanation;
-use crate::rules::invitation::{self, Invitation, Words};
-use crate::rules::public_id::PublicId;
-use crate::rules::template::TemplateSet;
-use crate::rules::zone::Zone;
-use crate::rules::{dedup, digest};
-use crate::run::definition_cache::{ActiveTriggers, Place};
-use crate::run::ingest::Outcome;
-use crate::store::entries::key::key_of;
-use crate::store::tx::VerbFuture;
+use crate::base::zone::Zone;
+use crate::database::tx::VerbFuture;
+use crate::delivery::rules::template::TemplateSet;
+use crate::engine::Engine;
+use crate::engine::ingest::Ingest;
+use crate::flow::rules::dedup;
+use crate::flow::rules::public_id::PublicId;
+use crate::flow::store::entries::key::key_of;
+use crate::survey::rules::candidate::{Candidate, of_flow};
+use crate::survey::rules::invitation;
+use crate::survey::rules::invitation::{Invitation, Words};
+use crate::survey::run::definition_cache::{ActiveTriggers, Place};
+use crate::survey::run::ingest::Outcome;
 use serde::Serialize;
 
 /// What one event would come to.
@@ -94,10 +96,10 @@ impl Engine {
     pub fn explain<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Explained>> {
         VerbFuture::new(async move {
             ingest.check()?;
-            let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
+            let offered = self.inner.surveys.cache.current(self.store(), tenant).await?;
             let zone = self.zone_of(tenant).await?;
             let now = self.store().now().await?;
-            let set = self.inner.post.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?;
+            let set = self.inner.delivery.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?;
             let mut all = Vec::with_capacity(ingest.items.len());
             for item in ingest.read() {
                 let mut explained = Explained { error: None, triggers: Vec::new() };
@@ -155,7 +157,7 @@ impl Engine {
             unique_hash: digest::hex(&digest),
             duplicate_of,
             channel: trigger.channel.clone(),
-            channel_known: self.inner.post.channels.get(&trigger.channel).is_some(),
+            channel_known: self.inner.delivery.channels.get(&trigger.channel).is_some(),
             expires_at: sends.last().map(|last| last.plus(grace)),
             sends: self.explain_sends(sight, place, candidate, duplicate_of, sends),
         })
@@ -174,7 +176,7 @@ impl Engine {
     ) -> Vec<ExplainedSend> {
         let (edition, trigger, _) = sight.offered.at(place);
         let public_id = made.map_or_else(|| "{publicId}".to_owned(), |id| id.to_string());
-        let url = self.inner.post.survey_url.replace("{publicId}", &public_id);
+        let url = self.inner.surveys.url.replace("{publicId}", &public_id);
         let payload = serde_json::from_str(&candidate.payload_text).unwrap_or_default();
         let explain = |(n, at): (usize, Timestamp)| {
             let attempt = u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);

@@ -1,10 +1,10 @@
 //! Health: what an operator and a load balancer want to know.
 
-use super::Engine;
 use crate::base::error::Error;
-use crate::run::pulse::{Beat, Pulse};
-use crate::store::census::Census;
-use crate::store::inbox::InboxCounts;
+use crate::engine::Engine;
+use crate::operate::store::census::Census;
+use crate::queue::run::pulse::{Beat, Pulse};
+use crate::queue::store::inbox::InboxCounts;
 use std::pin::Pin;
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -1,15 +1,16 @@
 //! Ingest: the verbs by which somebody hands events in, or chooses who gets a survey.
 
-use super::Engine;
+use crate::base::document::quote;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
+use crate::base::name::check_name;
+use crate::base::nearest::hint;
 use crate::base::tenant::Tenant;
-use crate::rules::candidate::Candidate;
-use crate::rules::document::quote;
-use crate::rules::message::check_name;
-use crate::rules::nearest::hint;
-use crate::run::ingest::{self, Chosen, Ingested, Item, Lot};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::Engine;
+use crate::survey::rules::candidate::Candidate;
+use crate::survey::run::ingest;
+use crate::survey::run::ingest::{Chosen, Ingested, Item, Lot};
 use serde_json::Value;
 
 /// Events of one kind.
@@ -30,7 +31,7 @@ impl Engine {
         VerbFuture::new(async move {
             ingest.check()?;
             let lot = Lot { kind: &ingest.event_kind, items: ingest.handed_in() };
-            let report = ingest::ingest(&self.inner.post, tenant, &[lot]).await?;
+            let report = ingest::ingest(&self.inner.surveys, tenant, &[lot]).await?;
             self.tell_others().await;
             Ok(report.into_iter().flatten().collect())
         })
@@ -42,7 +43,7 @@ impl Engine {
     /// When the database does not answer.
     pub fn ingest_warning<'a>(&'a self, tenant: Tenant, kind: &'a str) -> VerbFuture<'a, Option<String>> {
         VerbFuture::new(async move {
-            let offered = self.inner.post.shelf.current(self.store(), tenant).await?;
+            let offered = self.inner.surveys.cache.current(self.store(), tenant).await?;
             if offered.names(kind) {
                 return Ok(None);
             }
@@ -58,16 +59,18 @@ impl Engine {
 
     /// What is doubtful about a draft, channels that this process does not have included.
     #[must_use]
-    pub fn doubts(&self, draft: &crate::store::flows::FlowDraft) -> Problems {
+    pub fn doubts(&self, draft: &crate::flow::store::flows::FlowDraft) -> Problems {
         let (_, mut warnings) = draft.check();
         let (mut problems, mut doubts) = (Problems::default(), Problems::default());
-        if let Some(survey) =
-            crate::rules::survey::Survey::read(&draft.definition, &mut problems, &mut Problems::default())
-        {
-            survey.check_channels(|key| self.inner.post.channels.get(key).is_some(), &mut doubts);
+        if let Some(survey) = crate::survey::rules::survey::Survey::read(
+            &draft.definition,
+            &mut problems,
+            &mut Problems::default(),
+        ) {
+            survey.check_channels(|key| self.inner.delivery.channels.get(key).is_some(), &mut doubts);
         }
         for doubt in doubts.0 {
-            warnings.push(crate::rules::document::join("definition", &doubt.path), doubt.message);
+            warnings.push(crate::base::document::join("definition", &doubt.path), doubt.message);
         }
         warnings
     }
@@ -86,7 +89,7 @@ impl Engine {
         VerbFuture::new(async move {
             let ingest = Ingest { event_kind: "by-hand".to_owned(), items };
             ingest.check()?;
-            let sent = ingest::send_chosen(&self.inner.post, tenant, chosen, &ingest.handed_in()).await?;
+            let sent = ingest::send_chosen(&self.inner.surveys, tenant, chosen, &ingest.handed_in()).await?;
             self.tell_others().await;
             sent.ok_or_else(|| nothing_to_send(chosen))
         })
@@ -99,7 +102,7 @@ fn nothing_to_send(chosen: &Chosen) -> Error {
 }
 
 impl Ingest {
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let mut problems = Problems::default();
         check_name(&self.event_kind, "eventKind", &mut problems);
         let most = limits::BATCH_ITEMS_MAX;
@@ -109,7 +112,7 @@ impl Ingest {
         problems.into_result()
     }
 
-    pub(super) fn read(&self) -> Vec<std::result::Result<Candidate<'_>, Problems>> {
+    pub(crate) fn read(&self) -> Vec<std::result::Result<Candidate<'_>, Problems>> {
         self.items.iter().map(Candidate::read).collect()
     }
 

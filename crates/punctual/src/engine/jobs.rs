@@ -1,24 +1,30 @@
 //! Jobs as an embedder declares and steers them. Each verb wakes the planner.
 
-use super::Engine;
 use crate::base::clock::Timestamp;
 use crate::base::error::Error;
 use crate::base::id::RunId;
 use crate::base::limits;
+use crate::base::outcome::PutOutcome;
 use crate::base::tenant::Tenant;
-use crate::rules::job::NewJob;
-use crate::store::jobs::{DeletedJob, Job, Put};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::Engine;
+use crate::jobs::rules::job::NewJob;
+use crate::jobs::store::jobs::{DeletedJob, Job};
 
 impl Engine {
     /// Makes a job, or changes it into this; the same definition again changes nothing.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
-    pub fn put_job<'a>(&'a self, tenant: Tenant, name: &'a str, job: NewJob) -> VerbFuture<'a, (Put, Job)> {
+    pub fn put_job<'a>(
+        &'a self,
+        tenant: Tenant,
+        name: &'a str,
+        job: NewJob,
+    ) -> VerbFuture<'a, (PutOutcome, Job)> {
         VerbFuture::new(async move {
             let put = self.store().put_job(tenant, name, job).await?;
-            if put.0 != Put::Same {
+            if put.0 != PutOutcome::Same {
                 self.jobs_changed().await;
             }
             Ok(put)
@@ -77,7 +83,7 @@ impl Engine {
     }
 
     async fn jobs_changed(&self) {
-        self.inner.shop.wake.jobs();
+        self.inner.worker.wake.jobs();
         if self.is_silent() {
             // A lost word delays the work and loses none.
             self.store().notify().await.ok();

@@ -1,14 +1,15 @@
 //! What a template would say: with a payload, a real event, or its kind's sample. Nothing is written.
 
-use super::Engine;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
-use crate::rules::entity::Snapshot;
-use crate::rules::event_kind::{EventKind, Occasion};
-use crate::rules::message::Entity;
-use crate::rules::template::MessageTemplate;
-use crate::rules::template::set::Filled;
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::template::MessageTemplate;
+use crate::delivery::rules::template::set::Filled;
+use crate::engine::Engine;
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::EventKind;
+use crate::queue::rules::message::Entity;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

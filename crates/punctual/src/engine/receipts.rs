@@ -1,9 +1,9 @@
 //! What providers tell later about messages.
 
-use super::Engine;
-use crate::run::receipts::hear;
-use crate::store::receipts::{Learned, News};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::delivery::run::receipts::hear;
+use crate::delivery::store::receipts::{Learned, News};
+use crate::engine::Engine;
 
 impl Engine {
     /// Hears what a provider told in a callback that was verified: deliveries, notifications and suppressions
@@ -15,7 +15,7 @@ impl Engine {
     /// have been stored; hearing them again is safe.
     pub fn hear_receipts(&self, news: News) -> VerbFuture<'_, Learned> {
         VerbFuture::new(async move {
-            let learned = hear(&self.inner.post, news).await?;
+            let learned = hear(&self.inner.delivery, news).await?;
             if learned.sends && self.is_silent() {
                 self.store().notify().await.ok();
             }

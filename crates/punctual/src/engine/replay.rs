@@ -2,18 +2,18 @@
 //! template when its event came is planned by those of today. And what a failed event would come to, if it
 //! were told now.
 
-use super::Engine;
 use crate::base::error::Result;
 use crate::base::id::{EntryId, MessageId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
-use crate::rules::message::{Entity, Message};
-use crate::rules::notification::{Event, Plan, entity_of};
-use crate::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
-use crate::store::deliveries::preview::Foreseen;
-use crate::store::deliveries::replan::Unplanned;
-use crate::store::deliveries::replay::{ReplaySelection, Replayed};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::delivery::store::entries::actions::{ActionOutcome, EntryAction, EntryActionRequest, EntryName};
+use crate::delivery::store::entries::preview::Foreseen;
+use crate::delivery::store::entries::replan::Unplanned;
+use crate::delivery::store::entries::replay::{ReplaySelection, Replayed};
+use crate::engine::Engine;
+use crate::notification::rules::notification::{Event, Plan, entity_of};
+use crate::queue::rules::message::{Entity, Message};
 use std::sync::Arc;
 
 /// What an event would come to.
@@ -54,7 +54,7 @@ impl Engine {
                 which.after = next;
             }
             all.ids.sort_unstable();
-            self.inner.shop.wake.entries();
+            self.inner.worker.wake.all();
             self.tell().await;
             Ok(all)
         })
@@ -64,7 +64,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn change_entry(&self, tenant: Tenant, change: EntryChange) -> VerbFuture<'_, ActionOutcome> {
+    pub fn change_entry(&self, tenant: Tenant, change: EntryActionRequest) -> VerbFuture<'_, ActionOutcome> {
         VerbFuture::new(async move {
             let (name, action) = (change.name, change.action);
             let mut outcome = self.store().change_entry(tenant, change).await?;
@@ -73,7 +73,7 @@ impl Engine {
             {
                 outcome = ActionOutcome::Done;
             }
-            self.inner.shop.wake.entries();
+            self.inner.worker.wake.all();
             self.tell().await;
             Ok(outcome)
         })

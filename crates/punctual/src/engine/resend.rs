@@ -6,21 +6,23 @@
 //! as it is. Nothing is sent here: the deliveries wait for the sender like all others, and it asks for
 //! consent like always.
 
-use super::Engine;
 use crate::base::error::Result;
 use crate::base::id::TemplateId;
 use crate::base::random;
 use crate::base::tenant::Tenant;
-use crate::rules::entity::Snapshot;
-use crate::rules::message::{Entity, Message};
-use crate::rules::notification::{Plan, Planned};
-use crate::rules::template::choose::is_named;
-use crate::rules::template::{Definition, MessageTemplate, TemplateSet};
-use crate::run::event_planner;
-use crate::store::deliveries::queries::notification::LatestEvent;
-use crate::store::deliveries::{Asked, NewNotification};
-use crate::store::templates::TemplateFilter;
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::delivery::rules::delivery::PlannedDelivery;
+use crate::delivery::rules::template::choose::is_named;
+use crate::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
+use crate::delivery::store::deliveries::planned_events::{PlannedEntry, RequestedDelivery};
+use crate::delivery::store::deliveries::schedule::LatestEvent;
+use crate::delivery::store::templates::TemplateFilter;
+use crate::engine::Engine;
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entry::EntryKind;
+use crate::notification::rules::notification::Plan;
+use crate::notification::run::planner::plan_one;
+use crate::queue::rules::message::{Entity, Message};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -50,7 +52,7 @@ pub enum Resent {
         /// The name of the request, which is in their keys.
         request_id: String,
         /// The deliveries.
-        deliveries: Vec<Asked>,
+        deliveries: Vec<RequestedDelivery>,
     },
     /// Nothing was written.
     Refused(NotResent),
@@ -118,7 +120,13 @@ impl Engine {
                 Err(refused) => return Ok(Resent::Refused(refused)),
             };
             let request = Some((request_id.clone(), resend.requested_by));
-            let notification = NewNotification { entity: Some(about), ended: None, deliveries, request };
+            let notification = PlannedEntry {
+                kind: EntryKind::Notification,
+                entity: Some(about),
+                ended: None,
+                deliveries,
+                request,
+            };
             let deliveries = self.store().write_resend(event, notification).await?;
             self.tell().await;
             Ok(Resent::Asked { request_id, deliveries })
@@ -157,7 +165,7 @@ impl Engine {
         about: &Entity,
         resend: &Resend,
         request_id: &str,
-    ) -> Result<std::result::Result<Vec<Planned>, NotResent>> {
+    ) -> Result<std::result::Result<Vec<PlannedDelivery>, NotResent>> {
         let set = self.templates().of(self.store(), event.tenant, &event.kind).await?;
         let is_meant = |id: TemplateId| resend.template.is_none_or(|meant| meant == id);
         let fits = |template: &MessageTemplate| {
@@ -178,7 +186,7 @@ impl Engine {
     }
 
     /// What an event that was comes to now.
-    pub(super) async fn plan_event(
+    pub(crate) async fn plan_event(
         &self,
         event: &Message,
         about: Option<&Entity>,
@@ -190,6 +198,6 @@ impl Engine {
             let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;
             snapshot = found.remove(about).unwrap_or_default();
         }
-        event_planner::plan(&self.inner.post, event, &snapshot, set, again).await
+        plan_one(&self.inner.delivery, event, &snapshot, set, again).await
     }
 }

@@ -1,17 +1,17 @@
 //! What the answers to a survey come to, read in pages, so that any number of them needs the memory of
 //! one.
 
-use super::Engine;
 use crate::base::clock::Timestamp;
 use crate::base::error::Error;
 use crate::base::id::{EntryId, FlowId};
 use crate::base::limits::LIST_ITEMS_MAX;
 use crate::base::tenant::Tenant;
-use crate::rules::results::Results;
-use crate::rules::survey::Survey;
-use crate::store::entries::prune::RemovedEntries;
-use crate::store::entries::queries::{EntryCounts, Response, ResultFilter};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::Engine;
+use crate::survey::rules::results::Results;
+use crate::survey::rules::survey::Survey;
+use crate::survey::store::results::RemovedEntries;
+use crate::survey::store::results::{EntryCounts, Response, ResultFilter};
 use std::sync::Arc;
 
 /// Free texts that are shown with the results, the newest.
@@ -43,7 +43,7 @@ pub struct Comment {
     /// When.
     pub completed_at: Timestamp,
     /// Whose.
-    pub public_id: crate::rules::public_id::PublicId,
+    pub public_id: crate::flow::rules::public_id::PublicId,
 }
 
 /// Where the next page of answers begins.
@@ -99,7 +99,7 @@ impl Engine {
             let missing = || Error::NotFound(format!("there is no survey {flow}"));
             let known = self.store().flow(tenant, flow).await?.ok_or_else(missing)?;
             let number = number.or(known.published).unwrap_or(1);
-            let edition = self.inner.post.shelf.edition(self.store(), flow, number).await?;
+            let edition = self.inner.surveys.cache.edition(self.store(), flow, number).await?;
             let unpublished = || Error::NotFound(format!("survey {flow} has no version {number}"));
             edition.map(|edition| Arc::clone(&edition.survey)).ok_or_else(unpublished)
         })

@@ -1,15 +1,15 @@
 //! The verbs of subscriptions.
 
-use super::Engine;
 use crate::base::error::{Error, Result};
+use crate::base::outcome::PutOutcome;
 use crate::base::tenant::Tenant;
-use crate::rules::subscription::{NewSubscription, Target};
-use crate::run::dispatch::Duty;
-use crate::run::subscription::Served;
-use crate::store::jobs::Put;
-use crate::store::queues::Lane;
-use crate::store::subscriptions::Subscription;
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::Engine;
+use crate::queue::rules::subscription::{NewSubscription, Target};
+use crate::queue::run::handlers::HandlerKey;
+use crate::queue::run::subscription::Served;
+use crate::queue::store::queues::Lane;
+use crate::queue::store::subscriptions::Subscription;
 use std::sync::Arc;
 
 /// What went with a deleted subscription.
@@ -25,9 +25,9 @@ impl Engine {
     /// The names under which subscriptions are handled here.
     #[must_use]
     pub fn subscribers(&self) -> Vec<String> {
-        let names = self.inner.shop.stations.iter().filter_map(|station| match &station.duty {
-            Duty::Topic(_) => None,
-            Duty::Subscriber(name) => Some(name.clone()),
+        let names = self.inner.handlers.slots.iter().filter_map(|slot| match &slot.key {
+            HandlerKey::Topic(_) => None,
+            HandlerKey::Subscriber(name) => Some(name.clone()),
         });
         names.collect()
     }
@@ -42,10 +42,10 @@ impl Engine {
         topic: &'a str,
         name: &'a str,
         new: NewSubscription,
-    ) -> VerbFuture<'a, (Put, Subscription)> {
+    ) -> VerbFuture<'a, (PutOutcome, Subscription)> {
         VerbFuture::new(async move {
             let put = self.store().put_subscription(tenant, topic, name, new).await?;
-            self.inner.shop.roster.forget();
+            self.inner.handlers.subscriptions.forget();
             self.tell().await;
             Ok(put)
         })
@@ -64,7 +64,7 @@ impl Engine {
     ) -> VerbFuture<'a, DeletedSubscription> {
         VerbFuture::new(async move {
             let left = self.store().delete_subscription(tenant, topic, name).await?;
-            self.inner.shop.roster.forget();
+            self.inner.handlers.subscriptions.forget();
             let mut deleted = DeletedSubscription { waiting: 0, in_flight: left.in_flight };
             loop {
                 match self.store().drop_orphaned(left.lane).await? {
@@ -78,9 +78,9 @@ impl Engine {
     }
 
     /// The subscription of a lane that workers may claim from.
-    pub(super) async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {
+    pub(crate) async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {
         let name = format!("{}/{}", lane.topic, lane.subscription);
-        let served = self.inner.shop.roster.of(self.store(), &[lane.id]).await?.remove(&lane.id);
+        let served = self.inner.handlers.subscriptions.of(self.store(), &[lane.id]).await?.remove(&lane.id);
         match served {
             None => Err(Error::NotFound(format!("there is no subscription `{name}`"))),
             Some(served) if served.target == Target::Queue => Ok(served),

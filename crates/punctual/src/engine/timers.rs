@@ -1,17 +1,18 @@
 //! Timers: scheduling is enqueueing with a due time; changing one is a verb of the store.
 //! A filter is carried out in batches, each in a transaction of its own.
 
-use super::{Engine, gone};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Problems, Result};
 use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
-use crate::rules::message::NewMessage;
-use crate::rules::timer::{self, NewTimer, Scheduled, When};
-use crate::store::messages::Enqueued;
-use crate::store::timers::Which;
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::{Engine, gone};
+use crate::queue::rules::message::NewMessage;
+use crate::queue::rules::timer;
+use crate::queue::rules::timer::{NewTimer, Scheduled, When};
+use crate::queue::store::messages::Enqueued;
+use crate::queue::store::timers::Which;
 use std::time::Duration;
 
 /// What a filter did, or would do.
@@ -35,7 +36,7 @@ pub struct Move {
 impl Engine {
     /// Schedules timers, whole or not at all; answers in the order given. With `spread`,
     /// those of equal due times are spread evenly over that window (see
-    /// [`crate::rules::timer`]).
+    /// [`crate::queue::rules::timer`]).
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] with every problem; nothing is written then.

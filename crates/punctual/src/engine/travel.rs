@@ -3,41 +3,54 @@
 //! Time moves from one due moment to the next, and at each of them everything that is due
 //! is done before it moves on. Only one process moves the clock at a time.
 
-use super::{Engine, run_all};
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::limits::CLAIM_ITEMS_MAX;
-use crate::run::dispatch::{Dispatcher, Rest};
-use crate::run::inbox::InboxKeeper;
-use crate::run::plan::Planner;
-use crate::run::prune::Pruner;
-use crate::run::reap::Reaper;
-use crate::run::receipts::EarlyReceipts;
-use crate::run::send::{Round, Sender};
-use crate::store::clock::ClockMode;
-use crate::store::tx::VerbFuture;
+use crate::database::clock::ClockMode;
+use crate::database::tx::VerbFuture;
+use crate::delivery::run::receipts::EarlyReceipts;
+use crate::engine::Engine;
+use crate::jobs::run::plan::Planner;
+use crate::operate::run::prune::Pruner;
+use crate::queue::run::executor::WorkCounts;
+use crate::queue::run::inbox::InboxKeeper;
+use crate::queue::run::reap::Reaper;
+use crate::queue::run::worker::WorkerLoop;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What stepping did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stepped {
-    /// Items that were handled well.
-    pub done: usize,
-    /// Items that were not.
-    pub failed: usize,
+    /// Messages that a handler took well.
+    pub handled: usize,
+    /// Attempts of handlers that did not go well.
+    pub handler_failures: usize,
+    /// Messages that a channel took.
+    pub sent: usize,
+    /// Sends that did not go well.
+    pub send_failures: usize,
+    /// Entries that expired.
+    pub expired: usize,
     /// Items that came back from lost claims.
     pub reaped: usize,
-    /// What entries came to.
-    pub entries: Round,
 }
 
 impl Stepped {
     const fn add(&mut self, other: Self) {
-        self.done += other.done;
-        self.failed += other.failed;
+        self.handled += other.handled;
+        self.handler_failures += other.handler_failures;
+        self.sent += other.sent;
+        self.send_failures += other.send_failures;
+        self.expired += other.expired;
         self.reaped += other.reaped;
-        self.entries.add(other.entries);
+    }
+}
+
+impl From<WorkCounts> for Stepped {
+    fn from(counts: WorkCounts) -> Self {
+        let WorkCounts { handled, handler_failures, sent, send_failures, expired, .. } = counts;
+        Self { handled, handler_failures, sent, send_failures, expired, reaped: 0 }
     }
 }
 
@@ -56,15 +69,13 @@ pub struct Ticked {
 
 impl From<Stepped> for Ticked {
     fn from(step: Stepped) -> Self {
-        let Round { sent, failed, expired, .. } = step.entries;
-        Self { sent, failed, expired, dispatched: step.done }
+        let Stepped { sent, send_failures, expired, handled, .. } = step;
+        Self { sent, failed: send_failures, expired, dispatched: handled }
     }
 }
 
 /// How long a call waits for another process that is moving the clock.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a tick waits for handlers that are busy with what the loops gave them.
-const ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 impl Engine {
     /// Does everything that is due at the present moment, until nothing is.
@@ -92,30 +103,21 @@ impl Engine {
 
     async fn step_now(&self, batch: usize) -> Result<Stepped> {
         let mut total = Stepped::default();
-        let mut dispatcher = Dispatcher::new(Arc::clone(&self.inner.shop));
-        let (store, wake) = (self.store().clone(), self.inner.shop.wake.clone());
-        let mut planner = Planner::new(store.clone(), wake.clone(), self.inner.shop.poll_max);
+        let (store, wake) = (self.store().clone(), self.inner.worker.wake.clone());
+        let mut planner = Planner::new(store.clone(), wake.clone(), self.inner.worker.poll_max);
         let mut reaper = Reaper::new(store, wake);
-        let mut sender = Sender::new(Arc::clone(&self.inner.post), batch, self.inner.shop.poll_max);
-        let mut early = EarlyReceipts::new(Arc::clone(&self.inner.post), self.inner.shop.poll_max);
+        let (worker, executors) = (Arc::clone(&self.inner.worker), self.inner.executors.clone());
+        let mut worker = WorkerLoop::in_turn(worker, executors, batch);
+        let mut early = EarlyReceipts::new(Arc::clone(&self.inner.delivery), self.inner.worker.poll_max);
         loop {
             planner.plan_all().await?;
             early.look_all().await?;
-            total.reaped += reaper.reap_all().await?.returned;
-            let round = sender.run_due().await?;
-            total.entries.add(round);
-            dispatcher.look_again();
-            let (batches, rest) = dispatcher.tick().await?;
-            if batches.is_empty() && matches!(rest, Rest::Idle(_)) && round.seen == 0 {
+            let reaped = reaper.reap_all().await?.returned;
+            let work = worker.run_due().await?;
+            total.add(Stepped { reaped, ..work.into() });
+            if work.seen == 0 {
                 return Ok(total);
             }
-            if batches.is_empty() && rest == Rest::Full {
-                // The loops of this process are at it, and will make room.
-                tokio::time::sleep(ROOM_PAUSE).await;
-            }
-            let (done, failed) = run_all(batches).await;
-            total.done += done;
-            total.failed += failed;
         }
     }
 
@@ -130,7 +132,7 @@ impl Engine {
                 return Err(Error::Conflict("time travel needs --clock manual".into()));
             }
             let _alone = self.inner.stepping.lock().await;
-            let holder = self.inner.shop.owner.as_str();
+            let holder = self.inner.worker.owner.as_str();
             self.take_clock(holder).await?;
             let result = self.travel_holding(to, run).await;
             self.store().free_clock(holder).await?;
@@ -152,7 +154,7 @@ impl Engine {
     /// When something is due next: work, a job, a lease's end, or what a closed channel held back.
     async fn next_moment(&self) -> Result<Option<Timestamp>> {
         let due = self.store().next_moment(self.topics(), self.subscribers()).await?;
-        Ok(due.into_iter().chain(self.inner.post.held_until()).min())
+        Ok(due.into_iter().chain(self.inner.worker.opens_at()).min())
     }
 
     async fn travel_holding(&self, to: Timestamp, run: bool) -> Result<Stepped> {

@@ -3,18 +3,19 @@
 //! Whoever has the link may do that, and nothing else: no verb here takes a tenant, and none tells
 //! anything about another entry.
 
-use super::Engine;
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
-use crate::rules::answers::Refused;
-use crate::rules::candidate::{Recipient, listeners};
-use crate::rules::entry::{Refusal, Status};
-use crate::rules::public_id::PublicId;
-use crate::rules::survey::Survey;
-use crate::store::entries::Entry;
-use crate::store::entries::transition::{Answer, TransitionOutcome};
-use crate::store::tx::VerbFuture;
+use crate::database::tx::VerbFuture;
+use crate::engine::Engine;
+use crate::flow::rules::entry::{EntryStatus, Refusal};
+use crate::flow::rules::public_id::PublicId;
+use crate::flow::store::entries::Entry;
+use crate::survey::rules::answers::Refused;
+use crate::survey::rules::candidate::{Recipient, listeners};
+use crate::survey::rules::survey::Survey;
+use crate::survey::store::instance::Instance;
+use crate::survey::store::visits::{Answer, TransitionOutcome};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub struct Visit {
     /// The version.
     pub version: u32,
     /// What has become of the entry.
-    pub status: Status,
+    pub status: EntryStatus,
     /// The locale that the recipient is said to read.
     pub locale: Option<String>,
     /// What was filled in so far.
@@ -63,22 +64,23 @@ impl Engine {
     pub fn visit(&self, id: PublicId) -> VerbFuture<'_, Option<Visit>> {
         VerbFuture::new(async move {
             let Some((entry, progress)) = self.store().entry_of_link(id).await? else { return Ok(None) };
-            let Some(survey) = self.survey_of(&entry).await? else { return Ok(None) };
+            let Some(of) = Instance::of(&entry) else { return Ok(None) };
+            let Some(survey) = self.survey_of(&of).await? else { return Ok(None) };
             Ok(Some(Visit {
                 public_id: id,
                 survey,
-                flow: entry.flow,
-                version: entry.number,
-                status: entry.standing.status,
-                locale: entry.locale,
+                flow: of.flow,
+                version: of.number,
+                status: entry.state.status,
+                locale: of.locale.map(str::to_owned),
                 progress,
                 completed_at: entry.completed_at,
             }))
         })
     }
 
-    async fn survey_of(&self, entry: &Entry) -> Result<Option<Arc<Survey>>> {
-        let edition = self.inner.post.shelf.edition(self.store(), entry.flow, entry.number).await?;
+    async fn survey_of(&self, of: &Instance<'_>) -> Result<Option<Arc<Survey>>> {
+        let edition = self.inner.surveys.cache.edition(self.store(), of.flow, of.number).await?;
         Ok(edition.map(|edition| Arc::clone(&edition.survey)))
     }
 
@@ -102,8 +104,9 @@ impl Engine {
 
     /// Whether the trigger of an entry says that this moment of it is its end.
     async fn stops_itself(&self, entry: &Entry, kind: &str) -> Result<bool> {
-        let survey = self.survey_of(entry).await?;
-        let trigger = survey.as_ref().and_then(|survey| survey.trigger(&entry.trigger_id));
+        let Some(of) = Instance::of(entry) else { return Ok(false) };
+        let survey = self.survey_of(&of).await?;
+        let trigger = survey.as_ref().and_then(|survey| survey.trigger(of.trigger_id));
         Ok(trigger.is_some_and(|trigger| trigger.stop_on.iter().any(|stop| stop.event_kind == kind)))
     }
 
@@ -130,19 +133,20 @@ impl Engine {
             let Some((entry, _)) = self.store().entry_of_link(id).await? else {
                 return Ok(Submitted::Unknown);
             };
-            if let Err(refusal) = entry.standing.status.after(crate::rules::entry::Deed::Submitted) {
+            if let Err(refusal) = entry.state.status.after(crate::flow::rules::entry::Deed::Submitted) {
                 return Ok(Submitted::Ended(refusal));
             }
-            let Some(survey) = self.survey_of(&entry).await? else { return Ok(Submitted::Unknown) };
+            let Some(of) = Instance::of(&entry) else { return Ok(Submitted::Unknown) };
+            let Some(survey) = self.survey_of(&of).await? else { return Ok(Submitted::Unknown) };
             let answers = match survey.accept(&answers) {
                 Ok(answers) => answers.to_json(),
                 Err(refused) => return Ok(Submitted::Wrong(refused)),
             };
-            let tell = told(&survey, &entry, &answers);
-            let answer = Answer { public_id: id, answers, meta, tell };
+            let listeners = listeners_of(&survey, &of, &answers);
+            let answer = Answer { public_id: id, answers, meta, listeners };
             let submitted = match self.store().complete(answer).await? {
                 TransitionOutcome::Done(entry) => {
-                    let completed_at = entry.completed_at.unwrap_or(entry.standing.triggered_at);
+                    let completed_at = entry.completed_at.unwrap_or(entry.state.triggered_at);
                     Submitted::Done { completed_at }
                 }
                 TransitionOutcome::Refused(refusal) => Submitted::Ended(refusal),
@@ -154,15 +158,15 @@ impl Engine {
     }
 }
 
-/// The subscriptions that are told of these answers; `None` is every one of the topic.
-fn told(survey: &Survey, entry: &Entry, answers: &Map<String, Value>) -> Option<Vec<String>> {
-    let trigger = survey.trigger(&entry.trigger_id);
+/// The subscriptions that hear of these answers; `None` is every one of the topic.
+fn listeners_of(survey: &Survey, of: &Instance<'_>, answers: &Map<String, Value>) -> Option<Vec<String>> {
+    let trigger = survey.trigger(of.trigger_id);
     survey.subscribers_of(trigger)?;
-    let payload: Value = serde_json::from_str(&entry.payload).unwrap_or_default();
+    let payload: Value = serde_json::from_str(of.payload).unwrap_or_default();
     let recipient = Recipient {
-        address: &entry.address,
-        locale: entry.locale.as_deref(),
-        customer_ref: entry.customer_ref.as_deref(),
+        address: of.address,
+        locale: of.locale,
+        customer_ref: of.customer_ref,
         payload: &payload,
     };
     listeners(survey, trigger, &recipient, &Value::Object(answers.clone()))

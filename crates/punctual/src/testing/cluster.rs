@@ -26,7 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::base::clock::monotonic;
-use host::{Account, buffers_mb, command_as, find_programs, make_folder, memory};
+use crate::testing::cluster::host::{Account, buffers_mb, command_as, find_programs, make_folder, memory};
 
 /// How long a server may take until it accepts connections.
 const START_LIMIT: Duration = Duration::from_secs(60);

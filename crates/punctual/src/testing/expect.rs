@@ -3,8 +3,8 @@
 
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
-use crate::rules::message::Message;
-use crate::store::Store;
+use crate::database::store::Store;
+use crate::queue::rules::message::Message;
 use std::fmt::Write;
 
 /// Messages that are read at once.
@@ -29,7 +29,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    pub(super) fn new(store: Store, tenant: Tenant, topic: &str) -> Self {
+    pub(crate) fn new(store: Store, tenant: Tenant, topic: &str) -> Self {
         let topic = topic.to_owned();
         Self { store, tenant, topic, kind: None, key: None, correlation_id: None, payload: None }
     }

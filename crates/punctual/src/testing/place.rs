@@ -8,17 +8,17 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::random;
-use crate::store::Store;
-use crate::store::clock::ClockMode;
+use crate::database::clock::ClockMode;
+use crate::database::store::Store;
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(feature = "postgres")]
-use super::cluster::{Cluster, Options};
-#[cfg(feature = "postgres")]
-use crate::store::postgres::direct::Direct;
+use crate::database::postgres::direct::Direct;
 #[cfg(feature = "sqlite")]
-use crate::store::sqlite::direct as sqlite;
+use crate::database::sqlite::direct as sqlite;
+#[cfg(feature = "postgres")]
+use crate::testing::cluster::{Cluster, Options};
 
 /// The rows of one statement, each value as text.
 pub type Rows = Vec<Vec<Option<String>>>;

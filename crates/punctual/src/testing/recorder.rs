@@ -1,7 +1,7 @@
 //! A handler that keeps what it was given, and fails when it is told to.
 
 use crate::base::id::MessageId;
-use crate::run::handler::{Handled, Handler, HandlerError, Work};
+use crate::queue::run::handler::{Handled, Handler, HandlerError, Work};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,16 +4,16 @@
 //! [`Stage::advance`] moves time and does what becomes due on the way, in order, each at its
 //! own time. So a test needs no sleep and no patience, and gives the same result every time.
 
-use super::expect::Expected;
-use super::place::{Backend, TemporaryStore};
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
+use crate::database::clock::ClockMode;
+use crate::database::store::Store;
+use crate::delivery::run::sandbox::Sandbox;
 use crate::engine::{Builder, Engine, Stepped};
-use crate::run::handler::Handler;
-use crate::run::sandbox::Sandbox;
-use crate::store::Store;
-use crate::store::clock::ClockMode;
+use crate::queue::run::handler::Handler;
+use crate::testing::expect::Expected;
+use crate::testing::place::{Backend, TemporaryStore};
 use std::time::Duration;
 
 /// An engine on a temporary database.

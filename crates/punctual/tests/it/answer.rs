@@ -1,8 +1,8 @@
 //! First answers to requests with an Idempotency-Key.
 
 use crate::bench::{Bench, TENANT, seconds};
-use punctual::store::answers::Asked;
-use punctual::store::tenants::NewTenant;
+use punctual::access::store::answers::Asked;
+use punctual::access::store::tenants::NewTenant;
 use tokio::task::JoinSet;
 
 cases![

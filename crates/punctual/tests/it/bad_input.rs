@@ -2,15 +2,15 @@
 //! written.
 
 use crate::bench::{Bench, LEASE, SEED, TENANT, message, seconds, wish};
+use punctual::access::store::keys::Role;
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{DeadLetterId, LaneId, MessageId, Token};
 use punctual::base::limits;
-use punctual::rules::message::Entity;
-use punctual::store::claims::ClaimRequest;
-use punctual::store::dead_letters::Which;
-use punctual::store::keys::Role;
-use punctual::store::settle::{SettleAction, Settlement};
-use punctual::store::tenants::NewTenant;
+use punctual::queue::rules::message::Entity;
+use punctual::queue::store::claims::ClaimRequest;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::{SettleAction, Settlement};
 use punctual::{Error, NewMessage};
 use serde_json::json;
 use std::time::Duration;

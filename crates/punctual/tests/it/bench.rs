@@ -5,13 +5,13 @@ use punctual::NewMessage;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId, Token};
 use punctual::base::tenant::Tenant;
-use punctual::rules::claim;
-use punctual::rules::share::LaneQuota;
-use punctual::store::Store;
-use punctual::store::claims::{ClaimRequest, Claimed};
-use punctual::store::messages::Enqueued;
-use punctual::store::reap::Reaped;
-use punctual::store::settle::{SettleAction, SettleOutcome, Settlement};
+use punctual::database::store::Store;
+use punctual::queue::rules::claim;
+use punctual::queue::rules::share::LaneQuota;
+use punctual::queue::store::claims::{ClaimRequest, Claimed};
+use punctual::queue::store::messages::Enqueued;
+use punctual::queue::store::reap::Reaped;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use punctual::testing::place::Rows;
 use punctual::testing::{Backend, TemporaryStore};
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ impl Bench {
     /// Rows of several statements in PostgreSQL's words.
     pub async fn all_texts(&self, sql: &[&str]) -> Vec<Rows> {
         let words = |sql: &&str| match self.backend {
-            Backend::Sqlite => punctual::store::dialect::for_sqlite(sql),
+            Backend::Sqlite => punctual::database::dialect::for_sqlite(sql),
             Backend::Postgres => (*sql).to_owned(),
         };
         let sql: Vec<String> = sql.iter().map(words).collect();
@@ -229,7 +229,7 @@ pub fn new_ids(done: &[Enqueued]) -> Vec<MessageId> {
 }
 
 pub fn abandon(error: &str) -> SettleAction {
-    SettleAction::Abandon { error: error.into(), retry: punctual::rules::attempt::Retry::Policy }
+    SettleAction::Abandon { error: error.into(), retry: punctual::queue::rules::attempt::Retry::Policy }
 }
 
 pub fn fail(error: &str) -> SettleAction {

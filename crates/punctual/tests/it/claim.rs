@@ -4,10 +4,10 @@ use crate::bench::{Bench, LEASE, TENANT, abandon, claim_from, ids, message, seco
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId};
 use punctual::base::limits;
-use punctual::rules::attempt::Retry;
-use punctual::rules::share::LaneQuota;
-use punctual::store::claims::ClaimRequest;
-use punctual::store::settle::SettleAction;
+use punctual::queue::rules::attempt::Retry;
+use punctual::queue::rules::share::LaneQuota;
+use punctual::queue::store::claims::ClaimRequest;
+use punctual::queue::store::settle::SettleAction;
 use std::collections::BTreeSet;
 use tokio::task::JoinSet;
 
@@ -260,6 +260,6 @@ async fn a_message_of_two_lanes_is_two_items(t: &Bench) {
     assert_eq!(got, [(own, put[0]), (own, put[1]), (audit, put[0]), (audit, put[1])]);
     let words = ids(&items).into_iter().map(|id| (id, SettleAction::Ack)).collect();
     let said = crate::bench::settle_with(t.store(), items[0].token.clone(), words).await;
-    assert_eq!(said, [punctual::store::settle::SettleOutcome::Done; 4]);
+    assert_eq!(said, [punctual::queue::store::settle::SettleOutcome::Done; 4]);
     assert!(t.whereabouts().await.is_empty());
 }

@@ -3,8 +3,8 @@
 use crate::bench::{Bench, LEASE, claim_from, ids, message, seconds};
 use punctual::Error;
 use punctual::base::clock::host_now;
-use punctual::store::Store;
-use punctual::store::clock::ClockMode;
+use punctual::database::clock::ClockMode;
+use punctual::database::store::Store;
 use punctual::testing::TemporaryStore;
 
 cases![

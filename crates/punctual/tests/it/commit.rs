@@ -6,12 +6,12 @@
 //! recovers.
 
 use crate::bench::{TENANT, message};
+use punctual::access::store::keys::Role;
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::MessageId;
-use punctual::store::Store;
-use punctual::store::inbox::{Begun, Ticket};
-use punctual::store::keys::Role;
-use punctual::store::messages::Enqueued;
-use punctual::store::tenants::NewTenant;
+use punctual::database::store::Store;
+use punctual::queue::store::inbox::{Begun, Ticket};
+use punctual::queue::store::messages::Enqueued;
 use punctual::{Delivery, Error, NewMessage, Result, Tenant};
 use punctual_faulty_disk::{Fault, FaultTarget, Operation, heal, install, plan};
 use std::path::{Path, PathBuf};
@@ -160,12 +160,14 @@ impl Driver {
             Self::Rusqlite => {
                 let connection = rusqlite::Connection::open(database).unwrap();
                 disk();
-                punctual::outbox::rusqlite::enqueue(&connection, TENANT, &messages).map(drop)
+                punctual::queue::outbox::rusqlite::enqueue(&connection, TENANT, &messages).map(drop)
             }
             Self::Sqlx => {
                 let mut connection = sqlite_connection(database).await;
                 disk();
-                punctual::outbox::sqlx_sqlite::enqueue(&mut connection, TENANT, &messages).await.map(drop)
+                punctual::queue::outbox::sqlx_sqlite::enqueue(&mut connection, TENANT, &messages)
+                    .await
+                    .map(drop)
             }
         }
     }
@@ -175,12 +177,12 @@ impl Driver {
             Self::Rusqlite => {
                 let connection = rusqlite::Connection::open(database).unwrap();
                 disk();
-                punctual::inbox::rusqlite::complete(&connection, TENANT, ticket)
+                punctual::queue::inbox::rusqlite::complete(&connection, TENANT, ticket)
             }
             Self::Sqlx => {
                 let mut connection = sqlite_connection(database).await;
                 disk();
-                punctual::inbox::sqlx_sqlite::complete(&mut connection, TENANT, ticket).await
+                punctual::queue::inbox::sqlx_sqlite::complete(&mut connection, TENANT, ticket).await
             }
         }
     }

@@ -6,11 +6,11 @@
 use crate::public_table::public_table;
 use proptest::prelude::*;
 use punctual::Problems;
+use punctual::base::canonical;
 use punctual::base::clock::monotonic;
+use punctual::base::condition::{Condition, STEPS_MAX};
+use punctual::base::facts::Facts;
 use punctual::base::limits;
-use punctual::rules::canonical;
-use punctual::rules::condition::{Condition, STEPS_MAX};
-use punctual::rules::facts::Facts;
 use serde_json::{Value, json};
 
 fn read(document: &Value) -> Condition {

@@ -1,11 +1,11 @@
 //! Suppressions, preferences, settings, and what a sender is told of them.
 
 use crate::bench::{Bench, TENANT};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::rules::consent::{Asked, Preferences, Reason, Scope, Settings, Verdict, Why};
-use punctual::rules::unsubscribe::Link;
-use punctual::store::consent::{NewSuppression, Suppression, SuppressionFilter};
-use punctual::store::tenants::NewTenant;
+use punctual::delivery::rules::consent::{Asked, Preferences, Reason, Scope, Settings, Verdict, Why};
+use punctual::delivery::rules::unsubscribe::Link;
+use punctual::delivery::store::consent::{NewSuppression, Suppression, SuppressionFilter};
 use punctual::{Error, Problems, SuppressionId, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -7,9 +7,9 @@
 use crate::public_table::public_table;
 use proptest::prelude::*;
 use punctual::base::clock::monotonic;
-use punctual::rules::cron::Cron;
-use punctual::rules::timetable::Timetable;
-use punctual::rules::zone::Zone;
+use punctual::base::zone::Zone;
+use punctual::jobs::rules::cron::Cron;
+use punctual::jobs::rules::timetable::Timetable;
 use punctual::{Problems, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, LEASE, TENANT, abandon, fail, ids, seconds};
 use punctual::base::id::{DeadLetterId, MessageId};
-use punctual::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::Which;
 use serde_json::json;
 
 cases![

@@ -38,8 +38,8 @@ mod waking;
 use crate::bench::{TENANT, message};
 use punctual::base::clock::monotonic;
 use punctual::engine::Builder;
-use punctual::rules::claim;
-use punctual::store::dead_letters::{DeadLetter, Which};
+use punctual::queue::rules::claim;
+use punctual::queue::store::dead_letters::{DeadLetter, Which};
 use punctual::testing::Backend;
 use punctual::testing::place::{Place, Rows};
 use punctual::{Engine, Handled, MessageId, NewMessage, Work};
@@ -81,7 +81,7 @@ impl Live {
     /// Rows of a statement in PostgreSQL's words.
     pub async fn texts(&self, sql: &str) -> Rows {
         let words = match self.backend {
-            Backend::Sqlite => punctual::store::dialect::for_sqlite(sql),
+            Backend::Sqlite => punctual::database::dialect::for_sqlite(sql),
             Backend::Postgres => sql.to_owned(),
         };
         self.place.sql(&[words]).await.unwrap().remove(0)

@@ -2,12 +2,12 @@
 
 use crate::bench::{LEASE, TENANT, message, seconds};
 use punctual::engine::{ClaimOptions, ItemSettlement};
-use punctual::rules::attempt::Retry;
-use punctual::rules::subscription::{NewSubscription, Target};
-use punctual::store::claims::Claimed;
-use punctual::store::dead_letters::Which;
-use punctual::store::queues::Lane;
-use punctual::store::settle::{SettleAction, SettleOutcome};
+use punctual::queue::rules::attempt::Retry;
+use punctual::queue::rules::subscription::{NewSubscription, Target};
+use punctual::queue::store::claims::Claimed;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::queues::Lane;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::testing::{Backend, Stage};
 use punctual::{Error, MessageId, Token};
 

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, TENANT, claim_from, ids, message, new_ids};
 use punctual::NewMessage;
 use punctual::base::id::{LaneId, MessageId};
-use punctual::store::messages::Enqueued;
+use punctual::queue::store::messages::Enqueued;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -114,7 +114,7 @@ async fn a_duplicate_without_a_source_is_told(t: &Bench) {
 }
 
 async fn one_id_from_two_sources_or_tenants_is_two_messages(t: &Bench) {
-    let new = punctual::store::tenants::NewTenant {
+    let new = punctual::access::store::tenants::NewTenant {
         slug: "acme".into(),
         name: "Acme".into(),
         ..Default::default()

@@ -1,10 +1,10 @@
 //! Entities: the latest state, fenced by its version; what is gone; states that come with events.
 
 use crate::bench::{Bench, TENANT};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::rules::entity::{NewState, Snapshot};
-use punctual::store::entities::Told;
-use punctual::store::tenants::NewTenant;
+use punctual::flow::rules::entity::{NewState, Snapshot};
+use punctual::flow::store::entities::Told;
 use punctual::{Enqueued, Entity, NewMessage};
 use serde_json::{Value, json};
 

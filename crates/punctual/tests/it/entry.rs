@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use punctual::Timestamp;
 use punctual::base::limits::EXPIRY_GRACE_DEFAULT;
 use punctual::base::random;
-use punctual::rules::entry::log::DeliveryLine;
-use punctual::rules::entry::schedule::{Next, Schedule};
-use punctual::rules::entry::state::EntryState;
-use punctual::rules::entry::{Deed, Status};
-use punctual::rules::public_id::PublicId;
+use punctual::flow::rules::entry::log::DeliveryLine;
+use punctual::flow::rules::entry::schedule::{Next, Schedule};
+use punctual::flow::rules::entry::state::EntryState;
+use punctual::flow::rules::entry::{Deed, EntryStatus};
+use punctual::flow::rules::public_id::PublicId;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -38,24 +38,24 @@ const MOVES: &str = "
 fn trg_13_every_deed_does_to_every_status_what_the_table_says() {
     let mut lines = MOVES.lines().filter(|line| !line.is_empty());
     let columns: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    let statuses = Status::ALL.map(Status::word);
+    let statuses = EntryStatus::ALL.map(EntryStatus::word);
     assert_eq!(columns, statuses, "the table has a column for every status");
     let mut met = 0;
     for (deed, line) in Deed::ALL.into_iter().zip(lines.by_ref()) {
         let mut words = line.split_whitespace();
         assert_eq!(words.next().unwrap(), format!("{deed:?}"), "the table has a row for every deed");
-        for status in Status::ALL {
+        for status in EntryStatus::ALL {
             let wanted = words.next().unwrap();
-            let became = status.after(deed).map_or("-", Status::word);
+            let became = status.after(deed).map_or("-", EntryStatus::word);
             assert_eq!(became, wanted, "{status} after {deed:?}");
             met += 1;
         }
     }
-    assert_eq!((met, lines.next()), (Status::ALL.len() * Deed::ALL.len(), None));
+    assert_eq!((met, lines.next()), (EntryStatus::ALL.len() * Deed::ALL.len(), None));
 }
 
 /// The columns of a row that the scheduler looks at.
-fn columns(row: &EntryState) -> (Status, Option<String>, Option<String>, i64) {
+fn columns(row: &EntryState) -> (EntryStatus, Option<String>, Option<String>, i64) {
     let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
     (row.status, text(row.next_send_at), text(row.last_sent_at), row.remaining)
 }
@@ -79,24 +79,24 @@ fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
 
     let made = EntryState::new(&schedule, None, at("2026-05-14T05:12:34Z"));
     assert_eq!(made.triggered_at, at("2026-05-14T05:12:34Z"));
-    assert_eq!(columns(&made), (Status::Pending, some("2026-05-14T05:12:34Z"), None, 1));
+    assert_eq!(columns(&made), (EntryStatus::Pending, some("2026-05-14T05:12:34Z"), None, 1));
 
     let sent = send(&made, at("2026-05-14T05:13:00Z"), "mem-abc123");
     let (tomorrow, today) = (some("2026-05-15T05:13:00Z"), some("2026-05-14T05:13:00Z"));
-    assert_eq!(columns(&sent), (Status::Sent, tomorrow.clone(), today, 0));
+    assert_eq!(columns(&sent), (EntryStatus::Sent, tomorrow.clone(), today, 0));
 
     assert!(!sent.is_due(at("2026-05-14T05:18:00Z")), "five minutes later nothing is due");
     assert!(!sent.is_due(at("2026-05-15T05:12:59.999999Z")));
 
     let reminded = send(&sent, at("2026-05-15T05:13:00Z"), "mem-def456");
-    assert_eq!(columns(&reminded), (Status::Sent, None, tomorrow, 0));
+    assert_eq!(columns(&reminded), (EntryStatus::Sent, None, tomorrow, 0));
     assert!(!reminded.is_due(Timestamp::MAX), "no tick ever takes it again");
 
     assert!(!reminded.is_quiet(at("2026-06-14T05:13:00Z"), grace), "30 days are not longer than 30 days");
     assert_eq!(reminded.expires_at(grace), Some(at("2026-06-14T05:13:00.000001Z")));
     assert!(reminded.is_quiet(at("2026-06-14T05:13:00.000001Z"), grace));
     let expired = reminded.after(Deed::Expired).unwrap();
-    assert_eq!(columns(&expired), (Status::Expired, None, some("2026-05-15T05:13:00Z"), 0));
+    assert_eq!(columns(&expired), (EntryStatus::Expired, None, some("2026-05-15T05:13:00Z"), 0));
     assert!(expired.after(Deed::Submitted).unwrap_err().is_gone());
 
     assert_eq!(
@@ -122,7 +122,7 @@ fn trg_16_an_answer_ends_the_sends_whenever_it_comes() {
     for row in [made, invited, reminded, reminded.after(Deed::Opened).unwrap()] {
         row.status.after(Deed::Sending).unwrap();
         let answered = row.after(Deed::Submitted).unwrap();
-        assert_eq!((answered.status, answered.next_send_at), (Status::Completed, None));
+        assert_eq!((answered.status, answered.next_send_at), (EntryStatus::Completed, None));
         assert!(!answered.is_due(Timestamp::MAX) && !answered.is_quiet(Timestamp::MAX, Duration::ZERO));
         let now = event.plus(DAY * 66);
         let late = [answered.sent(&schedule, now), answered.gave_up(&schedule, now), answered.halted()];
@@ -205,7 +205,7 @@ proptest! {
     fn trg_14_an_entry_expires_when_it_was_said_to(
         made in moment(), sent in prop::option::of(moment()), grace in wait(), now in moment(),
     ) {
-        let status = if sent.is_some() { Status::Sent } else { Status::Pending };
+        let status = if sent.is_some() { EntryStatus::Sent } else { EntryStatus::Pending };
         let (triggered_at, last_sent_at) = (made, sent);
         let row = EntryState { status, triggered_at, next_send_at: None, last_sent_at, remaining: 0 };
         let since = sent.unwrap_or(made);

@@ -3,8 +3,8 @@
 use crate::bench::{Bench, TENANT};
 use crate::invitation::{DAY, engine, ingest, publish, survey, visit};
 use crate::notification::{self, booking, confirm, define};
+use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryName};
 use punctual::engine::{Ingest, Ingested, Outcome, Resend, Resent};
-use punctual::store::deliveries::hold::{EntryAction, EntryChange, EntryName};
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, EntryId};
 use serde_json::{Value, json};
@@ -63,7 +63,8 @@ async fn trg_8_the_key_of_a_notification_outlives_it(t: &Bench) {
     notification::tick(&engine).await;
     let rows = |table: &str| format!("select count(*) from punctual.{table}");
     let name = EntryName::Id(EntryId(1));
-    let cancel = EntryChange { name, action: EntryAction::Cancel, actor: "sue".into(), reason: "x".into() };
+    let cancel =
+        EntryActionRequest { name, action: EntryAction::Cancel, actor: "sue".into(), reason: "x".into() };
     engine.change_entry(TENANT, cancel).await.unwrap();
     let start = t.now().await;
     engine.travel(start.plus(440 * DAY), true).await.unwrap();

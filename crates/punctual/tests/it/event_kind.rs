@@ -2,9 +2,9 @@
 
 use crate::bench::{Bench, TENANT};
 use punctual::Error;
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::run::event_kinds::EventKinds;
-use punctual::store::tenants::NewTenant;
+use punctual::flow::run::event_kinds::EventKinds;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

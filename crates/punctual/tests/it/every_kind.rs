@@ -4,16 +4,18 @@
 use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation::{self, Mailbox, engine_with, publish, survey, time, transient};
 use crate::notification::{self, booking, define, prefer};
-use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::rules::entity::NewState;
-use punctual::rules::notification::DeliveryStatus;
-use punctual::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::rules::template::Definition;
-use punctual::run::channel::Sending;
-use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
-use punctual::store::deliveries::queries::{LogFilter, Logged};
-use punctual::store::deliveries::replay::ReplaySelection;
-use punctual::store::receipts::News;
+use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
+use punctual::delivery::rules::template::Definition;
+use punctual::delivery::run::channel::Sending;
+use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery};
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
+use punctual::delivery::store::entries::replay::ReplaySelection;
+use punctual::delivery::store::receipts::News;
+use punctual::flow::rules::entity::NewState;
 use punctual::{
     Accepted, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, NotSent, Problems, RenderedMessage,
     TemplateId,
@@ -116,7 +118,7 @@ impl Desk {
         self.engine.travel(t.now().await.plus(by), true).await.unwrap();
     }
 
-    async fn log(&self) -> Vec<Logged> {
+    async fn log(&self) -> Vec<LoggedDelivery> {
         let all = LogFilter::default();
         let mut log =
             self.engine.store().communication_log(TENANT, all, DeliveryId(i64::MAX), 500).await.unwrap();
@@ -135,7 +137,7 @@ impl Desk {
 
     async fn change(&self, action: EntryAction) -> ActionOutcome {
         let name = EntryName::Id(EntryId(1));
-        let change = EntryChange { name, action, actor: "sue".into(), reason: "asked for".into() };
+        let change = EntryActionRequest { name, action, actor: "sue".into(), reason: "asked for".into() };
         self.engine.change_entry(TENANT, change).await.unwrap()
     }
 }
@@ -166,7 +168,7 @@ async fn ntf_19_each_send_is_in_the_communication_log(t: &Bench) {
         let one = &log[0];
         let tries: Vec<&str> = one.tries.iter().map(|tried| tried.outcome.as_str()).collect();
         assert_eq!((log.len(), tries), (1, vec!["transient", "sent"]), "{kind:?}");
-        assert_eq!((one.kind.as_str(), one.address.as_str()), (kind.event_type(), kind.address()));
+        assert_eq!((one.event_kind.as_str(), one.address.as_str()), (kind.event_type(), kind.address()));
         assert_eq!((one.template, one.template_version), (TemplateId(1), 1), "{kind:?}");
         assert_eq!(one.provider_id.as_deref(), Some("mem-1"), "{kind:?}");
         assert_eq!(desk.keys(), [one.idempotency_key.clone(), one.idempotency_key.clone()], "{kind:?}");
@@ -543,8 +545,8 @@ async fn rmd_20_a_held_entry_sends_nothing_until_it_is_released(t: &Bench) {
         desk.event("1").await;
         desk.tick().await;
         assert_eq!(desk.change(EntryAction::Hold).await, ActionOutcome::Done, "{kind:?}");
-        let hold = desk.engine.store().hold_of(TENANT, EntryId(1)).await.unwrap();
-        assert_eq!(hold.as_deref(), Some("asked for"), "{kind:?}");
+        let held = desk.engine.store().scheduled_entry(TENANT, EntryId(1)).await.unwrap().unwrap();
+        assert_eq!(held.entry.hold.map(|hold| hold.reason).as_deref(), Some("asked for"), "{kind:?}");
         desk.travel(t, seconds(24 * 3_600)).await;
         assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}: nothing is sent while it is held");
         assert_eq!(desk.change(EntryAction::Release).await, ActionOutcome::Done, "{kind:?}");

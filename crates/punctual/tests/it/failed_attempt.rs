@@ -2,9 +2,9 @@
 
 use crate::bench::{Bench, abandon, fail, seconds};
 use punctual::base::{limits, random};
-use punctual::rules::attempt::Retry;
-use punctual::store::dead_letters::Which;
-use punctual::store::settle::SettleAction;
+use punctual::queue::rules::attempt::Retry;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::SettleAction;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Debug;

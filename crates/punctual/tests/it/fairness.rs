@@ -3,8 +3,8 @@
 use crate::bench::{Bench, LEASE, message};
 use punctual::base::clock::Timestamp;
 use punctual::base::id::LaneId;
-use punctual::rules::share::{Offer, plan};
-use punctual::store::claims::ClaimRequest;
+use punctual::queue::rules::share::{Offer, plan};
+use punctual::queue::store::claims::ClaimRequest;
 use std::collections::BTreeSet;
 
 cases![plt_9_a_backlog_starves_nobody, plt_9_more_lanes_than_room_all_have_their_turn];

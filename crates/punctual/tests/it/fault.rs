@@ -2,14 +2,14 @@
 
 use crate::bench::{Bench, LEASE, SEED, TENANT, abandon, fail, message, seconds, wish};
 use punctual::Delivery;
+use punctual::access::store::keys::Role;
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::{FencingToken, LaneId, Token};
-use punctual::store::Store;
-use punctual::store::clock::ClockMode;
-use punctual::store::inbox::{Begun, Mark};
-use punctual::store::keys::Role;
-use punctual::store::leases::Holding;
-use punctual::store::settle::{SettleAction, Settlement};
-use punctual::store::tenants::NewTenant;
+use punctual::database::clock::ClockMode;
+use punctual::database::store::Store;
+use punctual::jobs::store::leases::Holding;
+use punctual::queue::store::inbox::{Begun, Mark};
+use punctual::queue::store::settle::{SettleAction, Settlement};
 use serde_json::json;
 use std::time::Duration;
 

@@ -2,13 +2,14 @@
 //! answers. `PUNCTUAL_SEED` repeats a run.
 
 use crate::bench::{Bench, TENANT, seconds};
+use punctual::Delivery;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::FencingToken;
-use punctual::rules::inbox::Status;
-use punctual::store::inbox::{Begun, InboxFilter, Mark, Ticket};
-use punctual::store::leases::{Acquisition, Holding, Release, Renewal};
-use punctual::store::settle::SettleOutcome;
-use punctual::{Delivery, base::random};
+use punctual::base::random;
+use punctual::jobs::store::leases::{Acquisition, Holding, Release, Renewal};
+use punctual::queue::rules::inbox::Status;
+use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Ticket};
+use punctual::queue::store::settle::SettleOutcome;
 use std::collections::BTreeMap;
 
 cases![plt_10_leases_do_what_the_model_does, plt_16_the_inbox_does_what_the_model_does];

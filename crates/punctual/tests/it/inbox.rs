@@ -5,12 +5,12 @@ mod hosts;
 mod keeping;
 
 use crate::bench::{Bench, LEASE, TENANT, seconds};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::rules::inbox::Status;
-use punctual::store::Store;
-use punctual::store::inbox::{Begun, InboxFilter, Mark, Received, Ticket};
-use punctual::store::settle::SettleOutcome;
-use punctual::store::tenants::NewTenant;
+use punctual::database::store::Store;
+use punctual::queue::rules::inbox::Status;
+use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Received, Ticket};
+use punctual::queue::store::settle::SettleOutcome;
 use punctual::testing::TemporaryStore;
 use punctual::{Delivery, Error};
 use tokio::task::JoinSet;

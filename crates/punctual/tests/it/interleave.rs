@@ -4,10 +4,10 @@
 use crate::bench::{
     Bench, LEASE, SEED, TENANT, abandon, claim_from, fail, ids, message, new_ids, seconds, settle_with,
 };
-use punctual::store::Store;
-use punctual::store::claims::Claimed;
-use punctual::store::dead_letters::Which;
-use punctual::store::settle::{SettleAction, SettleOutcome};
+use punctual::database::store::Store;
+use punctual::queue::store::claims::Claimed;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use std::collections::BTreeSet;
 use std::future::Future;
 

@@ -2,24 +2,31 @@
 //! 2026-05-14T05:13:00Z.
 
 use crate::bench::{Bench, TENANT, seconds};
+use punctual::LaneId;
+use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use punctual::delivery::rules::room::Room;
+use punctual::delivery::store::deliveries::begin::Start;
+use punctual::delivery::store::deliveries::delivery::{
+    ClaimedDeliveries, DeliveryOutcome, DueDelivery, SettledDelivery,
+};
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
+use punctual::delivery::store::entries::advance::{PeekedEntries, PlannedSend};
+use punctual::delivery::store::entries::step::EntryContext;
 use punctual::engine::{Builder, Ingest, Ingested, Outcome, Submitted, Ticked};
-use punctual::rules::entry::Status;
-use punctual::rules::entry::schedule::Schedule;
-use punctual::rules::notification::room::Room;
-use punctual::rules::notification::{Planned, Whom};
-use punctual::rules::public_id::PublicId;
-use punctual::rules::purpose::Purpose;
-use punctual::rules::share::LaneQuota;
-use punctual::store::deliveries::begin::Start;
-use punctual::store::deliveries::deliver::{ClaimedDeliveries, Due, Ending, SettledDelivery};
-use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
-use punctual::store::entries::Entry;
-use punctual::store::entries::advance::{PeekedEntries, PlannedSend};
-use punctual::store::entries::prune::RemovedEntries;
-use punctual::store::entries::queries::ResultFilter;
-use punctual::store::entries::step::SurveyContext;
-use punctual::store::entries::transition::TransitionOutcome;
-use punctual::store::flows::FlowDraft;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::entry::schedule::Schedule;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::entries::Entry;
+use punctual::flow::store::flows::FlowDraft;
+use punctual::queue::rules::purpose::Purpose;
+use punctual::queue::rules::share::LaneQuota;
+use punctual::queue::store::ready_lanes::ReadyLane;
+use punctual::survey::store::instance::Instance;
+use punctual::survey::store::results::RemovedEntries;
+use punctual::survey::store::results::ResultFilter;
+use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Accepted, ClockMode, Engine, FlowId, NotSent, RenderedMessage, Store, TemplateId, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
@@ -173,8 +180,8 @@ pub async fn entry(engine: &Engine, id: PublicId) -> Entry {
     engine.store().entry(TENANT, id).await.unwrap().expect("the entry is there")
 }
 
-pub async fn status(engine: &Engine, id: PublicId) -> Status {
-    entry(engine, id).await.standing.status
+pub async fn status(engine: &Engine, id: PublicId) -> EntryStatus {
+    entry(engine, id).await.state.status
 }
 
 pub async fn tick(engine: &Engine) -> Ticked {
@@ -264,8 +271,9 @@ async fn trg_9_a_publish_is_seen_by_the_next_ingest_of_another_process(t: &Bench
     assert_eq!(here.store().publish_flow(TENANT, flow).await.unwrap(), 2);
     let new = ingest(&there, vec![visit("2", "PM"), visit("3", "GR")]).await;
     assert_eq!((new[0].outcome, new[1].outcome), (Outcome::Created, Outcome::NoMatch));
-    assert_eq!(entry(&there, old).await.number, 1);
-    assert_eq!(entry(&there, new[0].instances[0].public_id).await.number, 2);
+    let version = |of: Entry| of.definition.unwrap().number;
+    assert_eq!(version(entry(&there, old).await), 1);
+    assert_eq!(version(entry(&there, new[0].instances[0].public_id).await), 2);
     here.store().unpublish_flow(TENANT, flow).await.unwrap();
     assert_eq!(ingest(&there, vec![visit("4", "PM")]).await[0].outcome, Outcome::NoMatch);
 }
@@ -291,14 +299,15 @@ async fn trg_10_an_entry_remembers_its_event(t: &Bench) {
     item["occurredAt"] = json!("2026-05-14T05:00:00Z");
     let made = ingest(&engine, vec![item.clone()]).await;
     let entry = entry(&engine, made[0].instances[0].public_id).await;
-    assert_eq!((entry.flow, entry.number, entry.trigger_id.as_str()), (flow, 1, "csi-gr-trigger"));
-    assert_eq!((entry.channel.as_str(), entry.address.as_str()), ("memory:default", "+964 770 000 0001"));
-    assert_eq!((entry.locale.as_deref(), entry.customer_ref.as_deref()), (Some("ar"), Some("cust-123")));
-    assert_eq!(serde_json::from_str::<Value>(&entry.payload).unwrap(), item["payload"]);
+    let of = Instance::of(&entry).unwrap();
+    assert_eq!((of.flow, of.number, of.trigger_id), (flow, 1, "csi-gr-trigger"));
+    assert_eq!((of.channel, of.address), ("memory:default", "+964 770 000 0001"));
+    assert_eq!((of.locale, of.customer_ref), (Some("ar"), Some("cust-123")));
+    assert_eq!(serde_json::from_str::<Value>(of.payload).unwrap(), item["payload"]);
     assert_eq!(entry.triggered_by, "event:service-visit-closed");
-    assert_eq!(entry.standing.triggered_at, t.now().await);
-    assert_eq!(entry.standing.next_send_at, Some(time("2026-05-14T07:00:00Z")), "the event's time counts");
-    assert_eq!((entry.standing.remaining, entry.standing.last_sent_at), (1, None));
+    assert_eq!(entry.state.triggered_at, t.now().await);
+    assert_eq!(entry.state.next_send_at, Some(time("2026-05-14T07:00:00Z")), "the event's time counts");
+    assert_eq!((entry.state.remaining, entry.state.last_sent_at), (1, None));
 }
 
 /// TRG-12: 60 days, then 5, 10 and 15: four sends, to the second; an answer stops the rest.
@@ -316,9 +325,9 @@ async fn trg_12_the_long_cadence_sends_on_its_days(t: &Bench) {
     let days: Vec<u64> = lines.iter().map(|line| line.sent_at.since(start).as_secs() / 86_400).collect();
     assert_eq!(days, [60, 65, 75, 90]);
     assert!(lines.iter().all(|line| line.sent_at.since(start).as_secs() % 86_400 == 0), "{lines:?}");
-    assert_eq!(status(&engine, silent).await, Status::Expired);
+    assert_eq!(status(&engine, silent).await, EntryStatus::Expired);
     assert_eq!(log(&engine, answering).await, ["1 delivered", "2 delivered"]);
-    assert_eq!(status(&engine, answering).await, Status::Completed);
+    assert_eq!(status(&engine, answering).await, EntryStatus::Completed);
     let attempts: Vec<u32> =
         mailbox.letters().iter().filter(|l| l.public_id == Some(silent)).map(|l| l.attempt).collect();
     assert_eq!(attempts, [1, 2, 3, 4]);
@@ -332,11 +341,11 @@ async fn trg_14_what_is_quiet_expires_strictly_after_its_grace(t: &Bench) {
     let id = invite(&engine, "1").await;
     let start = t.now().await;
     engine.travel(start.plus(11 * DAY), true).await.unwrap();
-    assert_eq!(status(&engine, id).await, Status::Sent, "ten days after the reminder, not longer");
+    assert_eq!(status(&engine, id).await, EntryStatus::Sent, "ten days after the reminder, not longer");
     assert_eq!(tick(&engine).await.expired, 0);
     engine.travel(start.plus(11 * DAY + seconds(1)), false).await.unwrap();
     assert_eq!(tick(&engine).await.expired, 1);
-    assert_eq!(status(&engine, id).await, Status::Expired);
+    assert_eq!(status(&engine, id).await, EntryStatus::Expired);
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
     let late = engine.submit(id, answers(5), None).await.unwrap();
     assert!(matches!(late, Submitted::Ended(refusal) if refusal.is_gone()), "{late:?}");
@@ -350,7 +359,7 @@ async fn trg_15_failures_are_logged_retried_and_given_up(t: &Bench) {
     mailbox.fail_with(vec![transient(), Some(NotSent::Unknown { error: "no answer".into() })]);
     let start = t.now().await;
     assert_eq!(tick(&engine).await.failed, 1);
-    assert_eq!(status(&engine, id).await, Status::Pending);
+    assert_eq!(status(&engine, id).await, EntryStatus::Pending);
     assert_eq!(tick(&engine).await, Ticked::default(), "it waits for its backoff");
     engine.travel(start.plus(seconds(600)), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 failed", "1 unknown", "1 delivered"]);
@@ -376,11 +385,11 @@ async fn trg_15_without_a_channel_an_entry_halts_and_expires(t: &Bench) {
     let start = t.now().await;
     assert_eq!(tick(&engine).await.failed, 0, "another process may have it");
     engine.travel(start.plus(seconds(11 * 60)), true).await.unwrap();
-    let halted = entry(&engine, id).await.standing;
-    assert_eq!((halted.status, halted.next_send_at), (Status::Pending, None));
+    let halted = entry(&engine, id).await.state;
+    assert_eq!((halted.status, halted.next_send_at), (EntryStatus::Pending, None));
     assert_eq!(log(&engine, id).await, ["1 no-channel"]);
     engine.travel(start.plus(31 * DAY), true).await.unwrap();
-    assert_eq!((status(&engine, id).await, log(&engine, id).await.len()), (Status::Expired, 1));
+    assert_eq!((status(&engine, id).await, log(&engine, id).await.len()), (EntryStatus::Expired, 1));
 }
 
 /// TRG-16: the answer comes while the letter is on its way: the letter is in the log, the entry stays
@@ -408,8 +417,8 @@ async fn trg_16_an_answer_while_a_letter_is_out_is_the_last_word(t: &Bench) {
     let id = invite(&first, "1").await;
     assert_eq!(sender.tick(10).await.unwrap().sent, 1);
     assert!(matches!(answering.lock().unwrap().as_ref(), Some(Submitted::Done { .. })));
-    let stands = entry(&first, id).await.standing;
-    assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None));
+    let stands = entry(&first, id).await.state;
+    assert_eq!((stands.status, stands.next_send_at), (EntryStatus::Completed, None));
     assert_eq!(log(&first, id).await, ["1 delivered"]);
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
 }
@@ -427,7 +436,7 @@ async fn trg_16_nothing_is_sent_after_the_end(t: &Bench) {
     engine.store().delete_entry(TENANT, ids[2]).await.unwrap();
     engine.travel(t.now().await.plus(100 * DAY), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 3, "one try each, before the end");
-    assert_eq!(status(&engine, ids[1]).await, Status::Cancelled);
+    assert_eq!(status(&engine, ids[1]).await, EntryStatus::Cancelled);
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
 }
 
@@ -439,11 +448,11 @@ async fn trg_22_an_answer_commits_whole_or_not_at_all(t: &Bench) {
     tick(&engine).await;
     let broken = engine.submit(id, answers(9), None).await.unwrap();
     assert!(matches!(&broken, Submitted::Wrong(refused) if refused.0[0].0 == "rate"), "{broken:?}");
-    shake!(t, "an answer", |store| store.complete(punctual::store::entries::transition::Answer {
+    shake!(t, "an answer", |store| store.complete(punctual::survey::store::visits::Answer {
         public_id: id,
         answers: answers(5),
         meta: Some(json!({"agentId": "7"})),
-        tell: None,
+        listeners: None,
     }));
     let payloads = t.texts("select payload from punctual.message where kind = 'response-completed'").await;
     assert_eq!(payloads.len(), 1, "one message for one answer");
@@ -504,7 +513,7 @@ async fn a_lost_claim_of_letters_is_sent_again_and_says_so(t: &Bench) {
     engine.travel(t.now().await.plus(seconds(120)), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 1);
     assert_eq!(log(&engine, id).await, ["1 unknown", "1 delivered"]);
-    assert_eq!(status(&engine, id).await, Status::Sent);
+    assert_eq!(status(&engine, id).await, EntryStatus::Sent);
 }
 
 /// RMD-20, TRG-14: a held entry does not expire. Once it is released, its time counts as if it had not
@@ -514,7 +523,7 @@ async fn rmd_20_a_held_entry_expires_when_it_is_released(t: &Bench) {
     publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
     let (early, late) = (invite(&engine, "1").await, invite(&engine, "2").await);
     tick(&engine).await;
-    let change = |id, action| EntryChange {
+    let change = |id, action| EntryActionRequest {
         name: EntryName::PublicId(id),
         action,
         actor: "sue".into(),
@@ -528,11 +537,15 @@ async fn rmd_20_a_held_entry_expires_when_it_is_released(t: &Bench) {
     engine.travel(start.plus(5 * DAY), true).await.unwrap();
     engine.change_entry(TENANT, change(early, EntryAction::Release)).await.unwrap();
     engine.travel(start.plus(60 * DAY), true).await.unwrap();
-    assert_eq!(status(&engine, early).await, Status::Expired, "released in time, it expires at its time");
-    assert_eq!(status(&engine, late).await, Status::Sent, "what is held does not expire");
+    assert_eq!(
+        status(&engine, early).await,
+        EntryStatus::Expired,
+        "released in time, it expires at its time"
+    );
+    assert_eq!(status(&engine, late).await, EntryStatus::Sent, "what is held does not expire");
     engine.change_entry(TENANT, change(late, EntryAction::Release)).await.unwrap();
     tick(&engine).await;
-    assert_eq!(status(&engine, late).await, Status::Expired);
+    assert_eq!(status(&engine, late).await, EntryStatus::Expired);
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
 }
 
@@ -571,21 +584,21 @@ async fn trg_18_texts_come_from_templates_by_locale_and_attempt(t: &Bench) {
 #[derive(Debug, Default)]
 pub struct BegunSends {
     pub outgoing: ClaimedDeliveries,
-    pub contexts: Vec<SurveyContext>,
+    pub contexts: Vec<EntryContext>,
 }
 
 impl BegunSends {
     /// The settlement of all of them, with this ending.
-    pub fn ended(&self, ending: impl Fn(&Due) -> Ending) -> Vec<SettledDelivery> {
+    pub fn ended(&self, ending: impl Fn(&DueDelivery) -> DeliveryOutcome) -> Vec<SettledDelivery> {
         let contexts = self.contexts.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let due = self.outgoing.due.iter().zip(contexts);
-        due.map(|(due, survey)| SettledDelivery { due: due.clone(), ending: ending(due), survey }).collect()
+        due.map(|(due, entry)| SettledDelivery { due: due.clone(), outcome: ending(due), entry }).collect()
     }
 }
 
 /// The provider took it.
-pub fn was_sent(_: &Due) -> Ending {
-    Ending::Sent { provider_id: None, answer: None }
+pub fn was_sent(_: &DueDelivery) -> DeliveryOutcome {
+    DeliveryOutcome::Sent { provider_id: None, answer: None }
 }
 
 /// Advances what is due in these lanes and begins the sends, with one reminder after a day.
@@ -596,17 +609,18 @@ pub async fn begin_sends(store: &Store, takes: Vec<LaneQuota>) -> BegunSends {
 async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries) -> BegunSends {
     let schedule = Arc::new(Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
     let sends = due.into_iter().map(|(work, entry)| {
-        let planned = Planned {
-            key: format!("survey:{}:{}", entry.public_id, entry.attempt()),
-            channel: entry.channel.clone(),
-            address: Some(entry.address.clone()),
-            send: entry.attempt(),
+        let to = entry.recipient.clone().unwrap();
+        let planned = PlannedDelivery {
+            key: entry.send_key(),
+            channel: to.channel,
+            address: Some(to.address),
+            send: entry.next_send(),
             part: 0,
             template: TemplateId(0),
             version: 0,
-            whom: Whom::default(),
+            recipient: RecipientIdentity::default(),
         };
-        PlannedSend { work, context: SurveyContext { entry, schedule: Arc::clone(&schedule) }, planned }
+        PlannedSend { work, context: EntryContext { entry, schedule: Arc::clone(&schedule) }, planned }
     });
     let room = Room { letters: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
     let start = Start { owner: "crowd".into(), lease: seconds(30), batch: 1_000, room, window: None };
@@ -617,14 +631,15 @@ async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries)
 
 /// The shares of all lanes of a purpose that have something due.
 pub async fn due_takes(store: &Store, purpose: Purpose) -> Vec<LaneQuota> {
-    let due = store.due_entries().await.unwrap();
-    let lanes = due.lanes.iter().filter(|lane| lane.purpose == purpose);
+    let seen = store.ready_lanes(LaneId(-1), 1_000).await.unwrap();
+    let is_due = |lane: &&ReadyLane| lane.purpose == purpose && lane.first_due <= seen.now && !lane.paused;
+    let lanes = seen.lanes.iter().filter(is_due);
     lanes.map(|l| LaneQuota { lane: l.lane, since: l.first_due, quota: 10 }).collect()
 }
 
-pub fn read_template(value: &Value) -> punctual::rules::template::Definition {
+pub fn read_template(value: &Value) -> punctual::delivery::rules::template::Definition {
     let mut problems = punctual::Problems::default();
-    let read = punctual::rules::template::Definition::read(value, &mut problems);
+    let read = punctual::delivery::rules::template::Definition::read(value, &mut problems);
     read.unwrap_or_else(|| panic!("{problems}"))
 }
 
@@ -638,7 +653,7 @@ async fn trg_14_an_entry_is_kept_by_its_last_event(t: &Bench) {
     engine.travel(start.plus(381 * DAY), true).await.unwrap();
     assert!(matches!(engine.submit(late, answers(5), None).await.unwrap(), Submitted::Done { .. }));
     engine.travel(start.plus(402 * DAY), true).await.unwrap();
-    assert_eq!(status(&engine, late).await, Status::Completed, "it was answered three weeks ago");
+    assert_eq!(status(&engine, late).await, EntryStatus::Completed, "it was answered three weeks ago");
     let results = || async { engine.results(TENANT, flow, &ResultFilter::default()).await.unwrap() };
     assert_eq!((results().await.removed.entries, results().await.counts.total()), (0, 2));
     engine.travel(start.plus(900 * DAY), true).await.unwrap();
@@ -674,11 +689,11 @@ async fn trg_2_opening_can_end_the_reminders_and_nothing_else(t: &Bench) {
     tick(&engine).await;
     for id in [reading, forgetting] {
         assert!(engine.record_opened(id).await.unwrap());
-        assert_eq!(entry(&engine, id).await.standing.next_send_at, None);
+        assert_eq!(entry(&engine, id).await.state.next_send_at, None);
     }
     engine.travel(t.now().await.plus(5 * DAY), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 2, "only the invitations");
     assert!(matches!(engine.submit(reading, answers(5), None).await.unwrap(), Submitted::Done { .. }));
     engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
-    assert_eq!(status(&engine, forgetting).await, Status::Expired);
+    assert_eq!(status(&engine, forgetting).await, EntryStatus::Expired);
 }

@@ -7,19 +7,21 @@ use crate::invitation::{
     survey, tick, time, transient, visit,
 };
 use crate::notification::prefer;
+use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::consent::{Reason, Scope, Settings};
+use punctual::delivery::run::sandbox::Wanted;
+use punctual::delivery::store::consent::{NewSuppression, SuppressionFilter};
+use punctual::delivery::store::deliveries::delivery::{
+    ClaimedDeliveries, DeliveryOutcome, DeliverySettlement, SettledDelivery,
+};
+use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::engine::{Chosen, Outcome, Submitted};
-use punctual::rules::attempt::Patience;
-use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::rules::consent::{Reason, Scope, Settings};
-use punctual::rules::entry::Status;
-use punctual::rules::entry::failure;
-use punctual::rules::public_id::PublicId;
-use punctual::rules::purpose::Purpose;
-use punctual::run::sandbox::Wanted;
-use punctual::store::claims::ClaimRequest;
-use punctual::store::consent::{NewSuppression, SuppressionFilter};
-use punctual::store::deliveries::deliver::{ClaimedDeliveries, Ending, Settled, SettledDelivery};
-use punctual::store::deliveries::replay::ReplaySelection;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::entry::failure;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::purpose::Purpose;
+use punctual::queue::store::claims::ClaimRequest;
 use punctual::{Engine, NotSent, Problems};
 use serde_json::json;
 
@@ -94,7 +96,7 @@ async fn ntf_18_who_was_suppressed_gets_no_survey(t: &Bench) {
     assert_eq!((tick(&engine).await.sent, mailbox.letters().len()), (0, 0));
     assert_eq!(
         (status(&engine, id).await, log(&engine, id).await),
-        (Status::Failed, vec!["1 failed hard-bounce".into()])
+        (EntryStatus::Failed, vec!["1 failed hard-bounce".into()])
     );
     assert_eq!(error(&engine, id).await, "the recipient is not sent this: hard-bounce");
     assert_eq!(t.count("select count(*) from punctual.work").await, 0);
@@ -121,15 +123,15 @@ async fn ntf_18_a_stop_ends_the_reminders_and_its_lift_brings_none_back(t: &Benc
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     for id in [answering, forgetting] {
         assert_eq!(log(&engine, id).await, ["1 delivered", "2 failed stop"]);
-        let standing = entry(&engine, id).await.standing;
-        assert_eq!((standing.status, standing.next_send_at), (Status::Sent, None));
+        let standing = entry(&engine, id).await.state;
+        assert_eq!((standing.status, standing.next_send_at), (EntryStatus::Sent, None));
     }
     lift(&engine).await;
     engine.travel(t.now().await.plus(3 * DAY), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 2, "only the invitations");
     assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
     engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
-    assert_eq!(status(&engine, forgetting).await, Status::Expired);
+    assert_eq!(status(&engine, forgetting).await, EntryStatus::Expired);
 }
 
 /// NTF-18: at night it waits until the morning where the recipient lives; that is no try, and no reminder.
@@ -141,16 +143,16 @@ async fn ntf_18_quiet_hours_shift_an_invitation(t: &Bench) {
     let id = invite(&engine, "1").await;
     assert_eq!(tick(&engine).await.sent, 0, "it is 01:13 in New York");
     let (morning, waits) = (time("2026-05-14T12:00:00Z"), entry(&engine, id).await);
-    assert_eq!((waits.standing.next_send_at, waits.standing.remaining), (Some(morning), 1));
-    assert_eq!((waits.standing.status, log(&engine, id).await), (Status::Pending, vec![]));
+    assert_eq!((waits.state.next_send_at, waits.state.remaining), (Some(morning), 1));
+    assert_eq!((waits.state.status, log(&engine, id).await), (EntryStatus::Pending, vec![]));
     assert_eq!(t.ints("select attempts, unstarted from punctual.work").await, [[Some(0), Some(0)]]);
     mailbox.fail_with(vec![transient()]);
     engine.travel(time("2026-05-14T11:59:59Z"), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 0);
     engine.travel(time("2026-05-14T12:10:00Z"), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 failed", "1 delivered"]);
-    let sent = entry(&engine, id).await.standing;
-    assert_eq!((sent.status, sent.remaining), (Status::Sent, 0), "the reminder is still to come");
+    let sent = entry(&engine, id).await.state;
+    assert_eq!((sent.status, sent.remaining), (EntryStatus::Sent, 0), "the reminder is still to come");
     engine.travel(time("2026-05-16T12:10:00Z"), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 failed", "1 delivered", "2 delivered"]);
 
@@ -162,7 +164,7 @@ async fn ntf_18_quiet_hours_shift_an_invitation(t: &Bench) {
     prefer(&engine, ADDRESS, &json!({})).await;
     engine.store().put_tenant_settings(TENANT, settings.unwrap(), "test").await.unwrap();
     assert_eq!(tick(&engine).await.sent, 0);
-    let at = entry(&engine, waiting).await.standing.next_send_at;
+    let at = entry(&engine, waiting).await.state.next_send_at;
     assert_eq!(at, Some(time("2026-05-16T23:00:00Z")), "the tenant's hours hold as well");
     assert!(engine.store().cancel_entry(TENANT, waiting).await.is_ok());
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 1, "only an expiry is left");
@@ -177,13 +179,13 @@ async fn ntf_18_another_channel_takes_the_invitation_if_it_can(t: &Bench) {
     assert_eq!((tick(&engine).await.sent, mailbox.letters().len()), (1, 0));
     let got = engine.sandbox().unwrap().letters(&Wanted::default(), 10);
     assert_eq!((got[0].letter.channel.as_str(), got[0].letter.to.as_str()), ("memory:sms", ADDRESS));
-    assert_eq!(status(&engine, id).await, Status::Sent);
+    assert_eq!(status(&engine, id).await, EntryStatus::Sent);
     prefer(&engine, ADDRESS, &json!({"channelOverride": {"memory:default": "memory:email"}})).await;
     let id = invite(&engine, "2").await;
     tick(&engine).await;
     assert_eq!(
         (status(&engine, id).await, log(&engine, id).await),
-        (Status::Failed, vec!["1 failed NoRecipient".into()])
+        (EntryStatus::Failed, vec!["1 failed NoRecipient".into()])
     );
     assert!(error(&engine, id).await.contains("`memory:email`"));
 }
@@ -312,7 +314,7 @@ async fn ntf_4_a_lost_invitation_is_held(t: &Bench) {
     let id = invite(&engine, "1").await;
     assert_eq!(claim(&engine).await.due.len(), 1);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
-    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, Status::Failed));
+    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, EntryStatus::Failed));
     assert_eq!(log(&engine, id).await, ["1 unknown"]);
     let held =
         "select count(*) from punctual.delivery where status = 5 and error like '%does not send twice'";
@@ -331,13 +333,13 @@ async fn ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back(t: &Bench) 
     let ClaimedDeliveries { token, due, .. } = claim(&engine).await;
     assert!(due[0].lost, "its process was lost");
     let unused = due.into_iter().map(|due| {
-        let ending = Ending::Later(due.delivery.due_at.unwrap());
-        SettledDelivery { due, ending, survey: None }
+        let ending = DeliveryOutcome::NotBegun(due.delivery.due_at.unwrap());
+        SettledDelivery { due, outcome: ending, entry: None }
     });
     let settled = engine.store().end_deliveries(token.unwrap(), unused.collect(), None).await.unwrap();
-    assert_eq!(settled, Settled::Done);
+    assert_eq!(settled, DeliverySettlement::Done);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
-    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, Status::Failed));
+    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, EntryStatus::Failed));
 }
 
 /// Claims what is due, as a process does.
@@ -348,7 +350,11 @@ async fn claim(engine: &Engine) -> ClaimedDeliveries {
     }
     let takes = due_takes(engine.store(), Purpose::Send).await;
     let wish = ClaimRequest { owner: "lost".into(), lease: seconds(30), takes };
-    engine.store().begin_deliveries(wish, None).await.unwrap()
+    engine
+        .store()
+        .begin_deliveries(wish, punctual::flow::rules::entry::EntryKind::Survey, None)
+        .await
+        .unwrap()
 }
 
 /// NTF-22: what failed is sent once more under its key, with tries of its own; what did not is left alone.
@@ -360,14 +366,17 @@ async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
     let failing = invite(&engine, "2").await;
     mailbox.fail_with(vec![Some(NotSent::Permanent { error: "no such number".into() })]);
     tick(&engine).await;
-    assert_eq!((status(&engine, failing).await, status(&engine, fine).await), (Status::Failed, Status::Sent));
+    assert_eq!(
+        (status(&engine, failing).await, status(&engine, fine).await),
+        (EntryStatus::Failed, EntryStatus::Sent)
+    );
     let replay = async |dry_run| {
         let public_ids = Some(vec![failing, fine]);
         let which = ReplaySelection { public_ids, ..ReplaySelection::default() };
         engine.replay_failed(TENANT, which, dry_run).await.unwrap().instances
     };
     assert_eq!(replay(true).await, [failing]);
-    assert_eq!(status(&engine, failing).await, Status::Failed, "a dry run writes nothing");
+    assert_eq!(status(&engine, failing).await, EntryStatus::Failed, "a dry run writes nothing");
     mailbox.fail_with(vec![transient(), transient(), transient(), transient()]);
     assert_eq!(replay(false).await, [failing]);
     assert_eq!(replay(false).await, [], "it waits already");
@@ -375,7 +384,7 @@ async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
     let tries = ["1 failed", "1 failed", "1 failed", "1 failed", "1 failed", "1 delivered"];
     assert_eq!(
         (log(&engine, failing).await, status(&engine, failing).await),
-        (tries.map(String::from).to_vec(), Status::Sent)
+        (tries.map(String::from).to_vec(), EntryStatus::Sent)
     );
     let keys: Vec<String> = mailbox.letters().iter().map(|l| l.idempotency_key.clone()).collect();
     let of_failing = keys.iter().filter(|key| **key == format!("survey:{failing}:1"));

@@ -3,17 +3,17 @@
 
 use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation::{
-    BegunSends, begin_sends, engine, entry, ingest, invite, publish, survey, visit, was_sent,
+    BegunSends, begin_sends, due_takes, engine, entry, ingest, invite, publish, survey, visit, was_sent,
 };
 use punctual::base::id::LaneId;
+use punctual::database::planted::Bug;
+use punctual::delivery::store::deliveries::delivery::DeliverySettlement;
 use punctual::engine::{Outcome, Submitted};
-use punctual::rules::entry::Status;
-use punctual::rules::public_id::PublicId;
-use punctual::rules::purpose::Purpose;
-use punctual::rules::share::LaneQuota;
-use punctual::store::deliveries::deliver::Settled;
-use punctual::store::entries::transition::TransitionOutcome;
-use punctual::store::planted::Bug;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::queue::rules::purpose::Purpose;
+use punctual::queue::rules::share::LaneQuota;
+use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Engine, Store, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ impl Crowd {
         let Some(token) = begun.outgoing.token.clone() else { return };
         let settled =
             self.first.store().end_deliveries(token, begun.ended(was_sent).into(), None).await.unwrap();
-        assert_eq!(settled, Settled::Done);
+        assert_eq!(settled, DeliverySettlement::Done);
     }
 
     async fn log(&self, id: PublicId) -> usize {
@@ -79,7 +79,7 @@ async fn begin(store: Store, lane: LaneId, quota: usize) -> BegunSends {
     begin_sends(&store, vec![LaneQuota { lane, since: Timestamp::MIN, quota }]).await
 }
 
-async fn end(store: Store, begun: BegunSends) -> Settled {
+async fn end(store: Store, begun: BegunSends) -> DeliverySettlement {
     let ended = begun.ended(was_sent);
     store.end_deliveries(begun.outgoing.token.unwrap(), ended.into(), None).await.unwrap()
 }
@@ -103,8 +103,8 @@ async fn trg_16_answering_beside_beginning_a_send(t: &Bench) {
             begin(crowd.store(), crowd.lane, 9).await.outgoing.due.is_empty(),
             "nothing is sent after the end"
         );
-        let stands = entry(&crowd.first, id).await.standing;
-        assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None), "round {round}");
+        let stands = entry(&crowd.first, id).await.state;
+        assert_eq!((stands.status, stands.next_send_at), (EntryStatus::Completed, None), "round {round}");
         assert_eq!(crowd.log(id).await, letters, "a letter that went out is in the log");
     }
     assert_eq!(t.count(LEFT).await, 0);
@@ -118,10 +118,10 @@ async fn trg_16_answering_beside_ending_a_send(t: &Bench) {
         let begun = begin(crowd.store(), crowd.lane, 9).await;
         let settle = end(crowd.store(), begun);
         let (settled, said) = both(settle, submit(crowd.second.clone(), id)).await;
-        assert_eq!(settled, Settled::Done);
+        assert_eq!(settled, DeliverySettlement::Done);
         assert!(matches!(said, Submitted::Done { .. }), "{said:?}");
-        let stands = entry(&crowd.first, id).await.standing;
-        assert_eq!((stands.status, stands.next_send_at), (Status::Completed, None), "round {round}");
+        let stands = entry(&crowd.first, id).await.state;
+        assert_eq!((stands.status, stands.next_send_at), (EntryStatus::Completed, None), "round {round}");
         assert_eq!(crowd.log(id).await, 1);
     }
     assert_eq!(t.count(LEFT).await, 0, "no reminder waits");
@@ -144,7 +144,7 @@ async fn trg_16_cancelling_beside_beginning_a_send(t: &Bench) {
             begin(crowd.store(), crowd.lane, 9).await.outgoing.due.is_empty(),
             "nothing is sent after the end"
         );
-        assert_eq!(entry(&crowd.first, id).await.standing.status, Status::Cancelled);
+        assert_eq!(entry(&crowd.first, id).await.state.status, EntryStatus::Cancelled);
         assert_eq!(crowd.log(id).await, letters);
     }
     assert_eq!(t.count(LEFT).await, 0);
@@ -158,10 +158,10 @@ async fn trg_13_opening_beside_ending_a_send(t: &Bench) {
         let begun = begin(crowd.store(), crowd.lane, 9).await;
         let (settle, second) = (end(crowd.store(), begun), crowd.second.clone());
         let (settled, opened) = both(settle, async move { second.record_opened(id).await.unwrap() }).await;
-        assert_eq!((settled, opened), (Settled::Done, true));
-        let stands = entry(&crowd.first, id).await.standing;
+        assert_eq!((settled, opened), (DeliverySettlement::Done, true));
+        let stands = entry(&crowd.first, id).await.state;
         let now = t.now().await;
-        assert_eq!((stands.status, stands.last_sent_at), (Status::Opened, Some(now)), "round {round}");
+        assert_eq!((stands.status, stands.last_sent_at), (EntryStatus::Opened, Some(now)), "round {round}");
         assert_eq!((stands.next_send_at, stands.remaining), (Some(now.plus(DAY)), 0));
         assert_eq!(t.count(LEFT).await, i64::try_from(round).unwrap() + 1, "one reminder waits for each");
     }
@@ -179,22 +179,19 @@ async fn trg_13_of_expiring_and_answering_one_wins(t: &Bench) {
         let id = invite(&crowd.first, &round.to_string()).await;
         crowd.first.tick(9).await.unwrap();
         t.advance(seconds(3_601)).await;
-        let due = crowd.first.store().due_entries().await.unwrap().lanes;
-        let lanes = due.iter().filter(|lane| lane.purpose == Purpose::Expire);
-        let takes: Vec<LaneQuota> =
-            lanes.map(|l| LaneQuota { lane: l.lane, since: l.first_due, quota: 9 }).collect();
+        let takes = due_takes(crowd.first.store(), Purpose::Expire).await;
         let store = crowd.store();
         let expire = async move { store.expire_entries(takes).await.unwrap() };
         let (quieted, said) = both(expire, submit(crowd.second.clone(), id)).await;
-        let status = entry(&crowd.first, id).await.standing.status;
+        let status = entry(&crowd.first, id).await.state.status;
         match said {
             Submitted::Done { .. } => {
                 answered += 1;
-                assert_eq!((status, quieted.expired), (Status::Completed, 0), "round {round}");
+                assert_eq!((status, quieted.expired), (EntryStatus::Completed, 0), "round {round}");
             }
             Submitted::Ended(refusal) => {
                 assert!(refusal.is_gone());
-                assert_eq!((status, quieted.expired), (Status::Expired, 1), "round {round}");
+                assert_eq!((status, quieted.expired), (EntryStatus::Expired, 1), "round {round}");
             }
             other => panic!("{other:?}"),
         }
@@ -217,8 +214,11 @@ async fn trg_11_of_two_who_begin_sends_each_has_its_own(t: &Bench) {
         let other = crowd.second.store().clone();
         let (a, b) = both(begin(crowd.store(), crowd.lane, 4), begin(other, crowd.lane, 4)).await;
         let rest = begin(crowd.store(), crowd.lane, 9).await;
-        let all: Vec<PublicId> =
-            [&a, &b, &rest].iter().flat_map(|begun| &begun.contexts).map(|of| of.entry.public_id).collect();
+        let all: Vec<PublicId> = [&a, &b, &rest]
+            .iter()
+            .flat_map(|begun| &begun.contexts)
+            .filter_map(|of| of.entry.public_id)
+            .collect();
         assert_eq!(all.len(), 6, "each to exactly one");
         assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), made);
         for begun in [a, b, rest] {

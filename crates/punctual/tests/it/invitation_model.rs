@@ -5,9 +5,9 @@ use crate::bench::{Bench, TENANT, seconds};
 use crate::guard_model::Dice;
 use crate::invitation::{ingest, publish, survey, visit};
 use punctual::engine::{Outcome, Submitted};
-use punctual::rules::entry::Status;
-use punctual::rules::public_id::PublicId;
-use punctual::store::entries::transition::TransitionOutcome;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Accepted, ClockMode, Engine, NotSent, RenderedMessage, Timestamp};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const GRACE: Duration = seconds(40);
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
     visit: usize,
-    status: Status,
+    status: EntryStatus,
     next: Option<Timestamp>,
     last: Option<Timestamp>,
     remaining: usize,
@@ -42,7 +42,7 @@ const fn refuses(visit: usize, attempt: usize) -> bool {
 
 impl Entry {
     fn new(visit: usize, now: Timestamp) -> Self {
-        let (status, next, remaining) = (Status::Pending, Some(now.plus(DELAY)), REMINDERS.len());
+        let (status, next, remaining) = (EntryStatus::Pending, Some(now.plus(DELAY)), REMINDERS.len());
         Self { visit, status, next, last: None, remaining, made: now, log: Vec::new(), deleted: false }
     }
 
@@ -56,24 +56,24 @@ impl Entry {
                 self.log.push("failed");
                 let in_time = wait.map(|wait| due.plus(wait)).filter(|at| *at > now);
                 self.next = in_time.or_else(|| wait.map(|wait| now.plus(wait)));
-                if self.next.is_none() && self.status == Status::Pending {
-                    self.status = Status::Failed;
+                if self.next.is_none() && self.status == EntryStatus::Pending {
+                    self.status = EntryStatus::Failed;
                 }
             } else {
                 self.log.push("delivered");
                 (self.last, self.next) = (Some(now), wait.map(|wait| now.plus(wait)));
-                if self.status == Status::Pending {
-                    self.status = Status::Sent;
+                if self.status == EntryStatus::Pending {
+                    self.status = EntryStatus::Sent;
                 }
             }
         }
         let quiet = self.last.unwrap_or(self.made).plus(GRACE) < now;
         if self.status.is_active() && self.next.is_none() && quiet {
-            self.status = Status::Expired;
+            self.status = EntryStatus::Expired;
         }
     }
 
-    fn end(&mut self, status: Status) {
+    fn end(&mut self, status: EntryStatus) {
         (self.status, self.next) = (status, None);
     }
 }
@@ -124,7 +124,7 @@ async fn trg_13_entries_do_what_the_model_does(t: &Bench) {
         }
     }
     let counted = |status| model.values().filter(|entry| entry.status == status).count();
-    println!("{:?}", Status::ALL.map(|status| (status, counted(status))));
+    println!("{:?}", EntryStatus::ALL.map(|status| (status, counted(status))));
 }
 
 /// A few events, some of them the same: one entry for each visit that has none.
@@ -151,14 +151,14 @@ async fn deed_to(engine: &Engine, id: PublicId, entry: &mut Entry, deed: usize, 
             let there = engine.record_opened(id).await.unwrap();
             assert_eq!(there, !entry.deleted, "step {step}");
             if there && entry.status.is_active() {
-                entry.status = Status::Opened;
+                entry.status = EntryStatus::Opened;
             }
         }
         7 | 8 => {
             let answers = json!({"rate": 5}).as_object().unwrap().clone();
-            let takes = entry.status.is_active() || entry.status == Status::Failed;
+            let takes = entry.status.is_active() || entry.status == EntryStatus::Failed;
             match engine.submit(id, answers, None).await.unwrap() {
-                Submitted::Done { .. } if takes && !entry.deleted => entry.end(Status::Completed),
+                Submitted::Done { .. } if takes && !entry.deleted => entry.end(EntryStatus::Completed),
                 Submitted::Ended(refusal) if !takes && !entry.deleted => {
                     assert_eq!(refusal.status(), entry.status, "step {step}");
                 }
@@ -172,13 +172,13 @@ async fn deed_to(engine: &Engine, id: PublicId, entry: &mut Entry, deed: usize, 
                 true => store.delete_entry(TENANT, id).await,
                 false => store.cancel_entry(TENANT, id).await,
             };
-            let takes = !matches!(entry.status, Status::Completed | Status::Expired);
+            let takes = !matches!(entry.status, EntryStatus::Completed | EntryStatus::Expired);
             match said.unwrap() {
                 TransitionOutcome::Unknown => assert!(entry.deleted, "step {step}"),
                 TransitionOutcome::Done(_) if takes || deletes => {
                     entry.deleted = deletes;
                     if takes {
-                        entry.end(Status::Cancelled);
+                        entry.end(EntryStatus::Cancelled);
                     }
                 }
                 TransitionOutcome::Refused(refusal) if !takes && !deletes => {
@@ -193,10 +193,10 @@ async fn deed_to(engine: &Engine, id: PublicId, entry: &mut Entry, deed: usize, 
 /// An entry as the store has it, in the model's words.
 async fn seen(engine: &Engine, id: PublicId, expected: &Entry) -> Entry {
     let entry = engine.store().entry(TENANT, id).await.unwrap().expect("the entry is there");
-    let stands = entry.standing;
+    let stands = entry.state;
     let log = engine.store().delivery_log(TENANT, entry.id).await.unwrap();
-    let word = |line: &punctual::rules::entry::log::DeliveryLine| match line.status {
-        punctual::rules::entry::log::Outcome::Delivered => "delivered",
+    let word = |line: &punctual::flow::rules::entry::log::DeliveryLine| match line.status {
+        punctual::flow::rules::entry::log::Outcome::Delivered => "delivered",
         _ => "failed",
     };
     Entry {

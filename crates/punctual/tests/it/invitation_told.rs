@@ -4,7 +4,7 @@ use crate::bench::{Bench, TENANT};
 use crate::invitation::{engine, ingest, invite, publish, survey, time, visit};
 use crate::subscription::queue;
 use punctual::engine::Outcome;
-use punctual::rules::public_id::PublicId;
+use punctual::flow::rules::public_id::PublicId;
 use punctual::{ClockMode, Engine};
 use serde_json::json;
 
@@ -50,7 +50,7 @@ async fn trg_26_a_list_chooses_who_is_told_of_every_moment(t: &Bench) {
     engine.submit(answered, rate, None).await.unwrap();
     engine.store().cancel_entry(TENANT, withdrawn).await.unwrap();
     engine.travel(time("2026-08-14T05:13:00Z"), true).await.unwrap();
-    assert_eq!(crate::invitation::entry(&engine, quiet).await.standing.status.to_string(), "Expired");
+    assert_eq!(crate::invitation::entry(&engine, quiet).await.state.status.to_string(), "Expired");
     let sent = ["instance-sent"; 3];
     let rest =
         ["instance-opened", "response-completed", "instance-cancelled", "instance-sent", "instance-expired"];
@@ -113,5 +113,5 @@ async fn a_channel_that_breaks_is_tried_again(t: &Bench) {
     let log = engine.store().delivery_log(TENANT, entry.id).await.unwrap();
     assert_eq!(log[0].status.word(), "unknown");
     assert_eq!(log[0].error.as_deref(), Some("the channel broke: it panicked"));
-    assert!(entry.standing.next_send_at.is_some(), "it is tried again");
+    assert!(entry.state.next_send_at.is_some(), "it is tried again");
 }

@@ -4,10 +4,11 @@ mod ending;
 mod planning;
 
 use crate::bench::{Bench, TENANT};
-use punctual::store::Store;
-use punctual::store::jobs::{DeletedJob, Job, JobState, Put};
-use punctual::store::plan::Planned;
-use punctual::store::runs::{Run, RunStatus};
+use punctual::base::outcome::PutOutcome;
+use punctual::database::store::Store;
+use punctual::jobs::store::jobs::{DeletedJob, Job, JobState};
+use punctual::jobs::store::plan::Planned;
+use punctual::jobs::store::runs::{Run, RunStatus};
 use punctual::{Error, NewJob, Overlap, Timestamp};
 
 cases![
@@ -87,15 +88,15 @@ pub async fn plan_with(store: &Store) -> Planned {
 /// PLT-21
 async fn plt_21_putting_the_same_job_again_changes_nothing(t: &Bench) {
     let (put, job) = t.store().put_job(TENANT, "nightly", hourly()).await.unwrap();
-    assert_eq!(put, Put::Created);
+    assert_eq!(put, PutOutcome::Created);
     assert_eq!(job.next_due, Some(time("2026-05-14T06:00:00Z")));
     let before = t.dump().await;
     let (put, _) = t.store().put_job(TENANT, "nightly", hourly()).await.unwrap();
-    assert_eq!(put, Put::Same);
+    assert_eq!(put, PutOutcome::Same);
     before.assert_equals(&t.dump().await, "the same definition");
     let other = hourly().payload("[1]").overlap(Overlap::Skip);
     let (put, job) = t.store().put_job(TENANT, "nightly", other).await.unwrap();
-    assert_eq!((put, job.version), (Put::Changed, 2));
+    assert_eq!((put, job.version), (PutOutcome::Changed, 2));
     assert_eq!(job.next_due, Some(time("2026-05-14T06:00:00Z")), "its timetable is the same");
 }
 
@@ -147,7 +148,7 @@ async fn plt_21_a_trigger_leaves_the_timetable_alone(t: &Bench) {
 
 /// PLT-21
 async fn plt_21_jobs_are_listed_by_name_and_belong_to_their_tenant(t: &Bench) {
-    let acme = punctual::store::tenants::NewTenant {
+    let acme = punctual::access::store::tenants::NewTenant {
         slug: "acme".into(),
         name: "Acme".into(),
         ..Default::default()
@@ -197,7 +198,7 @@ async fn plt_21_deleting_while_in_flight_lets_the_run_end(t: &Bench) {
     let item = t.claim_one(lane).await;
     let deleted = t.store().delete_job(TENANT, "nightly").await.unwrap();
     assert_eq!(deleted, DeletedJob { waiting: 1, in_flight: 1 });
-    assert_eq!(t.ack(&item).await, punctual::store::settle::SettleOutcome::Done);
+    assert_eq!(t.ack(&item).await, punctual::queue::store::settle::SettleOutcome::Done);
     let rows = t.texts("select status, open from punctual.run").await;
     assert_eq!(rows, [[Some("succeeded".into()), Some("0".into())]]);
     assert!(t.claim(lane, 1).await.is_empty(), "nothing of it is left");

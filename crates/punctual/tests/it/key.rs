@@ -1,8 +1,8 @@
 //! API keys: they open until they end or are revoked, and their secret is not kept.
 
 use crate::bench::{Bench, TENANT, seconds};
+use punctual::access::store::keys::{RevokeOutcome, Role};
 use punctual::base::id::KeyId;
-use punctual::store::keys::{RevokeOutcome, Role};
 
 cases![
     a_secret_opens_its_key,

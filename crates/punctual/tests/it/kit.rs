@@ -30,13 +30,13 @@ async fn plt_28_a_stage_does_what_is_due_and_nothing_else(t: &Bench) {
         engine.schedule_one(TENANT, timer).await.unwrap();
     }
     assert!(orders.works().is_empty(), "nothing happens by itself");
-    assert_eq!(stage.drain().await.unwrap().done, 1);
+    assert_eq!(stage.drain().await.unwrap().handled, 1);
     assert_eq!(orders.payloads(), ["0"]);
-    assert_eq!(stage.advance(seconds(120)).await.unwrap().done, 2);
+    assert_eq!(stage.advance(seconds(120)).await.unwrap().handled, 2);
     assert_eq!(orders.payloads(), ["0", "1", "2"], "in the order they were due");
     assert_eq!(orders.works()[1].due_at, start.plus(seconds(60)));
     assert_eq!(stage.now().await.unwrap(), start.plus(seconds(120)));
-    assert_eq!(stage.drain().await.unwrap().done, 0);
+    assert_eq!(stage.drain().await.unwrap().handled, 0);
 }
 
 /// PLT-28
@@ -46,7 +46,7 @@ async fn plt_28_a_recorder_keeps_what_it_was_given_and_fails_when_told(t: &Bench
     orders.fail_next(2, "the mail server is away");
     orders.next(Err(HandlerError::fail("no such customer")));
     let id = stage.engine().enqueue_one(TENANT, message("orders")).await.unwrap();
-    assert_eq!(stage.drain().await.unwrap().failed, 1);
+    assert_eq!(stage.drain().await.unwrap().handler_failures, 1);
     stage.advance(Duration::from_secs(3_600)).await.unwrap();
     let attempts: Vec<u32> = orders.works().iter().map(|work| work.attempt).collect();
     assert_eq!((orders.ids(), attempts), (vec![id; 3], vec![1, 2, 3]));
@@ -101,7 +101,7 @@ async fn plt_28_a_host_transaction_is_drained_too(t: &Bench) {
     let host = punctual::Store::open(stage.url(), 2).unwrap();
     host.use_clock(punctual::ClockMode::Manual, false).await.unwrap();
     host.enqueue(Tenant::DEFAULT, vec![message("orders")]).await.unwrap();
-    assert_eq!(stage.drain().await.unwrap().done, 1);
+    assert_eq!(stage.drain().await.unwrap().handled, 1);
     stage.assert_enqueued("orders").once().await;
 }
 

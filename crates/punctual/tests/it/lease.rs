@@ -1,13 +1,14 @@
 //! Leases: one holder at a time, tokens that only grow, and the database's clock.
 
 use crate::bench::{Bench, LEASE, TENANT, seconds};
+use punctual::Error;
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::FencingToken;
 use punctual::base::tenant::Tenant;
-use punctual::store::Store;
-use punctual::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
-use punctual::store::tenants::NewTenant;
-use punctual::{Error, testing::TemporaryStore};
+use punctual::database::store::Store;
+use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
+use punctual::testing::TemporaryStore;
 use std::time::Duration;
 use tokio::task::JoinSet;
 

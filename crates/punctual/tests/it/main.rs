@@ -35,7 +35,7 @@ macro_rules! shake {
         let mut n = 1;
         loop {
             assert!(n < 100, "{} should succeed in the end", $what);
-            let $store: punctual::store::Store = $t.store().failing_at(n);
+            let $store: punctual::database::store::Store = $t.store().failing_at(n);
             match $verb.await {
                 Ok(_) => break,
                 Err(e) => assert!(e.is_transient(), "{}, statement {n}: {e}", $what),

@@ -3,9 +3,9 @@
 use crate::bench::Bench;
 use crate::dump::first_column;
 use punctual::Error;
-use punctual::store::Store;
-use punctual::store::dialect::Dialect;
-use punctual::store::migrate::{SCHEMA_VERSION, print};
+use punctual::database::dialect::Dialect;
+use punctual::database::migrate::{SCHEMA_VERSION, print};
+use punctual::database::store::Store;
 use punctual::testing::Backend;
 use punctual::testing::place::{Place, Rows};
 use std::path::PathBuf;

@@ -4,10 +4,10 @@
 use crate::bench::SEED;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId, Token};
-use punctual::rules::attempt::{Patience, Verdict, is_snooze};
-use punctual::rules::claim::Item;
-use punctual::rules::queue::DeadHead;
-use punctual::store::settle::{SettleAction, SettleOutcome};
+use punctual::queue::rules::attempt::{Patience, Verdict, is_snooze};
+use punctual::queue::rules::claim::Item;
+use punctual::queue::rules::queue::DeadHead;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -2,11 +2,11 @@
 
 use crate::mutation::try_all;
 use punctual::base::clock::monotonic;
-use punctual::rules::condition::{Condition, STEPS_MAX};
-use punctual::rules::duration;
-use punctual::rules::facts::Facts;
-use punctual::rules::template::{Target, Template, Values};
-use punctual::rules::timetable::Timetable;
+use punctual::base::condition::{Condition, STEPS_MAX};
+use punctual::base::duration;
+use punctual::base::facts::Facts;
+use punctual::delivery::rules::template::{Target, Template, Values};
+use punctual::jobs::rules::timetable::Timetable;
 use punctual::{Problem, Problems, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;

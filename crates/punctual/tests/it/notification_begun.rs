@@ -6,11 +6,11 @@ use crate::notification_log::{begin, end, event, notification_of, planned, sent,
 use punctual::Token;
 use punctual::base::id::DeliveryId;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
-use punctual::rules::notification::Planned;
-use punctual::rules::notification::room::Room;
-use punctual::store::deliveries::begin::Start;
-use punctual::store::deliveries::deliver::{Due, Ending};
-use punctual::store::deliveries::{PlannedEvent, WriteOutcome};
+use punctual::delivery::rules::delivery::PlannedDelivery;
+use punctual::delivery::rules::room::Room;
+use punctual::delivery::store::deliveries::begin::Start;
+use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
+use punctual::delivery::store::deliveries::planned_events::{PlannedEvent, WriteOutcome};
 
 cases![
     ntf_4_letters_are_begun_with_their_notification,
@@ -38,11 +38,16 @@ fn by_sms() -> Start {
 }
 
 /// Files a notification about a new event, and answers the claims that were begun.
-async fn begun(t: &Bench, entity: &str, deliveries: Vec<Planned>, start: Start) -> Vec<(Token, Vec<Due>)> {
+async fn begun(
+    t: &Bench,
+    entity: &str,
+    deliveries: Vec<PlannedDelivery>,
+    start: Start,
+) -> Vec<(Token, Vec<DueDelivery>)> {
     let (event, token) = event(t, TENANT, entity).await;
-    let filed = [(event.into(), PlannedEvent::Notification(notification_of(entity, deliveries)))];
-    match t.store().write_notifications(token, filed.into(), Some(start), SEED).await.unwrap() {
-        WriteOutcome::Notifications { begun, .. } => {
+    let filed = [(event.into(), PlannedEvent::Entry(notification_of(entity, deliveries)))];
+    match t.store().write_planned_events(token, filed.into(), Some(start), SEED).await.unwrap() {
+        WriteOutcome::Written { begun, .. } => {
             begun.into_iter().map(|one| (one.token.expect("a claim has a token"), one.due)).collect()
         }
         WriteOutcome::LostClaim => panic!("the claim should hold"),
@@ -50,13 +55,13 @@ async fn begun(t: &Bench, entity: &str, deliveries: Vec<Planned>, start: Start) 
 }
 
 /// How many letters were begun.
-fn letters(begun: &[(Token, Vec<Due>)]) -> usize {
+fn letters(begun: &[(Token, Vec<DueDelivery>)]) -> usize {
     begun.iter().map(|(_, due)| due.len()).sum()
 }
 
 /// A letter by the same channel to another recipient of the same event.
-fn another(n: usize) -> Planned {
-    Planned { part: n, ..planned(&format!("b{n}"), "SMS", "memory:sms", "+9647700000001") }
+fn another(n: usize) -> PlannedDelivery {
+    PlannedDelivery { part: n, ..planned(&format!("b{n}"), "SMS", "memory:sms", "+9647700000001") }
 }
 
 /// NTF-4: the claim that says that a send may have been made is committed before the send, in the transaction
@@ -109,7 +114,12 @@ async fn ids_waiting(t: &Bench) -> Vec<DeliveryId> {
 
 async fn ntf_2_what_waits_for_its_next_try_holds_nobody_up(t: &Bench) {
     let (token, due) = begun(t, "b1", vec![sms("b1")], by_sms()).await.remove(0);
-    let busy = Ending::Again { outcome: "transient", error: "busy".into(), wait: seconds(60), counted: true };
+    let busy = DeliveryOutcome::Retry {
+        outcome: "transient",
+        error: "busy".into(),
+        wait: seconds(60),
+        counted: true,
+    };
     end(t, token, due, vec![busy]).await;
     assert_eq!(t.count(WAITING).await, 1, "it comes again in a minute");
     assert_eq!(letters(&begun(t, "b2", vec![sms("b2")], by_sms()).await), 1);
@@ -136,7 +146,7 @@ async fn ntf_17_no_more_letters_begin_than_there_is_room_for(t: &Bench) {
     ];
     for (n, (what, start, expected)) in cases.into_iter().enumerate() {
         let deliveries =
-            all().into_iter().map(|of| Planned { key: format!("{n}:{}", of.key), ..of }).collect();
+            all().into_iter().map(|of| PlannedDelivery { key: format!("{n}:{}", of.key), ..of }).collect();
         let claims = begun(t, &format!("b{n}"), deliveries, start).await;
         assert_eq!(letters(&claims), expected, "{what}");
         assert_eq!(t.count(WAITING).await, 3 - i64::try_from(expected).unwrap(), "{what}");
@@ -181,11 +191,10 @@ async fn ntf_2_many_letters_are_begun_in_several_claims(t: &Bench) {
 
 async fn ntf_2_a_filing_that_fails_halfway_begins_nothing(t: &Bench) {
     let (event, token) = event(t, TENANT, "b1").await;
-    let filed: punctual::store::deliveries::PlannedEvents =
-        [(event.into(), PlannedEvent::Notification(notification_of("b1", vec![sms("b1"), another(2)])))]
-            .into();
+    let filed: punctual::delivery::store::deliveries::planned_events::PlannedEvents =
+        [(event.into(), PlannedEvent::Entry(notification_of("b1", vec![sms("b1"), another(2)])))].into();
     shake!(t, "filing notifications and beginning their letters", |store| {
-        store.write_notifications(token.clone(), filed.clone(), Some(by_sms()), SEED)
+        store.write_planned_events(token.clone(), filed.clone(), Some(by_sms()), SEED)
     });
     assert_eq!(t.count(CLAIMED).await, 1);
 }

@@ -6,8 +6,8 @@ use crate::invitation::time;
 use crate::notification::{
     KIND, confirm, define, engine_with, inbox, notifications, prefer, script, template, texts, tick,
 };
-use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::store::deliveries::replay::ReplaySelection;
+use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::{ClockMode, Engine, NotSent, RenderedMessage};
 use serde_json::json;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
     tick(&engine).await;
     confirm(&engine, "2").await;
     tick(&engine).await;
-    assert!(said().await.starts_with("AlreadyUncertain: Nobody knows whether"), "{}", said().await);
+    assert!(said().await.starts_with("AlreadyUncertain: It is not known whether"), "{}", said().await);
 }
 
 /// NTF-4: a message that nobody answered for may have gone out. If it is then not wanted any more it is

@@ -7,12 +7,12 @@ use crate::notification::{
     KIND, confirm, confirm_in, define, engine, engine_with, inbox, log, notifications, script, template,
     texts, tick,
 };
-use punctual::rules::channel::ChannelPolicy;
-use punctual::rules::entity::NewState;
-use punctual::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::rules::template::Definition;
-use punctual::run::sandbox::Wanted;
-use punctual::store::receipts::News;
+use punctual::delivery::rules::channel::ChannelPolicy;
+use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
+use punctual::delivery::rules::template::Definition;
+use punctual::delivery::run::sandbox::Wanted;
+use punctual::delivery::store::receipts::News;
+use punctual::flow::rules::entity::NewState;
 use punctual::{Engine, Entity, Problems};
 use serde_json::{Value, json};
 

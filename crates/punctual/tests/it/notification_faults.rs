@@ -8,10 +8,12 @@ use crate::notification::{
 };
 use crate::notification_log::{begin, end, file, planned, sent, sms};
 use punctual::Engine;
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::Token;
-use punctual::rules::channel::ChannelPolicy;
-use punctual::store::deliveries::deliver::{Due, Ending, Settled, SettledDelivery};
-use punctual::store::tenants::NewTenant;
+use punctual::delivery::rules::channel::ChannelPolicy;
+use punctual::delivery::store::deliveries::delivery::{
+    DeliveryOutcome, DeliverySettlement, DueDelivery, SettledDelivery,
+};
 use punctual::testing::Backend;
 use serde_json::json;
 use std::time::Duration;
@@ -39,14 +41,14 @@ async fn ntf_4_a_lost_try_stays_lost_when_its_claim_is_put_back(t: &Bench) {
     let (token, due) = begin(t).await;
     assert!(due[0].lost, "the first try was never heard of");
     let now = t.now().await;
-    end(t, token, due, vec![Ending::Later(now)]).await;
+    end(t, token, due, vec![DeliveryOutcome::NotBegun(now)]).await;
     let (_, due) = begin(t).await;
     assert!(due[0].lost, "it still may have gone out");
 }
 
-async fn settle(t: &Bench, token: &Token, due: &[Due]) -> Settled {
+async fn settle(t: &Bench, token: &Token, due: &[DueDelivery]) -> DeliverySettlement {
     let ended: Vec<SettledDelivery> =
-        due.iter().map(|due| SettledDelivery { due: due.clone(), ending: sent("p"), survey: None }).collect();
+        due.iter().map(|due| SettledDelivery { due: due.clone(), outcome: sent("p"), entry: None }).collect();
     t.store().end_deliveries(token.clone(), ended.into(), None).await.unwrap()
 }
 
@@ -56,17 +58,17 @@ async fn ntf_4_a_settlement_that_is_repeated_loses_no_claim(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), planned("b1", "Email", "email:smtp", "a@example.org")]).await;
     let (token, due) = begin(t).await;
     for (part, said) in [(&due[..1], "a part"), (&due[..1], "the same part"), (&due[1..], "the rest")] {
-        assert_eq!(settle(t, &token, part).await, Settled::Done, "{said}");
+        assert_eq!(settle(t, &token, part).await, DeliverySettlement::Done, "{said}");
     }
-    assert_eq!(settle(t, &token, &due[1..]).await, Settled::Done, "the rest once more");
-    assert_eq!(settle(t, &token, &due).await, Settled::Done, "all of it");
+    assert_eq!(settle(t, &token, &due[1..]).await, DeliverySettlement::Done, "the rest once more");
+    assert_eq!(settle(t, &token, &due).await, DeliverySettlement::Done, "all of it");
     assert_eq!(t.count("select sent from punctual.entry").await, 2);
     assert_eq!(t.count("select count(*) from punctual.delivery_attempt").await, 2);
     file(t, TENANT, "b2", vec![sms("b2")]).await;
     let (token, due) = begin(t).await;
     t.advance(LEASE + seconds(1)).await;
     t.reap().await;
-    assert_eq!(settle(t, &token, &due).await, Settled::LostClaim, "whoever is too late hears so");
+    assert_eq!(settle(t, &token, &due).await, DeliverySettlement::LostClaim, "whoever is too late hears so");
 }
 
 /// NTF-4: a claim whose kind of events cannot be read goes back, and its letters are not taken for sent.

@@ -5,7 +5,7 @@
 use crate::bench::{Bench, TENANT, seconds};
 use crate::notification::{KIND, TOPIC, booking, define, template};
 use punctual::base::limits::BREAKER_PROBE_EVERY;
-use punctual::rules::channel::ChannelPolicy;
+use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::{Accepted, ClockMode, Engine, NewMessage, NotSent, RenderedMessage, Timestamp};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

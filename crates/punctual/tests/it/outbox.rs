@@ -3,7 +3,8 @@
 pub mod hosts;
 
 use hosts::{End, Host, ORDERS};
-use punctual::outbox::{self, Enqueue};
+use punctual::queue::outbox;
+use punctual::queue::outbox::Enqueue;
 use punctual::testing::place::Place;
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{ClockMode, Engine, Enqueued, Error, Message, MessageId, NewMessage, Tenant, Timestamp, Work};

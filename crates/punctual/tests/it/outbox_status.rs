@@ -1,12 +1,12 @@
 //! The outbox as operators look at it: what became of every message.
 
 use crate::bench::{Bench, TENANT, abandon, fail, message, seconds};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::rules::message::NewMessage;
-use punctual::store::dead_letters::Which;
-use punctual::store::outbox::{OutboxFilter, OutboxMessage, OutboxPage, OutboxStatus};
-use punctual::store::settle::SettleAction;
-use punctual::store::tenants::NewTenant;
+use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxPage, OutboxStatus};
+use punctual::queue::rules::message::NewMessage;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::SettleAction;
 use punctual::testing::Backend;
 use punctual::{DeadLetterId, Entity, MessageId, Timestamp};
 use std::time::Duration;

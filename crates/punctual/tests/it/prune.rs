@@ -1,11 +1,11 @@
 //! Retention: only what is done and old goes.
 
 use crate::bench::{Bench, TENANT, abandon, fail, message, seconds};
+use punctual::access::store::answers::Asked;
 use punctual::base::limits;
-use punctual::rules::attempt::Retry;
-use punctual::store::answers::Asked;
-use punctual::store::messages::Enqueued;
-use punctual::store::settle::SettleAction;
+use punctual::queue::rules::attempt::Retry;
+use punctual::queue::store::messages::Enqueued;
+use punctual::queue::store::settle::SettleAction;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;

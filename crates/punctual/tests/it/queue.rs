@@ -1,9 +1,9 @@
 //! Queues as operators see them.
 
 use crate::bench::{Bench, TENANT, fail, message, seconds};
+use punctual::base::backoff::Backoff;
 use punctual::base::id::LaneId;
-use punctual::rules::backoff::Backoff;
-use punctual::rules::queue::DeadHead;
+use punctual::queue::rules::queue::DeadHead;
 use serde_json::json;
 use tokio::task::JoinSet;
 

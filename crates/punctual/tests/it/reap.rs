@@ -1,10 +1,10 @@
 //! Reaping: a crash loses nothing, and takes nobody along for ever.
 
 use crate::bench::{Bench, LEASE, SEED, TENANT, ids, seconds};
+use punctual::base::backoff::Backoff;
 use punctual::base::limits;
-use punctual::rules::backoff::Backoff;
-use punctual::store::dead_letters::Which;
-use punctual::store::settle::SettleAction;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::SettleAction;
 use serde_json::json;
 use std::collections::BTreeSet;
 

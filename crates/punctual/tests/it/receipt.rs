@@ -7,12 +7,12 @@ use crate::notification::{
     template, texts, tick,
 };
 use ReceiptStatus::{Bounced, Delivered, Failed, Read, Resumed, Stopped};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::LaneId;
-use punctual::rules::channel::ChannelPolicy;
-use punctual::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::store::deliveries::deliver::{Due, Ending, SettledDelivery};
-use punctual::store::receipts::{Learned, News};
-use punctual::store::tenants::NewTenant;
+use punctual::delivery::rules::channel::ChannelPolicy;
+use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
+use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
+use punctual::delivery::store::receipts::{Learned, News};
 use punctual::{DeliveryId, Engine, Token};
 use serde_json::json;
 use std::time::Duration;
@@ -145,7 +145,7 @@ async fn ntf_16_what_nobody_knows_is_only_counted(t: &Bench) {
 }
 
 /// An engine whose booking 1 is just being sent by somebody else, at 05:15: the delivery and the claim.
-async fn sending(t: &Bench) -> (Engine, Due, Token) {
+async fn sending(t: &Bench) -> (Engine, DueDelivery, Token) {
     let engine = engine(t).await;
     define(&engine, TENANT, |_| {}).await;
     template(&engine, TENANT, "SMS", "x").await;
@@ -154,12 +154,17 @@ async fn sending(t: &Bench) -> (Engine, Due, Token) {
     tick(&engine).await;
     engine.travel(time("2026-05-14T05:15:00Z"), false).await.unwrap();
     let lane = LaneId(t.ints("select id from punctual.lane where purpose = 'send'").await[0][0].unwrap());
-    let mut outgoing = engine.store().begin_deliveries(wish(&[(lane, 10)]), None).await.unwrap();
+    let mut outgoing = engine
+        .store()
+        .begin_deliveries(wish(&[(lane, 10)]), punctual::flow::rules::entry::EntryKind::Notification, None)
+        .await
+        .unwrap();
     (engine, outgoing.due.remove(0), outgoing.token.unwrap())
 }
 
-fn ended(due: Due, id: &str) -> SettledDelivery {
-    SettledDelivery { due, ending: Ending::Sent { provider_id: Some(id.into()), answer: None }, survey: None }
+fn ended(due: DueDelivery, id: &str) -> SettledDelivery {
+    let outcome = DeliveryOutcome::Sent { provider_id: Some(id.into()), answer: None };
+    SettledDelivery { due, outcome, entry: None }
 }
 
 /// NTF-16: a provider that calls back before its answer is written down is heard all the same.

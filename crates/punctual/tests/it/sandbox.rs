@@ -2,10 +2,10 @@
 
 use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation;
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::limits;
-use punctual::rules::script::{Script, Step};
-use punctual::run::sandbox::{Outcome, Wanted};
-use punctual::store::tenants::NewTenant;
+use punctual::delivery::rules::script::{Script, Step};
+use punctual::delivery::run::sandbox::{Outcome, Wanted};
 use punctual::testing::Stage;
 use punctual::{Accepted, Channel, Engine, Error, NotSent, RenderedMessage, Sandbox, Tenant, Timestamp};
 use serde_json::json;
@@ -139,7 +139,9 @@ async fn letters_are_listed_by_channel_and_address_and_in_parts() {
         (Wanted { before: Some(3), ..Wanted::default() }, "01"),
     ];
     for (wanted, keys) in table {
-        let key = |received: &Arc<punctual::run::sandbox::Received>| received.letter.idempotency_key.clone();
+        let key = |received: &Arc<punctual::delivery::run::sandbox::Received>| {
+            received.letter.idempotency_key.clone()
+        };
         assert_eq!(sandbox.letters(&wanted, 99).iter().map(key).collect::<String>(), keys, "{wanted:?}");
         let back: String = sandbox.latest(&wanted, 99).iter().map(key).collect();
         assert_eq!(back, keys.chars().rev().collect::<String>(), "{wanted:?}");

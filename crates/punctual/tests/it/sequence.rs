@@ -5,10 +5,10 @@ use crate::bench::{
 };
 use punctual::base::clock::Timestamp;
 use punctual::base::id::MessageId;
-use punctual::rules::share::LaneQuota;
-use punctual::store::claims::ClaimRequest;
-use punctual::store::dead_letters::Which;
-use punctual::store::settle::{SettleAction, SettleOutcome};
+use punctual::queue::rules::share::LaneQuota;
+use punctual::queue::store::claims::ClaimRequest;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;

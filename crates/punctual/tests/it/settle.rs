@@ -1,11 +1,11 @@
 //! Settling: the holder of a claim says what became of its items.
 
 use crate::bench::{Bench, LEASE, SEED, TENANT, abandon, fail, ids, message, seconds, settle_with};
+use punctual::base::backoff::Backoff;
 use punctual::base::id::{MessageId, Token};
-use punctual::rules::attempt::Retry;
-use punctual::rules::backoff::Backoff;
-use punctual::store::dead_letters::Which;
-use punctual::store::settle::{SettleAction, SettleOutcome, Settlement};
+use punctual::queue::rules::attempt::Retry;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use serde_json::json;
 
 cases![

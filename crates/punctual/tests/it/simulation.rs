@@ -28,7 +28,7 @@ mod world;
 
 use faults::{Counts, Kind};
 use play::{Report, play};
-use punctual::store::planted::Bug;
+use punctual::database::planted::Bug;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

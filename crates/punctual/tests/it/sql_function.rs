@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, TENANT, ids, message, seconds};
 use punctual::base::id::MessageId;
-use punctual::rules::timer::{Progress, Status};
-use punctual::store::messages::Enqueued;
+use punctual::queue::rules::timer::{Progress, Status};
+use punctual::queue::store::messages::Enqueued;
 use punctual::{Engine, NewMessage, Problems, Work};
 use std::path::PathBuf;
 use std::process::Command;

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, LEASE, SEED, abandon, fail, seconds, settle_with};
 use punctual::base::id::LaneId;
-use punctual::store::claims::Claimed;
-use punctual::store::settle::{SettleAction, SettleOutcome};
+use punctual::queue::store::claims::Claimed;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use serde_json::json;
 
 cases![

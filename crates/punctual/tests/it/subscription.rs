@@ -3,13 +3,13 @@
 use crate::bench::{Bench, SEED, TENANT, abandon, claim_from, fail, ids, message, seconds};
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId};
-use punctual::rules::subscription::{NewSubscription, Target};
-use punctual::store::claims::Claimed;
-use punctual::store::dead_letters::Which;
-use punctual::store::dispatches::DispatchStatus::{Dispatched, Failed, Pending};
-use punctual::store::jobs::Put;
-use punctual::store::runs::RunStatus;
-use punctual::store::settle::{SettleAction, Settlement};
+use punctual::base::outcome::PutOutcome;
+use punctual::jobs::store::runs::RunStatus;
+use punctual::queue::rules::subscription::{NewSubscription, Target};
+use punctual::queue::store::claims::Claimed;
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dispatches::DispatchStatus::{Dispatched, Failed, Pending};
+use punctual::queue::store::settle::{SettleAction, Settlement};
 use punctual::{Error, NewJob, Problems};
 use serde_json::{Value, json};
 
@@ -148,15 +148,18 @@ async fn the_same_again_changes_nothing(t: &Bench) {
     let new = read(&json!({"target": {"type": "handler", "name": "billing"},
         "filter": {"questionId": "kind", "op": "==", "value": "x"}, "retry": {"maxAttempts": 3}}));
     let (first, made) = t.store().put_subscription(TENANT, "orders", "mail", new.clone()).await.unwrap();
-    assert_eq!((first, made.enabled, &made.target), (Put::Created, true, &Target::Handler("billing".into())));
+    assert_eq!(
+        (first, made.enabled, &made.target),
+        (PutOutcome::Created, true, &Target::Handler("billing".into()))
+    );
     t.advance(seconds(1)).await;
     let before = t.dump().await;
     let again = t.store().put_subscription(TENANT, "orders", "mail", new.clone()).await.unwrap();
-    assert_eq!(again, (Put::Same, made));
+    assert_eq!(again, (PutOutcome::Same, made));
     before.assert_equals(&t.dump().await, "the same definition");
     let patient = NewSubscription { max_attempts: Some(4), ..new.clone() };
     let changed = t.store().put_subscription(TENANT, "orders", "mail", patient).await.unwrap();
-    assert_eq!(changed.0, Put::Changed);
+    assert_eq!(changed.0, PutOutcome::Changed);
     switch(t, "mail", false).await;
     let state = t.store().subscription(TENANT, "orders", "mail").await.unwrap().unwrap();
     assert_eq!((state.subscription.filter, state.subscription.enabled), (None, false));
@@ -192,7 +195,7 @@ async fn a_deleted_subscription_drops_what_waits_and_leaves_the_rest(t: &Bench) 
     let flight = t.claim(mail, 2).await;
     assert_eq!(ids(&flight), sent[..1], "the second follows the first");
     assert_eq!(delete(t, "mail").await, (2, 1), "two waited, one is in flight");
-    assert_eq!(t.ack(&flight[0]).await, punctual::store::settle::SettleOutcome::Done);
+    assert_eq!(t.ack(&flight[0]).await, punctual::queue::store::settle::SettleOutcome::Done);
     assert_eq!(t.store().orphaned_lanes().await.unwrap(), [mail], "its follower came free");
     assert_eq!(t.store().drop_orphaned(mail).await.unwrap(), 1);
     assert_eq!(
@@ -344,7 +347,7 @@ async fn another_tenant_has_its_own_subscriptions(t: &Bench) {
     assert_eq!(list(acme, None, ("", "")).await.unwrap().len(), 0);
     put(t, "bill", queue()).await;
     t.store().put_subscription(TENANT, "visits", "mail", queue()).await.unwrap();
-    let names = |all: Vec<punctual::store::subscriptions::SubscriptionState>| {
+    let names = |all: Vec<punctual::queue::store::subscriptions::SubscriptionState>| {
         all.iter().map(|s| format!("{}/{}", s.subscription.topic, s.subscription.name)).collect::<Vec<_>>()
     };
     let all = names(list(TENANT, None, ("", "")).await.unwrap());
@@ -395,7 +398,7 @@ async fn putting_and_deleting_beside_each_other_leaves_true_routes(t: &Bench) {
         put(t, "mail", queue()).await;
         let one = tokio::spawn(async move {
             let (put, _) = a.put_subscription(TENANT, "orders", "bill", queue()).await.unwrap();
-            assert_eq!(put, Put::Created);
+            assert_eq!(put, PutOutcome::Created);
         });
         let two = tokio::spawn(async move { b.delete_subscription(TENANT, "orders", "mail").await.unwrap() });
         one.await.unwrap();

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use punctual::base::error::Problems;
-use punctual::rules::survey::Survey;
+use punctual::survey::rules::survey::Survey;
 use serde_json::{Map, Value, json};
 
 /// A survey with a question of each type and a trigger with everything.

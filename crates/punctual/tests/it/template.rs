@@ -1,11 +1,11 @@
 //! Message templates: versions, what is in use, and the stamp that tells of changes.
 
 use crate::bench::{Bench, TENANT};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::rules::template::{Definition, Scope};
-use punctual::run::templates::Templates;
-use punctual::store::templates::{Deleted, TemplateFilter};
-use punctual::store::tenants::NewTenant;
+use punctual::delivery::rules::template::{Definition, Scope};
+use punctual::delivery::run::templates::Templates;
+use punctual::delivery::store::templates::{Deleted, TemplateFilter};
 use punctual::{Error, TemplateId};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,11 +2,11 @@
 
 use crate::bench::{Bench, TENANT, fail, message, seconds};
 use punctual::Error;
+use punctual::access::store::keys::{RevokeOutcome, Role};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::KeyId;
 use punctual::base::tenant::Tenant;
-use punctual::store::dead_letters::Which;
-use punctual::store::keys::{RevokeOutcome, Role};
-use punctual::store::tenants::NewTenant;
+use punctual::queue::store::dead_letters::Which;
 
 cases![
     there_is_a_default_tenant,

@@ -1,11 +1,11 @@
 //! Timers: scheduled, fired by their claim, cancelled and moved in time or not.
 
 use crate::bench::{Bench, TENANT, abandon, fail, ids, message, seconds};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::MessageId;
-use punctual::rules::timer::{Progress, Status};
-use punctual::store::settle::SettleAction;
-use punctual::store::tenants::NewTenant;
-use punctual::store::timers::{Timer, Which};
+use punctual::queue::rules::timer::{Progress, Status};
+use punctual::queue::store::settle::SettleAction;
+use punctual::queue::store::timers::{Timer, Which};
 use punctual::testing::{Recorder, Stage};
 use punctual::{ClockMode, Engine, NewTimer, Timestamp, When};
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, TENANT, claim_from, message, seconds};
 use punctual::base::id::MessageId;
-use punctual::rules::timer::Status;
-use punctual::store::timers::Which;
+use punctual::queue::rules::timer::Status;
+use punctual::queue::store::timers::Which;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
 use punctual::{Engine, NewTimer, Timestamp, Work};
@@ -75,8 +75,8 @@ async fn plt_19_a_timer_is_either_cancelled_or_fired_never_both(t: &Bench) {
                     return fired;
                 }
                 fired.extend(items.iter().map(|i| i.message.id));
-                let words = |i: &punctual::store::claims::Claimed| {
-                    (i.message.id, punctual::store::settle::SettleAction::Ack)
+                let words = |i: &punctual::queue::store::claims::Claimed| {
+                    (i.message.id, punctual::queue::store::settle::SettleAction::Ack)
                 };
                 crate::bench::settle_with(&store, items[0].token.clone(), items.iter().map(words).collect())
                     .await;

@@ -6,8 +6,8 @@ use crate::invitation::{publish, survey, time};
 use crate::notification::{
     KIND, TOPIC, booking, confirm, confirm_in, define, engine, inbox, notifications, template, texts, tick,
 };
-use punctual::rules::entity::NewState;
-use punctual::store::outbox::{OutboxFilter, OutboxStatus};
+use punctual::flow::rules::entity::NewState;
+use punctual::operate::store::outbox::{OutboxFilter, OutboxStatus};
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, MessageId, NewMessage};
 use serde_json::{Value, json};
@@ -142,7 +142,10 @@ async fn ntf_2_an_entry_of_a_topic_remembers_its_event(t: &Bench) {
     engine.enqueue(TENANT, vec![message]).await.unwrap();
     tick(&engine).await;
     let rows = t
-        .texts("select locale, customer_ref, payload, due_at from punctual.entry where kind = 'survey'")
+        .texts(
+            "select e.locale, e.customer_ref, m.payload, e.due_at from punctual.entry e \
+            join punctual.message m on m.id = e.message_id where e.kind = 'survey'",
+        )
         .await;
     let row: Vec<&str> = rows[0].iter().map(|value| value.as_deref().unwrap()).collect();
     assert_eq!((row[0], row[1]), ("ar", "55"));
@@ -196,7 +199,12 @@ async fn ntf_2_an_event_of_a_topic_stops_what_another_began(t: &Bench) {
     tell(&engine, "booking.cancelled", &json!({"bookingId": "3"})).await;
     confirm(&engine, "3").await;
     tick(&engine).await;
-    let statuses = texts(t, "select status from punctual.entry where kind = 'survey' order by payload").await;
+    let statuses = texts(
+        t,
+        "select e.status from punctual.entry e join punctual.message m on m.id = e.message_id \
+        where e.kind = 'survey' order by m.payload",
+    )
+    .await;
     assert_eq!(statuses, ["5", "5", "0"], "what comes after a cancellation goes on");
     assert_eq!(dead(t).await, [""; 0]);
     engine.travel(time("2026-05-16T00:00:00Z"), true).await.unwrap();
@@ -384,7 +392,7 @@ async fn ntf_2_an_answer_begins_another_survey_and_a_send_none(t: &Bench) {
     let payload = json!({"bookingId": "1", "status": "Confirmed", "phone": "+1"});
     tell(&engine, KIND, &payload).await;
     assert_eq!(tick(&engine).await.sent, 1, "only the first survey");
-    let letters = engine.sandbox().unwrap().letters(&punctual::run::sandbox::Wanted::default(), 10);
+    let letters = engine.sandbox().unwrap().letters(&punctual::delivery::run::sandbox::Wanted::default(), 10);
     let id = letters[0].letter.public_id.unwrap();
     let answers = [("rate".to_owned(), json!(5))].into_iter().collect();
     engine.submit(id, answers, None).await.unwrap();

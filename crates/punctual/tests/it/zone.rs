@@ -3,8 +3,8 @@
 use crate::bench::seconds;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use punctual::rules::timetable::Timetable;
-use punctual::rules::zone::Zone;
+use punctual::base::zone::Zone;
+use punctual::jobs::rules::timetable::Timetable;
 use punctual::{Problems, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeSet;

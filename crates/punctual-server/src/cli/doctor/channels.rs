@@ -2,9 +2,9 @@
 
 use super::{Finding, Mark};
 use crate::config::channels::{Channels, RealChannel};
-use punctual::rules::backoff::Backoff;
-use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::rules::duration;
+use punctual::base::backoff::Backoff;
+use punctual::base::duration;
+use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
 
 /// What is to be said about channels of a server that the world reaches under `url`.
 pub(super) fn look(channels: &Channels, url: Option<&str>) -> Vec<Finding> {

@@ -9,7 +9,7 @@ use crate::cli::Everywhere;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::serve::signals::asked_to_stop;
 use punctual::LeaseGuard;
-use punctual::run::lease::Attempt;
+use punctual::jobs::run::lease::Attempt;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 use tokio::process::{Child, Command};

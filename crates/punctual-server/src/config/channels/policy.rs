@@ -2,13 +2,13 @@
 //! `unknown_retries`, `fallback`, `max_attempts`, `waits`, `breaker_failures`.
 
 use super::Written;
+use punctual::base::backoff::Backoff;
+use punctual::base::duration;
 use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
-use punctual::rules::attempt::Patience;
-use punctual::rules::backoff::Backoff;
-use punctual::rules::channel::{ChannelPolicy, MEMORY, OnUnknown};
-use punctual::rules::duration;
-use punctual::rules::entry::failure;
-use punctual::rules::nearest::hint;
+use punctual::base::nearest::hint;
+use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY, OnUnknown};
+use punctual::flow::rules::entry::failure;
+use punctual::queue::rules::attempt::Patience;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use toml::Value;

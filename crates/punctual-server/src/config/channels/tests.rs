@@ -1,7 +1,7 @@
 use super::*;
-use punctual::rules::attempt::Patience;
-use punctual::rules::backoff::Backoff;
-use punctual::rules::channel::OnUnknown;
+use punctual::base::backoff::Backoff;
+use punctual::delivery::rules::channel::OnUnknown;
+use punctual::queue::rules::attempt::Patience;
 
 fn read(text: &str) -> Result<Channels, String> {
     read_with(text, None)
@@ -44,7 +44,7 @@ fn ntf_13_the_contracts_example_is_read() {
         unknown: OnUnknown::Hold,
         unknown_retries: Some(2),
         fallback: Some("sms:msg91".into()),
-        patience: Some(Patience { max_attempts: 6, ..punctual::rules::entry::failure::patience() }),
+        patience: Some(Patience { max_attempts: 6, ..punctual::flow::rules::entry::failure::patience() }),
         breaker_failures: Some(3),
     };
     assert_eq!(channels.policies["sms:twilio"], want);

@@ -7,10 +7,13 @@ use crate::http::error::Answer;
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
-use punctual::rules::masked::masked;
-use punctual::rules::notification::{DeliveryStatus, key};
-use punctual::rules::template::choose::{is_named, word_of};
-use punctual::store::deliveries::queries::{Heard, LogFilter, Logged, Tried};
+use punctual::base::masked::masked;
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::delivery::rules::template::choose::{is_named, word_of};
+use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery, LoggedReceipt, LoggedTry};
+use punctual::flow::rules::entry::EntryKind;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::notification::rules::notification::key;
 use punctual::{DeliveryId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -19,6 +22,10 @@ use serde_json::value::RawValue;
 const SENDING: &str = "Sending";
 /// The type of the entities that `bookingId` names.
 pub(super) const BOOKING: &str = "booking";
+/// The type of the entity that a survey send has which its cause does not name one for.
+const SURVEY_INSTANCE: &str = "survey-instance";
+/// How the name of a person begins who triggered something.
+pub(super) const BY_PERSON: &str = "user:";
 /// Who triggered what no person asked for.
 const BY_EVENT: &str = "event";
 
@@ -46,6 +53,11 @@ pub struct Shown {
     recipient_ref: Option<String>,
     triggered_by: String,
     created_at_utc: Timestamp,
+    kind: &'static str,
+    entry_id: String,
+    send_number: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_id: Option<PublicId>,
     /// What the words of the last try lacked.
     warnings: Vec<String>,
     attempts: Vec<ShownTry>,
@@ -73,13 +85,17 @@ pub struct ShownTry {
     /// The provider that it was handed to.
     provider: Option<String>,
     provider_message_id: Option<String>,
+    /// What the words of this try lacked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     /// What the provider answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Box<RawValue>>,
 }
 
-/// `GET /api/communication-logs?bookingId=|entityType=&entityId=&address=&status=&channel=&from=&to=`, the
-/// newest first.
+/// `GET /api/communication-logs?bookingId=|entityType=&entityId=&address=
+/// &status=&channel=&from=&to=&kind=&publicId=
+/// &entryKey=&correlationId=`, the newest first.
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
@@ -130,8 +146,23 @@ fn read_filter(page: &Page) -> Answer<LogFilter> {
         read.map_err(|said| problems.push(name, said)).ok()
     };
     let (from, to) = (time("from"), time("to"));
+    let kind = page.filter("kind").map(EntryKind::from_word);
+    if kind == Some(None) {
+        let words = EntryKind::ALL.map(EntryKind::word).join(", ");
+        problems.push("kind", format!("must be one of {words}"));
+    }
+    let entry = match (page.filter("publicId"), page.filter("entryKey")) {
+        (Some(_), Some(_)) => {
+            problems.push("entryKey", "say either `publicId` or `entryKey`");
+            None
+        }
+        (public_id, key) => public_id.or(key).map(str::to_owned),
+    };
     problems.into_result()?;
     Ok(LogFilter {
+        kind: kind.flatten(),
+        entry,
+        correlation_id: page.filter("correlationId").map(str::to_owned),
         entity_type,
         entity_id,
         address: page.filter("address").map(str::to_owned),
@@ -151,34 +182,35 @@ fn read_status(word: &str) -> Option<(DeliveryStatus, Option<bool>)> {
 }
 
 /// The word for how a delivery stands.
-pub(super) const fn status_of(one: &Logged) -> &'static str {
+pub(super) const fn status_of(one: &LoggedDelivery) -> &'static str {
     if one.in_flight { SENDING } else { one.status.word() }
 }
 
-/// Who had it sent.
-pub(super) fn triggered_by(requested_by: Option<String>) -> String {
-    requested_by.unwrap_or_else(|| BY_EVENT.to_owned())
+/// Who had it sent: a person, or an event.
+fn triggered_by(one: &LoggedDelivery) -> String {
+    let by_person = one.by_request || one.triggered_by.starts_with(BY_PERSON);
+    if by_person { one.triggered_by.clone() } else { BY_EVENT.to_owned() }
 }
 
 /// The channel as its template names it, which is how its key has it; one that took its place by the kind
 /// that people know.
-pub(super) fn channel_of(one: &Logged) -> &str {
+pub(super) fn channel_of(one: &LoggedDelivery) -> &str {
     let planned = parts_of(one).map(|parts| parts.channel);
     planned.filter(|named| is_named(&one.channel, named)).unwrap_or_else(|| word_of(&one.channel))
 }
 
-fn parts_of(one: &Logged) -> Option<key::Parts<'_>> {
-    key::parts(&one.idempotency_key, one.entity.as_ref(), &one.kind, one.template)
+fn parts_of(one: &LoggedDelivery) -> Option<key::Parts<'_>> {
+    key::parts(&one.idempotency_key, one.entity.as_ref(), &one.event_kind, one.template)
 }
 
 /// Viewers see neither the whole address, also in the key, nor what the provider answered.
-fn shown(app: &App, caller: &Caller, one: Logged) -> Shown {
+fn shown(app: &App, caller: &Caller, one: LoggedDelivery) -> Shown {
     let words = |said: &String| words_of(caller, &one, said);
-    let (entity_type, entity_id) = one.entity.clone().map(|entity| (entity.kind, entity.id)).unzip();
+    let (entity_type, entity_id) = entity_of(&one).unzip();
     Shown {
         id: one.id.to_string(),
         channel: channel_of(&one).to_owned(),
-        event_type: one.kind.clone(),
+        event_type: one.event_kind.clone(),
         to_address: caller.address(&one.address),
         template_id: one.template.to_string(),
         template_version: one.template_version,
@@ -191,10 +223,14 @@ fn shown(app: &App, caller: &Caller, one: Logged) -> Shown {
         last_error: one.error.as_ref().map(words),
         entity_type,
         entity_id,
-        recipient: one.whom.name.as_deref().map(|name| caller.address(name)),
-        recipient_ref: one.whom.reference.clone(),
-        triggered_by: triggered_by(one.requested_by.clone()),
+        recipient: one.recipient.name.as_deref().map(|name| caller.address(name)),
+        recipient_ref: one.recipient.reference.clone(),
+        triggered_by: triggered_by(&one),
         created_at_utc: one.created_at,
+        kind: one.kind.word(),
+        entry_id: one.entry.to_string(),
+        send_number: one.send,
+        public_id: one.public_id,
         warnings: one.tries.last().map(|tried| tried.warnings.clone()).unwrap_or_default(),
         attempts: one.tries.iter().map(|tried| shown_try(caller, tried, &words)).collect(),
         receipts: one.receipts.iter().map(|heard| shown_receipt(heard, &words)).collect(),
@@ -202,15 +238,21 @@ fn shown(app: &App, caller: &Caller, one: Logged) -> Shown {
     }
 }
 
+/// What a delivery is about: the entity of its cause, or else the survey instance itself.
+fn entity_of(one: &LoggedDelivery) -> Option<(String, String)> {
+    let entity = one.entity.clone().map(|entity| (entity.kind, entity.id));
+    entity.or_else(|| Some((SURVEY_INSTANCE.to_owned(), one.public_id?.to_string())))
+}
+
 /// The provider of the last try that was handed to one; before that the one that would be.
-fn provider_of(app: &App, one: &Logged) -> String {
+fn provider_of(app: &App, one: &LoggedDelivery) -> String {
     let last = one.tries.iter().rev().find_map(|tried| tried.provider.clone());
     last.unwrap_or_else(|| app.engine.channels().provider_of(&one.channel).to_owned())
 }
 
 /// With several recipients the key has the address in it: the one it was planned for, even if it went
 /// elsewhere.
-fn key_for(caller: &Caller, one: &Logged) -> String {
+fn key_for(caller: &Caller, one: &LoggedDelivery) -> String {
     let key = &one.idempotency_key;
     if caller.sees_people() {
         return key.clone();
@@ -223,12 +265,12 @@ fn key_for(caller: &Caller, one: &Logged) -> String {
 }
 
 /// What was said about a delivery, as a caller may see it.
-pub(super) fn words_of(caller: &Caller, one: &Logged, said: &str) -> String {
+pub(super) fn words_of(caller: &Caller, one: &LoggedDelivery, said: &str) -> String {
     let planned = parts_of(one).and_then(|parts| parts.address).unwrap_or_default();
     caller.words(&caller.words(said, &one.address), planned)
 }
 
-fn shown_receipt(heard: &Heard, words: &dyn Fn(&String) -> String) -> ShownReceipt {
+fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> ShownReceipt {
     ShownReceipt {
         at: heard.at,
         status: heard.status.clone(),
@@ -237,7 +279,7 @@ fn shown_receipt(heard: &Heard, words: &dyn Fn(&String) -> String) -> ShownRecei
     }
 }
 
-fn shown_try(caller: &Caller, tried: &Tried, words: &dyn Fn(&String) -> String) -> ShownTry {
+fn shown_try(caller: &Caller, tried: &LoggedTry, words: &dyn Fn(&String) -> String) -> ShownTry {
     // What is no JSON is shown as a text.
     let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
         Ok(_) => caller.content(text.clone()),
@@ -249,6 +291,7 @@ fn shown_try(caller: &Caller, tried: &Tried, words: &dyn Fn(&String) -> String) 
         error: tried.error.as_ref().map(words),
         provider: tried.provider.clone(),
         provider_message_id: tried.provider_id.clone(),
+        warnings: tried.warnings.clone(),
         answer: tried.answer.as_ref().and_then(json),
     }
 }

@@ -17,8 +17,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
 use punctual::engine::KindSet;
-use punctual::rules::entity::NewState;
-use punctual::store::outbox::OutboxStatus;
+use punctual::flow::rules::entity::NewState;
+use punctual::operate::store::outbox::OutboxStatus;
 use punctual::{
     ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
 };

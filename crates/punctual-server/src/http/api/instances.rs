@@ -9,12 +9,14 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use punctual::rules::entry::Status;
-use punctual::rules::entry::log::DeliveryLine;
-use punctual::rules::public_id::PublicId;
-use punctual::store::entries::Entry;
-use punctual::store::entries::queries::EntryFilter;
-use punctual::store::entries::transition::TransitionOutcome;
+use punctual::flow::rules::entry::EntryKind;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::entry::log::DeliveryLine;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::entries::Entry;
+use punctual::flow::store::entries::lists::EntryFilter;
+use punctual::survey::store::instance::Instance;
+use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{EntryId, FlowId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -87,9 +89,9 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
         id => EntryId(id),
     };
     let entries = app.engine.store().entries(caller.tenant, filter, before, page.limit + 1).await?;
-    let ids: Vec<(PublicId, i64)> = entries.iter().map(|e| (e.public_id, e.id.0)).collect();
-    let shown = entries.into_iter().map(|entry| show_entry(&caller, entry)).collect();
-    let place = |one: &Shown| ids.iter().find(|(id, _)| *id == one.public_id).map_or(0, |(_, n)| *n);
+    let ids: Vec<(Option<PublicId>, i64)> = entries.iter().map(|e| (e.public_id, e.id.0)).collect();
+    let shown = entries.iter().filter_map(|entry| show_entry(&caller, entry)).collect();
+    let place = |one: &Shown| ids.iter().find(|(id, _)| *id == Some(one.public_id)).map_or(0, |(_, n)| *n);
     Ok(Json(page.list(shown, |one| place(one).to_string())))
 }
 
@@ -100,13 +102,13 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
     let store = app.engine.store();
     let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
-    let (number, address) = (entry.id, entry.address.clone());
-    let mut shown = show_entry(&caller, entry);
-    shown.delivery_log = store.delivery_log(caller.tenant, number).await?;
+    let mut shown = show_entry(&caller, &entry).ok_or_else(not_found)?;
+    let address = entry.recipient.as_ref().map_or("", |to| to.address.as_str());
+    shown.delivery_log = store.delivery_log(caller.tenant, entry.id).await?;
     for line in &mut shown.delivery_log {
-        line.error = line.error.take().map(|said| caller.words(&said, &address));
+        line.error = line.error.take().map(|said| caller.words(&said, address));
     }
-    shown.dispatches = dispatches(&app, &caller, number).await?;
+    shown.dispatches = dispatches(&app, &caller, entry.id).await?;
     Ok(Json(shown))
 }
 
@@ -164,36 +166,37 @@ async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Di
 }
 
 /// Viewers see neither the whole address nor what the event said.
-fn show_entry(caller: &Caller, entry: Entry) -> Shown {
-    Shown {
-        public_id: entry.public_id,
-        survey_id: entry.flow.0,
-        survey_version: entry.number,
-        trigger_id: entry.trigger_id,
-        status: entry.standing.status.word(),
-        channel: entry.channel,
-        recipient_address: caller.address(&entry.address),
-        recipient_locale: entry.locale,
-        customer_ref: entry.customer_ref,
-        metadata: caller.content(entry.payload),
-        triggered_at: entry.standing.triggered_at,
-        triggered_by: entry.triggered_by,
-        next_send_at: entry.standing.next_send_at,
-        last_sent_at: entry.standing.last_sent_at,
-        reminders_remaining: entry.standing.remaining,
-        unique_hash: entry.unique_hash,
+fn show_entry(caller: &Caller, entry: &Entry) -> Option<Shown> {
+    let of = Instance::of(entry)?;
+    Some(Shown {
+        public_id: of.public_id,
+        survey_id: of.flow.0,
+        survey_version: of.number,
+        trigger_id: of.trigger_id.to_owned(),
+        status: entry.state.status.word(),
+        channel: of.channel.to_owned(),
+        recipient_address: caller.address(of.address),
+        recipient_locale: of.locale.map(str::to_owned),
+        customer_ref: of.customer_ref.map(str::to_owned),
+        metadata: caller.content(of.payload.to_owned()),
+        triggered_at: entry.state.triggered_at,
+        triggered_by: entry.triggered_by.clone(),
+        next_send_at: entry.state.next_send_at,
+        last_sent_at: entry.state.last_sent_at,
+        reminders_remaining: entry.state.remaining,
+        unique_hash: entry.key.clone(),
         delivery_log: Vec::new(),
         dispatches: Vec::new(),
         opened_at: entry.opened_at,
         completed_at: entry.completed_at,
-    }
+    })
 }
 
 fn read_filter(page: &Page) -> Answer<EntryFilter> {
     let mut problems = Problems::default();
-    let status = page.filter("status").map(Status::parse);
+    let status = page.filter("status").map(EntryStatus::parse);
     if status == Some(None) {
-        let words = Status::ALL.map(Status::word).join(", ");
+        let words = EntryStatus::ALL.map(EntryStatus::word).join(", ");
         problems.push("status", format!("must be one of {words}"));
     }
     let flow = page.filter("surveyId").map(str::parse);
@@ -202,10 +205,11 @@ fn read_filter(page: &Page) -> Answer<EntryFilter> {
     }
     problems.into_result()?;
     Ok(EntryFilter {
-        held: None,
+        kind: Some(EntryKind::Survey),
         flow: flow.and_then(Result::ok).map(FlowId),
         status: status.flatten(),
         address: page.filter("address").map(str::to_owned),
         customer_ref: page.filter("customerRef").map(str::to_owned),
+        ..EntryFilter::default()
     })
 }

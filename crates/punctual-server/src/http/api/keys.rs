@@ -10,7 +10,7 @@ use crate::http::page::{List, Page};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use punctual::store::keys::{ApiKey, RevokeOutcome, Role};
+use punctual::access::store::keys::{ApiKey, RevokeOutcome, Role};
 use punctual::{KeyId, Problems, Timestamp};
 use serde::Serialize;
 

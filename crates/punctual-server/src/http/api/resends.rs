@@ -11,7 +11,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use punctual::engine::{NotResent, Resend, Resent};
-use punctual::rules::entity::check_entity;
+use punctual::flow::rules::entity::check_entity;
 use punctual::{Entity, Error, Problems, TemplateId};
 use serde_json::{Value, json};
 

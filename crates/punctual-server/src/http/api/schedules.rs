@@ -1,18 +1,17 @@
-//! Automation schedules: what is to be done for an event, how far it is, and once more what failed.
+//! Automation schedules: entries of every kind, how far each is, and once more those that failed.
 //!
-//! Notifications are shown here, and beside them survey instances, which have routes of their own as
-//! well. A notification is known by its number, an instance by its public id.
+//! An entry is known by its number, or by its public id where it has one, as survey instances have.
 
 mod change;
-mod listed;
 mod named;
+mod shown;
 mod trace;
 
 pub use change::{cancel, hold, release, retry};
 pub use trace::trace;
 
 use super::choice::{Choice, told};
-use super::communication_logs::{BOOKING, channel_of, read_entity, words_of};
+use super::communication_logs::{BOOKING, read_entity};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -20,79 +19,34 @@ use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
-use listed::Instances;
 use named::ScheduleId;
-use punctual::rules::entry::Status;
-use punctual::rules::notification::{DeliveryStatus, NotificationStatus};
-use punctual::store::deliveries::preview::Foreseen;
-use punctual::store::deliveries::queries::Logged;
-use punctual::store::deliveries::queries::notification::{Notification, NotificationFilter};
-use punctual::store::deliveries::replay::ReplaySelection;
-use punctual::{Problems, Timestamp};
-use serde::Serialize;
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::delivery::store::entries::preview::Foreseen;
+use punctual::delivery::store::entries::replay::ReplaySelection;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::store::entries::lists::EntryFilter;
+use punctual::{EntryId, Error, Problems, Timestamp};
 use serde_json::{Map, Value, json};
+use shown::{Shown, Zoned};
 
-/// The words of every schedule's status. A notification has some of them.
+/// The words of every schedule's status.
 const STATUSES: [&str; 9] =
     ["Pending", PROCESSING, "Sent", "Opened", "Completed", "Failed", "Deactivated", "Cancelled", "Expired"];
 /// The word for one of which something is being sent now.
 const PROCESSING: &str = "Processing";
-
-/// A schedule as it is shown. What does not apply to it is null.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Shown {
-    id: String,
-    key: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    trigger_type: &'static str,
-    status: &'static str,
-    scheduled_on: Timestamp,
-    scheduled_local_date: Option<String>,
-    time_zone: Option<String>,
-    attempt_count: usize,
-    next_retry_on: Option<Timestamp>,
-    on_hold: bool,
-    reason_code: Option<String>,
-    last_error: Option<String>,
-    input_hash: Option<String>,
-    version: Option<u32>,
-    dispatch_result: Counts,
-    history: Vec<Step>,
-}
-
-/// How its messages stand.
-#[derive(Debug, Serialize)]
-pub struct Counts {
-    open: u32,
-    sent: u32,
-    failed: u32,
-}
-
-/// One try to send one of its messages, or something that a person did to it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Step {
-    at: Timestamp,
-    delivery_id: Option<String>,
-    channel: Option<String>,
-    outcome: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    actor: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    error: Option<String>,
-    provider_message_id: Option<String>,
-}
 
 /// `GET /api/automation-schedules?bookingId=|entityType=&entityId=&key=&status=&onHold=`, the newest first.
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let wanted = read_filter(&page)?;
-    Ok(Json(listed::page_of(&app, &caller, &page, wanted).await?))
+    let (filter, below) = (read_filter(&page)?, below(&page)?);
+    let zone = Zoned::of(&app, &caller).await?;
+    let found = app.engine.store().schedule(caller.tenant, filter, below, page.limit + 1).await?;
+    let more = found.len() > page.limit;
+    let last = found.iter().take(page.limit).next_back().map(|one| format!("{ENTRY}{}", one.entry.id));
+    let items = found.iter().take(page.limit).map(|one| shown::shown(&caller, &zone, one)).collect();
+    Ok(Json(page.list_up_to(items, last.filter(|_| more))))
 }
 
 /// `GET /api/automation-schedules/{id}`
@@ -116,8 +70,8 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
         choice.filter.map_or_else(ReplaySelection::default, |given| read_which(given, &mut problems));
     problems.into_result()?;
     if let Some(ids) = &choice.ids {
-        let (notifications, instances) = named::split(ids);
-        (which.ids, which.public_ids) = (Some(notifications), Some(instances));
+        let (numbers, public_ids) = named::split(ids);
+        (which.ids, which.public_ids) = (Some(numbers), Some(public_ids));
     }
     let done = app.engine.replay_failed(caller.tenant, which, choice.dry_run).await?;
     let ids = done.ids.iter().map(ToString::to_string);
@@ -179,20 +133,25 @@ fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> ReplaySele
     }
 }
 
-/// What a list is about; `None` for what cannot fit.
-struct Wanted {
-    notifications: Option<NotificationFilter>,
-    instances: Option<Instances>,
+/// What a cursor of this list begins with.
+const ENTRY: &str = "entry-";
+
+/// The id that the next page is below.
+fn below(page: &Page) -> Answer<EntryId> {
+    let Some(text) = page.after() else { return Ok(EntryId(i64::MAX)) };
+    let id = text.strip_prefix(ENTRY).and_then(|id| id.parse().ok()).map(EntryId);
+    let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
+    id.ok_or_else(|| wrong().into())
 }
 
-fn read_filter(page: &Page) -> Answer<Wanted> {
+fn read_filter(page: &Page) -> Answer<EntryFilter> {
     let mut problems = Problems::default();
     let (entity_type, entity_id) = read_entity(page, &mut problems);
     let status = page.filter("status");
     if status.is_some_and(|word| !STATUSES.contains(&word)) {
         problems.push("status", format!("must be one of {}", STATUSES.join(", ")));
     }
-    let on_hold = match page.filter("onHold") {
+    let held = match page.filter("onHold") {
         None => None,
         Some("false") => Some(false),
         Some("true") => Some(true),
@@ -202,81 +161,8 @@ fn read_filter(page: &Page) -> Answer<Wanted> {
         }
     };
     problems.into_result()?;
-    let instances = read_instances(page, on_hold);
-    let status = status.map(|word| match NotificationStatus::from_word(word) {
-        None if word == PROCESSING => Some((NotificationStatus::Pending, Some(true))),
-        Some(NotificationStatus::Pending) => Some((NotificationStatus::Pending, Some(false))),
-        other => other.map(|status| (status, None)),
-    });
     let key = page.filter("key").map(str::to_owned);
-    let (held, fits) = (on_hold, status != Some(None));
-    let notifications =
-        fits.then(|| NotificationFilter { entity_type, entity_id, key, held, status: status.flatten() });
-    Ok(Wanted { notifications, instances })
-}
-
-/// A survey instance does not say what entity its event was about.
-fn read_instances(page: &Page, held: Option<bool>) -> Option<Instances> {
-    let about = ["bookingId", "entityType", "entityId"].iter().any(|name| page.filter(name).is_some());
-    let status = page.filter("status").map(Status::parse);
-    if about || status == Some(None) {
-        return None;
-    }
-    Some(Instances { status: status.flatten(), held, key: page.filter("key").map(str::to_owned) })
-}
-
-/// The word for how a notification stands.
-fn status_of(notification: &Notification) -> &'static str {
-    if notification.in_flight() { PROCESSING } else { notification.status.word() }
-}
-
-fn shown(caller: &Caller, notification: Notification) -> Shown {
-    let waiting = notification.deliveries.iter().filter(|one| !one.in_flight);
-    let next_retry_on = waiting.filter_map(|one| one.due_at).min();
-    let held = notification.deliveries.iter().find_map(Logged::waits_for);
-    let mut history: Vec<Step> = notification.deliveries.iter().flat_map(|one| steps(caller, one)).collect();
-    history.sort_by_key(|step| step.at);
-    Shown {
-        id: notification.id.to_string(),
-        key: notification.key(),
-        kind: "notification",
-        trigger_type: if notification.request.is_some() { "Manual" } else { "Event" },
-        status: status_of(&notification),
-        scheduled_on: notification.created_at,
-        scheduled_local_date: None,
-        time_zone: None,
-        attempt_count: history.len(),
-        next_retry_on,
-        on_hold: notification.hold.is_some(),
-        reason_code: notification.reason.clone().or_else(|| held.map(str::to_owned)),
-        last_error: last_error(caller, &notification),
-        input_hash: None,
-        version: None,
-        dispatch_result: Counts {
-            open: notification.counts.open,
-            sent: notification.counts.sent,
-            failed: notification.counts.failed,
-        },
-        history,
-    }
-}
-
-/// What went wrong last, of whichever delivery, or why one of them waits.
-fn last_error(caller: &Caller, notification: &Notification) -> Option<String> {
-    let held = notification.deliveries.iter().find(|one| one.waits_for().is_some());
-    let said = notification.error.clone().or_else(|| held?.error.clone())?;
-    Some(notification.deliveries.iter().fold(said, |said, one| words_of(caller, one, &said)))
-}
-
-fn steps<'a>(caller: &'a Caller, of: &'a Logged) -> impl Iterator<Item = Step> + 'a {
-    of.tries.iter().map(move |tried| Step {
-        at: tried.at,
-        delivery_id: Some(of.id.to_string()),
-        channel: Some(channel_of(of).to_owned()),
-        outcome: tried.outcome.clone(),
-        actor: None,
-        reason: None,
-        error: tried.error.as_ref().map(|said| words_of(caller, of, said)),
-        provider_message_id: tried.provider_id.clone(),
-    })
+    let in_flight = status.map(|word| word == PROCESSING);
+    let status = status.and_then(EntryStatus::parse);
+    Ok(EntryFilter { entity_type, entity_id, key, held, status, in_flight, ..EntryFilter::default() })
 }

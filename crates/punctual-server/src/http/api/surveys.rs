@@ -15,7 +15,7 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
-use punctual::store::flows::{Flow, FlowDraft};
+use punctual::flow::store::flows::{Flow, FlowDraft};
 use punctual::{FlowId, Problem, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::Value;

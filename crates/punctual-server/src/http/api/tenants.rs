@@ -7,7 +7,7 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use punctual::store::tenants::{NewTenant, TenantRow};
+use punctual::access::store::tenants::{NewTenant, TenantRow};
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 

@@ -4,9 +4,9 @@
 
 use super::raw;
 use crate::auth::Caller;
-use punctual::rules::consent::address::normal;
-use punctual::rules::masked::masked;
-use punctual::store::keys::Role;
+use punctual::access::store::keys::Role;
+use punctual::base::masked::masked;
+use punctual::delivery::rules::consent::address::normal;
 use serde_json::value::RawValue;
 
 impl Caller {

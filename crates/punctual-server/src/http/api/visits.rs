@@ -12,12 +12,12 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
+use punctual::base::locale::{Texts, right_to_left};
+use punctual::base::number::canonical;
 use punctual::engine::{Submitted, Visit};
-use punctual::rules::entry::Status;
-use punctual::rules::locale::{Texts, right_to_left};
-use punctual::rules::number::canonical;
-use punctual::rules::public_id::PublicId;
-use punctual::rules::survey::{Choice, Kind, NPS, Question};
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::survey::rules::survey::{Choice, Kind, NPS, Question};
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
@@ -87,7 +87,7 @@ fn question(question: &Question) -> Value {
         "options": (!choices.is_empty()).then(|| choices.iter().map(choice).collect::<Value>()),
         "min": min,
         "max": max,
-        "showIf": question.show_if.as_ref().map(punctual::rules::condition::Condition::to_json),
+        "showIf": question.show_if.as_ref().map(punctual::base::condition::Condition::to_json),
     })
 }
 
@@ -146,13 +146,15 @@ pub async fn respond(State(app): State<App>, visitor: Visitor, body: Body) -> An
 }
 
 /// Why nothing can be answered any more.
-fn refused(status: Status) -> Option<Failure> {
+fn refused(status: EntryStatus) -> Option<Failure> {
     match status {
-        Status::Completed => {
+        EntryStatus::Completed => {
             Some(Failure::conflict("this survey was answered before; the first answer counts"))
         }
-        Status::Expired | Status::Cancelled => Some(Failure::gone("this survey takes no answers any more")),
-        Status::Pending | Status::Sent | Status::Opened | Status::Failed => None,
+        EntryStatus::Expired | EntryStatus::Cancelled => {
+            Some(Failure::gone("this survey takes no answers any more"))
+        }
+        EntryStatus::Pending | EntryStatus::Sent | EntryStatus::Opened | EntryStatus::Failed => None,
     }
 }
 

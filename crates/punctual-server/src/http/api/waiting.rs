@@ -219,7 +219,7 @@ impl Drop for WaitingClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual::store::keys::Role;
+    use punctual::access::store::keys::Role;
 
     fn caller(name: &str) -> Caller {
         Caller { tenant: Tenant::DEFAULT, role: Role::Support, name: name.into() }

@@ -8,8 +8,8 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use punctual::Problems;
-use punctual::rules::channel::check_key;
-use punctual::rules::script::Script;
+use punctual::delivery::rules::channel::check_key;
+use punctual::delivery::rules::script::Script;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use punctual::run::sandbox::{Received, Wanted};
+use punctual::delivery::run::sandbox::{Received, Wanted};
 use punctual::{Error, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};

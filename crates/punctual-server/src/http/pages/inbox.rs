@@ -13,7 +13,7 @@ use crate::http::page::Page;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::run::sandbox::{Received, Wanted};
+use punctual::delivery::run::sandbox::{Received, Wanted};
 use punctual::{ClockMode, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;

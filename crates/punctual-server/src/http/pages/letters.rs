@@ -4,8 +4,8 @@ use super::html::{escape, frame};
 use super::inbox::Sight;
 use super::status::to_the_second;
 use punctual::Tenant;
-use punctual::rules::locale::right_to_left;
-use punctual::run::sandbox::{Outcome, Received, Wanted};
+use punctual::base::locale::right_to_left;
+use punctual::delivery::run::sandbox::{Outcome, Received, Wanted};
 use std::fmt::Write;
 
 const STYLE: &str = "<link rel=\"stylesheet\" href=\"/dev/inbox.css\">";

@@ -3,8 +3,8 @@
 use super::counters;
 use crate::app::{App, Role};
 use punctual::engine::Health;
-use punctual::store::dead_letters::{DeadLetter, Which};
-use punctual::store::queues::QueueState;
+use punctual::queue::store::dead_letters::{DeadLetter, Which};
+use punctual::queue::store::queues::QueueState;
 use punctual::{ClockMode, Result, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::html::{LIVE, escape, frame};
 use super::sight::Sight;
 use crate::cli::words;
-use punctual::store::dead_letters::DeadLetter;
-use punctual::store::queues::{COUNT_MAX, QueueState};
+use punctual::queue::store::dead_letters::DeadLetter;
+use punctual::queue::store::queues::{COUNT_MAX, QueueState};
 use punctual::{ClockMode, Timestamp};
 
 /// Due work that has waited this long is shown as late.

@@ -5,8 +5,8 @@ use axum::http::header::{ACCEPT_LANGUAGE, LOCATION};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use punctual::rules::locale;
-use punctual::rules::survey::Survey;
+use punctual::base::locale;
+use punctual::survey::rules::survey::Survey;
 use std::convert::Infallible;
 
 /// Languages of a browser that are looked at.

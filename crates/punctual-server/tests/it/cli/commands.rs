@@ -161,7 +161,7 @@ fn let_die(place: &Place, count: usize) {
             let message = punctual::NewMessage::new("mail", "mail.sent", n.to_string());
             engine.enqueue_one(punctual::Tenant::DEFAULT, message).await.unwrap();
         }
-        assert_eq!(engine.step().await.unwrap().failed, count);
+        assert_eq!(engine.step().await.unwrap().handler_failures, count);
     });
 }
 

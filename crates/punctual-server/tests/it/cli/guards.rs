@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
 use super::process::{Place, Run};
-use punctual::store::inbox::{Begun, Mark};
+use punctual::queue::store::inbox::{Begun, Mark};
 use punctual::{Delivery, Engine, Tenant};
 use serde_json::json;
 

@@ -9,9 +9,18 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Rows(BTreeMap<String, (bool, Vec<String>)>);
 
-/// Tables that may be empty: nothing in them is any tenant's, or only retention writes them.
-const MAY_BE_EMPTY: [&str; 7] =
-    ["clock", "early_receipt", "entry_key", "handled_topic", "migration", "resumption", "secret"];
+/// Tables that may be empty: nothing in them is any tenant's, only retention writes them, or nothing writes
+/// them yet (`entry_trace`).
+const MAY_BE_EMPTY: [&str; 8] = [
+    "clock",
+    "early_receipt",
+    "entry_key",
+    "entry_trace",
+    "handled_topic",
+    "migration",
+    "resumption",
+    "secret",
+];
 
 impl Rows {
     pub async fn of(place: &TemporaryStore, base: Base) -> Self {

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::ClusterError;
+use crate::testing::cluster::ClusterError;
 
 /// Who the server runs as.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Account {
+pub(crate) struct Account {
     user: u32,
     group: u32,
 }
 
-pub(super) fn command_as(account: Option<Account>, program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn command_as(account: Option<Account>, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     if let Some(account) = account {
         command.uid(account.user).gid(account.group);
@@ -27,7 +27,7 @@ pub(super) fn command_as(account: Option<Account>, program: impl AsRef<OsStr>) -
 }
 
 /// Makes a folder of our own; if that shows us to be root, gives it to the server's account.
-pub(super) fn make_folder(base: Option<&Path>) -> Result<(PathBuf, Option<Account>), ClusterError> {
+pub(crate) fn make_folder(base: Option<&Path>) -> Result<(PathBuf, Option<Account>), ClusterError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let base = base.map_or_else(env::temp_dir, Path::to_owned);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ const MEMORY_FREE_MIN_KB: u64 = 8 * 1024 * 1024;
 /// A folder in memory, if it has plenty of room. Tests make and drop a database each, of hundreds of
 /// files: on a disk with ext4 that alone takes a third of two cores, since inodes that were just freed are
 /// sought again and again.
-pub(super) fn memory() -> Option<PathBuf> {
+pub(crate) fn memory() -> Option<PathBuf> {
     let folder = Path::new("/dev/shm");
     let told = Command::new("df").arg("-Pk").arg(folder).output().ok()?;
     let text = String::from_utf8(told.stdout).ok()?;
@@ -69,7 +69,7 @@ fn find_account(names: &[&str]) -> Option<Account> {
 }
 
 /// The folder that holds `initdb` and `postgres`: in `PATH`, else the newest installed one.
-pub(super) fn find_programs() -> Option<PathBuf> {
+pub(crate) fn find_programs() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = env::split_paths(&path).collect();
     places.extend(installed_versions());
@@ -93,7 +93,7 @@ fn installed_versions() -> Vec<PathBuf> {
 }
 
 /// A quarter of the memory, at most 1 GB.
-pub(super) fn buffers_mb() -> u64 {
+pub(crate) fn buffers_mb() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kb: Option<u64> = total.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());

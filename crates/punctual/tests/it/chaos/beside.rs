@@ -7,8 +7,8 @@
 use super::history::{Event, whole};
 use super::worker::{Hired, LEASE};
 use crate::bench::TENANT;
-use punctual::run::lease::{Attempt, LeaseGuard};
-use punctual::store::inbox::{Begun, Mark, Ticket};
+use punctual::jobs::run::lease::{Attempt, LeaseGuard};
+use punctual::queue::store::inbox::{Begun, Mark, Ticket};
 use punctual::{Delivery, Engine, Error};
 use std::sync::Arc;
 use std::time::Duration;
@@ -222,7 +222,7 @@ impl Host {
         let transaction = client.transaction().await.map_err(trouble)?;
         let rows = transaction.execute(statement, &[]).await.map_err(trouble)?;
         if let Some(ticket) = ticket {
-            punctual::inbox::tokio_postgres::complete(&transaction, TENANT, ticket).await?;
+            punctual::queue::inbox::tokio_postgres::complete(&transaction, TENANT, ticket).await?;
         }
         if transaction.commit().await.is_err() {
             return Ok(Ended::Unknown);
@@ -240,7 +240,7 @@ fn on_sqlite(path: &str, statement: &str, ticket: Option<&Ticket>) -> punctual::
     let transaction = connection.transaction_with_behavior(begin).map_err(trouble)?;
     let rows = transaction.execute(statement, []).map_err(trouble)?;
     if let Some(ticket) = ticket {
-        punctual::inbox::rusqlite::complete(&transaction, TENANT, ticket)?;
+        punctual::queue::inbox::rusqlite::complete(&transaction, TENANT, ticket)?;
     }
     // A commit that failed may be there when the file is recovered.
     Ok(if transaction.commit().is_ok() { Ended::Committed(rows) } else { Ended::Unknown })

@@ -11,7 +11,7 @@ use super::leases::Leases;
 use super::operation::{DOOMED_ATTEMPTS, End, Operation};
 use super::sends::Sends;
 use super::tally::Tally;
-use punctual::rules::claim;
+use punctual::queue::rules::claim;
 use punctual::testing::Backend;
 use punctual::testing::place::Rows;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

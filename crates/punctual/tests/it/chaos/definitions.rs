@@ -1,9 +1,9 @@
 //! The definitions that let events lead to sends: an event kind with two templates, and a survey with two
 //! triggers. They belong to a tenant of their own, so that no other message passes the event planner.
 
-use punctual::rules::template::Definition;
-use punctual::store::flows::FlowDraft;
-use punctual::store::tenants::NewTenant;
+use punctual::access::store::tenants::NewTenant;
+use punctual::delivery::rules::template::Definition;
+use punctual::flow::store::flows::FlowDraft;
 use punctual::{Engine, Problems, Tenant};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::disk::SmallDisk;
 use super::injector::Injection;
 use super::tally::Tally;
-use punctual::store::postgres::direct::Direct;
+use punctual::database::postgres::direct::Direct;
 use punctual::testing::cluster::{Cluster, Options};
 use punctual::testing::place::Place;
 

@@ -3,7 +3,7 @@
 use super::dice;
 use super::proxy::Link;
 use super::world::World;
-use punctual::store::points::Point;
+use punctual::database::points::Point;
 use punctual::testing::Backend;
 use punctual::testing::cluster::Shutdown;
 use std::time::Duration;

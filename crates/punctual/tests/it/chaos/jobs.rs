@@ -3,7 +3,7 @@
 use super::checker::{Broken, MILLISECOND, Message, Promise, int, maybe_int, text};
 use super::operation::Operation;
 use crate::bench::TENANT;
-use punctual::store::Store;
+use punctual::database::store::Store;
 use punctual::testing::place::Rows;
 use punctual::{Misfire, NewJob, Overlap};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

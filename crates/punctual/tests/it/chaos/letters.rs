@@ -11,20 +11,21 @@ use super::tally::Tally;
 use super::worker::{BUG, DATABASE, HISTORY, LEASE};
 use crate::bench::TENANT;
 use crate::poison::{Notes, Worker};
+use punctual::base::backoff::Backoff;
 use punctual::base::clock::monotonic;
 use punctual::base::id::EntryId;
+use punctual::database::planted::Bug;
+use punctual::database::points;
+use punctual::database::points::Point;
+use punctual::database::postgres::direct::Direct;
+use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::engine::{Ingest, Outcome, Submitted};
-use punctual::rules::attempt::Patience;
-use punctual::rules::backoff::Backoff;
-use punctual::rules::channel::ChannelPolicy;
-use punctual::rules::claim;
-use punctual::rules::entry::Status;
-use punctual::rules::public_id::PublicId;
-use punctual::store::entries::transition::TransitionOutcome;
-use punctual::store::flows::FlowDraft;
-use punctual::store::planted::Bug;
-use punctual::store::points::{self, Point};
-use punctual::store::postgres::direct::Direct;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::flows::FlowDraft;
+use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::claim;
+use punctual::survey::store::visits::TransitionOutcome;
 use punctual::testing::place::Rows;
 use punctual::{Accepted, Engine, NotSent, RenderedMessage};
 use serde_json::{Value, json};
@@ -403,7 +404,7 @@ impl Office {
                 let last = logs.get(&(*id, attempt)).and_then(|log| log.last());
                 last.is_some_and(|word| word == "delivered" || word == REFUSED)
             };
-            if *status == Status::Expired && !(through(1) && through(2)) {
+            if *status == EntryStatus::Expired && !(through(1) && through(2)) {
                 broken.push(format!("{public_id} has expired, and was not sent twice"));
             }
         }
@@ -412,17 +413,17 @@ impl Office {
         broken
     }
 
-    async fn entries(&self) -> BTreeMap<i64, (PublicId, Status)> {
+    async fn entries(&self) -> BTreeMap<i64, (PublicId, EntryStatus)> {
         let rows = self.rows("select id, public_high, public_low, status from punctual.entry").await;
         let read = |row: &Vec<Option<String>>| {
             let public_id = PublicId::from_halves((number(row, 1), number(row, 2))).unwrap();
-            (number(row, 0), (public_id, Status::from_code(number(row, 3)).unwrap()))
+            (number(row, 0), (public_id, EntryStatus::from_code(number(row, 3)).unwrap()))
         };
         rows.iter().map(read).collect()
     }
 
     /// What channels were given, by entry and number of the send.
-    fn letters(&self, entries: &BTreeMap<i64, (PublicId, Status)>) -> BTreeMap<(i64, u32), Vec<String>> {
+    fn letters(&self, entries: &BTreeMap<i64, (PublicId, EntryStatus)>) -> BTreeMap<(i64, u32), Vec<String>> {
         let ids: HashMap<String, i64> =
             entries.iter().map(|(id, (public, _))| (public.to_string(), *id)).collect();
         let mut letters: BTreeMap<(i64, u32), Vec<String>> = BTreeMap::new();
@@ -438,11 +439,13 @@ impl Office {
     async fn judge_people(
         &self,
         told: &Told,
-        entries: &BTreeMap<i64, (PublicId, Status)>,
+        entries: &BTreeMap<i64, (PublicId, EntryStatus)>,
         broken: &mut Vec<String>,
     ) {
-        let status: HashMap<PublicId, Status> = entries.values().copied().collect();
-        for (ids, wanted) in [(&told.answered, Status::Completed), (&told.cancelled, Status::Cancelled)] {
+        let status: HashMap<PublicId, EntryStatus> = entries.values().copied().collect();
+        for (ids, wanted) in
+            [(&told.answered, EntryStatus::Completed), (&told.cancelled, EntryStatus::Cancelled)]
+        {
             for id in ids.iter().filter(|id| status[id] != wanted) {
                 broken.push(format!("somebody was told that {id} is {wanted}, and it is {}", status[id]));
             }

@@ -6,8 +6,8 @@ use super::checker::{self, Promise};
 use super::injector::Injection;
 use super::operation::Operation;
 use super::world::{Plan, Setup, World};
-use punctual::store::planted::Bug;
-use punctual::store::points::Point;
+use punctual::database::planted::Bug;
+use punctual::database::points::Point;
 use punctual::testing::Backend;
 use std::time::Duration;
 

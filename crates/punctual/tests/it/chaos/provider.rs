@@ -5,10 +5,10 @@
 use super::definitions::{CHANNELS, MAIL};
 use super::dice;
 use super::history::{Event, Pen};
+use punctual::base::backoff::Backoff;
+use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::engine::Builder;
-use punctual::rules::attempt::Patience;
-use punctual::rules::backoff::Backoff;
-use punctual::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::queue::rules::attempt::Patience;
 use punctual::{Accepted, NotSent, RenderedMessage};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};

@@ -9,8 +9,8 @@ use super::history::{Event, Reader, whole};
 use super::operation::{Operation, PUBLISHERS};
 use super::worker::Hired;
 use crate::bench::TENANT;
-use punctual::outbox::Enqueue;
-use punctual::store::messages::Enqueued;
+use punctual::queue::outbox::Enqueue;
+use punctual::queue::store::messages::Enqueued;
 use punctual::{Engine, Error, MessageId, NewMessage, NewTimer, Tenant, When};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -214,7 +214,7 @@ impl Publisher {
         };
         let transaction = client.transaction().await.map_err(|e| Trouble::Before(whole(&e)))?;
         let batch = Enqueue::new(TENANT, &[new(op, what)]).unwrap().quiet();
-        let done = punctual::outbox::tokio_postgres::run(&transaction, &batch).await;
+        let done = punctual::queue::outbox::tokio_postgres::run(&transaction, &batch).await;
         // Without a commit there is nothing, whatever went wrong.
         let done = done.map_err(|e| Trouble::Before(whole(&e)))?;
         let ended = if commit { transaction.commit().await } else { transaction.rollback().await };
@@ -242,7 +242,8 @@ fn on_sqlite(path: &str, op: u64, what: Operation, commit: bool) -> punctual::Re
     connection.busy_timeout(Duration::from_secs(10)).map_err(refused)?;
     let begin = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(begin).map_err(refused)?;
-    let done: Vec<Enqueued> = punctual::outbox::rusqlite::enqueue(&transaction, TENANT, &[new(op, what)])?;
+    let done: Vec<Enqueued> =
+        punctual::queue::outbox::rusqlite::enqueue(&transaction, TENANT, &[new(op, what)])?;
     if !commit {
         transaction.rollback().map_err(refused)?;
         return Ok(None);

@@ -5,12 +5,12 @@ use super::definitions::COMPLETED;
 use super::history::whole;
 use punctual::Tenant;
 use punctual::base::id::EntryId;
-use punctual::rules::claim;
-use punctual::rules::entry::log::{DeliveryLine, Outcome as LineOutcome};
-use punctual::store::Store;
-use punctual::store::deliveries::queries::Logged;
-use punctual::store::deliveries::queries::notification::NotificationFilter;
-use punctual::store::entries::queries::EntryFilter;
+use punctual::database::store::Store;
+use punctual::delivery::store::deliveries::log::LoggedDelivery;
+use punctual::flow::rules::entry::EntryKind;
+use punctual::flow::rules::entry::log::{DeliveryLine, Outcome as LineOutcome};
+use punctual::flow::store::entries::lists::EntryFilter;
+use punctual::queue::rules::claim;
 use punctual::testing::Backend;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -78,18 +78,19 @@ pub async fn schedules(store: &Store, tenant: Tenant, after: i64) -> Result<Vec<
 }
 
 async fn schedule_page(store: &Store, tenant: Tenant, before: i64) -> punctual::Result<Vec<Schedule>> {
-    let page = store.notifications(tenant, NotificationFilter::default(), EntryId(before), PAGE).await?;
+    let filter = EntryFilter { kind: Some(EntryKind::Notification), ..EntryFilter::default() };
+    let page = store.schedule(tenant, filter, EntryId(before), PAGE).await?;
     let read = page.into_iter().map(|one| Schedule {
-        id: one.id.0,
-        op: one.entity.as_ref().unwrap().id.parse().unwrap(),
-        message: one.message.0,
-        status: one.status.word(),
+        id: one.entry.id.0,
+        op: one.entry.entity.as_ref().unwrap().id.parse().unwrap(),
+        message: one.entry.message.unwrap().0,
+        status: one.entry.state.status.word(),
         deliveries: one.deliveries.into_iter().map(delivery).collect(),
     });
     Ok(read.collect())
 }
 
-fn delivery(one: Logged) -> Delivery {
+fn delivery(one: LoggedDelivery) -> Delivery {
     let tries = one.tries.iter().map(|tried| {
         let outcome = match tried.outcome.as_str() {
             "sent" => Outcome::Sent,
@@ -113,20 +114,21 @@ pub async fn instances(store: &Store, tenant: Tenant, after: i64) -> Result<Vec<
 }
 
 async fn instance_page(store: &Store, tenant: Tenant, before: i64) -> punctual::Result<Vec<Instance>> {
-    let page = store.entries(tenant, EntryFilter::default(), EntryId(before), PAGE).await?;
-    let mut logs = store.delivery_logs(tenant, page.iter().map(|entry| entry.id).collect()).await?;
-    let read = page.into_iter().map(|entry| {
-        let payload: Value = serde_json::from_str(&entry.payload).unwrap();
-        Instance {
+    let filter = EntryFilter { kind: Some(EntryKind::Survey), ..EntryFilter::default() };
+    let page = store.entries(tenant, filter, EntryId(before), PAGE).await?;
+    let mut read = Vec::with_capacity(page.len());
+    for entry in page {
+        let payload: Value = serde_json::from_str(entry.payload.as_deref().unwrap()).unwrap();
+        read.push(Instance {
             id: entry.id.0,
             op: payload["op"].as_str().unwrap().parse().unwrap(),
-            name: entry.public_id.to_string(),
-            channel: entry.channel,
-            status: entry.standing.status.word(),
-            sends: sends(logs.remove(&entry.id).unwrap_or_default()),
-        }
-    });
-    Ok(read.collect())
+            name: entry.public_id.unwrap().to_string(),
+            channel: entry.recipient.unwrap().channel,
+            status: entry.state.status.word(),
+            sends: sends(store.delivery_log(tenant, entry.id).await?),
+        });
+    }
+    Ok(read)
 }
 
 fn sends(lines: Vec<DeliveryLine>) -> BTreeMap<u32, Vec<Try>> {

@@ -15,9 +15,9 @@ use crate::engine::UNDONE;
 use crate::poison::{Notes, Worker};
 use punctual::base::clock::monotonic;
 use punctual::base::rehearsal;
-use punctual::store::planted::Bug;
-use punctual::store::points::Point;
-use punctual::store::postgres::direct::Direct;
+use punctual::database::planted::Bug;
+use punctual::database::points::Point;
+use punctual::database::postgres::direct::Direct;
 use punctual::testing::Backend;
 use punctual::testing::cluster::Shutdown;
 use punctual::testing::place::{Place, Rows};
@@ -499,7 +499,7 @@ impl World {
     pub async fn sql(&self, text: &str) -> Result<Rows, String> {
         let url = match &self.home {
             Home::File(place) => {
-                let words = [punctual::store::dialect::for_sqlite(text)];
+                let words = [punctual::database::dialect::for_sqlite(text)];
                 return place.sql(&words).await.map(|mut all| all.remove(0)).map_err(|e| e.to_string());
             }
             Home::Server { url, .. } => url,

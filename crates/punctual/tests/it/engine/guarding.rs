@@ -3,10 +3,10 @@
 use super::{Live, SOON};
 use crate::bench::TENANT;
 use punctual::base::clock::{Timestamp, host_now, monotonic};
-use punctual::run::lease::{Attempt, Candidate, LeaseGuard, Loss};
-use punctual::store::Store;
-use punctual::store::fault::Way;
-use punctual::store::leases::{Acquisition, Release};
+use punctual::database::fault::Way;
+use punctual::database::store::Store;
+use punctual::jobs::run::lease::{Attempt, Candidate, LeaseGuard, Loss};
+use punctual::jobs::store::leases::{Acquisition, Release};
 use punctual::{Engine, Error};
 use std::time::Duration;
 use tokio::task::JoinSet;

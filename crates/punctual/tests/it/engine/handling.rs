@@ -4,7 +4,7 @@ use super::{DEAD_LETTERS, Live, OPEN_CLAIMS, WORK};
 use super::{dead_letters, ear, enqueue, enqueue_one, numbered, queue, start, stop, telling};
 use crate::bench::message;
 use punctual::base::clock::monotonic;
-use punctual::store::fault::Way;
+use punctual::database::fault::Way;
 use punctual::{Handled, HandlerError, NewMessage, Work};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,7 +4,7 @@ use super::{Live, SOON, ear, start, stop, telling};
 use crate::bench::TENANT;
 use punctual::base::clock::monotonic;
 use punctual::engine::Builder;
-use punctual::store::runs::{Run, RunStatus};
+use punctual::jobs::store::runs::{Run, RunStatus};
 use punctual::{ClockMode, Engine, HandlerError, Misfire, NewJob, Overlap, Timestamp, Work};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -119,7 +119,7 @@ async fn plt_22_travelling_runs_each_occurrence_at_its_time(live: &Live) {
     engine.put_job(TENANT, "hourly", NewJob::new("t", "0 0 * * * *")).await.unwrap();
     engine.put_job(TENANT, "daily", NewJob::new("t", "0 30 0 * * *")).await.unwrap();
     let stepped = engine.travel(time("2026-05-15T05:13:00Z"), true).await.unwrap();
-    assert_eq!(stepped.done, 25);
+    assert_eq!(stepped.handled, 25);
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen.iter().filter(|(name, _)| name == "daily").count(), 1);
     assert!(seen.windows(2).all(|two| two[0].1 < two[1].1), "in order: {seen:?}");

@@ -2,8 +2,8 @@
 
 use super::{Live, ear, enqueue, enqueue_one, numbered, start, stop};
 use crate::bench::{TENANT, message};
+use punctual::access::store::tenants::NewTenant;
 use punctual::base::clock::monotonic;
-use punctual::store::tenants::NewTenant;
 use punctual::{Tenant, Work};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,12 +2,13 @@
 
 use crate::outbox::hosts::{Host, ORDERS, sqlx_sqlite_connection, tokio_postgres_client};
 use ::tokio_postgres::types::ToSql;
-use punctual::inbox::{self, Completion};
-use punctual::outbox::{Param, Statement};
-use punctual::rules::inbox::Status;
-use punctual::store::dialect::Dialect;
-use punctual::store::inbox::{Begun, InboxFilter, Mark, Ticket};
-use punctual::store::settle::SettleOutcome;
+use punctual::database::dialect::Dialect;
+use punctual::queue::inbox;
+use punctual::queue::inbox::Completion;
+use punctual::queue::outbox::{Param, Statement};
+use punctual::queue::rules::inbox::Status;
+use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Ticket};
+use punctual::queue::store::settle::SettleOutcome;
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{Delivery, Error, Result, Tenant};
 use sqlx::Connection;

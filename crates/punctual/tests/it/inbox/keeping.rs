@@ -3,9 +3,9 @@
 use super::{all, dead, delivery, failed, mark, ticket};
 use crate::bench::{Bench, LEASE, TENANT, seconds};
 use punctual::base::limits::INBOX_RETENTION;
-use punctual::rules::inbox::Status;
-use punctual::run::inbox::InboxSettings;
-use punctual::store::inbox::{Begun, InboxCounts, InboxFilter, Mark};
+use punctual::queue::rules::inbox::Status;
+use punctual::queue::run::inbox::InboxSettings;
+use punctual::queue::store::inbox::{Begun, InboxCounts, InboxFilter, Mark};
 use punctual::{ClockMode, Delivery, Engine, InboxId};
 use std::time::Duration;
 
@@ -117,7 +117,8 @@ async fn plt_18_a_pass_forgets_any_number_in_small_steps(t: &Bench) {
     )
     .await;
     assert_eq!(t.store().prune_inbox(seconds(1)).await.unwrap(), 1_000, "a bounded number at once");
-    let mut keeper = punctual::run::inbox::InboxKeeper::new(t.store().clone(), InboxSettings::default());
+    let mut keeper =
+        punctual::queue::run::inbox::InboxKeeper::new(t.store().clone(), InboxSettings::default());
     assert_eq!(keeper.pass().await.unwrap(), 1_500);
     assert_eq!(all(t).await, []);
 }

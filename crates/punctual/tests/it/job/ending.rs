@@ -3,9 +3,9 @@
 use super::{hourly, time};
 use crate::bench::{Bench, LEASE, TENANT, abandon, claim_from, fail, message, seconds};
 use crate::notification;
-use punctual::store::dead_letters::Which;
-use punctual::store::runs::{ENTITY, RunStatus};
-use punctual::store::settle::{SettleAction, SettleOutcome};
+use punctual::jobs::store::runs::{ENTITY, RunStatus};
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::{Overlap, Tenant};
 use serde_json::json;
 

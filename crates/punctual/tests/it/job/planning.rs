@@ -3,8 +3,9 @@
 use super::{hourly, plan_with, time};
 use crate::bench::{Bench, TENANT, seconds};
 use punctual::base::clock::host_now;
-use punctual::store::plan::Planned;
-use punctual::store::runs::RunStatus::{self, Pending, Queued, Skipped};
+use punctual::jobs::store::plan::Planned;
+use punctual::jobs::store::runs::RunStatus;
+use punctual::jobs::store::runs::RunStatus::{Pending, Queued, Skipped};
 use punctual::{Misfire, NewJob, Overlap};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -183,7 +184,7 @@ async fn plt_23_runs_overlap_as_the_policy_says(t: &Bench) {
         let claimed = t.claim(lane, 9).await;
         assert_eq!(claimed.len(), want.iter().filter(|s| **s == Pending).count(), "{name}");
         for item in &claimed {
-            t.say(std::slice::from_ref(item), punctual::store::settle::SettleAction::Ack).await;
+            t.say(std::slice::from_ref(item), punctual::queue::store::settle::SettleAction::Ack).await;
         }
         // What was queued comes one by one, in its order.
         let waited = if policy == Overlap::Queue { t.runs(name).await.split_off(1) } else { Vec::new() };
@@ -241,7 +242,7 @@ async fn plt_23_queued_runs_never_overlap_whoever_comes_together(t: &Bench) {
         tasks.spawn(async move {
             for _ in 0..40 {
                 for item in crate::bench::claim_from(&store, lane, 5).await {
-                    let words = vec![(item.message.id, punctual::store::settle::SettleAction::Ack)];
+                    let words = vec![(item.message.id, punctual::queue::store::settle::SettleAction::Ack)];
                     crate::bench::settle_with(&store, item.token, words).await;
                 }
             }
@@ -251,7 +252,8 @@ async fn plt_23_queued_runs_never_overlap_whoever_comes_together(t: &Bench) {
     let looking = async {
         for _ in 0..50 {
             let runs = watch.runs(TENANT, "alone", None, 100).await.unwrap().unwrap();
-            let going = |s: &&punctual::store::runs::Run| matches!(s.status, Pending | RunStatus::Running);
+            let going =
+                |s: &&punctual::jobs::store::runs::Run| matches!(s.status, Pending | RunStatus::Running);
             assert!(runs.iter().filter(going).count() <= 1, "two runs are going: {runs:?}");
         }
     };
@@ -278,10 +280,10 @@ async fn an_error_in_a_verb_of_jobs_leaves_nothing(t: &Bench) {
     shake!(t, "trigger_job", |s| s.trigger_job(TENANT, "nightly"));
     let lane = t.lane("reports").await;
     let item = t.claim_one(lane).await;
-    let word = punctual::store::settle::SettleAction::Done { output: "1".into() };
+    let word = punctual::queue::store::settle::SettleAction::Done { output: "1".into() };
     let words = || vec![(item.message.id, word.clone())];
     let settlement =
-        || vec![punctual::store::settle::Settlement { token: item.token.clone(), words: words() }];
+        || vec![punctual::queue::store::settle::Settlement { token: item.token.clone(), words: words() }];
     shake!(t, "settle a run", |s| s.settle(settlement(), None, crate::bench::SEED));
     assert_eq!(t.claim(lane, 9).await.len(), 1, "the next one was released");
     t.advance(crate::bench::LEASE).await;

@@ -1,7 +1,8 @@
 //! Hosts: applications with a transaction of their own, one for each driver.
 
-use punctual::outbox::{self, Enqueue, Known, Param, Statement, Written};
-use punctual::store::dialect::Dialect;
+use punctual::database::dialect::Dialect;
+use punctual::queue::outbox;
+use punctual::queue::outbox::{Enqueue, Known, Param, Statement, Written};
 use punctual::testing::Backend;
 use punctual::{Enqueued, Error, NewMessage, Result, Tenant};
 use sqlx::{Connection, Row};

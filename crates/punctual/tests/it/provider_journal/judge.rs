@@ -3,7 +3,7 @@
 use super::provider::{Call, Made, RETRY_AFTER};
 use super::{HOLDING, KNOWING};
 use crate::engine::Live;
-use punctual::rules::notification::DeliveryStatus;
+use punctual::delivery::rules::delivery::DeliveryStatus;
 use std::collections::HashMap;
 
 /// A delivery as the database has it.

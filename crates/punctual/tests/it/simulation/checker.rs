@@ -8,7 +8,7 @@
 use super::truth::{End, Flight, Truth, Verdict};
 use punctual::Timestamp;
 use punctual::base::limits;
-use punctual::rules::claim;
+use punctual::queue::rules::claim;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -75,8 +75,16 @@ pub struct Tables {
     events: BTreeSet<i64>,
 }
 
-/// A message row that was not there before: id, payload, and its time in the order of its key.
-type Fresh = Vec<(i64, String, Timestamp)>;
+/// A message row that was not there before.
+pub struct FreshMessage {
+    pub id: i64,
+    pub topic: String,
+    pub payload: String,
+    /// Its time in the order of its key.
+    pub order: Timestamp,
+}
+
+type Fresh = Vec<FreshMessage>;
 
 /// Who wrote, when.
 pub struct Hand<'a> {
@@ -91,10 +99,10 @@ impl Tables {
     /// Reads them, and says what is wrong in them as they stand.
     pub fn read(connection: &Connection, before: &Self) -> rusqlite::Result<(Verdict<Self>, Fresh)> {
         let fresh = fresh_messages(connection, before.last_message)?;
-        let last_message = fresh.last().map_or(before.last_message, |row| row.0);
+        let last_message = fresh.last().map_or(before.last_message, |row| row.id);
         let mut tables = Self { last_message, lanes: lanes(connection)?, ..Self::default() };
         tables.events.clone_from(&before.events);
-        tables.events.extend(fresh.iter().filter(|row| is_event(&row.1)).map(|row| row.0));
+        tables.events.extend(fresh.iter().filter(|row| is_event(&row.payload)).map(|row| row.id));
         let mut all = waiting(connection)?;
         all.extend(dead(connection)?);
         all.extend(tables.claims(connection)?);
@@ -404,11 +412,14 @@ fn after_reaping(
 }
 
 fn fresh_messages(connection: &Connection, after: i64) -> rusqlite::Result<Fresh> {
-    let sql =
-        "select id, payload, coalesce(due_at, created_at) from punctual_message where id > ?1 order by id";
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement
-        .query_map([after], |row| Ok((row.get(0)?, row.get(1)?, Timestamp::from_micros(row.get(2)?))))?;
+    let mut statement = connection.prepare_cached(
+        "select id, topic, payload, coalesce(due_at, created_at) from punctual_message where id > ?1 \
+            order by id",
+    )?;
+    let rows = statement.query_map([after], |row| {
+        let (id, topic, payload) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(FreshMessage { id, topic, payload, order: Timestamp::from_micros(row.get(3)?) })
+    })?;
     rows.collect()
 }
 

@@ -11,7 +11,7 @@ use super::people::CHANNEL;
 use super::truth::Verdict;
 use punctual::Timestamp;
 use punctual::base::limits;
-use punctual::rules::notification::DeliveryStatus;
+use punctual::delivery::rules::delivery::DeliveryStatus;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
@@ -53,7 +53,8 @@ pub fn read_deliveries(connection: &Connection) -> rusqlite::Result<BTreeMap<i64
     let mut statement = connection.prepare_cached(
         "select id, entry_id, send, idempotency_key, lane_id, channel, created_at, status, tries, \
                 tried_before, \
-            due_at, sent_at, keeps_key, version, address from punctual_delivery",
+            due_at, sent_at, exists (select 1 from punctual_delivery_key k where k.delivery_id = d.id), \
+            version, address from punctual_delivery d",
     )?;
     let rows = statement.query_map([], |row| {
         let time = |n: usize| row.get::<_, Option<i64>>(n).map(|at| at.map(Timestamp::from_micros));

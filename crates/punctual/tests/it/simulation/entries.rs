@@ -11,10 +11,10 @@ use super::deliveries::{Delivery, Try, read_attempts, read_deliveries};
 use super::notifications::{Events, Notification, Silence, read_notifications};
 use super::provider::Provider;
 use super::truth::Verdict;
-use punctual::rules::duration;
-use punctual::rules::entry::{Deed, Status};
-use punctual::rules::notification::DeliveryStatus;
-use punctual::rules::public_id::PublicId;
+use punctual::base::duration;
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::flow::rules::entry::{Deed, EntryStatus};
+use punctual::flow::rules::public_id::PublicId;
 use punctual::{Tenant, Timestamp};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub struct Birth {
     pub channel: String,
     pub public: (i64, i64),
     hash: String,
+    /// The message of the item or event that it comes from.
+    message: i64,
     pub payload: String,
     created_at: Timestamp,
     grace: Duration,
@@ -42,7 +44,7 @@ pub struct Birth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub birth: Birth,
-    pub status: Status,
+    pub status: EntryStatus,
     pub due_at: Option<Timestamp>,
     last_sent_at: Option<Timestamp>,
     remaining: i64,
@@ -139,6 +141,8 @@ pub struct Entries {
     pub asked: BTreeSet<(i64, ClaimRequest)>,
     /// Events that stop what others began: tenant and visit.
     pub stops: BTreeSet<(i64, String)>,
+    /// Messages of items that were handed in.
+    pub handed_in: BTreeSet<i64>,
     /// Messages for others, by entry and kind.
     told: BTreeMap<(String, String), usize>,
     /// Ids that somebody was told to be new.
@@ -212,6 +216,7 @@ impl Entries {
             return Err(format!("entry {id} is gone"));
         }
         said.extend(look.notifications()?);
+        look.items()?;
         look.events()?;
         said.extend(look.deliveries()?);
         said.extend(look.attempts()?);
@@ -265,6 +270,17 @@ impl Entries {
         match self.seen.deliveries.values().find(pending) {
             Some(delivery) => Err(format!("a delivery is pending in the end: {delivery:?}")),
             None => self.provider.assert_all_logged(self),
+        }
+    }
+}
+
+impl Look<'_> {
+    /// An item leaves a message if it led to an entry, and not otherwise.
+    fn items(&self) -> Verdict {
+        let led: BTreeSet<i64> = self.is.rows.values().map(|row| row.birth.message).collect();
+        match self.known.handed_in.iter().find(|message| !led.contains(message)) {
+            Some(message) => Err(format!("message {message} of an item led to no entry")),
+            None => Ok(()),
         }
     }
 }
@@ -391,21 +407,21 @@ impl Look<'_> {
             return self.not_sent(id, was, is).map(|word| (Deed::NotSent, word));
         }
         match is.status {
-            Status::Failed => {
+            EntryStatus::Failed => {
                 self.not_sent(id, was, is)?;
                 Ok((Deed::GaveUp, "entry failed"))
             }
-            Status::Completed if was.status != is.status => {
+            EntryStatus::Completed if was.status != is.status => {
                 asked(ClaimRequest::Submit)?;
                 let whole = is.completed_at == Some(self.hand.now) && is.due_at.is_none();
                 whole.then_some((Deed::Submitted, "entry answered")).ok_or("it is answered by halves".into())
             }
-            Status::Opened => {
+            EntryStatus::Opened => {
                 asked(ClaimRequest::Open)?;
                 let same = (was.due_at, was.remaining) == (is.due_at, is.remaining);
                 same.then_some((Deed::Opened, "entry opened")).ok_or("opening moved its sends".into())
             }
-            Status::Expired if was.status != is.status => {
+            EntryStatus::Expired if was.status != is.status => {
                 let quiet = was.due_at.is_none() && was.quiet_until() < self.hand.now;
                 quiet.then_some((Deed::Expired, "entry expired")).ok_or("it was not quiet for long".into())
             }
@@ -413,7 +429,7 @@ impl Look<'_> {
                 asked(ClaimRequest::Delete)?;
                 Ok((Deed::Deleted, "entry deleted"))
             }
-            Status::Cancelled => {
+            EntryStatus::Cancelled => {
                 let event = (was.birth.tenant, was.birth.payload.clone());
                 if !self.known.stops.contains(&event) {
                     asked(ClaimRequest::Cancel)?;
@@ -434,7 +450,7 @@ impl Look<'_> {
         let spec = self.spec(is)?;
         let due = self.hand.now.plus(spec.delay);
         let total = i64::try_from(spec.reminders.len()).unwrap();
-        let right = is.status == Status::Pending
+        let right = is.status == EntryStatus::Pending
             && (is.due_at, is.last_sent_at) == (Some(due), None)
             && (is.remaining, is.birth.reminders, is.birth.grace) == (total, total, spec.grace)
             && (is.birth.created_at, &is.birth.channel) == (self.hand.now, &spec.channel);
@@ -601,15 +617,15 @@ impl Look<'_> {
         let of_it = |of: &Try| self.is.deliveries.get(&of.0).is_some_and(|d| d.birth.entry == id);
         let sent = self.is.attempts.iter().filter(|(of, word)| *word == "sent" && of_it(of)).count();
         let answered = self.is.responses.contains(&id);
-        if answered != (row.status == Status::Completed) {
+        if answered != (row.status == EntryStatus::Completed) {
             return Err(format!("entry {id} is {}, with an answer: {answered}", row.status));
         }
         for (kind, times) in [
             ("response-completed", usize::from(answered)),
             ("instance-sent", sent),
             ("instance-opened", usize::from(row.opened_at.is_some())),
-            ("instance-expired", usize::from(row.status == Status::Expired)),
-            ("instance-cancelled", usize::from(row.status == Status::Cancelled)),
+            ("instance-expired", usize::from(row.status == EntryStatus::Expired)),
+            ("instance-cancelled", usize::from(row.status == EntryStatus::Cancelled)),
         ] {
             if heard(kind) != times {
                 return Err(format!(
@@ -629,8 +645,9 @@ fn micros(at: i64) -> Timestamp {
 fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Row>> {
     let mut statement = connection.prepare_cached(
         "select id, tenant_id, flow_id, number, trigger_id, lane_id, channel, public_high, public_low, \
-            key, payload, created_at, grace_us, reminders, status, due_at, last_sent_at, \
-            remaining, opened_at, completed_at, deleted_at, version, sent, failed, held_at \
+            key, message_id, created_at, grace_us, reminders, status, due_at, last_sent_at, \
+            remaining, opened_at, completed_at, deleted_at, version, sent, failed, held_at, \
+            (select m.payload from punctual_message m where m.id = message_id) \
          from punctual_entry where kind = 'survey'",
     )?;
     let rows = statement.query_map([], |row| {
@@ -644,12 +661,13 @@ fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Row>> {
             channel: row.get(6)?,
             public: (row.get(7)?, row.get(8)?),
             hash: row.get(9)?,
-            payload: row.get(10)?,
+            message: row.get(10)?,
+            payload: row.get(25)?,
             created_at: micros(row.get(11)?),
             grace: Duration::from_micros(row.get::<_, i64>(12)?.unsigned_abs()),
             reminders: row.get(13)?,
         };
-        let status = Status::from_code(row.get(14)?).expect("a status");
+        let status = EntryStatus::from_code(row.get(14)?).expect("a status");
         let (due_at, last_sent_at) = (time(15)?, time(16)?);
         let deleted = time(20)?.is_some();
         let (opened_at, completed_at) = (time(18)?, time(19)?);

@@ -2,7 +2,7 @@
 //! happen on it.
 
 use super::world::World;
-use punctual::store::sqlite::simulated::{Answer, FailedCommit, Later, Link, Request, Verb};
+use punctual::database::sqlite::simulated::{Answer, FailedCommit, Later, Link, Request, Verb};
 use punctual::{Error, Result, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;

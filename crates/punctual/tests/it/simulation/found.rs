@@ -1,9 +1,10 @@
 //! What simulated seeds have found, each as a case of its own.
 
-use punctual::base::clock::{self, Clocks};
+use punctual::base::clock;
+use punctual::base::clock::Clocks;
+use punctual::database::sqlite::simulated::{Answer, Database, Later, Link, Request, Verb};
 use punctual::engine::Ingest;
-use punctual::store::flows::FlowDraft;
-use punctual::store::sqlite::simulated::{Answer, Database, Later, Link, Request, Verb};
+use punctual::flow::store::flows::FlowDraft;
 use punctual::testing::TemporaryStore;
 use punctual::{Accepted, Engine, NewMessage, NotSent, RenderedMessage, Result, Tenant, Timestamp, Work};
 use serde_json::json;
@@ -96,14 +97,17 @@ async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
 /// have been answered since.
 #[tokio::test(start_paused = true)]
 async fn trg_16_a_claim_of_letters_whose_answer_is_late_begins_nothing() {
-    assert_eq!(who_begins_a_letter(|late| Late::new(late, "store/entries/advance.rs")).await, ["prompt"]);
+    assert_eq!(
+        who_begins_a_letter(|late| Late::new(late, "delivery/store/entries/advance.rs")).await,
+        ["prompt"]
+    );
 }
 
 /// TRG-16, seeds 1147 and 1148: what a letter is made of is read under the lease, too, and may come when that
 /// is over. The lease was looked at before a letter was made, and not after.
 #[tokio::test(start_paused = true)]
 async fn trg_16_a_letter_that_was_long_in_the_making_is_not_begun() {
-    for file in ["store/flows.rs", "store/templates.rs", "store/consent.rs"] {
+    for file in ["flow/store/flows.rs", "delivery/store/templates.rs", "delivery/store/consent.rs"] {
         let begun = who_begins_a_letter(|late| Late::reading(late, file)).await;
         assert_eq!(begun.len(), 1, "{file} was late, and the letter was begun by {begun:?}");
     }
@@ -149,6 +153,7 @@ async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static s
     engines[1].start();
     sleep(Duration::from_secs(120)).await;
     clock::pretend(None);
+    assert!(links.iter().all(|(link, _)| !link.late.load(Ordering::Relaxed)), "nothing was late");
     begun.lock().unwrap().clone()
 }
 

@@ -8,11 +8,13 @@ use super::people::CHANNEL;
 use super::truth::Verdict;
 use super::workload::Scene;
 use punctual::base::limits::SEND_WINDOW;
-use punctual::rules::consent::{Reason, Scope};
-use punctual::rules::entity::NewState;
-use punctual::rules::template::Definition;
-use punctual::store::consent::NewSuppression;
-use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryName};
+use punctual::delivery::rules::consent::{Reason, Scope};
+use punctual::delivery::rules::template::Definition;
+use punctual::delivery::store::consent::NewSuppression;
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
+use punctual::flow::rules::entity::NewState;
 use punctual::{Engine, Entity, EntryId, NewMessage, Problems, Tenant};
 use serde_json::{Value, json};
 
@@ -164,9 +166,9 @@ impl Scene {
     }
 }
 
-fn change(entry: i64, action: EntryAction) -> EntryChange {
+fn change(entry: i64, action: EntryAction) -> EntryActionRequest {
     let name = EntryName::Id(EntryId(entry));
-    EntryChange { name, action, actor: "sue".into(), reason: "asked for".into() }
+    EntryActionRequest { name, action, actor: "sue".into(), reason: "asked for".into() }
 }
 
 const fn wish_of(action: EntryAction) -> ClaimRequest {

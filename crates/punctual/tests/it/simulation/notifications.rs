@@ -9,7 +9,8 @@ use super::deliveries::Delivery;
 use super::entries::{ClaimRequest, Entries, EntryState, Look, Said};
 use super::truth::Verdict;
 use punctual::Timestamp;
-use punctual::rules::notification::{DeliveryStatus, NotificationStatus};
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::flow::rules::entry::EntryStatus;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ pub struct Notification {
     pub tenant: i64,
     message: i64,
     pub booking: String,
-    status: NotificationStatus,
+    status: EntryStatus,
     held: bool,
     /// Deliveries that are pending, sent and given up.
     counts: (i64, i64, i64),
@@ -28,7 +29,7 @@ pub struct Notification {
 
 impl Notification {
     pub fn state(&self) -> EntryState {
-        EntryState { active: self.status == NotificationStatus::Pending, held: self.held }
+        EntryState { active: self.status == EntryStatus::Pending, held: self.held }
     }
 }
 
@@ -43,7 +44,7 @@ pub fn read_notifications(connection: &Connection) -> rusqlite::Result<BTreeMap<
             tenant: row.get(1)?,
             message: row.get(2)?,
             booking: row.get(3)?,
-            status: NotificationStatus::from_code(row.get(4)?).expect("a status"),
+            status: EntryStatus::from_code(row.get(4)?).expect("a status"),
             held: row.get(5)?,
             counts: (row.get(6)?, row.get(7)?, row.get(8)?),
             version: row.get(9)?,
@@ -181,7 +182,7 @@ impl Look<'_> {
             true => Ok(()),
             false => Err(format!("nobody asked to {wish:?} it")),
         };
-        let cancelled = was.status != is.status && is.status == NotificationStatus::Cancelled;
+        let cancelled = was.status != is.status && is.status == EntryStatus::Cancelled;
         if cancelled && is.version > was.version {
             return asked(ClaimRequest::Cancel).map(|()| "notification cancelled");
         }
@@ -211,12 +212,12 @@ impl Look<'_> {
 
     fn stands_as_its_deliveries(&self, id: i64, is: &Notification, counts: (i64, i64, i64)) -> Verdict {
         let wanted = match counts {
-            (0, 0, 0) => NotificationStatus::Cancelled,
-            (0, _, 0) => NotificationStatus::Sent,
-            (0, ..) => NotificationStatus::Failed,
-            _ => NotificationStatus::Pending,
+            (0, 0, 0) => EntryStatus::Cancelled,
+            (0, _, 0) => EntryStatus::Sent,
+            (0, ..) => EntryStatus::Failed,
+            _ => EntryStatus::Pending,
         };
-        let cancelled = is.status == NotificationStatus::Cancelled;
+        let cancelled = is.status == EntryStatus::Cancelled;
         let by_a_person = cancelled && self.known.asked.contains(&(id, ClaimRequest::Cancel));
         if is.counts != counts || (is.status != wanted && !by_a_person) {
             return Err(format!("it does not stand as its deliveries do: {counts:?}, {wanted:?}"));

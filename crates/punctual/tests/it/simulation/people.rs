@@ -7,13 +7,13 @@ use super::entries::{ClaimRequest, tenant_of};
 use super::faults::Wire;
 use super::truth::Verdict;
 use super::workload::{Scene, settings};
+use punctual::base::duration;
+use punctual::delivery::store::entries::actions::EntryAction;
 use punctual::engine::{Ingest, Ingested, Outcome, Submitted};
-use punctual::rules::duration;
-use punctual::rules::entry::Status;
-use punctual::rules::public_id::PublicId;
-use punctual::store::deliveries::hold::EntryAction;
-use punctual::store::entries::transition::TransitionOutcome;
-use punctual::store::flows::FlowDraft;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::flows::FlowDraft;
+use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Engine, FlowId, Tenant};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -285,12 +285,12 @@ impl Scene {
         let stopped = answer[0].instances.iter().filter(|i| i.outcome == Outcome::Stopped);
         for instance in stopped {
             self.world.did("event stopped an entry");
-            let verdict = self.assert_status(instance.public_id, Status::Cancelled);
+            let verdict = self.assert_status(instance.public_id, EntryStatus::Cancelled);
             self.world.judge(verdict);
         }
     }
 
-    fn assert_status(&self, id: PublicId, wanted: Status) -> Verdict {
+    fn assert_status(&self, id: PublicId, wanted: EntryStatus) -> Verdict {
         let state = self.world.state();
         match state.entries.by_public_id(id).map(|(_, row)| row.status) {
             Some(status) if status == wanted => Ok(()),
@@ -355,7 +355,7 @@ impl Scene {
 
     fn heard_submit(&self, id: PublicId, said: Submitted) -> Verdict {
         match said {
-            Submitted::Done { .. } => self.assert_status(id, Status::Completed),
+            Submitted::Done { .. } => self.assert_status(id, EntryStatus::Completed),
             Submitted::Ended(refusal) => {
                 self.world.did("answer refused");
                 self.assert_status(id, refusal.status())
@@ -367,7 +367,7 @@ impl Scene {
 
     fn heard_cancel(&self, id: PublicId, said: TransitionOutcome) -> Verdict {
         match said {
-            TransitionOutcome::Done(_) => self.assert_status(id, Status::Cancelled),
+            TransitionOutcome::Done(_) => self.assert_status(id, EntryStatus::Cancelled),
             TransitionOutcome::Refused(refusal) => self.assert_status(id, refusal.status()),
             TransitionOutcome::Unknown => self.assert_deleted(id),
         }

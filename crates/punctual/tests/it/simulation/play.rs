@@ -8,7 +8,7 @@ use super::people::{clerk, person};
 use super::truth::Verdict;
 use super::workload::{Scene, node, publisher, troublemaker, worker};
 use super::world::{Inside, World};
-use punctual::store::planted::Bug;
+use punctual::database::planted::Bug;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use super::dice::Dice;
 use super::entries::Entries;
 use super::faults::{Kind, Wire};
 use super::truth::Verdict;
-use punctual::rules::notification::DeliveryStatus;
+use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::{Accepted, NotSent, RenderedMessage, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;

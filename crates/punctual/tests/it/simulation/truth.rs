@@ -1,14 +1,15 @@
 //! The truth: what was published and what its publishers were told, who had each message in
 //! hand under which claim, and what came of it. Kept beside the database, and never read from it.
 
-use super::checker::is_event;
+use super::checker::{FreshMessage, is_event};
 use super::dice::Dice;
 use super::entries::Entries;
 use super::jobs::Known;
 use super::people::TOLD;
 use super::timers::Change;
 use super::workload::draw_fate;
-use punctual::store::messages::Enqueued;
+use punctual::queue::store::messages::Enqueued;
+use punctual::survey::store::admit::INGEST_TOPIC;
 use punctual::{Error, NewMessage, Result as Answered, Tenant, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -169,7 +170,12 @@ impl Truth {
     }
 
     /// A row of the message table that was not there before.
-    pub fn appeared(&mut self, row: i64, payload: &str, order: Timestamp, entries: &mut Entries) -> Verdict {
+    pub fn appeared(&mut self, fresh: &FreshMessage, entries: &mut Entries) -> Verdict {
+        let (row, payload, order) = (fresh.id, fresh.payload.as_str(), fresh.order);
+        if fresh.topic == INGEST_TOPIC {
+            entries.handed_in.insert(row);
+            return Ok(());
+        }
         if is_event(payload) {
             return entries.events.appeared(row, payload);
         }

@@ -7,14 +7,14 @@ use super::faults::{Kind, Wire};
 use super::truth::{Fate, Run, Truth};
 use super::world::{Plan, World, honestly};
 use super::{people, provider};
+use punctual::access::store::tenants::NewTenant;
+use punctual::base::backoff::Backoff;
 use punctual::base::id::LaneId;
-use punctual::rules::attempt::{Patience, Retry};
-use punctual::rules::backoff::Backoff;
-use punctual::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::rules::share::LaneQuota;
-use punctual::store::claims::{ClaimRequest, Claimed};
-use punctual::store::settle::{SettleAction, SettleOutcome, Settlement};
-use punctual::store::tenants::NewTenant;
+use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::queue::rules::attempt::{Patience, Retry};
+use punctual::queue::rules::share::LaneQuota;
+use punctual::queue::store::claims::{ClaimRequest, Claimed};
+use punctual::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use punctual::{Engine, Handled, HandlerError, MessageId, NewMessage, Store, Tenant, Timestamp, Work};
 use std::sync::Arc;
 use std::time::Duration;
@@ -383,7 +383,8 @@ impl Scene {
         let messages = self.messages(&all);
         let answer = self.world.database.directly(|connection| {
             let transaction = connection.transaction()?;
-            let done = honestly(|| punctual::outbox::rusqlite::enqueue(&transaction, tenant, &messages));
+            let done =
+                honestly(|| punctual::queue::outbox::rusqlite::enqueue(&transaction, tenant, &messages));
             if commits {
                 transaction.commit()?;
             }

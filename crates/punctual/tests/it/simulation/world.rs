@@ -12,10 +12,11 @@ use super::inbox::Inbox;
 use super::jobs::Jobs;
 use super::leases::Leases;
 use super::truth::{Truth, Verdict};
-use punctual::base::clock::{self, Clocks};
+use punctual::base::clock;
+use punctual::base::clock::Clocks;
 use punctual::base::random;
-use punctual::store::planted::Bug;
-use punctual::store::sqlite::simulated::{Answer, Database, Verb};
+use punctual::database::planted::Bug;
+use punctual::database::sqlite::simulated::{Answer, Database, Verb};
 use punctual::testing::TemporaryStore;
 use punctual::{Engine, Timestamp};
 use std::cell::RefCell;
@@ -128,14 +129,13 @@ impl State {
         let Self { tables, truth, jobs, leases, inbox, entries, counts, .. } = self;
         let looked = database.directly(|connection| {
             let (read, fresh) = Tables::read(connection, tables)?;
-            let messages = fresh
-                .iter()
-                .try_for_each(|(row, payload, order)| truth.appeared(*row, payload, *order, entries))
-                .and(read)
-                .and_then(|read| {
-                    let said = read.compare(tables, truth, hand)?;
-                    Ok((said, std::mem::replace(tables, read)))
-                });
+            let messages =
+                fresh.iter().try_for_each(|fresh| truth.appeared(fresh, entries)).and(read).and_then(
+                    |read| {
+                        let said = read.compare(tables, truth, hand)?;
+                        Ok((said, std::mem::replace(tables, read)))
+                    },
+                );
             Ok(messages.and_then(|(mut said, before)| {
                 let mut deeds = jobs.look(connection, (&mut *truth, &*tables), hand)?;
                 deeds.extend(leases.look(connection, hand)?);

@@ -3,9 +3,9 @@
 use super::queue;
 use crate::bench::{LEASE, TENANT, seconds};
 use punctual::engine::ClaimOptions;
-use punctual::rules::subscription::{NewSubscription, Target};
-use punctual::store::dead_letters::Which;
-use punctual::store::queues::Lane;
+use punctual::queue::rules::subscription::{NewSubscription, Target};
+use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::queues::Lane;
 
 use punctual::testing::{Backend, Recorder, Stage, StageBuilder};
 use punctual::{Error, HandlerError, MessageId, NewMessage, Problems, Work};

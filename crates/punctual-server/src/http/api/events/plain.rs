@@ -3,7 +3,7 @@
 use super::{Draft, Reading, join};
 use crate::http::api::entities;
 use crate::http::input::Fields;
-use punctual::rules::entity::NewState;
+use punctual::flow::rules::entity::NewState;
 use punctual::{Entity, NewMessage, Problems};
 use serde_json::{Map, Value};
 

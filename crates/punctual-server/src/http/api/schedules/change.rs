@@ -1,18 +1,18 @@
 //! What support does to a schedule of any kind: hold, release, retry and cancel it, with a reason for the
 //! history.
 
-use super::listed::shown_entry;
-use super::named::{self, Found, ScheduleId};
-use super::{Shown, Step, shown};
+use super::named::{self, ScheduleId};
+use super::shown::{Shown, Zoned, change_step, shown};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
-use punctual::EntryId;
 use punctual::Problems;
-use punctual::store::deliveries::hold::{ActionOutcome, EntryAction, EntryChange, EntryHistory, EntryName};
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
 
 /// `POST /api/automation-schedules/{id}/hold {reason}`: nothing of it is sent until it is released.
 ///
@@ -60,38 +60,23 @@ async fn change(
     let reason = fields.need_text("reason");
     problems.into_result()?;
     let name = match id {
-        ScheduleId::Notification(id) => EntryName::Id(id),
-        ScheduleId::Entry(id) => EntryName::PublicId(id),
+        ScheduleId::Number(id) => EntryName::Id(id),
+        ScheduleId::PublicId(id) => EntryName::PublicId(id),
     };
-    let change = EntryChange { name, action, actor: caller.name.clone(), reason };
-    match app.engine.change_entry(caller.tenant, change).await? {
+    let request = EntryActionRequest { name, action, actor: caller.name.clone(), reason };
+    match app.engine.change_entry(caller.tenant, request).await? {
         ActionOutcome::Done => Ok(Json(shown_whole(&app, &caller, id).await?)),
         ActionOutcome::NotFound => Err(named::not_found()),
         ActionOutcome::Refused(said) => Err(Failure::conflict(format!("the automation schedule {said}"))),
     }
 }
 
-/// A schedule with all that was tried, and all that people did to it.
+/// A schedule with all that was tried, and all changes.
 pub(super) async fn shown_whole(app: &App, caller: &Caller, id: ScheduleId) -> Answer<Shown> {
-    let (entry, mut whole): (EntryId, Shown) = match named::find(app, caller, id).await? {
-        Found::Notification(notification) => (notification.id, shown(caller, *notification)),
-        Found::Entry(entry, log) => (entry.id, shown_entry(caller, &entry, &log)),
-    };
-    let changes = app.engine.store().entry_history(caller.tenant, entry).await?;
-    whole.history.extend(changes.into_iter().map(step));
+    let found = named::find(app, caller, id).await?;
+    let mut whole = shown(caller, &Zoned::of(app, caller).await?, &found);
+    let changes = app.engine.store().entry_history(caller.tenant, found.entry.id).await?;
+    whole.history.extend(changes.into_iter().map(change_step));
     whole.history.sort_by_key(|step| step.at);
     Ok(whole)
-}
-
-fn step(change: EntryHistory) -> Step {
-    Step {
-        at: change.at,
-        delivery_id: None,
-        channel: None,
-        outcome: change.what,
-        actor: Some(change.actor),
-        reason: Some(change.reason),
-        error: None,
-        provider_message_id: None,
-    }
 }

@@ -1,4 +1,4 @@
-//! Schedules by their ids: a notification by its number, a survey instance by its public id.
+//! Schedules by their ids: a number, or a public id.
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -6,31 +6,29 @@ use crate::http::error::{Answer, Failure};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use punctual::EntryId;
-use punctual::rules::entry::log::DeliveryLine;
-use punctual::rules::public_id::PublicId;
-use punctual::store::deliveries::queries::notification::Notification;
-use punctual::store::entries::Entry;
+use punctual::delivery::store::deliveries::schedule::ScheduledEntry;
+use punctual::flow::rules::public_id::PublicId;
 use serde_json::Value;
 
 /// The id of a schedule.
 #[derive(Clone, Copy, Debug)]
 pub enum ScheduleId {
-    /// A notification's.
-    Notification(EntryId),
-    /// A survey instance's.
-    Entry(PublicId),
+    /// A number.
+    Number(EntryId),
+    /// A public id.
+    PublicId(PublicId),
 }
 
 impl ScheduleId {
     /// Reads one as a body has it.
     pub(super) fn of(value: &Value) -> Option<Self> {
-        value.as_i64().map(|id| Self::Notification(EntryId(id))).or_else(|| Self::parse(value.as_str()?))
+        value.as_i64().map(|id| Self::Number(EntryId(id))).or_else(|| Self::parse(value.as_str()?))
     }
 
-    /// No public id is a number that a notification could have: it is longer.
+    /// No public id is a number that an entry could have: it is longer.
     fn parse(text: &str) -> Option<Self> {
-        let number = text.parse().ok().map(|id| Self::Notification(EntryId(id)));
-        number.or_else(|| PublicId::parse(text).map(Self::Entry))
+        let number = text.parse().ok().map(|id| Self::Number(EntryId(id)));
+        number.or_else(|| PublicId::parse(text).map(Self::PublicId))
     }
 }
 
@@ -48,36 +46,24 @@ pub(super) fn not_found() -> Failure {
     Failure::not_found("there is no automation schedule of that id")
 }
 
-/// A schedule with all that was done for it.
-pub(super) enum Found {
-    Notification(Box<Notification>),
-    Entry(Box<Entry>, Vec<DeliveryLine>),
-}
-
-/// The schedule of an id.
-pub(super) async fn find(app: &App, caller: &Caller, id: ScheduleId) -> Answer<Found> {
+/// The schedule of an id, with its deliveries.
+pub(super) async fn find(app: &App, caller: &Caller, id: ScheduleId) -> Answer<ScheduledEntry> {
     let store = app.engine.store();
-    match id {
-        ScheduleId::Notification(id) => {
-            let notification = store.notification(caller.tenant, id).await?.ok_or_else(not_found)?;
-            Ok(Found::Notification(Box::new(notification)))
-        }
-        ScheduleId::Entry(id) => {
-            let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
-            let log = store.delivery_log(caller.tenant, entry.id).await?;
-            Ok(Found::Entry(Box::new(entry), log))
-        }
-    }
+    let number = match id {
+        ScheduleId::Number(id) => id,
+        ScheduleId::PublicId(id) => store.entry(caller.tenant, id).await?.ok_or_else(not_found)?.id,
+    };
+    store.scheduled_entry(caller.tenant, number).await?.ok_or_else(not_found)
 }
 
-/// The ids of notifications, and those of survey instances.
+/// The numbers among ids, and the public ids.
 pub(super) fn split(ids: &[ScheduleId]) -> (Vec<EntryId>, Vec<PublicId>) {
-    let (mut notifications, mut entries) = (Vec::new(), Vec::new());
+    let (mut numbers, mut public_ids) = (Vec::new(), Vec::new());
     for id in ids {
         match id {
-            ScheduleId::Notification(id) => notifications.push(*id),
-            ScheduleId::Entry(id) => entries.push(*id),
+            ScheduleId::Number(id) => numbers.push(*id),
+            ScheduleId::PublicId(id) => public_ids.push(*id),
         }
     }
-    (notifications, entries)
+    (numbers, public_ids)
 }

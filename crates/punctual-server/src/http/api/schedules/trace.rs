@@ -1,8 +1,7 @@
 //! What happened for a schedule, in words, the oldest first.
 
-use super::last_error;
-use super::listed::{error_for, outcome};
-use super::named::{self, Found, ScheduleId};
+use super::named::{self, ScheduleId};
+use super::shown::{id_of, last_error, status_of};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::communication_logs::words_of;
@@ -10,12 +9,13 @@ use crate::http::error::Answer;
 use axum::Json;
 use axum::extract::State;
 use punctual::Timestamp;
-use punctual::rules::entry::Status;
-use punctual::rules::entry::log::DeliveryLine;
-use punctual::rules::notification::{DeliveryStatus, NotificationStatus};
-use punctual::store::deliveries::queries::Logged;
-use punctual::store::deliveries::queries::notification::Notification;
-use punctual::store::entries::Entry;
+use punctual::base::id::TemplateId;
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::delivery::store::deliveries::log::LoggedDelivery;
+use punctual::delivery::store::deliveries::schedule::ScheduledEntry;
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::store::entries::Entry;
+use punctual::flow::store::entries::history::EntryChange;
 use serde::Serialize;
 
 /// What happened.
@@ -39,99 +39,94 @@ pub struct Line {
 /// # Errors
 /// 404 when this tenant has none of that id.
 pub async fn trace(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Trace>> {
-    Ok(Json(match named::find(&app, &caller, id).await? {
-        Found::Notification(notification) => of_notification(&caller, &notification),
-        Found::Entry(entry, log) => of_entry(&caller, &entry, &log),
-    }))
+    let found = named::find(&app, &caller, id).await?;
+    let changes = app.engine.store().entry_history(caller.tenant, found.entry.id).await?;
+    Ok(Json(trace_of(&caller, &found, changes)))
 }
 
-fn of_notification(caller: &Caller, notification: &Notification) -> Trace {
-    let mut lines = vec![Line { at: notification.created_at, what: beginning(notification) }];
-    for one in &notification.deliveries {
+fn trace_of(caller: &Caller, one: &ScheduledEntry, changes: Vec<EntryChange>) -> Trace {
+    let entry = &one.entry;
+    let mut lines = vec![Line { at: entry.state.triggered_at, what: beginning(entry) }];
+    for one in &one.deliveries {
         lines.extend(of_delivery(caller, one));
     }
-    if let Some(at) = notification.ended_at {
-        lines.push(Line { at, what: ending(caller, notification) });
-    }
-    // What happened at one moment stays in the order it was told in.
-    lines.sort_by_key(|line| line.at);
-    let status = super::status_of(notification);
-    Trace { id: notification.id.to_string(), key: notification.key(), status, lines }
-}
-
-/// What happened for a survey instance. When it expired or was withdrawn is not written in it.
-fn of_entry(caller: &Caller, entry: &Entry, log: &[DeliveryLine]) -> Trace {
-    let standing = &entry.standing;
-    let what = format!(
-        "`{}` met trigger `{}` of survey {} in version {}",
-        entry.triggered_by, entry.trigger_id, entry.flow, entry.number
-    );
-    let mut lines = vec![Line { at: standing.triggered_at, what }];
-    lines.extend(log.iter().map(|line| Line { at: line.sent_at, what: of_try(caller, entry, line) }));
-    let opened = entry.opened_at.map(|at| Line { at, what: "somebody opened the survey".to_owned() });
-    let answered = entry.completed_at.map(|at| Line { at, what: "it was answered".to_owned() });
+    let opened = entry.opened_at.map(|at| Line { at, what: "the survey was opened".to_owned() });
+    let answered = entry.completed_at.map(|at| Line { at, what: "the survey was answered".to_owned() });
     lines.extend(opened.into_iter().chain(answered));
+    lines.extend(changes.into_iter().map(|change| Line {
+        at: change.at,
+        what: format!("{} by {}: {}", change.what, change.actor, change.reason),
+    }));
+    if let Some(at) = entry.ended_at {
+        lines.push(Line { at, what: ending(caller, one) });
+    }
+    // The sort is stable: lines of one moment keep the order in which they were added.
     lines.sort_by_key(|line| line.at);
-    if let Some(at) = standing.next_send_at.filter(|_| standing.status.is_active()) {
-        lines.push(Line { at, what: format!("send {} is due", entry.attempt()) });
+    if let Some(at) = entry.state.next_send_at.filter(|_| !entry.has_ended()) {
+        lines.push(Line { at, what: format!("send {} is due", entry.next_send()) });
     }
-    if standing.status == Status::Failed {
-        let at = lines.last().map_or(standing.triggered_at, |line| line.at);
-        lines.push(Line { at, what: "nothing got through, and nothing more is sent".to_owned() });
-    }
-    let (id, key) = (entry.public_id.to_string(), entry.unique_hash.clone());
-    Trace { id, key, status: standing.status.word(), lines }
+    Trace { id: id_of(entry), key: entry.key.clone(), status: status_of(one), lines }
 }
 
-fn of_try(caller: &Caller, entry: &Entry, line: &DeliveryLine) -> String {
-    let error = error_for(caller, entry, line).map_or_else(String::new, |error| format!(": {error}"));
-    let name = format!("send {} by {}", line.attempt, entry.channel);
-    if line.reason.is_some() {
-        return format!("{name} was not made{error}");
-    }
-    let taken = line.message_id.as_ref().map_or_else(String::new, |id| format!(" as {id}"));
-    format!("a try of {name} came to `{}`{taken}{error}", outcome(line.status))
-}
-
-fn beginning(notification: &Notification) -> String {
-    let about =
-        notification.entity.as_ref().map_or_else(String::new, |e| format!(" about {} `{}`", e.kind, e.id));
-    let event = format!("event {} of kind `{}`{about}", notification.message, notification.kind);
-    match &notification.request {
-        None => format!("{event} was taken up"),
-        Some((request, who)) => format!("{who} asked to have {event} told again, in request {request}"),
+fn beginning(entry: &Entry) -> String {
+    let about = entry.entity.as_ref().map_or_else(String::new, |e| format!(" about {} `{}`", e.kind, e.id));
+    let event = entry.message.map_or_else(String::new, |id| format!("event {id}"));
+    match (&entry.definition, &entry.request_id) {
+        (Some(of), _) => format!(
+            "{event}{about} (`{}`) matched trigger `{}` of survey {}, version {}",
+            entry.triggered_by, of.trigger_id, of.flow, of.number
+        ),
+        (None, Some(request)) => format!(
+            "{} requested a resend of {event} of kind `{}`{about}, request {request}",
+            entry.triggered_by, entry.event_kind
+        ),
+        (None, None) => format!("{event} of kind `{}`{about} matched active templates", entry.event_kind),
     }
 }
 
-fn of_delivery(caller: &Caller, one: &Logged) -> Vec<Line> {
-    let name = format!("message {} by {}", one.id, one.channel);
-    let (template, to) = (one.template, caller.address(&one.address));
-    let planned = match (one.status, one.tries.is_empty()) {
+fn of_delivery(caller: &Caller, one: &LoggedDelivery) -> Vec<Line> {
+    let name = format!("delivery {} (send {}) by {}", one.id, one.send, one.channel);
+    let to = caller.address(&one.address);
+    let planned = match (one.status, one.tries.is_empty() && one.skipped.is_none()) {
         (DeliveryStatus::Skipped, true) => {
-            format!("{name} was not sent: {}", one.error.as_deref().unwrap_or("it was not to be"))
+            format!("{name} was skipped: {}", one.error.as_deref().unwrap_or("no reason was recorded"))
         }
-        _ => format!("{name} to {to} was planned, worded by template {template}"),
+        _ => format!("{name} to {to} was planned with {}", template_of(one)),
     };
     let mut lines = vec![Line { at: one.created_at, what: planned }];
-    if let Some((at, said)) = &one.held_back {
-        lines.push(Line { at: *at, what: format!("{name} was held back: {said}") });
+    if let Some((at, said)) = &one.delayed {
+        lines.push(Line { at: *at, what: format!("{name} was delayed: {said}") });
+    }
+    if let Some((at, reason, said)) = &one.skipped {
+        let said = words_of(caller, one, said);
+        lines.push(Line { at: *at, what: format!("{name} was skipped ({reason}): {said}") });
     }
     for tried in &one.tries {
         let error =
             tried.error.as_ref().map(|said| format!(": {}", words_of(caller, one, said))).unwrap_or_default();
         let taken = tried.provider_id.as_ref().map_or_else(String::new, |id| format!(" as {id}"));
-        let what = format!("try {} of {name} came to `{}`{taken}{error}", tried.number, tried.outcome);
+        let what = format!("attempt {} of {name}: `{}`{taken}{error}", tried.number, tried.outcome);
         lines.push(Line { at: tried.at, what });
     }
     let last = one.tries.last().map_or(one.created_at, |tried| tried.at);
     if let Some(by) = one.replaced_by {
-        lines.push(Line { at: last, what: format!("{name} was given up, and message {by} took its place") });
+        lines.push(Line { at: last, what: format!("{name} failed and was replaced by delivery {by}") });
     }
     lines
 }
 
-fn ending(caller: &Caller, notification: &Notification) -> String {
-    let why = last_error(caller, notification).filter(|_| notification.status != NotificationStatus::Sent);
+/// The template that a delivery is rendered from; surveys without one have a built-in text.
+fn template_of(one: &LoggedDelivery) -> String {
+    match one.template {
+        TemplateId::BUILT_IN => "the built-in text".to_owned(),
+        template => format!("template {template}"),
+    }
+}
+
+fn ending(caller: &Caller, one: &ScheduledEntry) -> String {
+    let status = one.entry.state.status;
+    let is_well = matches!(status, EntryStatus::Sent | EntryStatus::Completed);
+    let why = last_error(caller, one).filter(|_| !is_well);
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
-    format!("all was done: {}{why}", notification.status.word())
+    format!("the entry ended as {}{why}", status.word())
 }

@@ -10,13 +10,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use punctual::base::csv;
 use punctual::engine::{Comment, FROM_THE_START, SurveyResults};
-use punctual::rules::csv;
-use punctual::rules::entry::Status;
-use punctual::rules::results::{Tally, response_rate};
-use punctual::rules::survey::Survey;
-use punctual::store::entries::prune::RemovedEntries;
-use punctual::store::entries::queries::{self, ResultFilter};
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::survey::rules::results::{Tally, response_rate};
+use punctual::survey::rules::survey::Survey;
+use punctual::survey::store::results;
+use punctual::survey::store::results::RemovedEntries;
+use punctual::survey::store::results::ResultFilter;
 use punctual::{Engine, FlowId, Problems, Tenant, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -119,7 +120,7 @@ fn question_ids(survey: &Survey) -> impl Iterator<Item = String> {
     })
 }
 
-fn cells(survey: &Survey, response: &queries::Response) -> Vec<String> {
+fn cells(survey: &Survey, response: &results::Response) -> Vec<String> {
     let fixed = [
         response.public_id.to_string(),
         response.number.to_string(),
@@ -158,10 +159,11 @@ fn read_filter(page: &Page) -> Answer<ResultFilter> {
 #[must_use]
 pub fn shown(id: i64, found: SurveyResults) -> Shown {
     let SurveyResults { survey, counts, removed, results, comments } = found;
-    let completed = counts.of(Status::Completed);
+    let completed = counts.of(EntryStatus::Completed);
     // Whoever was sent nothing was not invited, unless they answered all the same.
-    let invited = counts.total() - counts.of(Status::Pending) - counts.of(Status::Failed);
-    let by_status = Status::ALL.iter().map(|status| (status.word().to_owned(), json!(counts.of(*status))));
+    let invited = counts.total() - counts.of(EntryStatus::Pending) - counts.of(EntryStatus::Failed);
+    let by_status =
+        EntryStatus::ALL.iter().map(|status| (status.word().to_owned(), json!(counts.of(*status))));
     let questions: Vec<Question> =
         results.questions.iter().map(|(id, tally)| question(&survey, id, tally)).collect();
     Shown {
@@ -179,11 +181,11 @@ pub fn shown(id: i64, found: SurveyResults) -> Shown {
 }
 
 fn question(survey: &Arc<Survey>, id: &str, tally: &Tally) -> Question {
-    use punctual::rules::survey::Kind;
+    use punctual::survey::rules::survey::Kind;
     let asked = survey.question(id);
     let answered = tally.answered();
     let line = |(value, count): (String, u64)| {
-        let share = punctual::rules::results::share(count, answered);
+        let share = punctual::survey::rules::results::share(count, answered);
         Line { value, count, share }
     };
     let (mean, nps, csat) = match tally {

@@ -9,8 +9,8 @@ use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use punctual::Problems;
+use punctual::base::csv;
 use punctual::engine::Chosen;
-use punctual::rules::csv;
 use serde_json::{Map, Value, json};
 
 /// `POST /api/surveys/{id}/triggers/{triggerId}/send`: `{recipients | csv, payload?, dryRun?}`.

@@ -8,12 +8,12 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
+use punctual::delivery::rules::template::MessageTemplate;
+use punctual::delivery::rules::template::choose::kind_of;
+use punctual::delivery::rules::template::segments::Segments;
+use punctual::delivery::store::templates::Template;
 use punctual::engine::{Trial, Tried};
-use punctual::rules::invitation;
-use punctual::rules::template::MessageTemplate;
-use punctual::rules::template::choose::kind_of;
-use punctual::rules::template::segments::Segments;
-use punctual::store::templates::Template;
+use punctual::survey::rules::invitation;
 use punctual::{MessageId, Problem, Problems};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
             None => read.wrong("eventId", "there is no such event"),
         }
     }
-    if let Some(Err(said)) = trial.locale.as_deref().map(punctual::rules::locale::check) {
+    if let Some(Err(said)) = trial.locale.as_deref().map(punctual::base::locale::check) {
         read.wrong("locale", said);
     }
     problems.into_result()?;

@@ -4,8 +4,8 @@ use crate::http::api::events::{Draft, Reading, draft, one_or_many, plain};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use punctual::engine::Move;
-use punctual::rules::timer::{KIND, check_when};
-use punctual::store::timers::Which;
+use punctual::queue::rules::timer::{KIND, check_when};
+use punctual::queue::store::timers::Which;
 use punctual::{MessageId, NewTimer, Problems, When};
 use serde_json::{Map, Value};
 

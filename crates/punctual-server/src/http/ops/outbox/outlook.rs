@@ -2,8 +2,8 @@
 
 use crate::app::App;
 use crate::http::error::Answer;
-use punctual::store::deliveries::preview::Foreseen;
-use punctual::store::outbox::failed::Failed;
+use punctual::delivery::store::entries::preview::Foreseen;
+use punctual::operate::store::outbox::failed::Failed;
 use punctual::{Tenant, engine};
 use serde::Serialize;
 use std::collections::HashSet;

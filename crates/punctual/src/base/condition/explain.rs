@@ -1,0 +1,199 @@
+//! Why a condition holds or not, for people.
+
+use crate::base::canonical;
+use crate::base::condition::leaf::{Leaf, Reach, Test};
+use crate::base::condition::{Condition, Node, Op};
+use crate::base::facts::Facts;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+/// Values are shown up to this length, in characters of JSON text.
+const SHOWN_CHARS_MAX: usize = 200;
+/// Items of a list that a sentence names.
+const NAMED_ITEMS_MAX: usize = 5;
+
+/// A decision, and what each comparison saw. As a text, one sentence: `skipped because …`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// Whether the condition holds; what [`Condition::holds`] says.
+    pub holds: bool,
+    /// The first comparison that decided, in words.
+    pub because: String,
+    /// Every comparison in the order of the document, whether it was needed or not.
+    pub findings: Vec<Finding>,
+}
+
+/// What one comparison saw.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Where it stands in the condition, such as `all[1].not`; nothing for the whole of it.
+    pub at: String,
+    /// The path it looks at.
+    pub question_id: String,
+    /// The operator's word.
+    pub op: &'static str,
+    /// What it compares with; nothing for `exists` and `notExists`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Value>,
+    /// What was there; a long value is the beginning of its text. Nothing when it is missing.
+    pub found: Option<Value>,
+    /// Whether it held.
+    pub held: bool,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} because {}", if self.holds { "matched" } else { "skipped" }, self.because)
+    }
+}
+
+impl Explanation {
+    pub(crate) fn of(condition: &Condition, facts: &Facts<'_>) -> Self {
+        let mut walk = Walk { facts, reach: condition.reach, findings: Vec::new() };
+        let (holds, decided) = walk.node(&condition.root, "");
+        let because = decided.map_or_else(
+            || "it asks for nothing".to_owned(),
+            |leaf| sentence(leaf, facts.get(&leaf.path), condition.reach),
+        );
+        Self { holds, because, findings: walk.findings }
+    }
+}
+
+struct Walk<'f> {
+    facts: &'f Facts<'f>,
+    reach: Reach,
+    findings: Vec<Finding>,
+}
+
+impl Walk<'_> {
+    /// Whether it holds, and the first comparison that made it so.
+    fn node<'n>(&mut self, node: &'n Node, at: &str) -> (bool, Option<&'n Leaf>) {
+        let under = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+        match node {
+            Node::Leaf(leaf) => (self.leaf(leaf, at), Some(leaf)),
+            Node::Not(part) => {
+                let (held, decided) = self.node(part, &under("not"));
+                (!held, decided)
+            }
+            Node::All(parts) => self.parts(parts, &under("all"), false),
+            Node::Any(parts) => self.parts(parts, &under("any"), true),
+        }
+    }
+
+    /// One part that is `decisive` decides; otherwise all do, and the first is named.
+    fn parts<'n>(&mut self, parts: &'n [Node], at: &str, decisive: bool) -> (bool, Option<&'n Leaf>) {
+        let each: Vec<_> =
+            parts.iter().enumerate().map(|(n, part)| self.node(part, &format!("{at}[{n}]"))).collect();
+        let one = each.iter().find(|(held, _)| *held == decisive);
+        one.copied().unwrap_or_else(|| (!decisive, each.iter().find_map(|(_, leaf)| *leaf)))
+    }
+
+    fn leaf(&mut self, leaf: &Leaf, at: &str) -> bool {
+        let found = self.facts.get(&leaf.path);
+        let held = leaf.holds(found, self.reach);
+        self.findings.push(Finding {
+            at: at.to_owned(),
+            question_id: leaf.path.clone(),
+            op: leaf.op.word(),
+            wanted: leaf.wanted(),
+            found: found.map(cut),
+            held,
+        });
+        held
+    }
+}
+
+/// The value, or the beginning of its text if that is long.
+fn cut(value: &Value) -> Value {
+    if matches!(value, Value::Null | Value::Bool(_) | Value::Number(_)) {
+        return value.clone();
+    }
+    if let Value::String(text) = value {
+        return Value::String(shortened(text));
+    }
+    let text = text(value);
+    let short = shortened(&text);
+    if short == text { value.clone() } else { Value::String(short) }
+}
+
+fn text(value: &Value) -> String {
+    let mut text = String::new();
+    canonical::write(value, &mut text);
+    text
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(_) => text(&cut(value)),
+        _ => shortened(&text(value)),
+    }
+}
+
+fn sentence(leaf: &Leaf, found: Option<&Value>, reach: Reach) -> String {
+    let path = &leaf.path;
+    let Some(found) = found else { return format!("{path} is missing") };
+    if leaf.test.is_beyond(found, reach) {
+        return format!("{path} is too long for `{}` to look through", leaf.op.word());
+    }
+    if leaf.test == Test::Exists {
+        return format!("{path} is there");
+    }
+    let passed = leaf.holds(Some(found), reach) != leaf.op.is_opposite();
+    let (found, wanted) = (shown(found), leaf.wanted().unwrap_or_default());
+    if let Some((does, does_not)) = verb(leaf.op) {
+        let wanted = shown(&wanted);
+        return if passed {
+            format!("{path} {does} {wanted}")
+        } else {
+            format!("{path} is {found}, which {does_not} {wanted}")
+        };
+    }
+    match (leaf.op, passed) {
+        (Op::Equal | Op::NotEqual, true) => format!("{path} is {found}"),
+        (op, true) => format!("{path} is {found}, {}", place(op, &wanted)),
+        (op, false) => format!("{path} is {found}, not {}", place(op, &wanted)),
+    }
+}
+
+const fn verb(op: Op) -> Option<(&'static str, &'static str)> {
+    Some(match op {
+        Op::Contains => ("contains", "does not contain"),
+        Op::StartsWith => ("starts with", "does not start with"),
+        Op::EndsWith => ("ends with", "does not end with"),
+        Op::Matches => ("matches", "does not match"),
+        _ => return None,
+    })
+}
+
+/// Where something is, to what is wanted.
+fn place(op: Op, wanted: &Value) -> String {
+    let one = || shown(wanted);
+    match op {
+        Op::Less => format!("less than {}", one()),
+        Op::AtMost => format!("at most {}", one()),
+        Op::Greater => format!("greater than {}", one()),
+        Op::AtLeast => format!("at least {}", one()),
+        Op::Between => format!("between {} and {}", shown(&wanted[0]), shown(&wanted[1])),
+        Op::In | Op::NotIn => format!("one of {}", listed(wanted.as_array().map_or(&[], Vec::as_slice))),
+        _ => one(),
+    }
+}
+
+fn listed(items: &[Value]) -> String {
+    let named: Vec<String> = items.iter().take(NAMED_ITEMS_MAX).map(shown).collect();
+    match items.len().saturating_sub(NAMED_ITEMS_MAX) {
+        _ if items.is_empty() => "an empty list".to_owned(),
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}

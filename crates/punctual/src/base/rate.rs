@@ -1,0 +1,124 @@
+//! A rate limit: so many sends a second, and so many under way at once.
+//!
+//! A bucket holds as many tokens as sends are allowed in a second. A send takes one, and it comes back one
+//! second later: so **no window of one second, wherever it begins, has more sends than the rate**, and a
+//! burst of a whole second's worth at once is allowed. It costs eight bytes for each send of the last
+//! second.
+//!
+//! Sends under way are counted by whoever begins and ends them. A clock that is set back forgets
+//! what lies ahead of it.
+
+use crate::base::breaker::May;
+use crate::base::clock::Timestamp;
+use crate::base::limits;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A token comes back after this long.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// A bucket of one channel.
+#[derive(Clone, Debug)]
+pub struct Rate {
+    per_second: usize,
+    /// When the tokens that are out were taken, in order.
+    taken: VecDeque<Timestamp>,
+}
+
+impl Rate {
+    /// A full bucket. No send at all is not a rate: at least one is allowed.
+    #[must_use]
+    pub fn per_second(sends: u32) -> Self {
+        let most = sends.clamp(1, limits::SENDS_PER_SECOND_MAX);
+        Self { per_second: usize::try_from(most).unwrap_or(1), taken: VecDeque::new() }
+    }
+
+    /// How many sends may begin now.
+    pub fn room(&mut self, now: Timestamp) -> usize {
+        while self.taken.back().is_some_and(|taken| *taken > now) {
+            self.taken.pop_back();
+        }
+        while self.taken.front().is_some_and(|taken| taken.plus(WINDOW) <= now) {
+            self.taken.pop_front();
+        }
+        self.per_second - self.taken.len().min(self.per_second)
+    }
+
+    /// Whether a send may begin now, without a token being taken.
+    pub fn look(&mut self, now: Timestamp) -> May {
+        if self.room(now) > 0 {
+            return May::Go;
+        }
+        self.taken.front().map_or(May::Go, |first| May::WaitUntil(first.plus(WINDOW)))
+    }
+
+    /// Whether a send may begin now. With [`May::Go`] a token is taken.
+    pub fn ask(&mut self, now: Timestamp) -> May {
+        let may = self.look(now);
+        if may == May::Go {
+            self.taken.push_back(now);
+        }
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const fn at(millis: i64) -> Timestamp {
+        Timestamp::from_micros(millis * 1_000)
+    }
+
+    /// NTF-17: a second's worth at once, then each as one second has passed since the one it follows.
+    #[test]
+    fn ntf_17_a_second_has_no_more_than_its_rate() {
+        let mut rate = Rate::per_second(2);
+        let asked = [(0, None), (300, None), (300, Some(1_000)), (999, Some(1_000)), (1_000, None)];
+        for (now, wait) in asked {
+            let want = wait.map_or(May::Go, |end| May::WaitUntil(at(end)));
+            assert_eq!(rate.ask(at(now)), want, "at {now} ms");
+        }
+        assert_eq!((rate.room(at(1_299)), rate.room(at(1_300)), rate.room(at(2_000))), (0, 1, 2));
+        assert_eq!(Rate::per_second(0).room(at(0)), 1, "none at all is not a rate");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_blocks_nobody() {
+        let mut rate = Rate::per_second(1);
+        assert_eq!(rate.ask(at(1_000_000)), May::Go);
+        assert_eq!((rate.ask(at(0)), rate.ask(at(0))), (May::Go, May::WaitUntil(at(1_000))));
+    }
+
+    proptest! {
+        /// NTF-17: never more than the rate in any window of one second, and no less than there is to
+        /// send as soon as it is allowed.
+        #[test]
+        fn ntf_17_no_window_has_more_than_the_rate(
+            per_second in 1_u32..20,
+            steps in prop::collection::vec((0_i64..700, 1_usize..8), 1..60),
+        ) {
+            let mut rate = Rate::per_second(per_second);
+            let (mut now, mut sent): (i64, Vec<i64>) = (0, Vec::new());
+            for (pause, asks) in steps {
+                now += pause;
+                for _ in 0..asks {
+                    match rate.ask(at(now)) {
+                        May::Go => sent.push(now),
+                        May::WaitUntil(end) => {
+                            prop_assert!(end > at(now) && end <= at(now + 1_000));
+                            prop_assert_eq!(rate.clone().ask(end), May::Go, "whoever waits as told goes");
+                            let full = sent.iter().filter(|at| **at > now - 1_000).count();
+                            prop_assert_eq!(full, per_second as usize, "refused only when full");
+                        }
+                    }
+                }
+            }
+            for begin in &sent {
+                let window = sent.iter().filter(|at| (*begin..begin + 1_000).contains(*at)).count();
+                prop_assert!(window <= per_second as usize, "{} in the second from {}", window, begin);
+            }
+        }
+    }
+}

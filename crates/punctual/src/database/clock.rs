@@ -1,0 +1,162 @@
+//! The clock that decides: the database server's, the host's (SQLite), or a manual one
+//! kept in the database, shared by every process that serves it.
+
+use crate::base::clock::{Timestamp, host_now};
+use crate::base::error::{Error, Result};
+use crate::database::store::{Backend, Store};
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Value, params};
+use std::time::Duration;
+
+/// Whose hand moves time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockMode {
+    /// Time passes by itself.
+    #[default]
+    System,
+    /// Time stands still until it is moved.
+    Manual,
+}
+
+/// How long a process may move the clock before another may take over.
+const HOLD: Duration = Duration::from_secs(600);
+
+impl Store {
+    /// The authority's time.
+    pub fn now(&self) -> VerbFuture<'_, Timestamp> {
+        self.read((), |tx, ()| Box::pin(async move { tx.now().await }))
+    }
+
+    /// Begins to run on a clock. A database that ran on a manual clock refuses the system
+    /// clock unless `leave_manual` says so: its times may lie far in the future.
+    ///
+    /// # Errors
+    /// [`Error::Config`] on such a refusal.
+    pub fn use_clock(&self, mode: ClockMode, leave_manual: bool) -> VerbFuture<'_, ()> {
+        VerbFuture::new(async move {
+            let request = (mode, leave_manual, host_now());
+            let manual = self
+                .write(request, |tx, (mode, leave, host)| {
+                    Box::pin(async move {
+                        let row = tx.first("select manual from punctual.clock where id = 1", &[]).await?;
+                        let was = row.map_or(Ok(false), |row| row.flag(0))?;
+                        match (was, mode) {
+                            (true, ClockMode::System) if !leave => return Err(refused()),
+                            (true, ClockMode::System) => {
+                                tx.execute("update punctual.clock set manual = 0 where id = 1", &[]).await?;
+                            }
+                            (false, ClockMode::Manual) => {
+                                tx.execute(START_MANUAL, params![*host]).await?;
+                            }
+                            _ => {}
+                        }
+                        Ok(*mode == ClockMode::Manual)
+                    })
+                })
+                .await?;
+            self.manual_here(manual);
+            Ok(())
+        })
+    }
+
+    fn manual_here(&self, manual: bool) {
+        match &self.backend {
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite(db) => db.use_manual_clock(manual),
+            // The server's own function knows.
+            #[cfg(feature = "postgres")]
+            Backend::Postgres(_) => {
+                let _ = manual;
+            }
+            // Its link knows.
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(_) => {}
+        }
+    }
+
+    /// Moves the manual clock, forwards or back; fires nothing by itself.
+    pub fn set_clock(&self, to: Timestamp) -> VerbFuture<'_, ()> {
+        self.write(to, |tx, to| {
+            Box::pin(async move {
+                let moved = tx.execute(SET, params![*to]).await?;
+                if moved == 1 {
+                    Ok(())
+                } else {
+                    Err(Error::Conflict("this database is on the system clock".into()))
+                }
+            })
+        })
+    }
+
+    /// Takes the right to move the clock; answers whether it was free.
+    pub fn hold_clock(&self, holder: &str) -> VerbFuture<'_, bool> {
+        let request = (holder.to_owned(), host_now());
+        self.write(request, |tx, (holder, host)| {
+            Box::pin(async move {
+                let until = host.plus(HOLD);
+                Ok(tx.execute(TAKE, params![holder, until, *host]).await? == 1)
+            })
+        })
+    }
+
+    /// Gives that right back.
+    pub fn free_clock(&self, holder: &str) -> VerbFuture<'_, ()> {
+        self.write(holder.to_owned(), |tx, holder| {
+            Box::pin(async move {
+                tx.execute(
+                    "update punctual.clock set holder = null where id = 1 and holder = $1",
+                    params![holder],
+                )
+                .await?;
+                Ok(())
+            })
+        })
+    }
+
+    /// The next moment after now at which something becomes due in the own queue of these topics
+    /// or in a subscription of these handlers, a lease ends, or a job is due.
+    pub fn next_moment(
+        &self,
+        topics: Vec<String>,
+        subscribers: Vec<String>,
+    ) -> VerbFuture<'_, Option<Timestamp>> {
+        self.read((topics, subscribers), |tx, (topics, subscribers)| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let topics: Vec<Option<&str>> = topics.iter().map(|t| Some(t.as_str())).collect();
+                let subscribers: Vec<Option<&str>> = subscribers.iter().map(|s| Some(s.as_str())).collect();
+                let values = [now.into(), Value::Texts(&topics), Value::Texts(&subscribers)];
+                let row = tx.first(NEXT, &values).await?;
+                let Some(row) = row else { return Ok(None) };
+                let times = [0, 1, 2, 3].map(|n| row.maybe_time(n));
+                times.into_iter().filter_map(Result::transpose).try_fold(None, |first, time| {
+                    let time = time?;
+                    Ok(Some(first.map_or(time, |first: Timestamp| first.min(time))))
+                })
+            })
+        })
+    }
+}
+
+fn refused() -> Error {
+    Error::Config(
+        "this database was run on a manual clock, so its times may lie in the future or the past; \
+         serve it with --clock manual, or say --leave-manual-clock to go on with the system clock"
+            .into(),
+    )
+}
+
+const START_MANUAL: &str = "update punctual.clock set manual = 1, now_us = $1 where id = 1";
+const SET: &str = "update punctual.clock set now_us = $1 where id = 1 and manual = 1";
+const TAKE: &str = "update punctual.clock set holder = $1, held_until = $2 \
+    where id = 1 and (holder is null or held_until < $3)";
+const NEXT: &str = "select \
+    (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
+        from punctual.lane l where l.paused = 0 \
+        and (l.purpose <> 'dispatch' or l.subscription = '/flows' \
+            or (l.subscription = '' and l.topic = any($2::text[])) \
+            or exists (select 1 from punctual.subscription s \
+                where s.lane_id = l.id and s.handler = any($3::text[])))), \
+    (select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1), \
+    (select min(j.next_due) from punctual.job j where j.next_due > $1), \
+    (select min(r.look_at) from punctual.early_receipt r where r.look_at > $1)";

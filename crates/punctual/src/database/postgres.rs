@@ -1,0 +1,484 @@
+//! PostgreSQL: the only file of the store that names its driver.
+//!
+//! A transaction runs in a task of its own: a caller that goes away neither cuts a write
+//! in half nor leaves a connection inside an open transaction. `BEGIN` travels with the
+//! first statement, and so does the tenant of a verb that is for one, for the policies of the tables
+//! (`database/wall.rs`). Deadlocks and serialisation failures are tried again as a whole.
+//! [`listen::Listener`] hears wake-ups on a connection of its own; they are hints, and a lost
+//! connection costs time, never work.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::random;
+use crate::base::rehearsal::hastened;
+use crate::base::tenant::Tenant;
+use crate::database::fault::Fault;
+use crate::database::parts::Parts;
+use crate::database::planted::Bug;
+use crate::database::postgres::connect::connection;
+use crate::database::postgres::lent::Lent;
+use crate::database::tx::{Call, Tx};
+use crate::database::value::{Row, Value};
+use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use futures_util::future::try_join_all;
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::{Config, NoTls};
+
+mod connect;
+#[cfg(feature = "testing")]
+pub mod direct;
+mod lent;
+pub mod listen;
+mod role;
+
+/// Connections of one process when the configuration does not say.
+pub const POOL_SIZE_DEFAULT: usize = 8;
+/// How long a caller waits for a free connection before it hears of it.
+const POOL_PATIENCE: Duration = Duration::from_secs(10);
+/// A connection attempt ends after this.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// A statement that has no answer by then has lost its link, even if nobody says so (a pooler or a
+/// proxy in between may keep the connection and swallow what is said on it). No statement of ours
+/// takes nearly as long, but migrations, which wait for ever.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// The server ends a transaction of ours that says nothing for so long: whoever vanished in the
+/// middle of one (a host without power, a link that swallows) must not keep its row locks.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How often a deadlocked transaction is tried as a whole.
+const TRIES_MAX: usize = 5;
+
+/// A pool of connections to one database.
+#[derive(Clone)]
+pub struct Postgres {
+    pool: Pool,
+    config: Arc<Config>,
+    /// What this process signs its notifications with, so as not to wake itself.
+    name: Arc<str>,
+    /// Whether tenants' verbs can change their role. Each new connection says what it may.
+    wall: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("hosts", &self.config.get_hosts()).finish_non_exhaustive()
+    }
+}
+
+/// A transaction on a pooled connection.
+pub struct PostgresTx {
+    client: Lent,
+    state: State,
+    tenant: Option<Tenant>,
+    now: Option<Timestamp>,
+    pub(crate) fault: Fault,
+    pub(crate) parts: Parts,
+}
+
+impl PostgresTx {
+    fn new(client: Object, state: State, tenant: Option<Tenant>) -> Self {
+        Self {
+            client: Lent::new(client),
+            state,
+            tenant,
+            now: None,
+            fault: Fault::default(),
+            parts: Parts::default(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// `BEGIN` travels with the first statement.
+    Fresh,
+    /// The same, and nobody waits for the end of it.
+    FreshToRead,
+    /// Inside a transaction.
+    Begun,
+    /// Inside a transaction that its connection ends when it goes back.
+    BegunToRead,
+    /// Each statement stands for itself.
+    Alone,
+    /// The commit travelled with the last statements.
+    Committed,
+}
+
+impl std::fmt::Debug for PostgresTx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresTx").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Prepares a pool; the first connection is made by the first statement.
+    pub fn open(url: &str, pool_size: usize) -> Result<Self> {
+        let mut config: Config =
+            url.parse().map_err(|e| Error::Config(format!("the database URL cannot be used: {e}")))?;
+        if config.get_application_name().is_none() {
+            config.application_name("punctual");
+        }
+        config.connect_timeout(CONNECT_PATIENCE);
+        config.keepalives_idle(Duration::from_secs(15));
+        config.tcp_user_timeout(Duration::from_secs(20));
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let wall = Arc::new(AtomicBool::new(false));
+        let looked = wall.clone();
+        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
+            .max_size(pool_size.max(2))
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(hastened(POOL_PATIENCE)))
+            .create_timeout(Some(hastened(CONNECT_PATIENCE)))
+            .post_create(Hook::async_fn(move |client, _| {
+                let wall = looked.clone();
+                Box::pin(async move { role::prepare(client, &wall).await })
+            }))
+            .build()
+            .map_err(|e| Error::Config(format!("the connection pool cannot be made: {e}")))?;
+        Ok(Self { pool, config: Arc::new(config), name: random::hex::<8>().into(), wall })
+    }
+
+    /// Runs a verb in a writing transaction, to its end even if the caller goes away.
+    pub async fn write(&self, mut call: Call) -> Result<Call> {
+        let db = self.clone();
+        let task = tokio::spawn(async move { db.write_until_done(&mut call).await.map(|()| call) });
+        task.await.map_err(|e| Error::Unknown(e.into()))?
+    }
+
+    /// Runs a verb of one writing statement, which needs no transaction around it.
+    pub async fn write_alone(&self, mut call: Call) -> Result<Call> {
+        let db = self.clone();
+        let task = tokio::spawn(async move {
+            let result = db.alone(&mut call).await?;
+            result.map(|()| call).map_err(unless_refused)
+        });
+        task.await.map_err(|e| Error::Unknown(e.into()))?
+    }
+
+    /// Runs a verb that only reads. Its statements stand each for itself, but a tenant's are in a
+    /// transaction, because only there can they be that tenant's.
+    pub async fn read(&self, mut call: Call) -> Result<Call> {
+        self.alone(&mut call).await?.map(|()| call)
+    }
+
+    /// Runs a verb whose statements stand each for itself. The outer error is that of one that was
+    /// never begun.
+    async fn alone(&self, call: &mut Call) -> Result<Result<()>> {
+        let client = connection(&self.pool, &self.config).await?;
+        let tenant = self.walled(call.tenant);
+        let state = if tenant.is_some() { State::FreshToRead } else { State::Alone };
+        let mut tx = Tx::Postgres(PostgresTx::new(client, state, tenant));
+        let result = call.steps(&mut tx).await;
+        #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
+        if let (Tx::Postgres(tx), Err(Error::Unavailable(_))) = (&mut tx, &result) {
+            // An answer may still be on its way, to nobody.
+            tx.client.unclean = true;
+        }
+        Ok(result)
+    }
+
+    async fn write_until_done(&self, call: &mut Call) -> Result<()> {
+        let mut tries = 1;
+        loop {
+            match self.write_once(call).await {
+                Err(e) if tries < TRIES_MAX && clashed(&e) => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn write_once(&self, call: &mut Call) -> Result<()> {
+        let mut tx = Tx::Postgres(PostgresTx::new(
+            connection(&self.pool, &self.config).await?,
+            State::Fresh,
+            self.walled(call.tenant),
+        ));
+        let result = call.steps(&mut tx).await;
+        #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
+        let Tx::Postgres(tx) = tx else { return result };
+        match result {
+            #[cfg(feature = "testing")]
+            Ok(()) if tx.fault.fires_early() => {
+                tokio::spawn(tx.commit_late());
+                Ok(())
+            }
+            Ok(()) => tx.commit().await,
+            Err(error) => {
+                tx.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The tenant whose rows alone are to be seen, if the server can see to that.
+    fn walled(&self, tenant: Option<Tenant>) -> Option<Tenant> {
+        tenant.filter(|_| self.wall.load(Ordering::Relaxed))
+    }
+
+    /// Looks again whether tenants' verbs can change their role, for those who have just made it so.
+    pub async fn look_at_wall(&self) -> Result<()> {
+        let client = connection(&self.pool, &self.config).await?;
+        let answers = heard(client.simple_query(role::IS_READY)).await?;
+        self.wall.store(role::says_yes(&answers), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Tells listeners of every process that there may be work.
+    pub async fn notify(&self) -> Result<()> {
+        let client = connection(&self.pool, &self.config).await?;
+        heard(client.batch_execute(&format!("notify punctual, '{}'", self.name))).await
+    }
+}
+
+impl PostgresTx {
+    async fn commit(mut self) -> Result<()> {
+        if self.state != State::Begun {
+            return Ok(());
+        }
+        heard(self.client.batch_execute("commit")).await.map_err(unless_refused)?;
+        self.client.unclean = false;
+        Ok(())
+    }
+
+    /// Sends statements and the commit together. If one of them fails, the server turns the
+    /// commit into a rollback.
+    pub async fn finish(&mut self, all: &[(&'static str, Vec<Value<'_>>)]) -> Result<Vec<Vec<Row>>> {
+        self.begin().await?;
+        let mut statements = Vec::with_capacity(all.len());
+        for (sql, _) in all {
+            statements.push(heard(self.client.prepare_cached(sql)).await?);
+        }
+        let values: Vec<Vec<&(dyn ToSql + Sync)>> =
+            all.iter().map(|(_, row)| row.iter().map(|v| v as _).collect()).collect();
+        let asked = statements.iter().zip(&values).map(|(s, v)| self.client.query(s, v));
+        let last = if self.fault.has(Bug::TimerFiredBeforeCommit) { "select" } else { "commit" };
+        let (answers, committed) =
+            tokio::join!(heard(try_join_all(asked)), heard(self.client.batch_execute(last)));
+        if last == "commit" {
+            self.state = State::Committed;
+            self.client.unclean = committed.is_err();
+        }
+        let answers = answers.map_err(unless_refused)?;
+        committed.map_err(unless_refused)?;
+        Ok(answers.into_iter().map(|rows| rows.into_iter().map(Row::Postgres).collect()).collect())
+    }
+
+    /// A planted bug: the caller has been answered already.
+    #[cfg(feature = "testing")]
+    async fn commit_late(self) {
+        tokio::time::sleep(super::planted::LATE).await;
+        self.commit().await.ok();
+    }
+
+    /// Rolls back; a connection that cannot even do that leaves the pool.
+    async fn roll_back(mut self) {
+        if self.state != State::Begun {
+            return;
+        }
+        let patience = hastened(CONNECT_PATIENCE);
+        let done = tokio::time::timeout(patience, self.client.batch_execute("rollback")).await;
+        self.client.unclean = !matches!(done, Ok(Ok(())));
+    }
+
+    /// The server's time, once per transaction.
+    pub async fn now(&mut self) -> Result<Timestamp> {
+        if let Some(now) = self.now {
+            return Ok(now);
+        }
+        let rows = self.query("select punctual.now_us()", &[]).await?;
+        let row = rows.first().ok_or_else(|| Error::Database("the clock gave no time".into()))?;
+        let now = row.time(0)?;
+        self.now = Some(now);
+        Ok(now)
+    }
+
+    /// Rows of a statement.
+    pub async fn query(&mut self, sql: &str, params: &[Value<'_>]) -> Result<Vec<Row>> {
+        let statement = heard(self.client.prepare_cached(sql)).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
+        let begin = self.begins();
+        let asked = self.client.query(&statement, &values);
+        let rows = match begin {
+            Some(begin) => heard(after(self.client.batch_execute(&begin), asked)).await,
+            None => heard(asked).await,
+        };
+        Ok(rows?.into_iter().map(Row::Postgres).collect())
+    }
+
+    /// Runs a statement.
+    pub async fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64> {
+        let statement = heard(self.client.prepare_cached(sql)).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|v| v as _).collect();
+        let begin = self.begins();
+        let asked = self.client.execute(&statement, &values);
+        match begin {
+            Some(begin) => heard(after(self.client.batch_execute(&begin), asked)).await,
+            None => heard(asked).await,
+        }
+    }
+
+    /// All statements are sent before the first answer is awaited.
+    pub async fn each(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.begin().await?;
+        let statement = heard(self.client.prepare_cached(sql)).await?;
+        let mut answers = Vec::with_capacity(rows.len());
+        for flight in rows.chunks(FLIGHT_STATEMENTS) {
+            answers.extend(self.fly(&statement, flight).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn fly(
+        &self,
+        statement: &tokio_postgres::Statement,
+        flight: &[Vec<Value<'_>>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let values: Vec<Vec<&(dyn ToSql + Sync)>> =
+            flight.iter().map(|row| row.iter().map(|v| v as _).collect()).collect();
+        let asked = values.iter().map(|v| self.client.query(statement, v));
+        let answers = heard(try_join_all(asked)).await?;
+        Ok(answers.into_iter().map(|rows| rows.into_iter().map(Row::Postgres).collect()).collect())
+    }
+
+    async fn begin(&mut self) -> Result<()> {
+        if let Some(begin) = self.begins() {
+            heard(self.client.batch_execute(&begin)).await?;
+        }
+        Ok(())
+    }
+
+    /// What begins the transaction, if it must be begun now. From then on its connection is not clean.
+    fn begins(&mut self) -> Option<Cow<'static, str>> {
+        match self.state {
+            State::Fresh => {
+                self.state = State::Begun;
+                self.client.unclean = true;
+            }
+            State::FreshToRead => {
+                self.state = State::BegunToRead;
+                self.client.reads = true;
+            }
+            _ => return None,
+        }
+        let Some(tenant) = self.tenant else { return Some(Cow::Borrowed("begin")) };
+        let role = "set local role punctual_tenant";
+        Some(Cow::Owned(format!("begin; {role}; set local punctual.tenant = '{tenant}'")))
+    }
+
+    /// Runs a script of several statements, for migrations.
+    pub async fn script(&mut self, sql: &str) -> Result<()> {
+        self.begin().await?;
+        self.client.batch_execute(sql).await.map_err(trouble)
+    }
+}
+
+/// Statements in flight at once: bounds what the server must buffer.
+const FLIGHT_STATEMENTS: usize = 256;
+
+/// Whether the transaction lost against another one and may simply be tried again. A role belongs to all
+/// databases of a server: while one of them makes ours, it may be there already for another's `create role`,
+/// and not yet for its `grant`.
+fn clashed(e: &Error) -> bool {
+    let Error::Database(source) = e else { return false };
+    let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    let clashes =
+        [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::UNDEFINED_OBJECT];
+    code.is_some_and(|code| clashes.contains(code))
+}
+
+/// A commit, or a statement that is its own, whose answer was lost may have happened. So it may when
+/// the server was shut down meanwhile: it can say so after it has committed.
+pub(crate) fn unless_refused(e: Error) -> Error {
+    let Error::Unavailable(source) = e else { return e };
+    let said = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    let refused = said.is_some_and(|code| !code.code().starts_with("08") && !code.code().starts_with("57P"));
+    if refused { Error::Unavailable(source) } else { Error::Unknown(source) }
+}
+
+/// Awaits an answer, but not for ever.
+async fn heard<T>(asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+    match tokio::time::timeout(hastened(ANSWER_PATIENCE), asked).await {
+        Ok(answer) => answer.map_err(trouble),
+        Err(_) => Err(Error::Unavailable("the server did not answer, so its connection was given up".into())),
+    }
+}
+
+/// Two questions in one flight; the second one's answer counts if the first went well.
+async fn after<T>(
+    first: impl Future<Output = Result<(), tokio_postgres::Error>>,
+    second: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, tokio_postgres::Error> {
+    let (first, second) = tokio::join!(first, second);
+    first.and(second)
+}
+
+pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {
+    if e.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) {
+        return Error::invalid("", "a text holds the character NUL, which nothing here can");
+    }
+    let unavailable = e.as_db_error().is_none_or(|db| is_unavailable(db.code().code()));
+    if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+}
+
+/// Connection trouble, shutting down, out of resources, a read-only server, and a transaction that
+/// was ended because it said nothing for too long.
+pub(crate) fn is_unavailable(code: &str) -> bool {
+    ["08", "57P", "53", "25006", "25P03"].iter().any(|class| code.starts_with(class))
+}
+
+pub(crate) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {
+    let value = match row.columns().get(n).map(tokio_postgres::Column::type_) {
+        Some(&Type::INT4) => row.try_get::<_, Option<i32>>(n).map(|v| v.map(i64::from)),
+        Some(&Type::INT2) => row.try_get::<_, Option<i16>>(n).map(|v| v.map(i64::from)),
+        _ => row.try_get::<_, Option<i64>>(n),
+    };
+    value.map_err(|e| Error::Database(e.into()))
+}
+
+pub(crate) fn ints(row: &tokio_postgres::Row, n: usize) -> Result<Option<Vec<i64>>> {
+    row.try_get(n).map_err(|e| Error::Database(e.into()))
+}
+
+pub(crate) fn text(row: &tokio_postgres::Row, n: usize) -> Result<Option<String>> {
+    row.try_get::<_, Option<String>>(n).map_err(|e| Error::Database(e.into()))
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Value::Null => Ok(IsNull::Yes),
+            Value::Int(v) => int_to_sql(*v, ty, out),
+            Value::Text(v) => v.to_sql(&Type::TEXT, out),
+            Value::Texts(v) => v.to_sql(&Type::TEXT_ARRAY, out),
+            Value::Ints(v) if *ty == Type::INT4_ARRAY => narrow(v)?.to_sql(ty, out),
+            Value::Ints(v) => v.to_sql(&Type::INT8_ARRAY, out),
+            Value::MaybeInts(v) => v.to_sql(&Type::INT8_ARRAY, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+fn int_to_sql(v: i64, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    match *ty {
+        Type::INT4 => i32::try_from(v)?.to_sql(ty, out),
+        Type::INT2 => i16::try_from(v)?.to_sql(ty, out),
+        _ => v.to_sql(&Type::INT8, out),
+    }
+}
+
+fn narrow(v: &[i64]) -> Result<Vec<i32>, std::num::TryFromIntError> {
+    v.iter().map(|n| i32::try_from(*n)).collect()
+}

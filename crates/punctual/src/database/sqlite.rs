@@ -1,0 +1,307 @@
+//! SQLite: the only file of the store that names rusqlite.
+//!
+//! One writer thread owns the writing connection and serves its callers in groups (see
+//! `threads.rs`), so many of them share one flush to disk (`synchronous=FULL`: an answered commit
+//! survives power loss). Readers have connections of their own.
+//!
+//! Other connections to the same file, also in other processes, are allowed for; a busy
+//! database is waited for here and reaches a caller only after [`BUSY_PATIENCE`].
+
+use crate::base::clock::{Timestamp, host_now, monotonic};
+use crate::base::error::{Error, Result};
+use crate::database::dialect::for_sqlite;
+use crate::database::fault::Fault;
+use crate::database::parts::Parts;
+use crate::database::sqlite::threads::{Mode, Request, ask, ended_transaction, is_busy, thread};
+use crate::database::tx::Call;
+use crate::database::value::{Cell, Row, Value};
+use rusqlite::config::DbConfig;
+use rusqlite::types::{Value as Owned, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+#[cfg(feature = "testing")]
+pub mod direct;
+#[cfg(feature = "testing")]
+pub mod simulated;
+pub(crate) mod threads;
+
+/// How long another connection's lock is waited for before a caller hears of it.
+pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
+/// Statements kept prepared per connection.
+const STATEMENTS_CACHED: usize = 256;
+/// Reading connections beside the writer.
+const READERS: usize = 2;
+/// The oldest SQLite without the WAL corruption bug.
+const VERSION_MIN: i32 = 3_051_003;
+
+/// An open SQLite database.
+#[derive(Clone, Debug)]
+pub struct Sqlite {
+    writer: mpsc::Sender<Box<dyn Request>>,
+    reader: mpsc::Sender<Box<dyn Request>>,
+    manual: Arc<AtomicBool>,
+    path: Option<PathBuf>,
+}
+
+/// A transaction on one of the threads.
+#[derive(Debug)]
+pub struct SqliteTx {
+    connection: Connection,
+    words: HashMap<&'static str, String>,
+    manual: Arc<AtomicBool>,
+    now: Option<Timestamp>,
+    pub(crate) fault: Fault,
+    pub(crate) parts: Parts,
+}
+
+impl Sqlite {
+    /// Opens or creates the database at `path`; `None` is a database in memory.
+    pub fn open(path: Option<&Path>) -> Result<Self> {
+        if rusqlite::version_number() < VERSION_MIN {
+            return Err(Error::Config(format!(
+                "SQLite {} is linked, but versions before 3.51.3 can corrupt a WAL database; \
+                 build with the bundled SQLite",
+                rusqlite::version()
+            )));
+        }
+        let manual = Arc::new(AtomicBool::new(false));
+        let writer = thread("punctual-writer", vec![connect(path, false, &manual)?], Mode::Write)?;
+        let reader = match path {
+            None => writer.clone(),
+            Some(_) => {
+                let all: Result<Vec<_>> = (0..READERS).map(|_| connect(path, true, &manual)).collect();
+                thread("punctual-reader", all?, Mode::Read)?
+            }
+        };
+        Ok(Self { writer, reader, manual, path: path.map(Path::to_owned) })
+    }
+
+    /// The file, unless the database is in memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// From now on time is what the database's clock row says.
+    pub fn use_manual_clock(&self, yes: bool) {
+        self.manual.store(yes, Ordering::SeqCst);
+    }
+
+    /// Runs a verb in a writing transaction.
+    pub async fn write(&self, call: Call) -> Result<Call> {
+        ask(&self.writer, call, Error::Unknown).await
+    }
+
+    /// The writer answers this request itself. Whether it can.
+    pub(crate) fn hand_to_writer(&self, request: Box<dyn Request>) -> bool {
+        self.writer.send(request).is_ok()
+    }
+
+    /// Runs a verb in a reading transaction.
+    pub async fn read(&self, call: Call) -> Result<Call> {
+        ask(&self.reader, call, Error::Unavailable).await
+    }
+}
+
+pub(crate) fn trouble(e: rusqlite::Error) -> Error {
+    match e.sqlite_error_code() {
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::ReadOnly
+            | ErrorCode::CannotOpen
+            | ErrorCode::OutOfMemory,
+        ) => Error::Unavailable(e.into()),
+        _ => Error::Database(e.into()),
+    }
+}
+
+fn connect(path: Option<&Path>, read_only: bool, manual: &Arc<AtomicBool>) -> Result<SqliteTx> {
+    let connection = match path {
+        None => Connection::open_in_memory(),
+        Some(path) => {
+            let how = if read_only {
+                OpenFlags::SQLITE_OPEN_READ_ONLY
+            } else {
+                create_private(path);
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
+            };
+            Connection::open_with_flags(path, how | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        }
+    };
+    let connection = connection.map_err(|e| cannot_open(path, &e))?;
+    settle_in(&connection, read_only).map_err(|e| cannot_open(path, &e))?;
+    let manual = Arc::clone(manual);
+    Ok(SqliteTx {
+        connection,
+        words: HashMap::new(),
+        manual,
+        now: None,
+        fault: Fault::default(),
+        parts: Parts::default(),
+    })
+}
+
+/// Creates a missing database file that only its owner may read; SQLite gives its journals the same mode.
+/// What keeps the file from being made is left to SQLite to report, and an existing file keeps its mode.
+fn create_private(path: &Path) {
+    let mut how = std::fs::OpenOptions::new();
+    how.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut how, 0o600);
+    let _ = how.open(path);
+}
+
+fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {
+    rusqlite::vtab::array::load_module(connection)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection.pragma_update(None, "cache_size", -16_000)?;
+    // One plan for all parameters. Else partial indexes make SQLite compile a statement anew
+    // whenever its parameters change.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    if read_only {
+        return Ok(());
+    }
+    use_wal(connection)?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // A larger WAL between checkpoints: fewer flushes of the main file under load.
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)
+}
+
+/// The first to open a new file changes its journal mode, alone. Who comes at the same
+/// moment is told that the file is locked without being made to wait, so this waits.
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let start = monotonic();
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())) {
+            Err(e) if is_busy(&e) && start.elapsed() < BUSY_PATIENCE => {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn cannot_open(path: Option<&Path>, e: &rusqlite::Error) -> Error {
+    let name = path.map_or_else(|| ":memory:".to_owned(), |p| p.display().to_string());
+    Error::Config(format!("cannot open the SQLite database {name}: {e}"))
+}
+
+impl SqliteTx {
+    /// The host's time, or the manual clock's, once per transaction.
+    pub fn now(&mut self) -> Result<Timestamp> {
+        if let Some(now) = self.now {
+            return Ok(now);
+        }
+        let now = if self.manual.load(Ordering::SeqCst) {
+            let rows = self.query("select now_us from punctual.clock where id = 1", &[])?;
+            rows.first().map_or_else(|| Ok(host_now()), |row| row.time(0))?
+        } else {
+            host_now()
+        };
+        self.now = Some(now);
+        Ok(now)
+    }
+
+    /// Rows of a statement.
+    pub fn query(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<Vec<Row>> {
+        let mut statement = self.prepare(sql)?;
+        bind(&mut statement, params).map_err(trouble)?;
+        read_rows(&mut statement).map_err(trouble)
+    }
+
+    /// Runs a statement.
+    pub fn execute(&mut self, sql: &'static str, params: &[Value<'_>]) -> Result<u64> {
+        let mut statement = self.prepare(sql)?;
+        bind(&mut statement, params).map_err(trouble)?;
+        statement.raw_execute().map(|n| n as u64).map_err(trouble)
+    }
+
+    /// Runs one prepared statement for many rows.
+    pub fn each(&mut self, sql: &'static str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>> {
+        let mut statement = self.prepare(sql)?;
+        let mut all = Vec::with_capacity(rows.len());
+        for params in rows {
+            bind(&mut statement, params).map_err(trouble)?;
+            all.push(read_rows(&mut statement).map_err(trouble)?);
+        }
+        Ok(all)
+    }
+
+    /// Prepares a statement of the open transaction. SQLite itself rolls a transaction back when the disk
+    /// is full or cannot be read; a statement after that would be a transaction of its own, and commit.
+    fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>> {
+        if self.connection.is_autocommit() {
+            return Err(ended_transaction());
+        }
+        let text = self.words.entry(sql).or_insert_with(|| for_sqlite(sql));
+        self.connection.prepare_cached(text).map_err(trouble)
+    }
+
+    /// The id that the last insert gave.
+    pub fn last_id(&self) -> i64 {
+        self.connection.last_insert_rowid()
+    }
+
+    /// Runs a script of several statements, for migrations.
+    pub fn script(&self, sql: &str) -> Result<()> {
+        self.connection.execute_batch(sql).map_err(trouble)
+    }
+}
+
+fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Value<'_>]) -> rusqlite::Result<()> {
+    for (n, value) in params.iter().enumerate() {
+        match value {
+            Value::Null => statement.raw_bind_parameter(n + 1, rusqlite::types::Null)?,
+            Value::Int(v) => statement.raw_bind_parameter(n + 1, v)?,
+            Value::Text(v) => statement.raw_bind_parameter(n + 1, v)?,
+            Value::Ints(v) => statement.raw_bind_parameter(n + 1, list(v.iter().map(|n| Some(*n))))?,
+            Value::MaybeInts(v) => statement.raw_bind_parameter(n + 1, list(v.iter().copied()))?,
+            Value::Texts(v) => {
+                statement.raw_bind_parameter(n + 1, list(v.iter().map(|t| t.map(str::to_owned))))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A list is bound as a table of its own, which statements read as `rarray(?1)`.
+fn list<T: Into<Owned>>(values: impl Iterator<Item = Option<T>>) -> Rc<Vec<Owned>> {
+    Rc::new(values.map(|v| v.map_or(Owned::Null, Into::into)).collect())
+}
+
+fn read_rows(statement: &mut rusqlite::CachedStatement<'_>) -> rusqlite::Result<Vec<Row>> {
+    let columns = statement.column_count();
+    let mut rows = statement.raw_query();
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut cells = Vec::with_capacity(columns);
+        for n in 0..columns {
+            cells.push(cell(row.get_ref(n)?));
+        }
+        all.push(Row::Cells(cells));
+    }
+    Ok(all)
+}
+
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(v) => Cell::Int(v),
+        #[allow(clippy::cast_possible_truncation, reason = "no column of ours holds a fraction")]
+        ValueRef::Real(v) => Cell::Int(v as i64),
+        ValueRef::Text(v) | ValueRef::Blob(v) => Cell::Text(match std::str::from_utf8(v) {
+            Ok(text) => text.to_owned(),
+            Err(_) => String::from_utf8_lossy(v).into_owned(),
+        }),
+    }
+}

@@ -1,0 +1,110 @@
+//! The second wall between tenants.
+//!
+//! The first wall is that every statement names its tenant, and that a verb without a [`Tenant`] does not
+//! compile. The second is PostgreSQL's row-level security: the transaction of a verb that is for one tenant
+//! runs as a role that sees that tenant's rows and no others, so a condition that somebody forgets shows and
+//! changes nothing of anybody else. The tenant travels with `BEGIN`, at the cost of no round trip. Where the
+//! role is not to be had, verbs run without the second wall, and [`Store::wall_stands`] says so.
+//!
+//! Not promised: a wall for what is nobody's in particular. Loops work for all tenants, and so do verbs that
+//! begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims, settlements.
+//! Plain enqueues are one statement without a transaction; it inserts, by the tenant it is given. SQLite has
+//! only the first wall. Why it is so: ADR 18.
+
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+use crate::database::dialect::Dialect;
+use crate::database::store::{Kind, Store};
+use crate::database::tx::{Call, Steps, Tx, Verb, VerbFuture};
+
+/// A store whose verbs are one tenant's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walled<'s> {
+    store: &'s Store,
+    tenant: Tenant,
+}
+
+impl Store {
+    /// The door for verbs of one tenant.
+    pub(crate) const fn of(&self, tenant: Tenant) -> Walled<'_> {
+        Walled { store: self, tenant }
+    }
+
+    /// Whether the second wall stands for this connection's role; nothing where there is none to stand.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn wall_stands(&self) -> VerbFuture<'_, Option<bool>> {
+        VerbFuture::new(async move {
+            if self.dialect() == Dialect::Sqlite {
+                return Ok(None);
+            }
+            let active = self.of(Tenant::DEFAULT).read((), |tx, ()| {
+                Box::pin(async move {
+                    let row = tx.first(STANDS, &[]).await?;
+                    row.map_or(Ok(false), |row| row.flag(0))
+                })
+            });
+            active.await.map(Some)
+        })
+    }
+
+    /// Looks whether the second wall can stand from now on.
+    pub(crate) async fn look_at_wall(&self) -> Result<()> {
+        match &self.backend {
+            #[cfg(feature = "postgres")]
+            super::store::Backend::Postgres(db) => db.look_at_wall().await,
+            #[allow(unreachable_patterns, reason = "reachable with other features")]
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a statement as a tenant's verb would, for tests that tear the first wall down.
+    ///
+    /// # Errors
+    /// When the database refuses it.
+    #[cfg(feature = "testing")]
+    pub fn execute_as(&self, tenant: Tenant, sql: &'static str) -> VerbFuture<'_, u64> {
+        self.of(tenant).write(sql, |tx, sql| Box::pin(async move { tx.execute(sql, &[]).await }))
+    }
+}
+
+impl<'s> Walled<'s> {
+    /// Runs a verb in one writing transaction.
+    #[cfg_attr(feature = "testing", track_caller)]
+    pub(crate) fn write<R, T>(self, request: R, verb: Verb<R, T>) -> VerbFuture<'s, T>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        VerbFuture::from_call(
+            self.carry(Call::new(request, verb, self.store.fault, self.store.parts.clone()), Kind::Write),
+        )
+    }
+
+    /// Runs a verb that only reads.
+    #[cfg_attr(feature = "testing", track_caller)]
+    pub(crate) fn read<R, T>(self, request: R, verb: Verb<R, T>) -> VerbFuture<'s, T>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        VerbFuture::from_call(
+            self.carry(Call::new(request, verb, self.store.fault, self.store.parts.clone()), Kind::Read),
+        )
+    }
+
+    fn carry(self, mut call: Call, kind: Kind) -> Steps<'s, Call> {
+        call.tenant = Some(self.tenant);
+        self.store.carry(call, kind)
+    }
+}
+
+const STANDS: &str = "select (current_user = 'punctual_tenant' \
+    and row_security_active('punctual.message'))::int";
+
+/// Makes the role ready, as far as this connection's may; on PostgreSQL only.
+pub(crate) async fn raise(tx: &mut Tx) -> Result<()> {
+    tx.query("select punctual.raise_wall()", &[]).await?;
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! The decisions about templates, channels, consent, receipts and the sandbox's scripts.
+
+pub mod address;
+pub mod channel;
+pub mod consent;
+pub mod delivery;
+pub mod event_values;
+pub mod receipt;
+pub mod room;
+pub mod script;
+pub mod template;
+pub mod unsubscribe;

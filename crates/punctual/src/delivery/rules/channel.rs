@@ -1,0 +1,110 @@
+//! Keys of channels: a kind and a name, such as `whatsapp:default`.
+
+use crate::base::document::quote;
+use crate::base::error::Problems;
+use crate::base::limits;
+use crate::queue::rules::attempt::Patience;
+
+/// What every key of the sandbox begins with.
+pub const MEMORY: &str = "memory:";
+
+/// How a channel is used: what its configuration says beside its provider's settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChannelPolicy {
+    /// Sends per second, at most; as many as there are if `None`.
+    pub rate_per_second: Option<u32>,
+    /// Sends that are under way at once, at most.
+    pub in_flight: Option<usize>,
+    /// What becomes of a send whose outcome nobody knows.
+    pub unknown: OnUnknown,
+    /// How often a send is made again whose answer nobody understood, before it is held all the same; once if
+    /// `None`.
+    pub unknown_retries: Option<u32>,
+    /// The channel that takes what this one refuses for good.
+    pub fallback: Option<String>,
+    /// How often a send is tried and how long it waits in between; if `None` 5 times, 1, 2, 4 and 8 minutes
+    /// apart.
+    pub patience: Option<Patience>,
+    /// Failures in a row after which nothing but probes is sent, 0 for never; if `None` 20, and never for the
+    /// sandbox.
+    pub breaker_failures: Option<u32>,
+}
+
+impl ChannelPolicy {
+    /// Whether a send whose answer nobody understood is made again, after so many of the kind before it.
+    #[must_use]
+    pub fn resends_unknown(&self, before: u32) -> bool {
+        let retries = self.unknown_retries.unwrap_or(limits::UNKNOWN_RETRIES_DEFAULT);
+        self.unknown == OnUnknown::Resend && before < retries
+    }
+}
+
+/// What becomes of a send whose outcome nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// It is sent again, and somebody may get it twice.
+    #[default]
+    Resend,
+    /// It waits until somebody decides, and somebody may not get it at all.
+    Hold,
+}
+
+/// Whether a text is a channel's key. Whether there is such a channel is asked elsewhere.
+pub fn check_key(key: &str, path: &str, problems: &mut Problems) {
+    let chars = key.chars().count();
+    if chars > limits::CHANNEL_KEY_CHARS_MAX {
+        let most = limits::CHANNEL_KEY_CHARS_MAX;
+        problems.push(path, format!("has {chars} characters, at most {most} are allowed"));
+    } else if !key.split_once(':').is_some_and(|(kind, name)| word(kind) && word(name)) {
+        let said =
+            "is not a channel's key: write its kind and its name, such as sms:twilio or memory:default";
+        problems.push(path, format!("`{}` {said}", quote(key)));
+    }
+}
+
+fn word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(key: &str) -> String {
+        let mut problems = Problems::default();
+        check_key(key, "channel", &mut problems);
+        problems.to_string()
+    }
+
+    /// NTF-12: an unknown outcome is tried again once, or as often as the channel says, or not at all.
+    #[test]
+    fn ntf_12_an_unknown_outcome_is_tried_again_once() {
+        let policy =
+            |unknown, unknown_retries| ChannelPolicy { unknown, unknown_retries, ..ChannelPolicy::default() };
+        let table = [
+            (policy(OnUnknown::Resend, None), 1),
+            (policy(OnUnknown::Resend, Some(0)), 0),
+            (policy(OnUnknown::Resend, Some(3)), 3),
+            (policy(OnUnknown::Hold, None), 0),
+            (policy(OnUnknown::Hold, Some(3)), 0),
+        ];
+        for (policy, want) in table {
+            let again = (0..9).take_while(|before| policy.resends_unknown(*before)).count();
+            assert_eq!(again, want, "{policy:?}");
+        }
+    }
+
+    /// TRG-17: a channel is known by its kind and its name.
+    #[test]
+    fn trg_17_a_key_is_a_kind_and_a_name() {
+        let longest = format!("sms:{}", "x".repeat(96));
+        for key in ["whatsapp:default", "sms:twilio", "email:smtp", "memory:a-b_c.1", longest.as_str()] {
+            assert_eq!(said(key), "", "{key}");
+        }
+        for key in ["", ":", "sms", "sms:", ":twilio", "sms:a:b", "sms:a b", "sms:a/b", "sms:ü", "sms:a\n"] {
+            assert!(said(key).contains("is not a channel's key: write its kind"), "{key}: {}", said(key));
+        }
+        let long = said(&format!("{longest}x"));
+        assert_eq!(long, "channel: has 101 characters, at most 100 are allowed");
+    }
+}

@@ -1,0 +1,218 @@
+//! Whether, how and when somebody may be sent a message: suppressions, preferences, quiet hours.
+//!
+//! Asked with what is known of one address ([`Standing`]) and of its tenant ([`House`]), [`decide`] gives one
+//! [`Verdict`], in this order:
+//!
+//! 1. **The channel.** The recipient's override, else the tenant's, else the one asked for. One hop only.
+//! 2. **May it be sent?** A suppression or an opt-out that covers that channel and kind: never.
+//! 3. **Is it quiet there?** Then later, at the first moment that is not ([`quiet`]). Kinds that the tenant
+//!    exempts are not held.
+//!
+//! A shift never drops: whoever shifts asks again at that moment. An override may lead to a channel with
+//! another kind of address (a phone, a mailbox); then ask again with that address's standing and
+//! [`Asked::redirected`] set. Addresses are compared in one form ([`address::normal`]).
+//!
+//! Not promised: that a provider has not taken it already. The answer is as old as the transaction that
+//! read the standing, so it is asked for each claim anew.
+
+pub mod address;
+mod document;
+pub mod quiet;
+#[cfg(test)]
+mod tests;
+
+pub use crate::delivery::rules::consent::document::{Preferences, Settings};
+
+use crate::base::clock::Timestamp;
+use crate::base::zone::Zone;
+use crate::delivery::rules::consent::quiet::Quiet;
+use crate::delivery::rules::template::choose::kind_of;
+
+/// The word for every channel, where one is named.
+pub const ALL_CHANNELS: &str = "all";
+
+/// What messages something is about. What is `None` does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope {
+    /// By this kind of channel, in lower case: `sms`, `whatsapp`, `email`.
+    pub channel: Option<String>,
+    /// Of this kind of event.
+    pub kind: Option<String>,
+}
+
+impl Scope {
+    /// Whether a message of an event kind by a kind of channel is meant.
+    #[must_use]
+    pub fn covers(&self, channel: &str, kind: &str) -> bool {
+        self.channel.as_deref().is_none_or(|own| own == channel)
+            && self.kind.as_deref().is_none_or(|own| own == kind)
+    }
+}
+
+/// Why an address is suppressed. The gravest comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The provider said that nobody is there.
+    HardBounce,
+    /// They answered STOP.
+    Stop,
+    /// They followed the link.
+    Unsubscribe,
+    /// Somebody entered it.
+    Manual,
+}
+
+impl Reason {
+    /// All reasons, with their words.
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::HardBounce, "hard-bounce"),
+        (Self::Stop, "stop"),
+        (Self::Unsubscribe, "unsubscribe"),
+        (Self::Manual, "manual"),
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(reason, _)| *reason == self).map_or("manual", |(_, word)| word)
+    }
+
+    /// The reason of a word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, w)| *w == word).map(|(reason, _)| *reason)
+    }
+}
+
+/// What is known of one address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What it is never sent.
+    pub suppressed: Vec<(Scope, Reason)>,
+    /// What its owner wants.
+    pub preferences: Preferences,
+}
+
+/// What is known of the tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct House {
+    /// Its settings.
+    pub settings: Settings,
+    /// Its time zone, an IANA name.
+    pub time_zone: String,
+}
+
+/// What is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// By the channel of this key.
+    pub channel: &'a str,
+    /// The kind of the event.
+    pub kind: &'a str,
+    /// At this moment.
+    pub now: Timestamp,
+    /// Whether an override led to this channel already.
+    pub redirected: bool,
+    /// The recipient's zone, as the event names it; one that nobody knows does not count.
+    pub zone: Option<&'a str>,
+}
+
+/// Why something is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The address is suppressed.
+    Suppressed(Reason),
+    /// The recipient does not want it.
+    OptedOut,
+}
+
+impl Why {
+    /// The word for it, as a log has it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Suppressed(reason) => reason.word(),
+            Self::OptedOut => "opted-out",
+        }
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the recipient is not sent this: {}", self.word())
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Send it.
+    Send,
+    /// Never send it.
+    Suppressed(Why),
+    /// Send it by the channel of this key.
+    UseChannel(String),
+    /// Ask again at this moment, which is later.
+    ShiftTo(Timestamp),
+}
+
+/// The kind of a channel's key, as scopes name it: `sms:twilio` and `memory:sms-2` are `sms`.
+#[must_use]
+pub fn channel_kind(channel: &str) -> String {
+    kind_of(channel).to_ascii_lowercase()
+}
+
+/// Whether, how and when it may be sent.
+#[must_use]
+pub fn decide(asked: &Asked<'_>, standing: &Standing, house: &House) -> Verdict {
+    let other = instead_of(asked, standing, house);
+    let channel = channel_kind(other.unwrap_or(asked.channel));
+    if let Some(why) = standing.refusal(&channel, asked.kind) {
+        return Verdict::Suppressed(why);
+    }
+    if let Some(end) = quiet_until(asked, standing, house) {
+        return Verdict::ShiftTo(end);
+    }
+    other.map_or(Verdict::Send, |key| Verdict::UseChannel(key.to_owned()))
+}
+
+/// The key of another channel that is to be used. One named by its key goes before one named by its kind.
+fn instead_of<'a>(asked: &Asked<'_>, standing: &'a Standing, house: &'a House) -> Option<&'a str> {
+    if asked.redirected {
+        return None;
+    }
+    let kind = channel_kind(asked.channel);
+    let sources = [&standing.preferences.channels, &house.settings.channels];
+    let found = sources.iter().find_map(|by| by.get(asked.channel).or_else(|| by.get(&kind)))?;
+    (found != asked.channel).then_some(found.as_str())
+}
+
+impl Standing {
+    fn refusal(&self, channel: &str, kind: &str) -> Option<Why> {
+        let covering = self.suppressed.iter().filter(|(scope, _)| scope.covers(channel, kind));
+        if let Some(reason) = covering.map(|(_, reason)| *reason).min() {
+            return Some(Why::Suppressed(reason));
+        }
+        self.preferences.opt_outs.iter().any(|scope| scope.covers(channel, kind)).then_some(Why::OptedOut)
+    }
+}
+
+/// When the quiet hours end that hold now. The recipient's go before the tenant's. Their zone is the one
+/// they want, else the one their event names, else the tenant's; only a zone that their own hours name goes
+/// before.
+fn quiet_until(asked: &Asked<'_>, standing: &Standing, house: &House) -> Option<Timestamp> {
+    let (own, settings) = (&standing.preferences, &house.settings);
+    let theirs = [own.time_zone.as_deref(), asked.zone];
+    let (hours, zones) = match (&own.quiet, &settings.quiet) {
+        (Some(Quiet::Never), _) | (None, None) => return None,
+        (Some(Quiet::Hours(hours)), _) => (hours, [hours.time_zone.as_deref(), theirs[0], theirs[1]]),
+        (None, Some(hours)) => (hours, [theirs[0], theirs[1], hours.time_zone.as_deref()]),
+    };
+    if settings.quiet_exempt.iter().any(|kind| kind == asked.kind) {
+        return None;
+    }
+    let named = zones.into_iter().flatten().chain([house.time_zone.as_str()]);
+    // Zones that this version does not know: UTC is wrong by hours, but never drops.
+    let zone = named.filter_map(|name| Zone::find(name).ok()).next().unwrap_or_else(Zone::utc);
+    hours.end_after(asked.now, &zone)
+}

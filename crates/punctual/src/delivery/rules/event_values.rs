@@ -1,0 +1,124 @@
+//! The values that templates of an event kind can name, and the names that they can count on.
+
+use crate::base::path::Path;
+use crate::base::zone::Zone;
+use crate::delivery::rules::template::set::Filled;
+use crate::delivery::rules::template::{Known, MessageTemplate, Values};
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::{EventKind, Mapping, Recipient, stands_for};
+use crate::queue::rules::message::Entity;
+use serde_json::Value;
+
+/// What one message is worded from.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion<'a> {
+    /// The event's payload.
+    pub payload: &'a Value,
+    /// What the event is about.
+    pub entity: Option<&'a Entity>,
+    /// What is known of it.
+    pub snapshot: &'a Snapshot,
+    /// Who is told.
+    pub recipient: &'a Recipient<'a>,
+    /// The states of related entities, by the kind's names.
+    pub related: &'a [(&'a str, Value)],
+    /// What else there is to name, such as a link; it goes before everything.
+    pub given: &'a [(&'a str, &'a str)],
+}
+
+/// Names that every message has.
+const ALWAYS: [&str; 3] = ["entity.id", "entity.type", "unsubscribeUrl"];
+
+impl EventKind {
+    /// Words one message: dates in the zone of the entity, else in `zone`, the tenant's; in the recipient's
+    /// locale, if the template is of that language.
+    #[must_use]
+    pub fn word(&self, template: &MessageTemplate, of: &Occasion<'_>, zone: &Zone) -> Filled {
+        let own = self.zone(of.payload, of.snapshot, of.related);
+        let values = self.values(of).zone(own.as_ref().unwrap_or(zone));
+        template.fill(&values, template.locale_for(of.recipient.locale.as_deref()))
+    }
+
+    /// What the templates of a message can name: what was given, the recipient and the entity's name, then
+    /// the payload, the entity's state, and the related entities.
+    #[must_use]
+    pub fn values<'a>(&'a self, of: &Occasion<'a>) -> Values<'a> {
+        let who = of.recipient;
+        let given =
+            of.given.iter().fold(Values::default(), |values, (name, value)| values.given(name, *value));
+        let mut values = given
+            .given_if("recipient.phone", who.phone.as_deref())
+            .given_if("recipient.email", who.email.as_deref())
+            .given_if("recipient.name", who.name.as_deref())
+            .given_if("recipient.locale", who.locale.as_deref())
+            .given_if("recipient.ref", who.reference.as_deref())
+            .given_if("recipient.timeZone", who.zone.as_deref())
+            .given_if("entity.id", of.entity.map(|entity| entity.id.as_str()))
+            .given_if("entity.type", of.entity.map(|entity| entity.kind.as_str()));
+        if let Some(element) = who.element.as_deref() {
+            values = values.under("recipient", element);
+        }
+        values = values.under("", of.payload).under("payload", of.payload);
+        if let Some(state) = of.snapshot.state() {
+            values = values.under("", state);
+        }
+        values = values.under("entity", stands_for(of.payload, of.snapshot));
+        of.related.iter().fold(values, |values, (name, state)| values.under(name, state))
+    }
+
+    /// The names that its templates can use. Any other name is doubtful.
+    #[must_use]
+    pub fn known(&self, kind: &str) -> Known {
+        let mut known = Known::always(&ALWAYS);
+        for (name, _) in self.recipients.fields().iter().filter(|(_, paths)| !paths.is_empty()) {
+            known.name(format!("recipient.{name}"));
+        }
+        known.open("entity");
+        for related in &self.related {
+            known.open(&related.name);
+        }
+        self.mapped().for_each(|path| known.name(path.dotted()));
+        if let Some(schema) = &self.schema {
+            schema.names().into_iter().for_each(|name| known.name(name));
+        }
+        if let Some(sample) = &self.sample {
+            known.sample("", sample);
+            let unknown = Snapshot::Unknown;
+            let first = self.recipients(sample, &unknown).next().and_then(|who| who.element);
+            first.inspect(|element| known.sample("recipient", element));
+        }
+        match (&self.sample, &self.schema) {
+            (Some(_), _) => known.all_told_by(format!("the sample of {kind}")),
+            (None, Some(_)) => known.all_told_by(format!("the schema of {kind}")),
+            (None, None) => known.told_by_nothing(kind),
+        }
+        known
+    }
+
+    /// The paths into the payload that it names itself.
+    fn mapped(&self) -> impl Iterator<Item = &Path> {
+        let Mapping { each, .. } = &self.recipients;
+        let fields = self.recipients.fields();
+        let own = fields.into_iter().filter(|_| each.is_none()).flat_map(|(_, paths)| paths);
+        let ids = self.entity_id.iter().chain(self.related.iter().map(|related| &related.id));
+        own.chain(ids).chain(each).filter(|path| path.root() != Some("entity"))
+    }
+
+    /// What a template says with the sample, if there is one.
+    #[must_use]
+    pub fn sample_of(&self, template: &MessageTemplate, zone: &Zone) -> Option<Filled> {
+        let payload = self.sample.as_ref()?;
+        let snapshot = Snapshot::Unknown;
+        let entity = self.entity_of(None, payload);
+        let recipient = self.recipients(payload, &snapshot).next().unwrap_or_default();
+        let of = Occasion {
+            payload,
+            entity: entity.as_ref(),
+            snapshot: &snapshot,
+            recipient: &recipient,
+            related: &[],
+            given: &[],
+        };
+        Some(self.word(template, &of, zone))
+    }
+}

@@ -1,0 +1,217 @@
+//! Templates: texts with placeholders, parsed once and rendered many times.
+//!
+//! `{{key}}` stands for a value, in any case of its letters; `{{key | upper}}` passes it through
+//! filters; `\{{` is two braces. A key is a path into what is known ([`Values`]): `guest.phone`, or
+//! joined, `guestPhone`. Values are escaped for where they go ([`Target`]).
+//!
+//! Rendering never fails. What has no value is empty or left as it stands ([`Missing`]), a value that a
+//! filter cannot read goes through as it is, one that is too long is cut; each with a warning. Not
+//! promised: that an address from a value is safe to click. HTML is escaped, its attributes are not
+//! understood.
+
+pub mod choose;
+pub mod date;
+pub mod definition;
+pub mod event_type;
+mod filter;
+mod known;
+mod parse;
+pub mod provider;
+pub mod review;
+pub mod segments;
+pub mod set;
+pub mod values;
+
+pub use crate::delivery::rules::template::choose::Wanted;
+pub use crate::delivery::rules::template::definition::{Definition, Scope};
+pub use crate::delivery::rules::template::known::Known;
+pub use crate::delivery::rules::template::parse::Wrong;
+pub use crate::delivery::rules::template::provider::ProviderTemplate;
+pub use crate::delivery::rules::template::set::{MessageTemplate, TemplateSet};
+pub use crate::delivery::rules::template::values::{Missing, Values};
+
+use crate::base::document::quote;
+use crate::base::limits;
+use crate::delivery::rules::template::filter::Filter;
+use std::borrow::Cow;
+
+/// Where a rendered text goes, and so how values are escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Plain text: values as they are.
+    Text,
+    /// One line, such as a subject: line breaks in values become spaces.
+    Line,
+    /// HTML: values are escaped for text and for quoted attributes.
+    Html,
+}
+
+/// A text that was rendered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// The text.
+    pub text: String,
+    /// What was missing or did not fit, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// A text with placeholders, ready to be rendered.
+///
+/// ```
+/// use punctual::rules::template::{Target, Template, Values};
+/// let template = Template::parse("Hello {{guest.name}}, see {{LINK}}").unwrap();
+/// let payload = serde_json::json!({"guest": {"name": "Ada & Co"}});
+/// let values = Values::default().given("link", "https://example.org").under("", &payload);
+/// let made = template.render(&values, Target::Html, "en");
+/// assert_eq!(made.text, "Hello Ada &amp; Co, see https://example.org");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<Part>,
+    /// How long the words between the placeholders are, in bytes.
+    fixed_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Words(String),
+    Value(Placeholder),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placeholder {
+    key: String,
+    filters: Vec<Filter>,
+    /// As it was written, to leave it so.
+    written: String,
+}
+
+impl Template {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by line and column.
+    pub fn parse(text: &str) -> Result<Self, Vec<Wrong>> {
+        let parts = parse::parts(text)?;
+        let bytes = |part: &Part| if let Part::Words(words) = part { words.len() } else { 0 };
+        let fixed_bytes = parts.iter().map(bytes).sum();
+        Ok(Self { parts, fixed_bytes })
+    }
+
+    /// The keys it names, in their order, each as it was written.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Value(placeholder) => Some(placeholder.key.as_str()),
+            Part::Words(_) => None,
+        })
+    }
+
+    /// The words between the placeholders.
+    #[must_use]
+    pub fn fixed(&self) -> String {
+        let words = |part: &Part| if let Part::Words(words) = part { words.clone() } else { String::new() };
+        self.parts.iter().map(words).collect()
+    }
+
+    /// Whether it is nothing but words.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.keys().next().is_none()
+    }
+
+    /// Fills in the values, in a locale's words for dates and numbers.
+    #[must_use]
+    pub fn render(&self, values: &Values<'_>, target: Target, locale: &str) -> Rendered {
+        let mut made = Rendered::default();
+        made.text.reserve(self.fixed_bytes + self.fixed_bytes / 2);
+        // The words are always there; values share what room is left.
+        let mut room = limits::RENDERED_BYTES_MAX.saturating_sub(self.fixed_bytes);
+        let mut names = limits::TEMPLATE_NAMES_MAX;
+        for part in &self.parts {
+            match part {
+                Part::Words(words) => made.text.push_str(words),
+                Part::Value(placeholder) => {
+                    let before = made.text.len();
+                    let value = placeholder.value(values, locale, &mut names, &mut made.warnings);
+                    push(&mut made.text, &value, target);
+                    let took = made.text.len() - before;
+                    if took > room {
+                        made.text.truncate(before);
+                        placeholder.warn("was left out: the text would be too long", &mut made.warnings);
+                    }
+                    room -= took.min(room);
+                }
+            }
+        }
+        made
+    }
+}
+
+impl Placeholder {
+    fn value<'v>(
+        &'v self,
+        values: &'v Values<'_>,
+        locale: &str,
+        names: &mut usize,
+        warnings: &mut Vec<String>,
+    ) -> Cow<'v, str> {
+        let mut warn = |said: &str| self.warn(said, warnings);
+        let mut found = values.get(&self.key, names).and_then(values::Found::text);
+        match &mut found {
+            Some(text) => cut(text, &mut warn),
+            None if values.holds_more(&self.key, names) => warn("is an object: name what is in it"),
+            None => {}
+        }
+        for filter in &self.filters {
+            found = filter.apply(found, values, locale, &mut warn);
+        }
+        found.unwrap_or_else(|| {
+            warn("has no value");
+            match values.missing_as() {
+                Missing::Empty => Cow::Borrowed(""),
+                Missing::AsWritten => Cow::Borrowed(&self.written),
+            }
+        })
+    }
+
+    fn warn(&self, said: &str, warnings: &mut Vec<String>) {
+        let said = format!("`{{{{{}}}}}` {said}", quote(&self.key));
+        if !warnings.contains(&said) {
+            warnings.push(said);
+        }
+    }
+}
+
+/// Keeps a value within what one may take.
+fn cut(text: &mut Cow<'_, str>, warn: &mut impl FnMut(&str)) {
+    if text.len() <= limits::TEMPLATE_VALUE_BYTES_MAX {
+        return;
+    }
+    let end = text.floor_char_boundary(limits::TEMPLATE_VALUE_BYTES_MAX);
+    *text = Cow::Owned(text[..end].to_owned());
+    warn("is very long and was cut");
+}
+
+/// Adds a value, escaped. Control characters have no business in a message, and what would turn the
+/// direction of the text around a value has none in a value.
+fn push(out: &mut String, value: &str, target: Target) {
+    for c in value.chars() {
+        match (c, target) {
+            ('&', Target::Html) => out.push_str("&amp;"),
+            ('<', Target::Html) => out.push_str("&lt;"),
+            ('>', Target::Html) => out.push_str("&gt;"),
+            ('"', Target::Html) => out.push_str("&quot;"),
+            ('\'', Target::Html) => out.push_str("&#39;"),
+            ('\n' | '\t', Target::Text | Target::Html) => out.push(c),
+            ('\u{2028}' | '\u{2029}', Target::Line) => out.push(' '),
+            ('\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}', _) => {}
+            (c, _) if c.is_control() => out.push(' '),
+            (c, _) => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod tests;

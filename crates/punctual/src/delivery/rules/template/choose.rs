@@ -1,0 +1,106 @@
+//! Which of several templates a message is worded by.
+//!
+//! Of those that fit its channel and send, the first by: the most specific scope; the nearest language
+//! (the reader's locale, its language, another region of it, then the same for each default, then any);
+//! the channel's own key before its kind; the wording of just this send, else of the send before it that
+//! has one, else of every send; and at last the newest.
+
+use crate::base::locale;
+use crate::delivery::rules::template::set::MessageTemplate;
+
+/// What a wording is wanted for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// What the message is about: the type and the id, such as `survey` and `7`.
+    pub scope: Option<(&'a str, &'a str)>,
+    /// The key of the channel.
+    pub channel: &'a str,
+    /// The reader's locale.
+    pub locale: Option<&'a str>,
+    /// The locales to fall back to, in their order.
+    pub defaults: &'a [&'a str],
+    /// The number of the send, from 1.
+    pub attempt: u32,
+}
+
+/// The kind of a channel's key: `sms:twilio` and `memory:sms-2` are `SMS`. What has no colon is a kind
+/// itself.
+#[must_use]
+pub fn kind_of(channel: &str) -> &str {
+    let begins =
+        |rest: &str, word: &str| rest.get(..word.len()).is_some_and(|b| b.eq_ignore_ascii_case(word));
+    let kind = match channel.split_once(':') {
+        Some(("memory", rest)) if begins(rest, "whatsapp") => "WhatsApp",
+        Some(("memory", rest)) if begins(rest, "sms") => "SMS",
+        Some(("memory", rest)) if begins(rest, "mail") || begins(rest, "email") => "Email",
+        Some((kind, _)) => kind,
+        None => channel,
+    };
+    if kind.eq_ignore_ascii_case("mail") {
+        return "Email";
+    }
+    super::definition::KINDS.into_iter().find(|known| known.eq_ignore_ascii_case(kind)).unwrap_or(kind)
+}
+
+/// What people call the channel of a key: its kind, if that is one everybody knows, else the key.
+#[must_use]
+pub fn word_of(channel: &str) -> &str {
+    let kind = kind_of(channel);
+    if super::definition::KINDS.contains(&kind) { kind } else { channel }
+}
+
+/// Whether somebody who names a channel means this key: the key itself, or its kind, in any case of letters.
+#[must_use]
+pub fn is_named(key: &str, named: &str) -> bool {
+    key.eq_ignore_ascii_case(named)
+        || !named.contains(':') && kind_of(key).eq_ignore_ascii_case(kind_of(named))
+}
+
+/// The template for a message, if one fits.
+#[must_use]
+pub fn choose<'t>(templates: &'t [MessageTemplate], wanted: &Wanted<'_>) -> Option<&'t MessageTemplate> {
+    let kind = kind_of(wanted.channel);
+    let fitting = templates.iter().filter_map(|template| Some((rank(template, kind, wanted)?, template)));
+    fitting.max_by_key(|(rank, _)| *rank).map(|(_, template)| template)
+}
+
+/// Scope, language, channel, attempt, id: the greatest wins.
+type Rank = (bool, usize, bool, u32, i64);
+
+fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Option<Rank> {
+    let of = &template.definition;
+    let scoped = match &of.scope {
+        None => false,
+        Some(scope) if wanted.scope == Some((&scope.kind, &scope.id)) => true,
+        Some(_) => return None,
+    };
+    let exact = of.channel == wanted.channel;
+    let alike = || !of.channel.contains(':') && kind_of(&of.channel).eq_ignore_ascii_case(kind);
+    if !exact && !alike() {
+        return None;
+    }
+    let attempt = match of.attempt {
+        None => 0,
+        Some(1) if wanted.attempt != 1 => return None,
+        Some(n) if n > wanted.attempt => return None,
+        Some(n) => n,
+    };
+    Some((scoped, nearness(&of.language, wanted), exact, attempt, template.id.0))
+}
+
+/// How near a language is to what is wanted; 0 is any other.
+fn nearness(language: &str, wanted: &Wanted<'_>) -> usize {
+    let tags = wanted.locale.iter().chain(wanted.defaults);
+    let steps = tags.flat_map(|tag| {
+        let same = locale::same(language, tag);
+        let general = locale::same(language, locale::language(tag));
+        [same, general, locale::same(locale::language(language), locale::language(tag))]
+    });
+    // The steps from here to the last one: the earlier one fits, the nearer it is.
+    let most = 3 * (wanted.defaults.len() + 1);
+    let first = steps.enumerate().find(|(_, fits)| *fits);
+    first.map_or(0, |(step, _)| most.saturating_sub(step))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Which template is taken, as a table.
+
+use super::*;
+use crate::base::id::TemplateId;
+use crate::delivery::rules::template::{Definition, Scope};
+
+/// A template in short: `id channel language survey attempt`, `-` for none.
+fn template(line: &str) -> MessageTemplate {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let some = |word: &str| Some(word.to_owned()).filter(|word| word != "-");
+    let definition = Definition {
+        event_type: "survey.invitation".into(),
+        channel: words[1].into(),
+        language: words[2].into(),
+        scope: some(words[3]).map(|id| Scope { kind: "survey".into(), id }),
+        attempt: some(words[4]).map(|n| n.parse().unwrap()),
+        body: "x {{surveyUrl}}".into(),
+        ..Definition::default()
+    };
+    let texts = definition.compile().unwrap();
+    MessageTemplate { id: TemplateId(words[0].parse().unwrap()), version: 1, definition, texts }
+}
+
+const KEPT: [&str; 15] = [
+    "1 WhatsApp en - -",
+    "2 whatsapp ar - -",
+    "3 WhatsApp ar-IQ - -",
+    "4 WhatsApp en 7 -",
+    "5 WhatsApp ar 7 -",
+    "6 WhatsApp ar 7 2",
+    "7 WhatsApp ar 7 4",
+    "8 WhatsApp en 7 1",
+    "9 SMS en - -",
+    "10 sms:twilio en - -",
+    "11 Email fr - -",
+    "12 Email de - 2",
+    "13 Push en 9 -",
+    "14 SMS en - 1",
+    "15 Pager pt-BR - -",
+];
+
+/// NTF-8, TRG-18: scope, then language with its fallbacks, then the channel's own key, then the send.
+#[test]
+fn ntf_8_the_most_fitting_template_is_taken() {
+    let templates = KEPT.map(template);
+    // Survey, channel, locale, attempt.
+    let table = [
+        (1, "whatsapp:default", Some("en"), 1, Some(1)),
+        (1, "whatsapp:default", Some("ar"), 1, Some(2)),
+        (1, "whatsapp:default", Some("ar-IQ"), 1, Some(3)),
+        (1, "whatsapp:default", Some("AR-iq"), 3, Some(3)),
+        (1, "whatsapp:default", Some("ar-SA"), 1, Some(2)),
+        (1, "whatsapp:default", Some("fr"), 1, Some(1)),
+        (1, "whatsapp:default", None, 1, Some(1)),
+        (1, "memory:whatsapp-2", Some("ar"), 1, Some(2)),
+        // The survey's own go first, even in another language.
+        (7, "whatsapp:default", Some("en"), 1, Some(8)),
+        (7, "whatsapp:default", Some("en"), 2, Some(4)),
+        (7, "whatsapp:default", Some("ar-IQ"), 1, Some(5)),
+        (7, "whatsapp:default", Some("ar"), 2, Some(6)),
+        (7, "whatsapp:default", Some("ar"), 3, Some(6)),
+        (7, "whatsapp:default", Some("ar"), 4, Some(7)),
+        (7, "whatsapp:default", Some("ar"), 9, Some(7)),
+        (7, "whatsapp:default", Some("fr"), 2, Some(4)),
+        // A key of its own before the kind, and before the wording of a send.
+        (7, "sms:twilio", Some("en"), 1, Some(10)),
+        (7, "sms:msg91", Some("en"), 1, Some(14)),
+        (7, "sms:msg91", Some("en"), 2, Some(9)),
+        (7, "memory:sms", Some("ar"), 2, Some(9)),
+        // In the end any language is better than none.
+        (7, "email:smtp", Some("ar"), 1, Some(11)),
+        (7, "memory:mail", Some("de-AT"), 1, Some(11)),
+        (7, "memory:email", Some("de-AT"), 2, Some(12)),
+        (7, "mail:smtp", None, 1, Some(11)),
+        // Another region of the language.
+        (7, "pager:one", Some("pt-PT"), 1, Some(15)),
+        (7, "Pager", Some("pt"), 1, Some(15)),
+        // Nothing fits.
+        (7, "push:fcm", Some("en"), 1, None),
+        (9, "push:fcm", Some("en"), 1, Some(13)),
+        (7, "memory:default", Some("en"), 1, None),
+        (7, "", None, 1, None),
+    ];
+    for (survey, channel, locale, attempt, want) in table {
+        let id = survey.to_string();
+        let wanted = Wanted { scope: Some(("survey", &id)), channel, locale, defaults: &["en"], attempt };
+        let found = choose(&templates, &wanted).map(|template| template.id.0);
+        assert_eq!(found, want, "survey {survey}, {channel}, {locale:?}, send {attempt}");
+    }
+}
+
+/// NTF-8: of two that are alike the newer is taken, and the order they come in does not matter.
+#[test]
+fn ntf_8_the_newer_of_two_is_taken() {
+    let wanted = Wanted { scope: None, channel: "sms:x", locale: None, defaults: &[], attempt: 1 };
+    for lines in [["1 SMS en - -", "2 SMS fr - -"], ["2 SMS fr - -", "1 SMS en - -"]] {
+        assert_eq!(choose(&lines.map(template), &wanted).map(|t| t.id.0), Some(2));
+    }
+}
+
+#[test]
+fn a_channel_has_a_kind() {
+    let table = [
+        ("whatsapp:default", "WhatsApp"),
+        ("SMS", "SMS"),
+        ("sms:twilio", "SMS"),
+        ("mail:relay", "Email"),
+        ("memory:whatsapp", "WhatsApp"),
+        ("memory:WhatsApp-test", "WhatsApp"),
+        ("memory:sms2", "SMS"),
+        ("memory:mailbox", "Email"),
+        ("memory:email", "Email"),
+        ("memory:default", "memory"),
+        ("memory:é", "memory"),
+        ("inapp:web", "InApp"),
+        ("pager", "pager"),
+        ("", ""),
+    ];
+    for (channel, kind) in table {
+        assert_eq!(kind_of(channel), kind, "{channel}");
+    }
+}
+
+#[test]
+fn a_channel_is_named_by_its_key_or_its_kind() {
+    let table = [
+        ("sms:twilio", "SMS", true),
+        ("sms:twilio", "sms:Twilio", true),
+        ("sms:twilio", "sms:other", false),
+        ("memory:sms", "sms", true),
+        ("mail:relay", "email", true),
+        ("memory:default", "SMS", false),
+        ("SMS", "sms", true),
+        ("SMS", "sms:twilio", false),
+    ];
+    for (key, named, is) in table {
+        assert_eq!(is_named(key, named), is, "{named} for {key}");
+    }
+}
+
+#[test]
+fn a_channel_without_a_common_name_is_called_by_its_key() {
+    for (key, word) in [("sms:twilio", "SMS"), ("memory:default", "memory:default"), ("pager", "pager")] {
+        assert_eq!(word_of(key), word, "{key}");
+    }
+}

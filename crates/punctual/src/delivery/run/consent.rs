@@ -1,0 +1,108 @@
+//! What is known of the recipients of one claim: whether, how and when they want their letters, in which
+//! language, and the links that end them. Read once for all of them, not once for each.
+
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+use crate::delivery::rules::consent::address::normal;
+use crate::delivery::rules::consent::{Asked, Verdict, channel_kind};
+use crate::delivery::rules::unsubscribe::{Link, Secret};
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::delivery_gate::GateDecision;
+use crate::delivery::store::consent::Consent;
+use crate::delivery::store::deliveries::delivery::Delivery;
+use crate::delivery::store::deliveries::{NO_RECIPIENT, QUIET_HOURS};
+
+/// The recipients of one claim.
+#[derive(Debug, Default)]
+pub struct Recipients {
+    consent: Consent,
+    secret: Option<Secret>,
+}
+
+/// One letter to one of them.
+#[derive(Clone, Copy, Debug)]
+pub struct To<'a> {
+    /// Whose letter it is.
+    pub tenant: Tenant,
+    /// The address, however it is written.
+    pub address: &'a str,
+    /// The key of the channel.
+    pub channel: &'a str,
+    /// The kind of the event.
+    pub kind: &'a str,
+}
+
+impl Recipients {
+    /// Reads what is known of these.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn of(context: &DeliveryContext, recipients: Vec<(Tenant, String)>) -> Result<Self> {
+        if recipients.is_empty() {
+            return Ok(Self::default());
+        }
+        let consent = context.store().consent(recipients).await?;
+        let secret = match &context.unsubscribe_url {
+            Some(_) => Some(context.store().link_secret().await?),
+            None => None,
+        };
+        Ok(Self { consent, secret })
+    }
+
+    /// Whether, how and when an address may be sent something.
+    #[must_use]
+    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &Asked<'_>) -> Verdict {
+        self.consent.verdict(tenant, address, asked)
+    }
+
+    /// Decides whether a delivery may be sent, so and now; `address` is where another channel would reach
+    /// its recipient.
+    pub(crate) fn check(
+        &self,
+        context: &DeliveryContext,
+        of: &Delivery,
+        asked: &Asked<'_>,
+        address: impl FnOnce(&str) -> Option<String>,
+    ) -> GateDecision {
+        match self.verdict(of.tenant, &of.address, asked) {
+            Verdict::Send => GateDecision::Deliver,
+            Verdict::Suppressed(why) => {
+                GateDecision::Drop { reason: why.word().to_owned(), said: why.to_string() }
+            }
+            Verdict::ShiftTo(until) => {
+                let said = format!("{QUIET_HOURS}: it is quiet where the recipient is until {until}");
+                GateDecision::Delay { until, said }
+            }
+            Verdict::UseChannel(channel) => {
+                let channel = context.channels.reach(&channel);
+                match address(&channel) {
+                    Some(address) => GateDecision::Redirect { channel, address },
+                    None => {
+                        let said = format!("No recipient: there is no address for `{channel}`");
+                        GateDecision::Drop { reason: NO_RECIPIENT.to_owned(), said }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The locale that the owner of an address wants, if they said so.
+    #[must_use]
+    pub fn locale(&self, tenant: Tenant, address: &str) -> Option<&str> {
+        self.consent.locale(tenant, address)
+    }
+
+    /// The link that ends letters of this kind to this address.
+    #[must_use]
+    pub fn unsubscribe_url(&self, context: &DeliveryContext, to: &To<'_>, locale: &str) -> Option<String> {
+        let (url, secret) = (context.unsubscribe_url.as_ref()?, self.secret.as_ref()?);
+        let token = secret.seal(&Link {
+            tenant: to.tenant,
+            address: normal(to.address),
+            channel: channel_kind(to.channel),
+            kind: Some(to.kind.to_owned()),
+            locale: Some(locale.to_owned()),
+        });
+        Some(url.replace("{token}", &token))
+    }
+}

@@ -1,0 +1,90 @@
+//! What all sends of a process share.
+
+use crate::base::limits::SEND_WINDOW;
+use crate::database::store::Store;
+use crate::delivery::rules::channel::ChannelPolicy;
+use crate::delivery::run::channel::Channels;
+use crate::delivery::run::channel_limiter::ChannelLimiters;
+use crate::delivery::run::kinds::Kinds;
+use crate::delivery::run::templates::Templates;
+use crate::flow::run::event_kinds::EventKinds;
+use crate::queue::run::context::{BatchGuard, WorkerContext};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Claims of events and deliveries that may be out when another is begun.
+const CLAIMS_OUT_MAX: usize = 3;
+
+/// The state that planning, advancing and sending share.
+#[derive(Debug)]
+pub struct DeliveryContext {
+    /// The worker of this process.
+    pub worker: Arc<WorkerContext>,
+    /// The channels.
+    pub channels: Channels,
+    /// The kinds of entries.
+    pub kinds: Kinds,
+    /// The message templates.
+    pub templates: Templates,
+    /// The kinds of events.
+    pub event_kinds: EventKinds,
+    /// How often each channel may be used, and whether it works.
+    pub limiters: ChannelLimiters,
+    /// The policies of channels that have their own.
+    pub policies: BTreeMap<String, ChannelPolicy>,
+    /// The policy of all others.
+    pub default_policy: ChannelPolicy,
+    /// The link that ends messages of a kind, with `{token}` in it; none if nothing serves such links.
+    pub unsubscribe_url: Option<String>,
+    /// Claims of events and deliveries that are out.
+    pub claims_out: AtomicUsize,
+}
+
+impl DeliveryContext {
+    /// The database.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.worker.store
+    }
+
+    /// The policy of a channel.
+    #[must_use]
+    pub fn policy(&self, channel: &str) -> &ChannelPolicy {
+        self.policies.get(channel).unwrap_or(&self.default_policy)
+    }
+
+    /// How many sends of a claim by these channels may be begun before its mark is moved; all if `None`.
+    pub(crate) fn window<'c>(&self, mut channels: impl Iterator<Item = &'c String>) -> Option<usize> {
+        let at_once = channels.all(|key| self.limiters.of(key).answers_at_once());
+        (!at_once).then_some(SEND_WINDOW)
+    }
+
+    /// How many items may be claimed now: none while enough claims are out.
+    pub(crate) fn room(&self, batch: usize) -> usize {
+        if self.claims_out.load(Ordering::Relaxed) < CLAIMS_OUT_MAX { batch } else { 0 }
+    }
+}
+
+/// Counts a claim as out until it is dropped.
+#[derive(Debug)]
+pub struct ClaimGuard {
+    context: Arc<DeliveryContext>,
+    // After the count above has gone down: its drop makes the room known.
+    _batch: BatchGuard,
+}
+
+impl ClaimGuard {
+    /// Counts one more.
+    #[must_use]
+    pub fn new(context: &Arc<DeliveryContext>) -> Self {
+        context.claims_out.fetch_add(1, Ordering::Relaxed);
+        Self { context: Arc::clone(context), _batch: BatchGuard::new(&context.worker) }
+    }
+}
+
+impl Drop for ClaimGuard {
+    fn drop(&mut self) {
+        self.context.claims_out.fetch_sub(1, Ordering::Relaxed);
+    }
+}

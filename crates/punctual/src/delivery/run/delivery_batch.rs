@@ -1,0 +1,406 @@
+//! A posting: claimed letters on their way through their channels.
+//!
+//! Each letter is prepared, handed to its channel with a bound on how many are out at once and for how
+//! long, and what became of it is written when the claim is through, or every `FLUSH` while a slow
+//! letter holds it up; the lease is renewed meanwhile. No letter begins under a lease that may be over:
+//! it is counted from before it was asked for. A claim that turns out to be lost writes nothing
+//! more: whoever has the letters now sends them again, under the same keys. A letter passes its channel's
+//! gate, or waits until that opens.
+//!
+//! At most a window of a claim is begun and not settled, so that a crash leaves no more than that in
+//! doubt. A channel that answers without waiting, such as one inside this process, is spared it.
+//!
+//! What a delivery says is up to the [`Renderer`] of its kind; whether it goes on to its channel at all is
+//! asked right before that ([`super::delivery_gate`]).
+
+use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::error::Result;
+use crate::base::id::Token;
+use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
+use crate::database::planted::Bug;
+use crate::delivery::rules::channel::OnUnknown;
+use crate::delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage, Sending, Sent};
+use crate::delivery::run::channel_limiter::{Ending as PermitEnd, LimiterDecision, SendPermit};
+use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
+use crate::delivery::run::kinds::{Rendered, Renderer};
+use crate::delivery::run::send_outcome::{Answer, doubted, no_channel};
+use crate::delivery::store::deliveries::delivery::{
+    ClaimedDeliveries, DeliveryOutcome, DeliverySettlement, DueDelivery, SettledDelivery,
+};
+use crate::queue::run::database_clock::DatabaseClock;
+use crate::queue::run::executor::WorkCounts;
+use crate::queue::run::stop::{Phase, Stop};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::task::{Id, JoinSet};
+
+/// What is known of a claim that is not through is written this often.
+const FLUSH: Duration = Duration::from_millis(250);
+/// The lease is renewed when this part of it has passed: one part in so many.
+pub(crate) const RENEW_SHARE: u32 = 3;
+/// What the database did not answer is asked again after this long.
+const INSIST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A delivery whose message is out.
+struct Out {
+    due: DueDelivery,
+    pass: SendPermit,
+}
+
+/// Deliveries of one claim on their way.
+pub struct DeliveryBatch {
+    _out: ClaimGuard,
+    context: Arc<DeliveryContext>,
+    renderer: Box<dyn Renderer>,
+    token: Token,
+    present: DatabaseClock,
+    held_since: Moment,
+    waiting: std::vec::IntoIter<DueDelivery>,
+    /// How many deliveries of the claim were taken up so far, how many may be, and how many are settled.
+    begun: usize,
+    mark: usize,
+    settled: usize,
+    out: JoinSet<Sent>,
+    letters: HashMap<Id, Out>,
+    ended: Vec<SettledDelivery>,
+    counts: WorkCounts,
+    lost: bool,
+}
+
+impl DeliveryBatch {
+    /// What a claim brought that was asked for at `asked`; `None` if there is nothing to send.
+    #[must_use]
+    pub fn new(
+        context: &Arc<DeliveryContext>,
+        renderer: Box<dyn Renderer>,
+        outgoing: ClaimedDeliveries,
+        asked: Moment,
+    ) -> Option<Self> {
+        let (token, now) = (outgoing.token?, outgoing.now?);
+        Some(Self {
+            _out: ClaimGuard::new(context),
+            context: Arc::clone(context),
+            renderer,
+            token,
+            present: DatabaseClock::new(now, context.worker.manual_clock),
+            held_since: asked,
+            mark: outgoing.mark.unwrap_or(outgoing.due.len()),
+            begun: 0,
+            settled: 0,
+            waiting: outgoing.due.into_iter(),
+            out: JoinSet::new(),
+            letters: HashMap::new(),
+            ended: Vec::new(),
+            counts: WorkCounts::default(),
+            lost: false,
+        })
+    }
+
+    /// Letters of one claim may go out minutes apart.
+    fn now(&self) -> Timestamp {
+        self.present.now()
+    }
+
+    /// Sends everything, and writes what became of it.
+    ///
+    /// # Errors
+    /// When it cannot be found out what there is to send: all of it goes back.
+    pub async fn run(mut self, stop: Stop) -> Result<WorkCounts> {
+        let read = tokio::select! {
+            biased;
+            read = self.renderer.load(&self.context, self.waiting.as_slice()) => Some(read),
+            () = stop.reached(Phase::Over) => None,
+        };
+        if !matches!(read, Some(Ok(()))) {
+            // Nothing was sent: whoever finds them later must not take them for sent.
+            self.put_all_back().await;
+            return read.unwrap_or(Ok(())).map(|()| self.counts);
+        }
+        let mut flushed = monotonic();
+        while !self.lost {
+            self.hand_out(&stop).await;
+            if self.is_window_used_up() {
+                // Nothing more begins before what has finished is settled.
+                self.settle().await;
+                flushed = monotonic();
+                continue;
+            }
+            if self.out.is_empty() || !self.hear(flushed, &stop).await {
+                break;
+            }
+            if flushed.elapsed() >= FLUSH && !self.ended.is_empty() {
+                self.settle().await;
+                flushed = monotonic();
+            }
+        }
+        self.settle().await;
+        Ok(self.counts)
+    }
+
+    async fn put_all_back(&mut self) {
+        for due in std::mem::take(&mut self.waiting) {
+            self.put_back(due);
+        }
+        self.settle().await;
+    }
+
+    /// Whether more waits than may begin, and half of what has begun is through.
+    fn is_window_used_up(&self) -> bool {
+        let waits = self.begun == self.mark && !self.waiting.as_slice().is_empty();
+        waits && (self.out.is_empty() || self.ended.len() >= SEND_WINDOW / 2)
+    }
+
+    /// The claim's mark after a settlement, if it has to move.
+    fn next_mark(&self) -> Option<usize> {
+        let waiting = self.waiting.as_slice();
+        if waiting.is_empty() {
+            return None;
+        }
+        // Deliveries of one lane stand together, so this asks once for each channel.
+        let mut lanes = waiting.chunk_by(|a, b| a.item.lane() == b.item.lane());
+        let at_once = lanes.all(|of| self.context.limiters.of(&of[0].delivery.channel).answers_at_once());
+        Some(match at_once {
+            true => self.begun + waiting.len(),
+            false => (self.settled + self.ended.len() + SEND_WINDOW).max(self.mark),
+        })
+    }
+
+    /// A delivery that was not begun keeps its place among those that wait.
+    fn put_back(&mut self, due: DueDelivery) {
+        let at = due.delivery.due_at.unwrap_or_else(|| self.now());
+        self.end(due, DeliveryOutcome::NotBegun(at));
+    }
+
+    fn end(&mut self, due: DueDelivery, outcome: DeliveryOutcome) {
+        let entry = self.renderer.entry(&due.delivery);
+        self.ended.push(SettledDelivery { due, outcome, entry });
+    }
+
+    /// Waits until a letter is through, or something else is to be done; `false`: not any longer.
+    async fn hear(&mut self, flushed: Moment, stop: &Stop) -> bool {
+        let renew = (self.context.worker.lease / RENEW_SHARE).saturating_sub(self.held_since.elapsed());
+        let flush = if self.ended.is_empty() { renew } else { FLUSH.saturating_sub(flushed.elapsed()) };
+        tokio::select! {
+            biased;
+            Some(done) = self.out.join_next_with_id() => {
+                self.note(done);
+                while let Some(done) = self.out.try_join_next_with_id() {
+                    self.note(done);
+                }
+            }
+            () = tokio::time::sleep(renew.min(flush)) => {
+                if self.held_since.elapsed() >= self.context.worker.lease / RENEW_SHARE {
+                    self.renew().await;
+                }
+            }
+            () = stop.reached(Phase::Over) => return false,
+        }
+        true
+    }
+
+    /// Begins messages as far as there is room. Once a stop is asked for, nothing new is begun: what
+    /// waits goes back.
+    async fn hand_out(&mut self, stop: &Stop) {
+        while self.out.len() < SEND_WINDOW && self.begun < self.mark {
+            let Some(mut due) = self.waiting.next() else { return };
+            self.begun += 1;
+            if stop.is_asked() {
+                self.put_back(due);
+                continue;
+            }
+            let rendered = match self.prepare(&due) {
+                Ok(rendered) => rendered,
+                Err(ending) => {
+                    let ending = if due.unsure { doubted(*ending) } else { *ending };
+                    let failed =
+                        matches!(ending, DeliveryOutcome::Failed { .. } | DeliveryOutcome::Uncertain { .. });
+                    self.counts.send_failures += usize::from(failed);
+                    self.end(due, ending);
+                    continue;
+                }
+            };
+            // Only now is the lease looked at: it may have run out while messages were made.
+            if !self.holds().await {
+                self.put_back(due);
+                continue;
+            }
+            due.warnings = rendered.0.warnings;
+            self.pass(&rendered.1, rendered.0.message, due);
+        }
+    }
+
+    /// The message and its channel, or why there is none.
+    fn prepare(
+        &self,
+        due: &DueDelivery,
+    ) -> std::result::Result<(Rendered, Arc<dyn Channel>), Box<DeliveryOutcome>> {
+        let key = &due.delivery.channel;
+        if due.lost && self.context.policy(key).unknown == OnUnknown::Hold {
+            let error = "it may have gone out, and its channel does not send twice".to_owned();
+            return Err(DeliveryOutcome::Uncertain { outcome: None, error }.into());
+        }
+        let now = self.now();
+        self.renderer.gate(&self.context, due, now).into_outcome()?;
+        let mut rendered = self.renderer.render(&self.context, due, now)?;
+        if self.context.store().has(Bug::KeyMadeAtRender) {
+            let letter = &mut rendered.message;
+            letter.idempotency_key = format!("{}@{}", letter.idempotency_key, letter.sent_at);
+        }
+        let channel = self.context.channels.get(key).ok_or_else(|| no_channel(key))?;
+        Ok((rendered, Arc::clone(channel)))
+    }
+
+    /// Whether the lease holds for sure; one that may be over is asked for once more.
+    async fn holds(&mut self) -> bool {
+        if !self.lost && self.held_since.elapsed() >= self.context.worker.lease {
+            self.renew().await;
+        }
+        !self.lost && self.held_since.elapsed() < self.context.worker.lease
+    }
+
+    /// Begins a message if its channel's gate is open.
+    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: RenderedMessage, mut due: DueDelivery) {
+        match self.context.limiters.of(&letter.channel).may_send(self.now()) {
+            LimiterDecision::Go(pass) => {
+                due.provider = Some(self.context.channels.provider_of(&letter.channel).to_owned());
+                self.begin(channel.send(Arc::new(letter)), Out { due, pass });
+            }
+            // It goes back to its place: nobody claims it before the gate has room again.
+            _ => self.put_back(due),
+        }
+    }
+
+    fn begin(&mut self, mut sending: Sending, out: Out) {
+        // Many channels answer at once; only one that does not is worth a task of its own.
+        let gate = self.context.limiters.of(&out.due.delivery.channel);
+        if let Some(sent) = at_once(&mut sending) {
+            gate.note_answer(true);
+            return self.note_answer(out, sent);
+        }
+        gate.note_answer(false);
+        let sending = async move {
+            let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
+            sent.await.unwrap_or_else(|_| Err(NotSent::NoAnswer { error: no_answer() }))
+        };
+        let id = self.out.spawn(sending).id();
+        self.letters.insert(id, out);
+    }
+
+    fn note(&mut self, done: std::result::Result<(Id, Sent), tokio::task::JoinError>) {
+        let (id, sent) = match done {
+            Ok((id, sent)) => (id, sent),
+            Err(error) => {
+                (error.id(), Err(NotSent::Unknown { error: format!("the channel broke: {error}") }))
+            }
+        };
+        if let Some(out) = self.letters.remove(&id) {
+            self.note_answer(out, sent);
+        }
+    }
+
+    fn note_answer(&mut self, Out { due, pass }: Out, sent: Sent) {
+        match &sent {
+            Ok(_) => self.counts.sent += 1,
+            Err(_) => self.counts.send_failures += 1,
+        }
+        let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
+        let answer =
+            Answer { sent: sent.map(Accepted::fit_to_keep), probe: pass.is_probe(), now: self.now() };
+        pass.settle(answer.now, if answered { PermitEnd::Answered } else { PermitEnd::Failed });
+        let policy = self.context.policy(&due.delivery.channel);
+        let fallback = || self.renderer.fallback(&self.context, &due.delivery);
+        let ending = answer.ending(&due, policy, fallback);
+        self.end(due, ending);
+    }
+
+    async fn renew(&mut self) {
+        let asked = monotonic();
+        let held = self.context.store().extend(vec![self.token.clone()], self.context.worker.lease).await;
+        match held {
+            Ok(held) if held.is_empty() => self.lost = true,
+            Ok(_) => self.held_since = asked,
+            // Asked again until the lease is over.
+            Err(_) => tokio::time::sleep(INSIST_PAUSE).await,
+        }
+    }
+
+    /// Writes what is known; when the database is out of reach, again for as long as the lease lasts.
+    async fn settle(&mut self) {
+        if self.ended.is_empty() || self.lost {
+            return;
+        }
+        let mark = self.next_mark();
+        let ended: Arc<[SettledDelivery]> = std::mem::take(&mut self.ended).into();
+        loop {
+            match self.context.store().end_deliveries(self.token.clone(), Arc::clone(&ended), mark).await {
+                Ok(settled) => {
+                    self.lost = settled == DeliverySettlement::LostClaim;
+                    self.settled += ended.len();
+                    self.mark = mark.unwrap_or(self.mark);
+                    break;
+                }
+                Err(error)
+                    if error.is_transient() && self.held_since.elapsed() < self.context.worker.lease =>
+                {
+                    tokio::time::sleep(INSIST_PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::warn!(target: "punctual", %error, "delivery outcomes could not be stored");
+                    self.lost = true;
+                    break;
+                }
+            }
+        }
+        if self.lost {
+            tracing::warn!(target: "punctual", deliveries = ended.len(), "a claim of deliveries was lost");
+        }
+    }
+}
+
+/// Runs batches: in their order, or each beside the others.
+///
+/// # Errors
+/// When a batch that was waited for cannot find out what there is to send.
+pub(crate) async fn run_batches(
+    batches: Vec<DeliveryBatch>,
+    stop: &Stop,
+    in_turn: bool,
+    counts: &mut WorkCounts,
+) -> Result<()> {
+    let mut result = Ok(());
+    for batch in batches {
+        if !in_turn {
+            let (worker, stop) = (Arc::clone(&batch.context.worker), stop.clone());
+            tokio::spawn(async move {
+                if let Err(error) = batch.run(stop).await {
+                    worker.note_trouble(error);
+                }
+            });
+            continue;
+        }
+        match batch.run(stop.clone()).await {
+            Ok(done) => counts.add(done),
+            // What else was claimed is sent all the same.
+            Err(error) => result = Err(error),
+        }
+    }
+    result
+}
+
+/// What a channel answers without waiting, if it does. One that breaks may have sent it.
+fn at_once(sending: &mut Sending) -> Option<Sent> {
+    let mut nobody = Context::from_waker(Waker::noop());
+    let polled = catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut nobody)));
+    match polled {
+        Ok(Poll::Ready(sent)) => Some(sent),
+        Ok(Poll::Pending) => None,
+        Err(_) => Some(Err(NotSent::Unknown { error: "the channel broke: it panicked".to_owned() })),
+    }
+}
+
+fn no_answer() -> String {
+    format!("the channel did not answer in {} s; it may have gone out", SEND_TIMEOUT.as_secs())
+}

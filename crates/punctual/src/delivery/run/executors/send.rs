@@ -1,0 +1,85 @@
+//! Claims due deliveries of one kind, as many as their channels have room for.
+
+use crate::base::clock::{Timestamp, monotonic};
+use crate::base::error::Result;
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::delivery_batch::DeliveryBatch;
+use crate::flow::rules::entry::EntryKind;
+use crate::queue::rules::purpose::Purpose;
+use crate::queue::rules::share::LaneQuota;
+use crate::queue::run::executor::{BoxFuture, Executor, LaneRoom, TakenFromLane, WorkCounts, WorkRound};
+use crate::queue::store::ready_lanes::ReadyLane;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long deliveries wait for a process that has their channel before they fail for want of it.
+const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
+
+/// Sends deliveries of one kind, by every channel.
+#[derive(Debug)]
+pub(super) struct SendDeliveries {
+    context: Arc<DeliveryContext>,
+    kind: EntryKind,
+}
+
+impl SendDeliveries {
+    pub(super) fn new(context: &Arc<DeliveryContext>, kind: EntryKind) -> Self {
+        Self { context: Arc::clone(context), kind }
+    }
+
+    async fn claim(&self, round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
+        let context = &self.context;
+        let Some(kind) = context.kinds.get(self.kind) else { return Ok(()) };
+        let asked = monotonic();
+        let lanes = quotas.iter().filter_map(|quota| round.ready.get(&quota.lane));
+        let window = context.window(lanes.map(|lane| &lane.topic));
+        let request = round.claim_request(&context.worker, quotas);
+        let claimed = context.store().begin_deliveries(request, self.kind, window).await?;
+        let seen = claimed.taken.values().sum::<usize>();
+        for (lane, items) in &claimed.taken {
+            round.taken.insert(*lane, TakenFromLane { items: *items, last_due: None });
+        }
+        let (stop, batch) =
+            (round.stop.clone(), DeliveryBatch::new(context, kind.renderer(), claimed, asked));
+        round.begin(async move {
+            let mut counts = WorkCounts { seen, ..WorkCounts::default() };
+            if let Some(batch) = batch {
+                counts.add(batch.run(stop).await?);
+            }
+            Ok(counts)
+        });
+        Ok(())
+    }
+}
+
+impl Executor for SendDeliveries {
+    /// The topic of a send lane is its channel, its subscription the kind of entries.
+    fn slot(&self, lane: &ReadyLane) -> Option<usize> {
+        (lane.purpose == Purpose::Send && lane.subscription == self.kind.word()).then_some(0)
+    }
+
+    fn room(&self, batch: usize) -> Vec<usize> {
+        vec![self.context.room(batch)]
+    }
+
+    fn lane_room(&self, lane: &ReadyLane, now: Timestamp) -> LaneRoom {
+        if let Some(until) = is_for_others_until(&self.context, lane).filter(|until| *until > now) {
+            return LaneRoom { items: 0, opens_at: Some(until) };
+        }
+        let limiter = self.context.limiters.of(&lane.topic);
+        let items = limiter.room(now);
+        LaneRoom { items, opens_at: if items == 0 { limiter.opens_at(now) } else { None } }
+    }
+
+    fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> BoxFuture<'f, Result<()>> {
+        Box::pin(self.claim(round, quotas))
+    }
+}
+
+/// Until when a lane is left to processes that have its channel, such as one that is being rolled out.
+/// Deliveries that no process takes for so long are taken here, and fail for want of a channel. (A survey
+/// sends nothing more then, and expires in its time.)
+fn is_for_others_until(context: &DeliveryContext, lane: &ReadyLane) -> Option<Timestamp> {
+    let is_missing = context.channels.get(&lane.topic).is_none();
+    is_missing.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
+}

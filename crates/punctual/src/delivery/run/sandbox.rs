@@ -1,0 +1,343 @@
+//! The sandbox: a channel that reaches nobody and keeps what it was given, to be looked at.
+//!
+//! Promised: what it answered with success, and what it was told to time out on (a provider that
+//! does not answer often delivers all the same), is in the list, the oldest first. A second delivery
+//! under an idempotency key is kept as well and marked, so that a double send can be seen; a real
+//! provider would swallow it. What a [`Script`] refuses is not in the list.
+//!
+//! A letter is kept when its send begins, and the answer follows after the script's latency: whoever
+//! loses patience has sent it all the same.
+//!
+//! Not promised: any memory beyond this process, and beyond [`limits::SANDBOX_LETTERS_MAX`] letters
+//! and [`limits::SANDBOX_BYTES_MAX`] bytes. The oldest go first, and [`Sandbox::dropped`] counts them.
+//! A double of a letter that is gone, or was cleared away, is not recognised.
+
+use crate::base::error::{Error, Result};
+use crate::base::limits;
+use crate::base::random;
+use crate::base::tenant::Tenant;
+use crate::delivery::rules::channel::MEMORY;
+use crate::delivery::rules::script::{Script, Step};
+use crate::delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage, Sent};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a kept letter takes beside its texts, in bytes; roughly.
+const LETTER_BYTES: usize = 512;
+
+/// Keeps letters in the memory of the process. Clones share them.
+///
+/// ```
+/// # use punctual::run::sandbox::{Sandbox, Wanted};
+/// # use punctual::rules::script::{Script, Step};
+/// let sandbox = Sandbox::new().also("whatsapp:default");
+/// assert!(sandbox.takes("memory:anything") && sandbox.takes("whatsapp:default"));
+/// sandbox.script("memory:anything", Script::new([Step::Permanent { error: None }])).unwrap();
+/// assert_eq!(sandbox.count(&Wanted::default()), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    keys: BTreeSet<String>,
+    every_memory: bool,
+    room: Arc<Mutex<Room>>,
+}
+
+/// A letter that the sandbox took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// Its place in the list: later ones have higher numbers.
+    pub number: u64,
+    /// The id that the sender was told, unless it timed out.
+    pub message_id: String,
+    /// The letter, without its payload.
+    pub letter: RenderedMessage,
+    /// What the sender was told.
+    pub outcome: Outcome,
+    /// The message id of the first letter under the same idempotency key, if this is not the first.
+    pub duplicate_of: Option<String>,
+}
+
+/// What the sender of a received letter was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// That it was taken.
+    Sent,
+    /// Nothing.
+    Timeout,
+}
+
+impl Outcome {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// Which letters; what is left open fits all.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Of this tenant.
+    pub tenant: Option<Tenant>,
+    /// By this channel.
+    pub channel: Option<String>,
+    /// To this address.
+    pub to: Option<String>,
+    /// With a higher number than this.
+    pub after: u64,
+    /// With a lower number than this.
+    pub before: Option<u64>,
+}
+
+impl Wanted {
+    fn fits(&self, received: &Received) -> bool {
+        let letter = &received.letter;
+        self.tenant.is_none_or(|tenant| tenant == letter.tenant)
+            && self.channel.as_deref().is_none_or(|key| key == letter.channel)
+            && self.to.as_deref().is_none_or(|to| to == letter.to)
+            && received.number > self.after
+            && self.before.is_none_or(|before| received.number < before)
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sandbox {
+    /// A sandbox for every `memory:` key.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { keys: BTreeSet::new(), every_memory: true, room: Arc::default() }
+    }
+
+    /// A sandbox for these keys only.
+    #[must_use]
+    pub fn of(keys: impl IntoIterator<Item = String>) -> Self {
+        Self { keys: keys.into_iter().collect(), every_memory: false, room: Arc::default() }
+    }
+
+    /// The same sandbox, which also takes what is sent by this channel.
+    #[must_use]
+    pub fn also(mut self, key: impl Into<String>) -> Self {
+        self.keys.insert(key.into());
+        self
+    }
+
+    /// Whether it is the channel of this key.
+    #[must_use]
+    pub fn takes(&self, key: &str) -> bool {
+        self.keys.contains(key) || self.every_memory && key.starts_with(MEMORY)
+    }
+
+    /// Whether it takes every `memory:` key.
+    #[must_use]
+    pub const fn takes_every_memory(&self) -> bool {
+        self.every_memory
+    }
+
+    /// The keys it takes besides, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
+    }
+
+    /// Tells what the next sends by a channel are answered, in the place of what was told before.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for a channel that is not the sandbox's, [`Error::Conflict`] when very
+    /// many have a script.
+    pub fn script(&self, key: &str, script: Script) -> Result<()> {
+        if !self.takes(key) {
+            return Err(Error::NotFound(format!("the sandbox takes nothing for a channel `{key}`")));
+        }
+        let mut room = self.room();
+        room.scripts.remove(key);
+        if script.is_over() {
+            return Ok(());
+        }
+        if room.scripts.len() >= limits::SANDBOX_SCRIPTS_MAX {
+            let most = limits::SANDBOX_SCRIPTS_MAX;
+            return Err(Error::Conflict(format!("{most} channels have a script; end one with {{}}")));
+        }
+        room.scripts.insert(key.to_owned(), script);
+        Ok(())
+    }
+
+    /// What is left of the script of a channel.
+    #[must_use]
+    pub fn scripted(&self, key: &str) -> Script {
+        self.room().scripts.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Letters, the oldest first, at most `limit`.
+    #[must_use]
+    pub fn letters(&self, wanted: &Wanted, limit: usize) -> Vec<Arc<Received>> {
+        let room = self.room();
+        let from = room.letters.partition_point(|received| received.number <= wanted.after);
+        room.letters.range(from..).filter(|received| wanted.fits(received)).take(limit).cloned().collect()
+    }
+
+    /// Letters, the newest first, at most `limit`.
+    #[must_use]
+    pub fn latest(&self, wanted: &Wanted, limit: usize) -> Vec<Arc<Received>> {
+        self.room()
+            .letters
+            .iter()
+            .rev()
+            .filter(|received| wanted.fits(received))
+            .take(limit)
+            .cloned()
+            .collect()
+    }
+
+    /// How many letters.
+    #[must_use]
+    pub fn count(&self, wanted: &Wanted) -> usize {
+        self.room().letters.iter().filter(|received| wanted.fits(received)).count()
+    }
+
+    /// Channels that letters came by, in order.
+    #[must_use]
+    pub fn channels(&self) -> BTreeSet<String> {
+        self.room().letters.iter().map(|received| received.letter.channel.clone()).collect()
+    }
+
+    /// How many letters had to go for newer ones since everything was cleared.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.room().dropped
+    }
+
+    /// Forgets letters; says how many.
+    pub fn clear(&self, wanted: &Wanted) -> usize {
+        self.room().clear(wanted)
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Channel for Sandbox {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+        let sandbox = self.clone();
+        Box::pin(async move {
+            let (latency, sent) = sandbox.room().take(letter);
+            if !latency.is_zero() {
+                tokio::time::sleep(latency).await;
+            }
+            sent
+        })
+    }
+
+    fn provider(&self) -> Option<&str> {
+        Some("memory")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Room {
+    letters: VecDeque<Arc<Received>>,
+    bytes: usize,
+    /// The message id of the first letter that is there under a tenant's idempotency key.
+    firsts: HashMap<(Tenant, String), String>,
+    scripts: BTreeMap<String, Script>,
+    dropped: u64,
+    last: u64,
+}
+
+impl Room {
+    fn take(&mut self, letter: Arc<RenderedMessage>) -> (Duration, Sent) {
+        let (step, latency) = self.next_step(&letter.channel);
+        let said = |error: Option<String>, usual: &str| error.unwrap_or_else(|| usual.to_owned());
+        let sent = match step {
+            Step::Ok => Ok(Accepted { message_id: Some(self.keep(letter, Outcome::Sent)), answer: None }),
+            Step::Transient { retry_after, error } => {
+                let error = said(error, "the sandbox was told to fail for now");
+                Err(NotSent::Transient { error, retry_after })
+            }
+            Step::Permanent { error } => {
+                Err(NotSent::Permanent { error: said(error, "the sandbox was told to refuse it") })
+            }
+            Step::Timeout { delivered } => {
+                if delivered {
+                    self.keep(letter, Outcome::Timeout);
+                }
+                Err(NotSent::NoAnswer { error: "the sandbox was told not to answer".to_owned() })
+            }
+        };
+        (latency, sent)
+    }
+
+    fn next_step(&mut self, key: &str) -> (Step, Duration) {
+        let Some(script) = self.scripts.get_mut(key) else {
+            return (Step::Ok, Duration::ZERO);
+        };
+        let next = script.next_step();
+        if script.is_over() {
+            self.scripts.remove(key);
+        }
+        next
+    }
+
+    fn keep(&mut self, letter: Arc<RenderedMessage>, outcome: Outcome) -> String {
+        let mut letter = Arc::unwrap_or_clone(letter);
+        letter.payload = Arc::default();
+        self.last += 1;
+        let message_id = format!("mem-{}", random::hex::<6>());
+        let key = (letter.tenant, letter.idempotency_key.clone());
+        let duplicate_of = self.firsts.get(&key).cloned();
+        if duplicate_of.is_none() {
+            self.firsts.insert(key, message_id.clone());
+        }
+        self.bytes += bytes(&letter);
+        let received =
+            Received { number: self.last, message_id: message_id.clone(), letter, outcome, duplicate_of };
+        self.letters.push_back(Arc::new(received));
+        self.make_room();
+        message_id
+    }
+
+    fn make_room(&mut self) {
+        while self.letters.len() > limits::SANDBOX_LETTERS_MAX || self.bytes > limits::SANDBOX_BYTES_MAX {
+            let Some(oldest) = self.letters.pop_front() else { return };
+            self.forget(&oldest);
+            self.dropped += 1;
+        }
+    }
+
+    fn forget(&mut self, gone: &Received) {
+        self.bytes = self.bytes.saturating_sub(bytes(&gone.letter));
+        if gone.duplicate_of.is_none() {
+            self.firsts.remove(&(gone.letter.tenant, gone.letter.idempotency_key.clone()));
+        }
+    }
+
+    fn clear(&mut self, wanted: &Wanted) -> usize {
+        let all = std::mem::take(&mut self.letters);
+        let (gone, left): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(|one| wanted.fits(one));
+        self.letters = left;
+        gone.iter().for_each(|received| self.forget(received));
+        if self.letters.is_empty() {
+            self.dropped = 0;
+        }
+        gone.len()
+    }
+}
+
+/// What a letter takes, roughly.
+fn bytes(letter: &RenderedMessage) -> usize {
+    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let texts = [&letter.channel, &letter.to, &letter.locale, &letter.body, &letter.idempotency_key];
+    let more = [&letter.survey_url, &letter.subject, &letter.html, &letter.unsubscribe_url];
+    LETTER_BYTES
+        + texts.iter().map(|text| text.len()).sum::<usize>()
+        + more.into_iter().map(optional).sum::<usize>()
+}

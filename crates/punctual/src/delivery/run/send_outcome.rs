@@ -1,0 +1,109 @@
+//! What a channel's answer makes of a delivery: sent, tried again, given up, or uncertain. The same for
+//! every kind.
+
+use crate::base::clock::Timestamp;
+use crate::base::random;
+use crate::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use crate::delivery::rules::delivery::PlannedDelivery;
+use crate::delivery::run::channel::{Accepted, NotSent, Sent};
+use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
+use crate::flow::rules::entry::failure;
+use crate::flow::rules::entry::failure::{Failure, Verdict};
+use crate::queue::rules::attempt::Patience;
+
+/// A transient failure without a wish for a wait.
+const SILENT: Failure = Failure::Transient { retry_after: None };
+
+/// What a channel answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Its words.
+    pub(crate) sent: Sent,
+    /// Whether the channel was known to be down, and this message was to show whether it is so still.
+    pub(crate) probe: bool,
+    /// When it came.
+    pub(crate) now: Timestamp,
+}
+
+impl Answer {
+    /// What becomes of the delivery; `fallback` is asked where its channel refuses it for good.
+    pub(crate) fn ending(
+        self,
+        due: &DueDelivery,
+        policy: &ChannelPolicy,
+        fallback: impl FnOnce() -> Option<PlannedDelivery>,
+    ) -> DeliveryOutcome {
+        let Self { sent, probe, now } = self;
+        let next =
+            Next { due, patience: policy.patience.clone().unwrap_or_else(failure::patience), probe, now };
+        match sent {
+            Ok(Accepted { message_id, answer }) => DeliveryOutcome::Sent { provider_id: message_id, answer },
+            Err(NotSent::Transient { error, retry_after }) => {
+                next.again("transient", Failure::Transient { retry_after }, error)
+            }
+            Err(NotSent::NoAnswer { error }) if policy.unknown == OnUnknown::Hold => {
+                DeliveryOutcome::Uncertain { outcome: Some("timeout"), error }
+            }
+            Err(NotSent::NoAnswer { error }) => next.again("timeout", SILENT, error),
+            Err(NotSent::Unknown { error }) => next.after_unknown(policy, error),
+            Err(NotSent::Permanent { error }) => {
+                DeliveryOutcome::Failed { outcome: Some("permanent"), error, fallback: fallback() }
+            }
+        }
+    }
+}
+
+/// What follows a try that did not go well.
+struct Next<'a> {
+    due: &'a DueDelivery,
+    patience: Patience,
+    probe: bool,
+    now: Timestamp,
+}
+
+impl Next<'_> {
+    fn again(&self, outcome: &'static str, failure: Failure, error: String) -> DeliveryOutcome {
+        let (tries, seed) = (self.due.item.attempt(), random::seed());
+        let verdict = match self.probe {
+            true => failure::after_probe(failure, (tries, self.due.number()), &self.patience, self.now, seed),
+            false => failure::after_failure(failure, tries, &self.patience, self.now, seed),
+        };
+        match verdict {
+            Verdict::RetryAt(at) => {
+                DeliveryOutcome::Retry { outcome, error, wait: at.since(self.now), counted: !self.probe }
+            }
+            Verdict::GiveUp | Verdict::Halt => {
+                DeliveryOutcome::Failed { outcome: Some(outcome), error, fallback: None }
+            }
+        }
+    }
+
+    /// What may have gone out counts, probe or not.
+    fn after_unknown(&self, policy: &ChannelPolicy, error: String) -> DeliveryOutcome {
+        let tries = self.due.item.attempt();
+        match failure::after_failure(SILENT, tries, &self.patience, self.now, random::seed()) {
+            Verdict::RetryAt(at) if policy.resends_unknown(self.due.unknown) => {
+                DeliveryOutcome::Retry { outcome: "unknown", error, wait: at.since(self.now), counted: true }
+            }
+            _ => DeliveryOutcome::Uncertain { outcome: Some("unknown"), error },
+        }
+    }
+}
+
+/// What is not sent any more after a try that may have gone out: nobody must take it for never sent.
+pub(crate) fn doubted(ending: DeliveryOutcome) -> DeliveryOutcome {
+    match ending {
+        DeliveryOutcome::Skipped { said, .. }
+        | DeliveryOutcome::Failed { outcome: None, error: said, .. } => {
+            let error = format!("a try before may have gone out; it is not sent again: {said}");
+            DeliveryOutcome::Uncertain { outcome: None, error }
+        }
+        other => other,
+    }
+}
+
+/// There is no such channel in this process.
+pub(crate) fn no_channel(key: &str) -> Box<DeliveryOutcome> {
+    let error = format!("there is no channel `{key}` in this process; configure it and replay");
+    DeliveryOutcome::Failed { outcome: Some("no-channel"), error, fallback: None }.into()
+}

@@ -1,0 +1,38 @@
+//! Doubts about a template, by the placeholders that its event kind is known to have.
+
+use crate::base::document::quote;
+use crate::base::error::Problems;
+use crate::base::nearest::nearest;
+use crate::base::zone::Zone;
+use crate::delivery::rules::template::event_type::OwnEventType;
+use crate::delivery::rules::template::review::review;
+use crate::delivery::rules::template::{Known, MessageTemplate};
+use crate::flow::rules::event_kind::EventKind;
+use crate::flow::run::event_kinds::KindSet;
+
+impl KindSet {
+    /// What is doubtful about a template, by what its kind is known to have.
+    #[must_use]
+    pub fn review(&self, template: &MessageTemplate) -> Problems {
+        let (of, texts) = (&template.definition, &template.texts);
+        let event_type = of.event_type.as_str();
+        if let Some(own) = OwnEventType::find(event_type) {
+            return review(of, texts, &Known::always(own.keys), None);
+        }
+        match self.get(event_type) {
+            Some(kind) => {
+                let sample = kind.sample_of(template, &Zone::utc());
+                review(of, texts, &kind.known(event_type), sample.as_ref())
+            }
+            None => {
+                let mut warnings = review(of, texts, &EventKind::undefined().known(event_type), None);
+                if let Some(meant) = nearest(event_type, self.names()) {
+                    let said =
+                        format!("`{}` is not an event kind; did you mean `{meant}`?", quote(event_type));
+                    warnings.push("eventType", said);
+                }
+                warnings
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What an unsubscribe link does: looks, suppresses, takes it back.
+//!
+//! A link says itself whose it is (`delivery/rules/unsubscribe.rs`), so nothing is kept for it but one secret
+//! of the database, made when it is first needed and read once by each process.
+
+use crate::base::error::{Error, Result};
+use crate::base::random;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::params;
+use crate::delivery::rules::consent::{Reason, Scope};
+use crate::delivery::rules::unsubscribe::{Link, Secret};
+use crate::delivery::store::consent::suppressions::{lift, names, suppress};
+use crate::delivery::store::consent::{NewSuppression, Preferences, SuppressionFilter, document};
+
+/// How things stand for a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkStanding {
+    /// Whether what the link is about is not sent.
+    pub suppressed: bool,
+    /// Whether it is so by this link, which can then take it back.
+    pub by_link: bool,
+    /// The tenant's name.
+    pub tenant: String,
+    /// The language that the recipient wants, if they said.
+    pub locale: Option<String>,
+}
+
+/// The name under which a recipient's own deed is kept.
+const RECIPIENT: &str = "recipient";
+const SECRET_NAME: &str = "unsubscribe";
+
+/// The secret, once it was read.
+#[derive(Debug, Default)]
+struct LinkSecret(tokio::sync::OnceCell<Secret>);
+
+impl Store {
+    /// The secret of this database's links.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn link_secret(&self) -> VerbFuture<'_, Secret> {
+        VerbFuture::new(async move {
+            let known = self.part::<LinkSecret>();
+            let fresh = || self.write(random::hex::<32>(), |tx, fresh| Box::pin(secret(tx, fresh)));
+            known.0.get_or_try_init(fresh).await.copied()
+        })
+    }
+
+    /// How things stand for a link; `None` when its tenant is not there.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn look_at_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+        self.read(link, |tx, link| Box::pin(look(tx, link)))
+    }
+
+    /// Suppresses what a link is about. Again changes nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn follow_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+        self.write(link, |tx, link| Box::pin(follow(tx, link)))
+    }
+
+    /// Takes back what a link did, and nothing else. Again changes nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn undo_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+        self.write(link, |tx, link| Box::pin(undo(tx, link)))
+    }
+}
+
+async fn secret(tx: &mut Tx, fresh: &str) -> Result<Secret> {
+    let now = tx.now().await?;
+    tx.execute(KEEP_SECRET, params![SECRET_NAME, fresh, now]).await?;
+    let row = tx.first(SECRET, params![SECRET_NAME]).await?;
+    let text = row.ok_or_else(unreadable)?.text(0)?;
+    read_secret(&text).map(Secret::new).ok_or_else(unreadable)
+}
+
+fn unreadable() -> Error {
+    Error::Database("the secret of the unsubscribe links cannot be read".into())
+}
+
+fn read_secret(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * n..2 * n + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+const KEEP_SECRET: &str =
+    "insert into punctual.secret (name, value, made_at) values ($1, $2, $3) on conflict do nothing";
+const SECRET: &str = "select value from punctual.secret where name = $1";
+
+fn scope(link: &Link) -> Scope {
+    Scope { channel: Some(link.channel.clone()), kind: link.kind.clone() }
+}
+
+async fn follow(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
+    // Without its tenant there is nobody whose messages could be stopped.
+    if look(tx, link).await?.is_none() {
+        return Ok(None);
+    }
+    let new = NewSuppression {
+        told_at: None,
+        address: link.address.clone(),
+        scope: scope(link),
+        reason: Reason::Unsubscribe,
+        by: RECIPIENT.into(),
+    };
+    suppress(tx, link.tenant, &new).await?;
+    look(tx, link).await
+}
+
+async fn undo(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
+    let scope = scope(link);
+    let (channel, kind) = names(&scope);
+    let own = SuppressionFilter {
+        address: Some(link.address.clone()),
+        channel: Some(channel.to_owned()),
+        kind: Some(kind.to_owned()),
+        reason: Some(Reason::Unsubscribe),
+        lifted: false,
+    };
+    lift(tx, link.tenant, &own, None, RECIPIENT).await?;
+    look(tx, link).await
+}
+
+async fn look(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
+    let scope = scope(link);
+    let (channel, kind) = names(&scope);
+    let row = params![link.tenant.id(), &link.address, channel, kind, Reason::Unsubscribe.word()];
+    let Some(row) = tx.first(LOOK, row).await? else { return Ok(None) };
+    let wanted: Option<Preferences> =
+        row.maybe_text(1)?.map(|text| document(&text, Preferences::read)).transpose()?;
+    Ok(Some(LinkStanding {
+        suppressed: row.flag(2)?,
+        by_link: row.flag(3)?,
+        tenant: row.text(0)?,
+        locale: wanted.and_then(|wanted| wanted.locale),
+    }))
+}
+
+/// A wider suppression covers what a link is about, a narrower one does not.
+const LOOK: &str = "select t.name, \
+        (select p.document from punctual.recipient_preference p \
+            where p.tenant_id = t.id and p.address = $2), \
+        case when exists (select 1 from punctual.suppression s where s.tenant_id = t.id and s.address = $2 \
+            and s.lifted_at is null and s.channel in ('', $3) and s.kind in ('', $4)) then 1 else 0 end, \
+        case when exists (select 1 from punctual.suppression s where s.tenant_id = t.id and s.address = $2 \
+            and s.lifted_at is null and s.channel = $3 and s.kind = $4 and s.reason = $5) then 1 else 0 end \
+    from punctual.tenant t where t.id = $1";

@@ -1,0 +1,134 @@
+//! What recipients want, and what a tenant wants for all of them: documents that are replaced as a whole.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::{Problems, Result};
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Row, params};
+use crate::delivery::rules::consent::address::{check, normal};
+use crate::delivery::rules::consent::{Preferences, Settings};
+use crate::delivery::store::consent::{document, note};
+use serde_json::Value as Json;
+
+/// A document, with when and by whom it was written; neither if nobody ever did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept<T> {
+    /// What it says.
+    pub document: T,
+    /// When and by whom it was last written.
+    pub written: Option<(Timestamp, String)>,
+}
+
+/// The preferences of a recipient.
+pub type KeptPreferences = Kept<Preferences>;
+/// The settings of a tenant.
+pub type KeptSettings = Kept<Settings>;
+
+impl Store {
+    /// Replaces what the owner of an address, however it is written, wants.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when the address is none.
+    pub fn put_preferences<'a>(
+        &'a self,
+        tenant: Tenant,
+        address: &'a str,
+        preferences: Preferences,
+        by: &'a str,
+    ) -> VerbFuture<'a, KeptPreferences> {
+        VerbFuture::new(async move {
+            let mut problems = Problems::default();
+            check(address, "address", &mut problems);
+            problems.into_result()?;
+            let text = Json::Object(preferences.to_json()).to_string();
+            let request = (tenant, normal(address), text, by.to_owned());
+            let written = self
+                .of(tenant)
+                .write(request, |tx, (tenant, address, text, by)| {
+                    Box::pin(async move {
+                        let now = tx.now().await?;
+                        note(tx, *tenant).await?;
+                        tx.execute(PUT_PREFERENCES, params![tenant.id(), &*address, &*text, now, &*by])
+                            .await?;
+                        Ok((now, by.clone()))
+                    })
+                })
+                .await?;
+            Ok(Kept { document: preferences, written: Some(written) })
+        })
+    }
+
+    /// What the owner of an address wants; nothing special if they never said.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn preferences(&self, tenant: Tenant, address: &str) -> VerbFuture<'_, KeptPreferences> {
+        self.of(tenant).read((tenant, normal(address)), |tx, (tenant, address)| {
+            Box::pin(async move {
+                let row = tx.first(PREFERENCES, params![tenant.id(), address]).await?;
+                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Preferences::read))
+            })
+        })
+    }
+
+    /// Replaces what a tenant wants for all its recipients.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn put_tenant_settings<'a>(
+        &'a self,
+        tenant: Tenant,
+        settings: Settings,
+        by: &'a str,
+    ) -> VerbFuture<'a, KeptSettings> {
+        VerbFuture::new(async move {
+            let text = Json::Object(settings.to_json()).to_string();
+            let written = self
+                .of(tenant)
+                .write((tenant, text, by.to_owned()), |tx, (tenant, text, by)| {
+                    Box::pin(put_settings(tx, *tenant, text, by))
+                })
+                .await?;
+            Ok(Kept { document: settings, written: Some(written) })
+        })
+    }
+
+    /// What a tenant wants for all its recipients.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn tenant_settings(&self, tenant: Tenant) -> VerbFuture<'_, KeptSettings> {
+        self.of(tenant).read(tenant, |tx, tenant| {
+            Box::pin(async move {
+                let row = tx.first(SETTINGS, params![tenant.id()]).await?;
+                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Settings::read))
+            })
+        })
+    }
+}
+
+async fn put_settings(tx: &mut Tx, tenant: Tenant, text: &str, by: &str) -> Result<(Timestamp, String)> {
+    let now = tx.now().await?;
+    note(tx, tenant).await?;
+    tx.execute(PUT_SETTINGS, params![tenant.id(), text, now, by]).await?;
+    Ok((now, by.to_owned()))
+}
+
+const PUT_PREFERENCES: &str = "insert into punctual.recipient_preference \
+        (tenant_id, address, document, updated_at, updated_by) values ($1, $2, $3, $4, $5) \
+    on conflict (tenant_id, address) do update \
+        set document = excluded.document, updated_at = excluded.updated_at, updated_by = excluded.updated_by";
+const PREFERENCES: &str = "select document, updated_at, updated_by from punctual.recipient_preference \
+    where tenant_id = $1 and address = $2";
+const PUT_SETTINGS: &str = "insert into punctual.tenant_setting \
+        (tenant_id, document, updated_at, updated_by) values ($1, $2, $3, $4) \
+    on conflict (tenant_id) do update \
+        set document = excluded.document, updated_at = excluded.updated_at, updated_by = excluded.updated_by";
+const SETTINGS: &str =
+    "select document, updated_at, updated_by from punctual.tenant_setting where tenant_id = $1";
+
+fn kept<T: Default>(row: &Row, read: fn(&Json, &mut Problems) -> Option<T>) -> Result<Kept<T>> {
+    Ok(Kept { document: document(&row.text(0)?, read)?, written: Some((row.time(1)?, row.text(2)?)) })
+}

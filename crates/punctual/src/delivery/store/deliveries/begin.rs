@@ -1,0 +1,190 @@
+//! Deliveries that are begun as they are written.
+//!
+//! The process that writes deliveries may send them at once: instead of work for any process there are claims
+//! in the same transaction, as if the work had been taken in that moment. So a delivery is not looked for,
+//! taken and read again, and is on its way one transaction earlier. Everything after that is the same as for
+//! a delivery that was taken ([`super::claim`]): the claim says that a send may have been made, it is
+//! renewed, and when it is lost its deliveries come again as work.
+//!
+//! Deliveries that wait go first: a lane that has something due is left to the processes that take from it,
+//! and so is a lane that is paused. Deliveries that a channel has no room for ([`Start::room`]) wait as well.
+//!
+//! Not promised: an order among processes that write at the same time.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId, Token};
+use crate::base::limits::CLAIM_ITEMS_MAX;
+use crate::database::planted::Bug;
+use crate::database::tx::Tx;
+use crate::database::value::{Row, Value};
+use crate::delivery::rules::delivery::DeliveryStatus;
+use crate::delivery::rules::room::Room;
+use crate::delivery::store::deliveries::claim::give_back;
+use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, Delivery, DueDelivery};
+use crate::delivery::store::deliveries::new_deliveries::{NewDelivery, WrittenDeliveries, insert_begun};
+use crate::queue::rules::claim::Item;
+use crate::queue::store::claims;
+use crate::queue::store::claims::ClaimRequest;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Who begins letters, and how many.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The claimer's name.
+    pub owner: String,
+    /// How long they are its own.
+    pub lease: Duration,
+    /// At most so many letters in each claim.
+    pub batch: usize,
+    /// At most so many in all.
+    pub room: Room,
+    /// How many of a claim may be begun before its mark is moved; all if `None`.
+    pub window: Option<usize>,
+}
+
+/// The deliveries that are begun, and those that wait.
+pub(crate) async fn choose<'a>(
+    tx: &mut Tx,
+    start: Option<&Start>,
+    rows: Vec<NewDelivery<'a>>,
+    now: Timestamp,
+) -> Result<(Vec<NewDelivery<'a>>, Vec<NewDelivery<'a>>)> {
+    let Some(start) = start.filter(|_| !tx.has(Bug::IntentAfterCall)) else { return Ok((Vec::new(), rows)) };
+    let lanes: BTreeSet<i64> = rows.iter().map(|row| row.lane).collect();
+    let free = free_lanes(tx, &lanes.into_iter().collect::<Vec<_>>(), now).await?;
+    let mut room = start.room.clone();
+    let mut begins = |row: &NewDelivery<'_>| {
+        let may = row.status() == DeliveryStatus::Pending && !row.held && free.contains(&row.lane);
+        may && room.take(&row.planned.channel)
+    };
+    Ok(rows.into_iter().partition(|row| begins(row)))
+}
+
+async fn free_lanes(tx: &mut Tx, lanes: &[i64], now: Timestamp) -> Result<BTreeSet<i64>> {
+    if lanes.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let rows = tx.query(FREE_LANES, &[Value::Ints(lanes), now.into()]).await?;
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+/// One step into the index for each lane; asked otherwise, all work would be read.
+const FREE_LANES: &str = "select l.id from punctual.lane l where l.id = any($1::bigint[]) and l.paused = 0 \
+    and coalesce((select min(w.due_at) from punctual.work w where w.lane_id = l.id), $2::bigint + 1) \
+        > $2::bigint";
+
+/// Writes them, and answers those whose keys were new.
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    rows: &[NewDelivery<'_>],
+    now: Timestamp,
+) -> Result<Vec<DueDelivery>> {
+    let made = insert_begun(tx, rows, now).await?;
+    let begun = match in_their_order(rows, &made)? {
+        Some(ids) => ids,
+        None => {
+            let mut by_key = WrittenDeliveries::read(&made)?;
+            rows.iter().map(|row| by_key.take(row)).collect()
+        }
+    };
+    let begun: Vec<DueDelivery> =
+        rows.iter().zip(begun).filter_map(|(row, id)| Some(due(row, id?, now))).collect();
+    // One that was left out would have neither work nor a claim, and would never be sent.
+    if begun.len() < made.len() {
+        let said = format!("{} deliveries were written, and {} of them found again", made.len(), begun.len());
+        return Err(Error::Database(said.into()));
+    }
+    Ok(begun)
+}
+
+/// The deliveries that were written of these, if they are answered in the order of the rows: they nearly
+/// always are, and need not be looked up.
+fn in_their_order(rows: &[NewDelivery<'_>], made: &[Row]) -> Result<Option<Vec<Option<DeliveryId>>>> {
+    let mut answers = made.iter();
+    let mut next = || -> Result<Option<(DeliveryId, String, EntryId)>> {
+        let Some(row) = answers.next() else { return Ok(None) };
+        Ok(Some((DeliveryId(row.int(0)?), row.text(1)?, EntryId(row.int(4)?))))
+    };
+    let mut ids = Vec::with_capacity(rows.len());
+    let mut answer = next()?;
+    for row in rows {
+        match &answer {
+            Some((id, key, notification)) if *notification == row.entry && *key == row.planned.key => {
+                ids.push(Some(*id));
+                answer = next()?;
+            }
+            _ => ids.push(None),
+        }
+    }
+    Ok(answer.is_none().then_some(ids))
+}
+
+fn due(row: &NewDelivery<'_>, id: DeliveryId, now: Timestamp) -> DueDelivery {
+    let planned = row.planned;
+    let delivery = Delivery {
+        id,
+        tenant: row.tenant,
+        entry: row.entry,
+        kind: row.kind,
+        key: planned.key.clone(),
+        channel: planned.channel.clone(),
+        address: planned.address.clone().unwrap_or_default(),
+        send: planned.send,
+        part: planned.part,
+        template: planned.template,
+        template_version: planned.version,
+        tried_before: 0,
+        due_at: Some(now),
+    };
+    let item = Item(MessageId(id.0), LaneId(row.lane), 1, 0, None);
+    DueDelivery::new(item, delivery)
+}
+
+/// Writes their claims: the last word of its transaction.
+pub(crate) async fn hold(
+    tx: &mut Tx,
+    start: &Start,
+    mut due: Vec<DueDelivery>,
+    now: Timestamp,
+) -> Result<Vec<ClaimedDeliveries>> {
+    let mut all = Vec::new();
+    while !due.is_empty() {
+        let rest = due.split_off(due.len().min(start.batch.clamp(1, CLAIM_ITEMS_MAX)));
+        all.push((Token::fresh(), std::mem::replace(&mut due, rest)));
+    }
+    for (_, due) in &mut all {
+        // Lane by lane, so that numbers of one lane make runs. They are begun in this order.
+        due.sort_by_key(|due| due.item.lane());
+    }
+    let batches: Vec<(Token, Vec<&Item>)> =
+        all.iter().map(|(token, due)| (token.clone(), due.iter().map(|due| &due.item).collect())).collect();
+    let wish = ClaimRequest { owner: start.owner.clone(), lease: start.lease, takes: Vec::new() };
+    hold_claims(tx, &wish, &batches, start.window, now).await?;
+    let (now, mark) = (Some(now), start.window);
+    let outgoing = |(token, due)| ClaimedDeliveries {
+        token: Some(token),
+        due,
+        now,
+        mark,
+        ..ClaimedDeliveries::default()
+    };
+    Ok(all.into_iter().map(outgoing).collect())
+}
+
+/// Writes claims of deliveries. With a bug planted, what is sent now waits all the same, and is taken when
+/// its outcome is written.
+pub(crate) async fn hold_claims(
+    tx: &mut Tx,
+    request: &ClaimRequest,
+    batches: &[(Token, Vec<&Item>)],
+    window: Option<usize>,
+    now: Timestamp,
+) -> Result<()> {
+    if tx.has(Bug::IntentAfterCall) {
+        let waiting = batches.iter().flat_map(|(_, batch)| batch).map(|item| (*item).clone());
+        return give_back(tx, &waiting.collect::<Vec<_>>(), now).await;
+    }
+    claims::hold_deliveries(tx, request, batches, window, now).await
+}

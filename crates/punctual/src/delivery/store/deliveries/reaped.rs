@@ -1,0 +1,124 @@
+//! Deliveries of reaped claims.
+//!
+//! The process that sends settles deliveries by their own verb ([`super::settle`]). Only a reaping comes from
+//! the queue: tries that may have gone out are written down as unknown, deliveries whose entries have ended
+//! do not come again, and those that were never begun wait as before.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::DeliveryId;
+use crate::database::tx::{Steps, Tx};
+use crate::database::value::Value;
+use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, move_due};
+use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
+use crate::delivery::store::deliveries::settle::write_outcomes;
+use crate::delivery::store::entries::end::{lock_entries_of, skip_not_begun};
+use crate::queue::rules::claim::Item;
+use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
+use crate::queue::store::waiting::add_work;
+
+/// Writes what a reaping makes of deliveries.
+#[derive(Debug)]
+pub(crate) struct DeliveryHook;
+
+impl SettlementHook for DeliveryHook {
+    fn condition(&self) -> &'static str {
+        "c.purpose = 'send'"
+    }
+
+    fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> Steps<'t, ()> {
+        Box::pin(stop_ended(tx, settled))
+    }
+
+    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()> {
+        Box::pin(write_reaped(tx, settled))
+    }
+}
+
+/// Notes lost tries, and stops deliveries whose entries have ended meanwhile.
+async fn stop_ended(tx: &mut Tx, settled: &mut SettledItems<'_>) -> Result<()> {
+    let items: Vec<&Item> = settled.items.iter().map(|(item, _)| item).collect();
+    let over = lock_entries_of(tx, &items).await?;
+    let is_over = |item: &Item| over.contains(&item.delivery().0);
+    let lost = settled.items.iter().filter(|(item, ending)| comes_back(ending) && !is_over(item));
+    let lost: Vec<&Item> = lost.map(|(item, _)| item).collect();
+    note_lost(tx, &lost, settled.now).await?;
+    let not_begun = settled.items.iter().filter(|(_, ending)| *ending == ItemEnding::NotBegun);
+    let not_begun: Vec<&Item> = not_begun.map(|(item, _)| item).filter(|item| is_over(item)).collect();
+    skip_not_begun(tx, &not_begun).await?;
+    for (item, ending) in &mut settled.items {
+        if !is_over(item) {
+            continue;
+        }
+        if comes_back(ending) {
+            *ending = ItemEnding::Dead("its entry has ended".to_owned());
+        } else if *ending == ItemEnding::NotBegun {
+            *ending = ItemEnding::Done(None);
+        }
+    }
+    Ok(())
+}
+
+const fn comes_back(ending: &ItemEnding) -> bool {
+    matches!(ending, ItemEnding::Retry { .. })
+}
+
+/// Notes that tries of a reaped claim were lost, so that the log knows of them whatever happens next.
+async fn note_lost(tx: &mut Tx, items: &[&Item], now: Timestamp) -> Result<()> {
+    let rows: Vec<Vec<Value<'_>>> = items
+        .iter()
+        .map(|item| vec![item.delivery().0.into(), i64::from(item.attempt()).into(), now.into(), LOST.into()])
+        .collect();
+    tx.each(NOTE_LOST, &rows).await?;
+    Ok(())
+}
+
+const NOTE_LOST: &str = "insert into punctual.delivery_attempt (delivery_id, tried, at, outcome, error) \
+    select d.id, d.tried_before + $2, $3, 'unknown', $4 from punctual.delivery d where d.id = $1 \
+    on conflict do nothing";
+
+async fn write_reaped(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
+    let (mut due, mut given_up, mut not_begun): (Vec<(DeliveryId, Timestamp)>, Vec<Item>, Vec<Item>) =
+        Default::default();
+    for (item, ending) in &settled.items {
+        match ending {
+            ItemEnding::Retry { due_at, .. } => due.push((item.delivery(), *due_at)),
+            ItemEnding::Dead(_) => given_up.push(item.clone()),
+            ItemEnding::NotBegun => not_begun.push(item.clone()),
+            ItemEnding::Done(_) | ItemEnding::Released => {}
+        }
+    }
+    move_due(tx, &due).await?;
+    give_up(tx, given_up, settled.now).await?;
+    give_back(tx, &not_begun, settled.now).await
+}
+
+/// Gives deliveries up whose sends were lost too often. Their entries are locked.
+async fn give_up(tx: &mut Tx, items: Vec<Item>, now: Timestamp) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<i64> = items.iter().map(|item| item.delivery().0).collect();
+    let deliveries = lock_waiting(tx, &ids).await?;
+    let ended: Vec<SettledDelivery> = deliveries
+        .into_iter()
+        .filter_map(|delivery| {
+            let item = items.iter().find(|item| item.delivery() == delivery.id)?.clone();
+            let error = "its send was lost too often; it may have gone out".to_owned();
+            let outcome = DeliveryOutcome::Uncertain { outcome: Some("unknown"), error };
+            Some(SettledDelivery { due: DueDelivery::new(item, delivery), outcome, entry: None })
+        })
+        .collect();
+    write_outcomes(tx, &ended, now).await?;
+    // The next step is said by a definition that is not at hand here: the entry is advanced anew.
+    let entries: Vec<i64> = ended.iter().map(|one| one.due.delivery.entry.0).collect();
+    tx.execute(ADVANCE, &[Value::Ints(&entries)]).await?;
+    Ok(())
+}
+
+/// At the time of the send that was lost: a transaction that holds or ends the entry finds its work by that.
+const ADVANCE: &str = concat!(
+    add_work!(),
+    "select e.id, e.lane_id, e.due_at from punctual.entry e \
+     where e.id = any($1::bigint[]) and e.status < 3 and e.due_at is not null and e.lane_id is not null"
+);

@@ -1,0 +1,286 @@
+//! Due entries get the delivery of their next send.
+//!
+//! [`Store::peek_entries`] reads what is due and takes nothing, so that definitions can be loaded and
+//! sends planned outside of any transaction. [`Store::advance_entries`] then takes exactly these work
+//! rows, looks at each entry
+//! **under its lock** in the version that the send was planned for, and writes the delivery: as work of
+//! its channel's lane, or together with the claim under which it is sent at once. An entry that has ended
+//! by then gets none. One that has changed, or that another transaction has locked at this moment, goes
+//! back and is planned anew.
+//!
+//! A delivery of that send may be there already, because a reaped claim could not say what follows: its
+//! outcome moves the entry then.
+//!
+//! Not promised: that a recipient gets no message after they answered. One that left just before may
+//! arrive just after.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::LaneId;
+use crate::database::columns::Column;
+use crate::database::dialect::Dialect;
+use crate::database::planted::Bug;
+use crate::database::points::{Point, reach};
+use crate::database::store::Store;
+use crate::database::tx::{Tx, VerbFuture};
+use crate::database::value::{Value, params};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::store::deliveries::begin::{self, Start};
+use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, read_status};
+use crate::delivery::store::deliveries::new_deliveries::{
+    NewDelivery, SendLanes, insert_deliveries, send_lane,
+};
+use crate::delivery::store::entries::step::{EntryContext, SendResult, Step, write_steps};
+use crate::flow::store::entries::{Entry, entries_by_id};
+use crate::queue::rules::purpose::Purpose;
+use crate::queue::rules::share::LaneQuota;
+use crate::queue::store::waiting::let_wait;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Where the work of a due entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueWork {
+    /// The entry.
+    pub id: i64,
+    /// The lane.
+    pub lane: LaneId,
+    /// When it was due.
+    pub due_at: Timestamp,
+}
+
+/// What is due, as it was seen.
+#[derive(Clone, Debug, Default)]
+pub struct PeekedEntries {
+    /// Due entries, in their order.
+    pub due: Vec<(DueWork, Arc<Entry>)>,
+    /// Work whose entry is gone.
+    pub gone: Vec<DueWork>,
+}
+
+/// A send that was planned for a due entry.
+#[derive(Clone, Debug)]
+pub struct PlannedSend {
+    /// Its work.
+    pub work: DueWork,
+    /// The entry as it was seen, and its timetable.
+    pub context: EntryContext,
+    /// The delivery.
+    pub planned: PlannedDelivery,
+}
+
+/// What an advance came to.
+#[derive(Debug, Default)]
+pub struct Advanced {
+    /// Claims of deliveries that are to be sent now.
+    pub begun: Vec<(ClaimedDeliveries, Vec<EntryContext>)>,
+    /// Work rows that were taken.
+    pub taken: usize,
+}
+
+struct Request {
+    sends: Vec<PlannedSend>,
+    gone: Vec<DueWork>,
+    start: Option<Start>,
+}
+
+impl Store {
+    /// Reads the due entries of these lanes, on PostgreSQL but for those that another process is just taking.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn peek_entries(&self, takes: Vec<LaneQuota>) -> VerbFuture<'_, PeekedEntries> {
+        match self.dialect() {
+            Dialect::Postgres => self.write(takes, |tx, takes| Box::pin(peek(tx, takes))),
+            Dialect::Sqlite => self.read(takes, |tx, takes| Box::pin(peek(tx, takes))),
+        }
+    }
+
+    /// Writes the planned deliveries of due entries; with `start`, begins those that nothing waits before.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn advance_entries(
+        &self,
+        sends: Vec<PlannedSend>,
+        gone: Vec<DueWork>,
+        start: Option<Start>,
+    ) -> VerbFuture<'_, Advanced> {
+        VerbFuture::new(async move {
+            let request = Request { sends, gone, start };
+            let advanced = self.write(request, |tx, request| Box::pin(advance(tx, request))).await?;
+            if !advanced.begun.is_empty() {
+                reach(Point::ClaimedBeforeAnswer);
+            }
+            Ok(advanced)
+        })
+    }
+}
+
+async fn peek(tx: &mut Tx, takes: &[LaneQuota]) -> Result<PeekedEntries> {
+    let now = tx.now().await?;
+    let mut work = Vec::new();
+    for take in takes {
+        let quota = i64::try_from(take.quota).unwrap_or(i64::MAX);
+        let row = params![take.lane.0, take.since, now, quota, Purpose::Advance.word()];
+        for row in tx.query(DUE_WORK, row).await? {
+            work.push(DueWork { id: row.int(0)?, lane: take.lane, due_at: row.time(1)? });
+        }
+    }
+    let ids: Vec<i64> = work.iter().map(|work| work.id).collect();
+    let mut entries = HashMap::with_capacity(ids.len());
+    if !ids.is_empty() {
+        for entry in entries_by_id(tx, &ids).await? {
+            entries.insert(entry.id.0, Arc::new(entry));
+        }
+    }
+    let mut peeked = PeekedEntries::default();
+    for work in work {
+        match entries.get(&work.id) {
+            Some(entry) => peeked.due.push((work, Arc::clone(entry))),
+            None => peeked.gone.push(work),
+        }
+    }
+    Ok(peeked)
+}
+
+const DUE_WORK: &str = "select message_id, due_at from punctual.work \
+    where lane_id = $1 and due_at >= $2 and due_at <= $3 \
+        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0 and l.purpose = $5) \
+    order by due_at, message_id limit $4 for update skip locked";
+
+async fn advance(tx: &mut Tx, request: &Request) -> Result<Advanced> {
+    let now = tx.now().await?;
+    let work = request.sends.iter().map(|send| &send.work).chain(&request.gone);
+    let taken = take(tx, &work.collect::<Vec<_>>()).await?;
+    let sends: Vec<&PlannedSend> =
+        request.sends.iter().filter(|send| taken.contains(&send.work.id)).collect();
+    let due = last_look(tx, sends, now).await?;
+    let mut advanced = Advanced { begun: Vec::new(), taken: taken.len() };
+    if due.is_empty() {
+        return Ok(advanced);
+    }
+    let rows = new_deliveries(tx, &due).await?;
+    let (begun, waiting) = begin::choose(tx, request.start.as_ref(), rows, now).await?;
+    let written = begin::insert(tx, &begun, now).await?;
+    let made = insert_deliveries(tx, &waiting, now).await?;
+    let there: HashSet<i64> = written
+        .iter()
+        .map(|due| due.delivery.entry.0)
+        .chain(waiting.iter().filter(|row| made.of(row).is_some()).map(|row| row.entry.0))
+        .collect();
+    let known: Vec<&PlannedSend> =
+        due.iter().filter(|send| !there.contains(&send.work.id)).copied().collect();
+    go_on(tx, &known, now).await?;
+    if let Some(start) = request.start.as_ref().filter(|_| !written.is_empty()) {
+        advanced.begun = with_contexts(begin::hold(tx, start, written, now).await?, &due);
+    }
+    Ok(advanced)
+}
+
+/// Each claim with the contexts of its deliveries, in their order.
+fn with_contexts(
+    begun: Vec<ClaimedDeliveries>,
+    due: &[&PlannedSend],
+) -> Vec<(ClaimedDeliveries, Vec<EntryContext>)> {
+    let contexts: HashMap<i64, &EntryContext> =
+        due.iter().map(|send| (send.work.id, &send.context)).collect();
+    let of = |outgoing: &ClaimedDeliveries| {
+        let deliveries = outgoing.due.iter();
+        deliveries.filter_map(|due| contexts.get(&due.delivery.entry.0).copied().cloned()).collect()
+    };
+    begun.into_iter().map(|outgoing| (of(&outgoing), outgoing)).map(|(a, b)| (b, a)).collect()
+}
+
+/// Takes these work rows, those that nobody has locked and whose lanes are not paused since they were
+/// read; answers their entries.
+async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashSet<i64>> {
+    let columns = [
+        Column::Ints(work.iter().map(|work| work.lane.0).collect()),
+        Column::Ints(work.iter().map(|work| work.due_at.as_micros()).collect()),
+        Column::Ints(work.iter().map(|work| work.id).collect()),
+    ];
+    let rows = tx.in_columns((TAKE_AT_ONCE, TAKE), &[], &columns).await?;
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+const TAKE_AT_ONCE: &str = "with picked as materialized ( \
+        select w.ctid as place from unnest($1::int[], $2::bigint[], $3::bigint[]) x (lane_id, due_at, id) \
+        join punctual.lane l on l.id = x.lane_id and l.paused = 0 \
+        join punctual.work w on w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id \
+        for update of w skip locked) \
+    delete from punctual.work where ctid = any(array(select place from picked)) returning message_id";
+const TAKE: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
+        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
+    returning message_id";
+
+/// Those that are really to be sent, each under its entry's lock. What has changed since it was planned,
+/// or is locked by another transaction at this moment, goes back as it was.
+async fn last_look<'a>(
+    tx: &mut Tx,
+    sends: Vec<&'a PlannedSend>,
+    now: Timestamp,
+) -> Result<Vec<&'a PlannedSend>> {
+    let ids: Vec<i64> = sends.iter().map(|send| send.work.id).collect();
+    let sql = if tx.has(Bug::IntentWithoutLock) { VERSIONS } else { LOCKED_VERSIONS };
+    let mut versions = HashMap::with_capacity(ids.len());
+    for row in tx.query(sql, &[Value::Ints(&ids)]).await? {
+        versions.insert(row.int(0)?, row.int(1)?);
+    }
+    let whatever = tx.has(Bug::SendAfterTheEnd);
+    let (mut due, mut back) = (Vec::with_capacity(sends.len()), Vec::new());
+    for send in sends {
+        let entry = &send.context.entry;
+        match versions.get(&send.work.id) {
+            _ if whatever => due.push(send),
+            Some(version) if *version == entry.version => {
+                if entry.state.is_due(now) && !entry.deleted && entry.hold.is_none() {
+                    due.push(send);
+                }
+            }
+            _ => back.push(send),
+        }
+    }
+    for send in back {
+        let_wait(tx, send.work.id, send.work.lane.0, send.work.due_at).await?;
+    }
+    Ok(due)
+}
+
+const VERSIONS: &str = "select id, version from punctual.entry where id = any($1::bigint[])";
+const LOCKED_VERSIONS: &str =
+    "select id, version from punctual.entry where id = any($1::bigint[]) for update skip locked";
+
+async fn new_deliveries<'a>(tx: &mut Tx, due: &[&'a PlannedSend]) -> Result<Vec<NewDelivery<'a>>> {
+    let (mut rows, mut lanes) = (Vec::with_capacity(due.len()), SendLanes::new());
+    for send in due {
+        let entry = &send.context.entry;
+        let (tenant, kind, planned) = (entry.tenant, entry.kind, &send.planned);
+        let lane = send_lane(tx, tenant, (kind, &planned.channel), &mut lanes).await?;
+        rows.push(NewDelivery { entry: entry.id, kind, tenant, lane, held: false, planned });
+    }
+    Ok(rows)
+}
+
+/// Moves entries whose send has a delivery already, by what became of it.
+async fn go_on(tx: &mut Tx, known: &[&PlannedSend], now: Timestamp) -> Result<()> {
+    let mut steps = Vec::new();
+    for send in known {
+        let entry = &send.context.entry;
+        let row = tx.first(LATEST, params![entry.id.0, i64::from(send.planned.send)]).await?;
+        let Some(row) = row else { continue };
+        let result = match read_status(row.int(0)?)? {
+            DeliveryStatus::Pending => continue,
+            DeliveryStatus::Sent | DeliveryStatus::Delivered => SendResult::Sent,
+            DeliveryStatus::Failed | DeliveryStatus::Uncertain | DeliveryStatus::Skipped => {
+                SendResult::GivenUp
+            }
+        };
+        steps.extend(Step::after(&send.context, entry, result, row.maybe_time(1)?.unwrap_or(now)));
+    }
+    write_steps(tx, &steps, now).await?;
+    Ok(())
+}
+
+const LATEST: &str = "select status, sent_at from punctual.delivery where entry_id = $1 and send = $2 \
+    order by id desc limit 1";

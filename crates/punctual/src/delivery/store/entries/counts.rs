@@ -1,0 +1,90 @@
+//! The counts of an entry's sends. An entry whose kind ends with its deliveries gets its status from them:
+//! one with nothing left to wait for has ended.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::EntryId;
+use crate::database::columns::Column;
+use crate::database::tx::Tx;
+use crate::database::value::{Value, params};
+use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use std::collections::BTreeMap;
+
+/// How the counts of an entry change, and what is said of its end.
+#[derive(Default)]
+pub(crate) struct CountChange {
+    pub open: i64,
+    pub sent: i64,
+    pub failed: i64,
+    pub reason: Option<String>,
+    pub error: Option<String>,
+}
+
+/// Changes the counts of entries, and ends those that are through.
+pub(crate) async fn change_counts(
+    tx: &mut Tx,
+    changes: &BTreeMap<EntryId, CountChange>,
+    now: Timestamp,
+) -> Result<()> {
+    let all: Vec<(&EntryId, &CountChange)> = changes.iter().collect();
+    let ints = |pick: &dyn Fn(&CountChange) -> i64| Column::Ints(all.iter().map(|(_, c)| pick(c)).collect());
+    let columns = [
+        Column::Ints(all.iter().map(|(entry, _)| entry.0).collect()),
+        ints(&|change| change.open),
+        ints(&|change| change.sent),
+        ints(&|change| change.failed),
+        Column::Texts(all.iter().map(|(_, change)| change.reason.as_deref()).collect()),
+        Column::Texts(all.iter().map(|(_, change)| change.error.as_deref()).collect()),
+    ];
+    let ending = EntryKind::ALL.into_iter().filter(|kind| kind.ends_with_deliveries());
+    let ending: Vec<Option<&str>> = ending.map(|kind| Some(kind.word())).collect();
+    tx.in_columns((COUNT_AT_ONCE, COUNT), &[now.into(), Value::Texts(&ending)], &columns).await?;
+    Ok(())
+}
+
+/// What was cancelled stays cancelled, since when it was.
+macro_rules! counted {
+    ($open:literal, $sent:literal, $failed:literal, $reason:literal, $error:literal) => {
+        concat!(
+            "set open = n.open + ",
+            $open,
+            ", sent = n.sent + ",
+            $sent,
+            ", failed = n.failed + ",
+            $failed,
+            ", status = case when n.status = 5 or not (n.kind = any($2::text[])) then n.status \
+             when n.open + ",
+            $open,
+            " > 0 then 0 when n.failed + ",
+            $failed,
+            " > 0 then 6 when n.sent + ",
+            $sent,
+            " > 0 then 1 else 5 end, reason = coalesce(",
+            $reason,
+            ", n.reason), error = coalesce(",
+            $error,
+            ", n.error), ended_at = case when n.status = 5 or not (n.kind = any($2::text[])) then n.ended_at \
+                when n.open + ",
+            $open,
+            " > 0 then null else $1::bigint end "
+        )
+    };
+}
+const COUNT_AT_ONCE: &str = concat!(
+    "update punctual.entry n ",
+    counted!("x.open", "x.sent", "x.failed", "x.reason", "x.error"),
+    "from (select unnest($3::bigint[]) id, unnest($4::int[]) open, unnest($5::int[]) sent, \
+        unnest($6::int[]) failed, unnest($7::text[]) reason, \
+        unnest($8::text[]) error) x where n.id = x.id"
+);
+const COUNT: &str =
+    concat!("update punctual.entry as n ", counted!("$4", "$5", "$6", "$7", "$8"), "where n.id = $3");
+const _: () = assert!(EntryStatus::Pending.code() == 0 && EntryStatus::Sent.code() == 1);
+const _: () = assert!(EntryStatus::Cancelled.code() == 5 && EntryStatus::Failed.code() == 6);
+
+/// Takes sends of entries out of the count that were skipped.
+pub(crate) async fn uncount(tx: &mut Tx, skipped: &BTreeMap<i64, i64>) -> Result<()> {
+    let rows: Vec<Vec<Value<'_>>> = skipped.iter().map(|(id, n)| params![*id, *n].to_vec()).collect();
+    tx.each("update punctual.entry set open = open - $2 where id = $1", &rows).await?;
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Failed entries that never had anything to send, because there was no template when their event came: they
+//! can be planned anew.
+
+use crate::base::error::Result;
+use crate::base::id::EntryId;
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::database::tx::{Tx, VerbFuture};
+use crate::database::value::{Value, params};
+use crate::delivery::rules::delivery::PlannedDelivery;
+use crate::delivery::store::deliveries::duplicates::end_empty;
+use crate::delivery::store::deliveries::key::key_holders;
+use crate::delivery::store::deliveries::new_deliveries::{
+    NewDelivery, SendLanes, insert_deliveries, send_lane,
+};
+use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use crate::flow::store::entries::{entries_by_id, wait_for_entry};
+use crate::queue::rules::message::{Entity, Message};
+use crate::queue::store::messages::{message_columns, read_message};
+
+/// A notification that failed before anything was to be sent.
+#[derive(Clone, Debug)]
+pub struct Unplanned {
+    /// The notification.
+    pub id: EntryId,
+    /// Its event.
+    pub event: Message,
+    /// What the event is about.
+    pub entity: Option<Entity>,
+}
+
+impl Store {
+    /// Those of a tenant's failed notifications that have no delivery, and whose events are still there.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn unplanned_notifications(
+        &self,
+        tenant: Tenant,
+        ids: Vec<EntryId>,
+    ) -> VerbFuture<'_, Vec<Unplanned>> {
+        self.of(tenant).read((tenant, ids), |tx, (tenant, ids)| Box::pin(unplanned(tx, *tenant, ids)))
+    }
+
+    /// Gives such a notification its deliveries; answers how many are to be sent, and how many were
+    /// before. If it is no such notification any more, or on a dry run, nothing is written.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn plan_notification(
+        &self,
+        tenant: Tenant,
+        id: EntryId,
+        deliveries: Vec<PlannedDelivery>,
+        dry_run: bool,
+    ) -> VerbFuture<'_, (u64, u64)> {
+        self.of(tenant).write((tenant, id, deliveries, dry_run), |tx, (tenant, id, deliveries, dry_run)| {
+            Box::pin(plan(tx, *tenant, *id, deliveries, *dry_run))
+        })
+    }
+}
+
+async fn unplanned(tx: &mut Tx, tenant: Tenant, ids: &[EntryId]) -> Result<Vec<Unplanned>> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let mut rows = tx.query(UNPLANNED, &[tenant.id().into(), Value::Ints(&ids)]).await?;
+    rows.iter_mut()
+        .map(|row| {
+            let entity = row.maybe_text(1)?.zip(row.maybe_text(2)?).map(|(kind, id)| Entity { kind, id });
+            let id = EntryId(row.int(0)?);
+            Ok(Unplanned { id, event: read_message(row, 3)?, entity })
+        })
+        .collect()
+}
+
+macro_rules! without_deliveries {
+    () => {
+        "n.kind = 'notification' and n.status = 6 \
+                and not exists (select 1 from punctual.delivery d where d.entry_id = n.id)"
+    };
+}
+const UNPLANNED: &str = concat!(
+    "select n.id, n.entity_type, n.entity_id, ",
+    message_columns!(),
+    " from punctual.entry n join punctual.message m on m.id = n.message_id \
+      where n.tenant_id = $1 and n.id = any($2::bigint[]) and ",
+    without_deliveries!(),
+    " order by n.id"
+);
+
+async fn plan(
+    tx: &mut Tx,
+    tenant: Tenant,
+    id: EntryId,
+    deliveries: &[PlannedDelivery],
+    dry_run: bool,
+) -> Result<(u64, u64)> {
+    let reached = deliveries.iter().filter(|planned| planned.address.is_some());
+    let keys: Vec<(Tenant, &str)> = reached.map(|planned| (tenant, planned.key.as_str())).collect();
+    let known = key_holders(tx, &keys, false).await?.len() as u64;
+    let again = (keys.len() as u64).saturating_sub(known);
+    let entry = match dry_run {
+        true => entries_by_id(tx, &[id.0]).await?.pop(),
+        false => wait_for_entry(tx, id).await?,
+    };
+    let is_failed = entry.is_some_and(|of| of.tenant == tenant && of.state.status == EntryStatus::Failed);
+    let is_still = is_failed && tx.first(ANY_DELIVERY, params![id.0]).await?.is_none();
+    if !is_still || again == 0 {
+        return Ok((0, if is_still { known } else { 0 }));
+    }
+    if !dry_run {
+        write(tx, tenant, id, deliveries).await?;
+    }
+    Ok((again, known))
+}
+
+const ANY_DELIVERY: &str = "select 1 from punctual.delivery where entry_id = $1 limit 1";
+
+async fn write(tx: &mut Tx, tenant: Tenant, entry: EntryId, deliveries: &[PlannedDelivery]) -> Result<()> {
+    let now = tx.now().await?;
+    let (mut lanes, mut rows) = (SendLanes::new(), Vec::with_capacity(deliveries.len()));
+    for planned in deliveries {
+        let kind = EntryKind::Notification;
+        let lane = send_lane(tx, tenant, (kind, &planned.channel), &mut lanes).await?;
+        rows.push(NewDelivery { entry, kind, tenant, lane, held: false, planned });
+    }
+    let made = insert_deliveries(tx, &rows, now).await?;
+    let reached = rows.iter().filter(|row| row.planned.address.is_some());
+    let open = reached.filter(|row| made.of(row).is_some()).count();
+    tx.execute(REOPEN, params![entry.0, i64::try_from(open).unwrap_or(i64::MAX)]).await?;
+    // If all that was new went another way meanwhile, nothing is left to wait for.
+    end_empty(tx, &rows, &made, now).await
+}
+
+const REOPEN: &str = "update punctual.entry set open = $2, status = 0, reason = null, ended_at = null \
+    where id = $1";

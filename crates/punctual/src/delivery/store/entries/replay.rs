@@ -1,0 +1,329 @@
+//! Failed entries of every kind again: deliveries that were given up or are uncertain wait once more.
+//!
+//! A delivery keeps its row and its key, so what was sent cannot be sent a second time by a replay: only
+//! deliveries that were not sent are put back, and the statement that does it looks once more. Tries count
+//! from 0 again, and the history stays. A delivery that another channel took over stays as it is.
+//!
+//! An entry with a timetable whose last send has no delivery to put back, because that was skipped, is
+//! advanced anew, and the reminders that were left after it follow.
+//!
+//! Not promised: that an uncertain message did not go out the first time. The person who replays it has
+//! decided that.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::EntryId;
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::database::columns::Column;
+use crate::database::store::Store;
+use crate::database::tx::{Tx, VerbFuture};
+use crate::database::value::{Row, Value, params};
+use crate::delivery::rules::delivery::DeliveryStatus;
+use crate::delivery::store::deliveries::log::channels_named;
+use crate::delivery::store::entries::preview::{self, Foreseen};
+use crate::flow::rules::entry::EntryStatus;
+use crate::flow::rules::public_id::PublicId;
+use crate::flow::store::entries::{Entry, entries_by_id, lock_entries};
+use crate::queue::store::waiting::{add_work, add_work_row, let_wait};
+use std::collections::BTreeMap;
+
+/// Which failed entries, of every kind. What is `None` does not count.
+#[derive(Clone, Debug, Default)]
+pub struct ReplaySelection {
+    /// Only these and those of `public_ids`.
+    pub ids: Option<Vec<EntryId>>,
+    /// Only these surveys and those of `ids`.
+    pub public_ids: Option<Vec<PublicId>>,
+    /// Only about an entity of this type, in any case of its letters.
+    pub entity_type: Option<String>,
+    /// Only about the entity of this id.
+    pub entity_id: Option<String>,
+    /// Only of events of this kind.
+    pub kind: Option<String>,
+    /// Only deliveries that stand so: failed or uncertain.
+    pub status: Option<DeliveryStatus>,
+    /// Only deliveries by the channel of this key, or by any of this kind.
+    pub channel: Option<String>,
+    /// Only entries made at this moment or later.
+    pub from: Option<Timestamp>,
+    /// Only entries made before this moment.
+    pub to: Option<Timestamp>,
+    /// Only those above this id.
+    pub after: i64,
+}
+
+impl ReplaySelection {
+    fn named(&self) -> usize {
+        self.ids.as_ref().map_or(0, Vec::len) + self.public_ids.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Whether it asks for deliveries, which entries without any do not have.
+    const fn asks_for_deliveries(&self) -> bool {
+        self.status.is_some() || self.channel.is_some()
+    }
+}
+
+/// What a replay did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// The entries of which something is sent again; those with a public id are in `instances`.
+    pub ids: Vec<EntryId>,
+    /// The same, by their public ids.
+    pub instances: Vec<PublicId>,
+    /// Messages that are sent again.
+    pub again: u64,
+    /// Deliveries of failed entries that stay: they were sent, and their keys stop a second time.
+    pub stopped: u64,
+    /// Failed notifications without any delivery: they had no template. See [`super::replan`].
+    pub unplanned: Vec<EntryId>,
+    /// What is sent again and what stays, one by one, a bounded number of them; by a dry run only.
+    pub told: Vec<Foreseen>,
+    /// Where the next step begins, if there may be more.
+    pub next: Option<i64>,
+}
+
+impl Store {
+    /// Puts what failed of entries back to work, a bounded number at a time; a dry run writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for too many ids.
+    pub fn replay_failed(
+        &self,
+        tenant: Tenant,
+        which: ReplaySelection,
+        dry_run: bool,
+    ) -> VerbFuture<'_, Replayed> {
+        VerbFuture::new(async move {
+            let named = which.named();
+            if named > limits::BATCH_ITEMS_MAX {
+                let said = format!("{named} ids, at most {} are allowed", limits::BATCH_ITEMS_MAX);
+                return Err(Error::invalid("ids", said));
+            }
+            self.of(tenant)
+                .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
+                    Box::pin(replay(tx, *tenant, which, *dry))
+                })
+                .await
+        })
+    }
+}
+
+/// Entries looked at by one transaction.
+const STEP_MAX: usize = 500;
+
+/// Which deliveries of failed entries are put back.
+pub(crate) struct GivenUpFilter<'a> {
+    entries: Vec<i64>,
+    channels: Option<Vec<Option<&'a str>>>,
+    status: Option<i64>,
+}
+
+impl GivenUpFilter<'_> {
+    /// The parameters of statements that say [`given_up`].
+    pub(crate) fn values(&self, limit: i64) -> [Value<'_>; 5] {
+        [
+            Value::Ints(&self.entries),
+            limit.into(),
+            self.channels.is_none().into(),
+            Value::Texts(self.channels.as_deref().unwrap_or_default()),
+            self.status.into(),
+        ]
+    }
+}
+
+async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, dry_run: bool) -> Result<Replayed> {
+    let ids = failed(tx, tenant, which).await?;
+    let next = ids.last().copied().filter(|_| ids.len() == STEP_MAX);
+    let mut replayed = Replayed { next, ..Replayed::default() };
+    // Whoever needs an entry and its deliveries locks the entry first.
+    let mut entries = if dry_run { entries_by_id(tx, &ids).await? } else { lock_entries(tx, &ids).await? };
+    entries.retain(|entry| entry.state.status == EntryStatus::Failed);
+    entries.sort_by_key(|entry| entry.id);
+    if entries.is_empty() {
+        return Ok(replayed);
+    }
+    let named = match &which.channel {
+        Some(named) => Some(channels_named(tx, tenant, named).await?),
+        None => None,
+    };
+    let channels = named.as_ref().map(|keys| keys.iter().map(|key| Some(key.as_str())).collect());
+    let ids = entries.iter().map(|entry| entry.id.0).collect();
+    let filter = GivenUpFilter { entries: ids, channels, status: which.status.map(DeliveryStatus::code) };
+    let sent = tx.first(SENT, &[Value::Ints(&filter.entries)]).await?;
+    replayed.stopped = u64::from(sent.map_or(Ok(0), |row| row.count(0))?);
+    let given_up = tx.query(if dry_run { GIVEN_UP } else { LOCKED }, &filter.values(i64::MAX)).await?;
+    let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
+    for row in &given_up {
+        *counts.entry(row.int(1)?).or_default() += 1;
+    }
+    let (again, without): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|entry| counts.contains_key(&entry.id.0));
+    let has_none = if which.asks_for_deliveries() { Vec::new() } else { without };
+    let (anew, unplanned): (Vec<&Entry>, Vec<&Entry>) =
+        has_none.into_iter().partition(|entry| entry.kind.has_timetable());
+    replayed.unplanned = without_deliveries(tx, &unplanned).await?;
+    let now = tx.now().await?;
+    if dry_run {
+        replayed.told = preview::of_entries(tx, &filter, &anew).await?;
+    } else {
+        put_back(tx, &given_up, now).await?;
+        reopen(tx, &again, &counts, now).await?;
+        advance_anew(tx, &anew, now).await?;
+    }
+    replayed.again = (given_up.len() + anew.len()) as u64;
+    for entry in again.iter().chain(&anew) {
+        match entry.public_id {
+            Some(id) => replayed.instances.push(id),
+            None => replayed.ids.push(entry.id),
+        }
+    }
+    Ok(replayed)
+}
+
+/// The ids of failed entries that are asked for, in order.
+async fn failed(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection) -> Result<Vec<i64>> {
+    let mut ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
+    ids.extend(ids_of(tx, tenant, which.public_ids.as_deref().unwrap_or_default()).await?);
+    let all = which.ids.is_none() && which.public_ids.is_none();
+    let row = [
+        tenant.id().into(),
+        which.after.into(),
+        i64::try_from(STEP_MAX).unwrap_or(i64::MAX).into(),
+        EntryStatus::Failed.code().into(),
+        which.entity_type.as_deref().into(),
+        which.entity_id.as_deref().into(),
+        which.kind.as_deref().into(),
+        which.from.into(),
+        which.to.into(),
+        Value::Ints(&ids),
+    ];
+    let rows = match all {
+        true => tx.query(FAILED, &row[..9]).await?,
+        false => tx.query(FAILED_NAMED, &row).await?,
+    };
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+/// The numbers of entries by their public ids.
+async fn ids_of(tx: &mut Tx, tenant: Tenant, public_ids: &[PublicId]) -> Result<Vec<i64>> {
+    if public_ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let halves: Vec<(i64, i64)> = public_ids.iter().map(|id| id.halves()).collect();
+    let high: Vec<i64> = halves.iter().map(|(high, _)| *high).collect();
+    let mut ids = Vec::with_capacity(public_ids.len());
+    for row in tx.query(BY_PUBLIC_IDS, &[tenant.id().into(), Value::Ints(&high)]).await? {
+        if halves.contains(&(row.int(1)?, row.int(2)?)) {
+            ids.push(row.int(0)?);
+        }
+    }
+    Ok(ids)
+}
+
+const BY_PUBLIC_IDS: &str = "select id, public_high, public_low from punctual.entry \
+    where public_high = any($2::bigint[]) and tenant_id = $1";
+
+macro_rules! failed {
+    ($condition:literal) => {
+        concat!(
+            "select n.id from punctual.entry n where n.tenant_id = $1 and n.id > $2 and n.status = $4 \
+                and n.deleted_at is null",
+            $condition,
+            " and ($5::text is null or lower(n.entity_type) = lower($5)) \
+              and ($6::text is null or n.entity_id = $6) and ($7::text is null or n.event_kind = $7) \
+              and ($8::bigint is null or n.created_at >= $8) \
+              and ($9::bigint is null or n.created_at < $9) order by n.id limit $3"
+        )
+    };
+}
+const FAILED: &str = failed!("");
+const FAILED_NAMED: &str = failed!(" and n.id = any($10::bigint[])");
+const SENT: &str = "select count(*) from punctual.delivery \
+    where entry_id = any($1::bigint[]) and status in (1, 2)";
+const _: () = assert!(DeliveryStatus::Sent as i64 == 1 && DeliveryStatus::Delivered as i64 == 2);
+
+/// Those of these entries that never had a delivery.
+async fn without_deliveries(tx: &mut Tx, entries: &[&Entry]) -> Result<Vec<EntryId>> {
+    let ids: Vec<i64> = entries.iter().map(|entry| entry.id.0).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = tx.query(UNPLANNED, &[Value::Ints(&ids)]).await?;
+    rows.iter().map(|row| row.int(0).map(EntryId)).collect()
+}
+
+const UNPLANNED: &str = "select n.id from punctual.entry n where n.id = any($1::bigint[]) \
+    and not exists (select 1 from punctual.delivery d where d.entry_id = n.id) order by n.id";
+
+/// Which deliveries of failed entries are sent again: those of the last send that were given up and that
+/// nothing took the place of.
+macro_rules! given_up {
+    () => {
+        "(d.status in (3, 5) and d.replaced_by is null and d.send = n.reminders - n.remaining + 1 \
+            and ($3 = 1 or d.channel = any($4::text[])) and ($5::bigint is null or d.status = $5))"
+    };
+}
+pub(crate) use given_up;
+
+macro_rules! select_given_up {
+    ($lock:literal) => {
+        concat!(
+            "select d.id, d.entry_id, d.lane_id \
+             from punctual.delivery d join punctual.entry n on n.id = d.entry_id \
+             where d.entry_id = any($1::bigint[]) and ",
+            given_up!(),
+            " order by d.id limit $2",
+            $lock
+        )
+    };
+}
+const GIVEN_UP: &str = select_given_up!("");
+/// In one order, so that two replays never wait for each other in a circle; the second finds nothing left.
+const LOCKED: &str = select_given_up!(" for update of d");
+const _: () = assert!(DeliveryStatus::Failed as i64 == 3 && DeliveryStatus::Uncertain as i64 == 5);
+
+async fn put_back(tx: &mut Tx, given_up: &[Row], now: Timestamp) -> Result<()> {
+    let ids = given_up.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+    let lanes = given_up.iter().map(|row| row.int(2)).collect::<Result<Vec<_>>>()?;
+    if ids.is_empty() {
+        return Ok(());
+    }
+    tx.execute(WAIT, &[now.into(), Value::Ints(&ids)]).await?;
+    let due = vec![now.as_micros(); ids.len()];
+    let work = [Column::Ints(ids), Column::Ints(lanes), Column::Ints(due)];
+    tx.in_columns((WORK_AT_ONCE, add_work_row!()), &[], &work).await?;
+    Ok(())
+}
+
+const WAIT: &str = "update punctual.delivery set status = 0, due_at = $1, \
+        tried_before = tried_before + tries, tries = 0, version = version + 1 \
+    where id = any($2::bigint[]) and status in (3, 5)";
+const WORK_AT_ONCE: &str =
+    concat!(add_work!(), "select unnest($1::bigint[]), unnest($2::int[]), unnest($3::bigint[])");
+
+/// Entries wait for their deliveries again. What was said of their end stays until they end once more.
+async fn reopen(tx: &mut Tx, entries: &[&Entry], counts: &BTreeMap<i64, i64>, now: Timestamp) -> Result<()> {
+    let mut rows = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let count = counts.get(&entry.id.0).copied().unwrap_or_default();
+        let due = entry.kind.has_timetable().then_some(now);
+        rows.push(params![entry.id.0, count, due].to_vec());
+    }
+    tx.each(REOPEN, &rows).await?;
+    Ok(())
+}
+
+const REOPEN: &str = "update punctual.entry set open = open + $2, \
+        failed = case when failed > $2 then failed - $2 else 0 end, status = 0, reason = null, \
+        ended_at = null, due_at = $3, version = version + 1 where id = $1";
+
+/// Entries with a timetable plan their last send anew.
+async fn advance_anew(tx: &mut Tx, entries: &[&Entry], now: Timestamp) -> Result<()> {
+    for entry in entries {
+        let Some(lane) = entry.lane else { continue };
+        tx.execute(REOPEN, params![entry.id.0, 1, now]).await?;
+        let_wait(tx, entry.id.0, lane.0, now).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! The step of an entry with a timetable after the outcome of its delivery, and the work that follows,
+//! written in the version that was seen.
+//!
+//! A delivery moves its entry only while the entry waits for that send: a message that another channel sent
+//! later in the place of one that bounced, or a send of an entry that has ended, is in the log and moves
+//! nothing.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+use crate::database::columns::Column;
+use crate::database::dialect::Dialect;
+use crate::database::planted::Bug;
+use crate::database::tx::Tx;
+use crate::database::value::{Value, params};
+use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
+use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
+use crate::flow::rules::entry::Deed;
+use crate::flow::rules::entry::schedule::Schedule;
+use crate::flow::rules::entry::state::EntryState;
+use crate::flow::rules::event_kind::CancelReason;
+use crate::flow::store::entries::{Entry, expire_lane, wait_for_entry};
+use crate::queue::store::waiting::{add_work, add_work_row};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// What the step of an entry needs beside the outcome of its delivery.
+#[derive(Clone, Debug)]
+pub struct EntryContext {
+    /// The entry, as it was when the delivery was claimed.
+    pub entry: Arc<Entry>,
+    /// The timetable of its trigger; an entry without one has no reminders left.
+    pub schedule: Arc<Schedule>,
+}
+
+/// What became of the send that an entry waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendResult {
+    /// A provider took it.
+    Sent,
+    /// It was given up.
+    GivenUp,
+    /// There is no such channel.
+    NoChannel,
+    /// The recipient may not or does not want to be written to.
+    Refused,
+    /// What it is about makes it pointless.
+    Pointless,
+    /// It waits until then.
+    Shifted(Timestamp),
+}
+
+impl SendResult {
+    /// What the outcome of a delivery means for its entry; `None` if the send goes on.
+    pub(crate) fn of(outcome: &DeliveryOutcome) -> Option<Self> {
+        match outcome {
+            DeliveryOutcome::Sent { .. } => Some(Self::Sent),
+            DeliveryOutcome::Failed { outcome: Some("no-channel"), .. } => Some(Self::NoChannel),
+            DeliveryOutcome::Failed { .. } | DeliveryOutcome::Uncertain { .. } => Some(Self::GivenUp),
+            DeliveryOutcome::Skipped { reason, .. } if CancelReason::is_code(reason) => Some(Self::Pointless),
+            DeliveryOutcome::Skipped { .. } => Some(Self::Refused),
+            DeliveryOutcome::Delayed { until, .. } => Some(Self::Shifted(*until)),
+            DeliveryOutcome::Retry { .. }
+            | DeliveryOutcome::NotBegun(_)
+            | DeliveryOutcome::Redirected { .. } => None,
+        }
+    }
+}
+
+/// What an entry becomes, and the work that follows.
+pub(crate) struct Step<'a> {
+    pub(crate) context: &'a EntryContext,
+    result: SendResult,
+    version: i64,
+    state: EntryState,
+    work: Next,
+}
+
+/// The work that follows a send.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// The next send.
+    Advance(Timestamp),
+    /// The end, if nobody answers.
+    Expire(Timestamp),
+    Nothing,
+}
+
+impl<'a> Step<'a> {
+    /// What the rules make of an entry as it stands; `None` if nothing may happen to it any more.
+    pub(crate) fn after(
+        context: &'a EntryContext,
+        entry: &Entry,
+        result: SendResult,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let (before, schedule) = (&entry.state, &context.schedule);
+        let state = match result {
+            SendResult::Sent => before.sent(schedule, now),
+            SendResult::GivenUp => before.gave_up(schedule, now),
+            SendResult::NoChannel => before.halted(),
+            SendResult::Refused => before.refused(),
+            SendResult::Pointless => before.after(Deed::Cancelled),
+            SendResult::Shifted(at) => before.shifted(at),
+        };
+        let state = state.ok()?;
+        let work = match (result, state.next_send_at) {
+            (SendResult::Shifted(_), _) => Next::Nothing,
+            (_, Some(at)) => Next::Advance(at),
+            (_, None) => state.expires_at(entry.grace).map_or(Next::Nothing, Next::Expire),
+        };
+        Some(Self { context, result, version: entry.version, state, work })
+    }
+
+    fn tenant(&self) -> Tenant {
+        self.context.entry.tenant
+    }
+
+    fn counts(&self) -> (i64, i64) {
+        let failed = matches!(self.result, SendResult::GivenUp | SendResult::NoChannel);
+        (i64::from(self.result == SendResult::Sent), i64::from(failed))
+    }
+}
+
+/// Moves the entries whose deliveries have ended, and publishes what was sent. Deliveries without a
+/// context are those of other kinds, or of a reaped claim.
+pub(crate) async fn after_outcomes(
+    tx: &mut Tx,
+    ended: &[&SettledDelivery],
+    replaced: impl Fn(&SettledDelivery) -> bool,
+    now: Timestamp,
+) -> Result<()> {
+    let mut steps = Vec::new();
+    for one in ended.iter().filter(|one| !replaced(one)) {
+        let (Some(context), Some(result)) = (&one.entry, SendResult::of(&one.outcome)) else { continue };
+        if context.entry.waits_for(one.due.delivery.send) || tx.has(Bug::StandingWithoutVersion) {
+            steps.extend(Step::after(context, &context.entry, result, now));
+        }
+    }
+    let mut unwritten = HashSet::new();
+    for step in write_steps(tx, &steps, now).await? {
+        if !write_again(tx, step, now).await? {
+            unwritten.insert(step.context.entry.id);
+        }
+    }
+    let pointless = steps.iter().filter(|step| step.result == SendResult::Pointless);
+    let cancelled = pointless.map(|step| &*step.context.entry).filter(|entry| !unwritten.contains(&entry.id));
+    let sent = ended.iter().filter(|one| matches!(one.outcome, DeliveryOutcome::Sent { .. }));
+    let mut news: Vec<EntryNews<'_>> = sent
+        .filter_map(|one| {
+            let entry = &one.entry.as_ref()?.entry;
+            Some(EntryNews { entry, moment: EntryMoment::Sent { at: now, send: one.due.delivery.send } })
+        })
+        .collect();
+    news.extend(cancelled.map(|entry| EntryNews { entry, moment: EntryMoment::Cancelled(now) }));
+    tell_kinds(tx, &news).await
+}
+
+/// An entry that has changed since it was read: the rules are asked once more, under its lock, about how it
+/// stands now. Answers whether it was moved.
+async fn write_again(tx: &mut Tx, step: &Step<'_>, now: Timestamp) -> Result<bool> {
+    let Some(entry) = wait_for_entry(tx, step.context.entry.id).await? else { return Ok(false) };
+    if !entry.waits_for(step.context.entry.next_send()) {
+        return Ok(false);
+    }
+    let Some(step) = Step::after(step.context, &entry, step.result, now) else { return Ok(false) };
+    Ok(write_steps(tx, &[step], now).await?.is_empty())
+}
+
+/// Writes steps, each in the version that was seen, with the work that follows; returns the steps of entries
+/// that have changed meanwhile.
+pub(crate) async fn write_steps<'s, 'a>(
+    tx: &mut Tx,
+    steps: &'s [Step<'a>],
+    now: Timestamp,
+) -> Result<Vec<&'s Step<'a>>> {
+    if steps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lanes = expire_lanes(tx, steps).await?;
+    let work: Vec<WorkRow> = steps.iter().map(|step| WorkRow::of(step, &lanes)).collect();
+    let mut columns = step_columns(steps, &work);
+    let unversioned = tx.has(Bug::StandingWithoutVersion);
+    let (at_once, each) = if unversioned { (UNVERSIONED_AT_ONCE, UNVERSIONED) } else { (AT_ONCE, EACH) };
+    let is_sqlite = tx.dialect() == Dialect::Sqlite;
+    if is_sqlite {
+        columns.truncate(STEP_COLUMNS);
+    }
+    let written = tx.in_columns((at_once, each), params![now], &columns).await?;
+    let written: HashSet<i64> = written.iter().map(|row| row.int(0)).collect::<Result<_>>()?;
+    if is_sqlite {
+        let steps = steps.iter().zip(&work).filter(|(step, _)| written.contains(&step.context.entry.id.0));
+        let rows: Vec<Vec<Value<'_>>> = steps.filter_map(|(step, row)| row.values(step)).collect();
+        tx.each(add_work_row!(), &rows).await?;
+    }
+    Ok(steps.iter().filter(|step| !written.contains(&step.context.entry.id.0)).collect())
+}
+
+async fn expire_lanes(tx: &mut Tx, steps: &[Step<'_>]) -> Result<BTreeMap<Tenant, i64>> {
+    let mut lanes = BTreeMap::new();
+    for step in steps.iter().filter(|step| matches!(step.work, Next::Expire(_))) {
+        let tenant = step.tenant();
+        if let std::collections::btree_map::Entry::Vacant(unknown) = lanes.entry(tenant) {
+            unknown.insert(expire_lane(tx, tenant).await?);
+        }
+    }
+    Ok(lanes)
+}
+
+/// The work row that follows a step, if one does.
+#[derive(Clone, Copy, Default)]
+struct WorkRow {
+    lane: i64,
+    due: Option<Timestamp>,
+}
+
+impl WorkRow {
+    fn of(step: &Step<'_>, lanes: &BTreeMap<Tenant, i64>) -> Self {
+        match step.work {
+            Next::Nothing => Self::default(),
+            Next::Advance(at) => {
+                Self { lane: step.context.entry.lane.map_or(0, |lane| lane.0), due: Some(at) }
+            }
+            Next::Expire(at) => {
+                Self { lane: lanes.get(&step.tenant()).copied().unwrap_or_default(), due: Some(at) }
+            }
+        }
+    }
+
+    fn values<'v>(self, step: &Step<'_>) -> Option<Vec<Value<'v>>> {
+        let id = step.context.entry.id.0;
+        Some(vec![id.into(), self.lane.into(), self.due?.into()])
+    }
+}
+
+/// Columns that say what an entry becomes; those of its work follow.
+const STEP_COLUMNS: usize = 8;
+
+fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
+    let ints = |pick: &dyn Fn(&Step<'_>) -> i64| Column::Ints(steps.iter().map(pick).collect());
+    let times = |pick: &dyn Fn(&Step<'_>) -> Option<Timestamp>| {
+        Column::MaybeInts(steps.iter().map(|s| pick(s).map(Timestamp::as_micros)).collect())
+    };
+    vec![
+        ints(&|s| s.context.entry.id.0),
+        ints(&|s| s.version),
+        ints(&|s| s.state.status.code()),
+        times(&|s| s.state.next_send_at),
+        times(&|s| s.state.last_sent_at),
+        ints(&|s| s.state.remaining),
+        ints(&|s| s.counts().0),
+        ints(&|s| s.counts().1),
+        Column::Ints(work.iter().map(|w| w.lane).collect()),
+        Column::MaybeInts(work.iter().map(|w| w.due.map(Timestamp::as_micros)).collect()),
+    ]
+}
+
+/// An entry that ends is not on hold any more.
+macro_rules! stepped {
+    (
+        $status:literal, $due_at:literal, $last_sent_at:literal,
+        $remaining:literal, $sent:literal, $failed:literal
+    ) => {
+        concat!(
+            "set status = ",
+            $status,
+            ", due_at = ",
+            $due_at,
+            ", last_sent_at = ",
+            $last_sent_at,
+            ", remaining = ",
+            $remaining,
+            ", sent = e.sent + ",
+            $sent,
+            ", failed = e.failed + ",
+            $failed,
+            ", open = case when ",
+            $due_at,
+            " is null then 0 else 1 end, held_at = case when ",
+            $status,
+            " >= 3 then null else e.held_at end, ended_at = case when ",
+            $status,
+            " >= 3 then $1 else e.ended_at end, version = e.version + 1 "
+        )
+    };
+}
+macro_rules! at_once {
+    ($version:literal) => {
+        concat!(
+            "with u as (update punctual.entry e ",
+            stepped!("x.status", "x.due_at", "x.last_sent_at", "x.remaining", "x.sent", "x.failed"),
+            "from (select unnest($2::bigint[]) id, unnest($3::int[]) version, unnest($4::int[]) status, \
+                unnest($5::bigint[]) due_at, unnest($6::bigint[]) last_sent_at, \
+                unnest($7::int[]) remaining, unnest($8::int[]) sent, unnest($9::int[]) failed, \
+                unnest($10::int[]) lane_id, unnest($11::bigint[]) work_due_at) x where e.id = x.id",
+            $version,
+            " returning e.id, x.lane_id, x.work_due_at), w as (",
+            add_work!(),
+            "select id, lane_id, work_due_at from u where work_due_at is not null) select id from u"
+        )
+    };
+}
+macro_rules! each {
+    ($version:literal) => {
+        concat!(
+            "update punctual.entry as e ",
+            stepped!("$4", "$5", "$6", "$7", "$8", "$9"),
+            "where id = $2 and version ",
+            $version,
+            " $3 returning id"
+        )
+    };
+}
+const AT_ONCE: &str = at_once!(" and e.version = x.version");
+const EACH: &str = each!("=");
+/// A planted bug: a change of the entry that came meanwhile is overwritten.
+const UNVERSIONED_AT_ONCE: &str = at_once!("");
+const UNVERSIONED: &str = each!(">=");

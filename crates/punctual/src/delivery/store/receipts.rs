@@ -1,0 +1,307 @@
+//! Receipts: what providers tell later, heard in one transaction.
+//!
+//! [`Store::hear_receipts`] finds the delivery of each by the id that the provider gave one of its tries, and
+//! only among the channels whose callback was verified: a message of another channel cannot be touched.
+//! Each passes the inbox of the delivery's tenant, so that what comes twice changes nothing; then it is
+//! written down (`receipt`, never changed), and the delivery, its notification and the suppression of
+//! its address follow, as `delivery/rules/receipt.rs` says. What a provider gave up may go by another
+//! channel.
+//!
+//! A provider may be faster than the commit of what it answered. Then its receipt waits ([`early`]) and is
+//! looked at again. That can only be while a claim of deliveries is open: the claim is asked for first,
+//! so an outcome that commits in between is found.
+//!
+//! News about an address alone (a STOP) is for every tenant that has written to it by one of these channels;
+//! if none has, for the only tenant that uses them, if there is but one.
+
+pub mod early;
+mod find;
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{DeliveryId, EntryId};
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::params;
+use crate::delivery::rules::consent::{Reason, Scope, channel_kind};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::rules::receipt::{Receipt, ReceiptStatus, after};
+use crate::delivery::store::consent::suppressions;
+use crate::delivery::store::consent::{NewSuppression, SuppressionFilter};
+use crate::delivery::store::deliveries::delivery::Delivery;
+use crate::delivery::store::deliveries::settle::{GivenUp, Replacement, replace};
+use crate::delivery::store::entries::counts::{CountChange, change_counts};
+use crate::delivery::store::receipts::find::Found;
+use crate::queue::rules::attempt::kept_error;
+use crate::queue::store::inbox;
+use std::collections::{BTreeMap, HashMap};
+
+/// What a provider told in one callback.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    /// The provider's name.
+    pub provider: String,
+    /// The channels whose secrets the callback was verified with.
+    pub channels: Vec<String>,
+    /// What it told, in its order.
+    pub receipts: Vec<Receipt>,
+}
+
+/// News, and what is sent in the place of messages that did not arrive.
+#[derive(Clone, Debug, Default)]
+pub struct Hearing {
+    /// The news.
+    pub news: News,
+    /// What another channel is given if a delivery turns out to have failed.
+    pub instead: HashMap<DeliveryId, PlannedDelivery>,
+    /// The numbers of receipts that waited before, and since when: one for each receipt, or none.
+    pub waited: Vec<(i64, Timestamp)>,
+}
+
+/// What came of news.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// Receipts that were news to us, by their status.
+    pub new: Vec<ReceiptStatus>,
+    /// Receipts that had been heard before.
+    pub repeated: usize,
+    /// Receipts whose message may be known soon.
+    pub waiting: usize,
+    /// Receipts whose message or address nobody knows.
+    pub unknown: usize,
+    /// Whether something is to be sent now.
+    pub sends: bool,
+}
+
+impl Learned {
+    /// Adds what other news came to.
+    pub fn add(&mut self, other: Self) {
+        self.new.extend(other.new);
+        self.repeated += other.repeated;
+        self.waiting += other.waiting;
+        self.unknown += other.unknown;
+        self.sends |= other.sends;
+    }
+}
+
+impl Store {
+    /// Hears what a provider told: all of it, or nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn hear_receipts(&self, hearing: Hearing) -> VerbFuture<'_, Learned> {
+        self.write(hearing, |tx, hearing| Box::pin(hear(tx, hearing)))
+    }
+
+    /// The deliveries of these channels that the provider gave these ids.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn reported_deliveries(
+        &self,
+        channels: Vec<String>,
+        message_ids: Vec<String>,
+    ) -> VerbFuture<'_, Vec<Delivery>> {
+        self.read((channels, message_ids), |tx, (channels, ids)| {
+            Box::pin(find::deliveries(tx, channels, ids))
+        })
+    }
+}
+
+/// What one hearing has changed so far.
+struct Session<'a> {
+    hearing: &'a Hearing,
+    now: Timestamp,
+    source: String,
+    learned: Learned,
+    changes: BTreeMap<EntryId, CountChange>,
+    given_up: Vec<(Found, &'a PlannedDelivery)>,
+}
+
+async fn hear(tx: &mut Tx, hearing: &Hearing) -> Result<Learned> {
+    let now = tx.now().await?;
+    // Before the look for messages: see the top of this file.
+    let may_come = early::may_come(tx).await?;
+    let mut found = find::found(tx, &hearing.news).await?;
+    let source = format!("receipts:{}", hearing.news.provider);
+    let (learned, changes, given_up) = (Learned::default(), BTreeMap::new(), Vec::new());
+    let mut session = Session { hearing, now, source, learned, changes, given_up };
+    let mut missing = Vec::new();
+    for (n, receipt) in hearing.news.receipts.iter().enumerate() {
+        match receipt.message_id.as_ref().map(|id| found.get_mut(id.as_str())) {
+            Some(Some(of)) => session.tell(tx, of, receipt).await?,
+            Some(None) => missing.push(n),
+            None => session.tell_of_address(tx, receipt).await?,
+        }
+    }
+    session.finish(tx).await?;
+    let nobodys = early::keep(tx, hearing, &missing, may_come, now).await?;
+    session.learned.waiting = missing.len() - nobodys.len();
+    for receipt in nobodys {
+        session.tell_of_address(tx, receipt).await?;
+    }
+    Ok(session.learned)
+}
+
+impl Session<'_> {
+    /// News of a delivery.
+    async fn tell(&mut self, tx: &mut Tx, of: &mut Found, receipt: &Receipt) -> Result<()> {
+        if !self.is_new(tx, of.tenant, receipt).await? {
+            return Ok(());
+        }
+        let error = receipt.error.as_deref().map(kept_error);
+        let row = params![
+            of.tenant.id(),
+            of.id.0,
+            self.now,
+            receipt.status.word(),
+            &receipt.said,
+            error.as_deref()
+        ];
+        tx.execute(WRITE, row).await?;
+        self.consent(tx, of.tenant, &of.address, receipt).await?;
+        // What became of an earlier try says nothing of the last one.
+        if !of.is_latest {
+            return Ok(());
+        }
+        let Some(stands) = after(of.status, receipt.status) else { return Ok(()) };
+        let said = (stands == DeliveryStatus::Failed).then(|| failed_as(receipt));
+        tx.execute(STANDS, params![of.id.0, stands.code(), said.as_deref()]).await?;
+        let was = std::mem::replace(&mut of.status, stands);
+        let change = self.changes.entry(of.entry).or_default();
+        change.sent += counts_as_sent(stands) - counts_as_sent(was);
+        change.failed += counts_as_sent(was) - counts_as_sent(stands);
+        if stands == DeliveryStatus::Failed {
+            change.error = said;
+            self.give_up(of);
+        }
+        Ok(())
+    }
+
+    /// It did not arrive after all: another channel may have it.
+    fn give_up(&mut self, of: &Found) {
+        let stopped = |receipt: &Receipt| {
+            receipt.status == ReceiptStatus::Stopped && receipt.message_id.as_ref() == Some(&of.provider_id)
+        };
+        // Who wants no more of us by this channel is not written to by another, nor who has answered.
+        let instead = self.hearing.instead.get(&of.id).filter(|_| !of.has_ended);
+        if let Some(planned) = instead.filter(|_| !self.hearing.news.receipts.iter().any(stopped)) {
+            self.given_up.push((of.clone(), planned));
+        }
+    }
+
+    /// News of an address alone, or of a message that nobody knows.
+    async fn tell_of_address(&mut self, tx: &mut Tx, receipt: &Receipt) -> Result<()> {
+        let matters = receipt.status.suppresses().is_some() || receipt.status == ReceiptStatus::Resumed;
+        let tenants = match receipt.address.as_deref().filter(|_| matters) {
+            Some(address) => find::writers(tx, &self.hearing.news.channels, address).await?,
+            None => Vec::new(),
+        };
+        self.learned.unknown += usize::from(tenants.is_empty());
+        let address = receipt.address.as_deref().unwrap_or_default();
+        // Remembered even where it concerns no tenant yet.
+        self.lifts_before(tx, receipt).await?;
+        for tenant in &tenants {
+            if self.is_new(tx, *tenant, receipt).await? {
+                self.consent(tx, *tenant, address, receipt).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_new(&mut self, tx: &mut Tx, tenant: Tenant, receipt: &Receipt) -> Result<bool> {
+        let new = match receipt.dedup_key() {
+            Some(key) => inbox::admit(tx, tenant, &self.source, &key).await?,
+            None => true,
+        };
+        if new {
+            self.learned.new.push(receipt.status);
+        } else {
+            self.learned.repeated += 1;
+        }
+        Ok(new)
+    }
+
+    /// What an address is sent from now on.
+    async fn consent(&self, tx: &mut Tx, tenant: Tenant, address: &str, receipt: &Receipt) -> Result<()> {
+        let channel = self.hearing.news.channels.first().map(|key| channel_kind(key));
+        let by = format!("receipt of {}", self.hearing.news.provider);
+        if let Some(reason) = receipt.status.suppresses() {
+            let scope = Scope { channel, kind: None };
+            let told_at = Some(receipt.occurred_by(self.now));
+            let new = NewSuppression { address: address.to_owned(), scope, reason, by, told_at };
+            suppressions::suppress(tx, tenant, &new).await?;
+            return Ok(());
+        }
+        let Some(told_before) = self.lifts_before(tx, receipt).await? else { return Ok(()) };
+        let (address, kind, reason) = (Some(address.to_owned()), Some(String::new()), Some(Reason::Stop));
+        let stopped = SuppressionFilter { address, channel, kind, reason, lifted: false };
+        suppressions::lift(tx, tenant, &stopped, Some(told_before), &by).await?;
+        Ok(())
+    }
+
+    /// The time before which an opt-out must have been told to be lifted by this receipt.
+    ///
+    /// A resumption with an id is remembered for every tenant and without end, because an opt-out has no end
+    /// either: the same resumption posted again counts from when it was first received.
+    async fn lifts_before(&self, tx: &mut Tx, receipt: &Receipt) -> Result<Option<Timestamp>> {
+        let Some(before) = receipt.lifts_before(self.now) else { return Ok(None) };
+        let Some(key) = receipt.event_id.as_ref().and_then(|_| receipt.dedup_key()) else {
+            return Ok(Some(before));
+        };
+        tx.execute(REMEMBER, params![&self.source, &key, receipt.occurred_by(self.now)]).await?;
+        let row = tx.first(REMEMBERED, params![&self.source, &key]).await?;
+        let first = row.map(|row| row.time(0)).transpose()?.filter(|first| *first < self.now);
+        Ok(Some(first.unwrap_or(before)))
+    }
+
+    /// Other channels take over, and notifications count.
+    async fn finish(&mut self, tx: &mut Tx) -> Result<()> {
+        let given_up: Vec<GivenUp<'_>> = self
+            .given_up
+            .iter()
+            .map(|(of, planned)| GivenUp {
+                id: of.id,
+                entry: of.entry,
+                kind: of.kind,
+                tenant: of.tenant,
+                held: of.held,
+                planned,
+            })
+            .collect();
+        let replaced = replace(tx, &given_up, &mut HashMap::new(), self.now).await?;
+        for (of, _) in &self.given_up {
+            // Where another channel has its place, it has not failed; there may be one more to wait for.
+            let Some(instead) = replaced.get(&of.id) else { continue };
+            let change = self.changes.entry(of.entry).or_default();
+            change.failed -= 1;
+            // A survey counts what it has sent, not what waits.
+            let waits = *instead == Replacement::New && !of.kind.has_timetable();
+            change.open += i64::from(waits);
+            self.learned.sends |= *instead == Replacement::New;
+        }
+        change_counts(tx, &self.changes, self.now).await
+    }
+}
+
+/// Whether a notification counts a delivery that stands so among those that were sent; else it failed.
+fn counts_as_sent(stands: DeliveryStatus) -> i64 {
+    i64::from(matches!(stands, DeliveryStatus::Sent | DeliveryStatus::Delivered))
+}
+
+/// What the log says of a delivery that did not arrive.
+fn failed_as(receipt: &Receipt) -> String {
+    let said = receipt.error.as_deref().unwrap_or(&receipt.said);
+    let how = if receipt.status == ReceiptStatus::Bounced { "bounced" } else { "did not arrive" };
+    kept_error(&format!("the provider says that it {how}: {said}"))
+}
+
+const REMEMBER: &str = "insert into punctual.resumption (source, key, at) values ($1, $2, $3) \
+    on conflict do nothing";
+const REMEMBERED: &str = "select at from punctual.resumption where source = $1 and key = $2";
+const WRITE: &str = "insert into punctual.receipt (tenant_id, delivery_id, at, status, said, error) \
+    values ($1, $2, $3, $4, $5, $6)";
+const STANDS: &str = "update punctual.delivery set status = $2, error = $3, \
+    version = version + 1 where id = $1";

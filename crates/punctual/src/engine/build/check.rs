@@ -1,0 +1,78 @@
+//! Checks the settings of a [`Builder`] before a database is opened.
+
+use super::Builder;
+use crate::base::error::{Error, Problems, Result};
+use crate::base::limits;
+use crate::base::name::check_name;
+use crate::delivery::rules::channel::check_key;
+use crate::delivery::run::sandbox::Sandbox;
+use crate::queue::rules::message::check_topic;
+use crate::queue::run::handlers::HandlerKey;
+use std::collections::BTreeSet;
+
+impl Builder {
+    /// Checks every setting and reports all problems at once.
+    pub(super) fn check(&self) -> Result<()> {
+        let mut problems = Problems::default();
+        for (n, slot) in self.handlers.iter().enumerate() {
+            let path = match &slot.key {
+                HandlerKey::Topic(topic) => {
+                    let path = format!("handlers[{n}].topic");
+                    check_topic(topic, &path, &mut problems);
+                    path
+                }
+                HandlerKey::Subscriber(name) => {
+                    let path = format!("handlers[{n}].name");
+                    check_name(name, &path, &mut problems);
+                    path
+                }
+            };
+            if self.handlers[..n].iter().any(|s| s.key == slot.key) {
+                problems.push(path, "has a handler already");
+            }
+        }
+        self.check_channels(&mut problems);
+        for (name, job) in &self.jobs {
+            let mut found = Problems::default();
+            job.check(name, &mut found);
+            for problem in found.0 {
+                problems.push(format!("jobs.{name}.{}", problem.path), problem.message);
+            }
+        }
+        if self.lease < limits::LEASE_MIN || self.lease > limits::LEASE_MAX {
+            problems.push("lease", "must be between 1 second and 24 hours");
+        }
+        if self.poll_max < limits::POLL_MIN {
+            problems
+                .push("maxPollingInterval", "must be at least 250 ms: wake-ups make it fast, not polling");
+        }
+        if !self.survey_url.contains("{publicId}") {
+            problems.push("surveyUrl", "must have {publicId} in it, where the entry's id belongs");
+        }
+        if self.retention.is_zero() {
+            problems.push("retention", "must be longer than zero");
+        }
+        if self.log_retention.is_zero() {
+            problems.push("logRetention", "must be longer than zero");
+        }
+        for (name, length) in [("retention", self.inbox.retention), ("every", self.inbox.every)] {
+            if length.is_zero() {
+                problems.push(format!("inbox.{name}"), "must be longer than zero");
+            }
+        }
+        if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
+    }
+
+    fn check_channels(&self, problems: &mut Problems) {
+        let mut seen = BTreeSet::new();
+        let given = self.channels.0.iter().map(|(key, _)| key.as_str());
+        let boxed = self.sandbox.iter().flat_map(Sandbox::keys);
+        for (n, key) in given.chain(boxed).enumerate() {
+            let path = format!("channels[{n}]");
+            check_key(key, &path, problems);
+            if !seen.insert(key) {
+                problems.push(path, format!("`{key}` is there already"));
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Opens stores with the parts of every domain.
+
+use crate::base::error::Result;
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+use crate::database::sqlite::simulated::{Database, Link};
+use crate::database::store::Store;
+use crate::delivery::store::deliveries::DeliveryHook;
+use crate::delivery::store::entries::hooks::EntryHooks;
+use crate::jobs::store::runs::RunHook;
+use crate::queue::store::settle::hooks::{SettlementHook, SettlementHooks};
+use crate::survey::store::publish::SurveyHook;
+
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+impl Database {
+    /// Returns a store on it, for the user at the other end of this link.
+    #[must_use]
+    pub fn store(&self, link: std::sync::Arc<dyn Link>) -> Store {
+        self.connect(link).with_hooks()
+    }
+}
+
+impl Store {
+    /// Opens `sqlite:PATH`, `sqlite::memory:` or `postgres://…`; changes nothing yet.
+    ///
+    /// # Errors
+    /// [`crate::Error::Config`] when the URL or the file cannot be used.
+    pub fn open(url: &str, pool_size: usize) -> Result<Self> {
+        Ok(Self::connect(url, pool_size)?.with_hooks())
+    }
+
+    /// Lets runs of jobs and deliveries commit with settlements, and kinds with changes of their entries, in
+    /// every process alike.
+    #[must_use]
+    pub(crate) fn with_hooks(self) -> Self {
+        let hooks: Vec<Box<dyn SettlementHook>> = vec![Box::new(RunHook), Box::new(DeliveryHook)];
+        self.with(SettlementHooks::new(hooks)).with(EntryHooks::new(vec![Box::new(SurveyHook)]))
+    }
+}

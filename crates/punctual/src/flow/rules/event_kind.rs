@@ -1,0 +1,238 @@
+//! Kinds of events as documents: who is told of an event, what its templates can name, when a message
+//! about it is pointless, and what form its payload has.
+//!
+//! Everything here is decided from the payload and from what is known of the entity; nothing is looked up.
+//! A path leads into the payload. One that begins with `entity.` or `payload.` and is not found there leads
+//! into the entity's state or the whole payload; while nobody has told the entity's state, the payload
+//! stands in for it.
+//!
+//! Not promised: that an address is one. Whoever sends checks it.
+
+mod read;
+mod recipients;
+
+pub use crate::flow::rules::event_kind::recipients::{Mapping, Recipient};
+
+use crate::base::condition::Condition;
+use crate::base::error::Problems;
+use crate::base::facts::Facts;
+use crate::base::limits;
+use crate::base::path::{Path, text_of};
+use crate::base::schema::Schema;
+use crate::base::zone::Zone;
+use crate::flow::rules::entity::Snapshot;
+use crate::queue::rules::message::Entity;
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// A kind of events, as it was defined.
+#[derive(Clone, Debug, Default)]
+pub struct EventKind {
+    /// The topic its events come by; any, if it does not say.
+    pub topic: Option<String>,
+    /// What its events are about, for those that do not say it themselves: the type …
+    pub entity_type: Option<String>,
+    /// … and where in the payload the id stands.
+    pub entity_id: Option<Path>,
+    /// Who is told.
+    pub recipients: Mapping,
+    /// When a message would be pointless.
+    pub cancel_when: Option<Condition>,
+    /// Whether a message is pointless while nobody has told the entity's state.
+    pub require_entity: bool,
+    /// Other entities whose states templates can name.
+    pub related: Vec<Related>,
+    /// The form of the payload.
+    pub schema: Option<Schema>,
+    /// A payload as it may come.
+    pub sample: Option<Value>,
+    /// The document as it was written.
+    document: Value,
+}
+
+/// Another entity that an event leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// What templates call it.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Where its id stands.
+    pub id: Path,
+}
+
+/// Why a message is not sent although it is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// The entity is gone.
+    EntityDeleted,
+    /// Nobody ever told of the entity, and the kind asks for it.
+    EntityUnknown,
+    /// What the kind says makes a message pointless is so; with what was seen.
+    CancelWhen(String),
+}
+
+impl CancelReason {
+    /// Whether a word is the code of one.
+    #[must_use]
+    pub fn is_code(word: &str) -> bool {
+        [Self::EntityDeleted, Self::EntityUnknown, Self::CancelWhen(String::new())]
+            .iter()
+            .any(|reason| reason.code() == word)
+    }
+
+    /// The word for it in lists.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::EntityDeleted => "EntityDeleted",
+            Self::EntityUnknown => "EntityUnknown",
+            Self::CancelWhen(_) => "CancelWhen",
+        }
+    }
+}
+
+impl std::fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::EntityDeleted => f.write_str("what the event is about was deleted"),
+            Self::EntityUnknown => f.write_str("nobody has told the state of what the event is about"),
+            Self::CancelWhen(seen) => write!(f, "cancelWhen holds: {seen}"),
+        }
+    }
+}
+
+impl EventKind {
+    /// Reads a document. Every problem is told by its path; a kind comes back only if there is none.
+    pub fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
+        let before = problems.0.len();
+        let kind = read::event_kind(json, problems);
+        kind.filter(|_| problems.0.len() == before)
+    }
+
+    /// Reads back a document that was kept. It was checked then, so what newer rules find is passed over.
+    #[must_use]
+    pub fn kept(json: &Value) -> Self {
+        read::event_kind(json, &mut Problems::default()).unwrap_or_default()
+    }
+
+    /// A kind that nobody defined: its recipient stands in the payload, under `recipient` or at the top.
+    #[must_use]
+    pub fn undefined() -> &'static Self {
+        static UNDEFINED: LazyLock<EventKind> =
+            LazyLock::new(|| EventKind { recipients: Mapping::undefined(), ..EventKind::default() });
+        &UNDEFINED
+    }
+
+    /// The document.
+    #[must_use]
+    pub const fn document(&self) -> &Value {
+        &self.document
+    }
+
+    /// Whether events of a topic are of this kind.
+    #[must_use]
+    pub fn comes_by(&self, topic: &str) -> bool {
+        self.topic.as_deref().is_none_or(|own| own == topic)
+    }
+
+    /// Whether it says who is told.
+    #[must_use]
+    pub fn tells_somebody(&self) -> bool {
+        self.recipients.fields().iter().any(|(_, paths)| !paths.is_empty())
+    }
+
+    /// The topic whose events somebody is told of by this kind, if it names one.
+    #[must_use]
+    pub fn told_topic(&self) -> Option<&str> {
+        self.topic.as_deref().filter(|_| self.tells_somebody())
+    }
+
+    /// Tells where a payload that stands at `path` does not have the form of this kind.
+    pub fn check(&self, payload: &Value, path: &str, problems: &mut Problems) {
+        if let Some(schema) = &self.schema {
+            schema.check(payload, path, problems);
+        }
+    }
+
+    /// What an event is about: what it says itself, else what its payload says; an id that is too long for
+    /// one is none.
+    #[must_use]
+    pub fn entity_of(&self, own: Option<&Entity>, payload: &Value) -> Option<Entity> {
+        if let Some(own) = own {
+            return Some(own.clone());
+        }
+        let id = self.entity_id.as_ref()?.find(payload).and_then(text_of)?;
+        let id = Some(id).filter(|id| id.chars().count() <= limits::NAME_CHARS_MAX)?;
+        Some(Entity { kind: self.entity_type.clone()?, id })
+    }
+
+    /// Who is told, in the order of the payload; each has an address, or something else that was found.
+    pub fn recipients<'a>(
+        &'a self,
+        payload: &'a Value,
+        snapshot: &'a Snapshot,
+    ) -> impl Iterator<Item = Recipient<'a>> {
+        self.recipients.find(payload, stands_for(payload, snapshot))
+    }
+
+    /// Whether a message about this would be pointless, and why.
+    #[must_use]
+    pub fn is_pointless(&self, snapshot: &Snapshot, payload: &Value) -> Option<CancelReason> {
+        match snapshot {
+            Snapshot::Deleted => return Some(CancelReason::EntityDeleted),
+            Snapshot::Unknown if self.require_entity => return Some(CancelReason::EntityUnknown),
+            _ => {}
+        }
+        let condition = self.cancel_when.as_ref()?;
+        let state = stands_for(payload, snapshot);
+        let mut facts = Facts::default();
+        for path in condition.paths() {
+            if let Some(value) = at(path, payload, state) {
+                facts.see(path, value);
+            }
+        }
+        condition.holds(&facts).then(|| CancelReason::CancelWhen(condition.explain(&facts).to_string()))
+    }
+
+    /// The related entities of an event, each with the name that templates use.
+    #[must_use]
+    pub fn related_ids(&self, payload: &Value, snapshot: &Snapshot) -> Vec<(&str, Entity)> {
+        let state = stands_for(payload, snapshot);
+        let found = self.related.iter().filter_map(|related| {
+            let id = look(&related.id, payload, payload, state).and_then(text_of)?;
+            Some((related.name.as_str(), Entity { kind: related.kind.clone(), id }))
+        });
+        found.collect()
+    }
+
+    /// The zone that dates are shown in: what the entity calls `timeZone`, or the payload, or a related
+    /// entity; `None` leaves it to the tenant.
+    #[must_use]
+    pub fn zone(&self, payload: &Value, snapshot: &Snapshot, related: &[(&str, Value)]) -> Option<Zone> {
+        let all = snapshot.state().into_iter().chain([payload]).chain(related.iter().map(|(_, state)| state));
+        let mut named = all.filter_map(|state| state.get("timeZone")?.as_str());
+        named.find_map(|name| Zone::find(name).ok())
+    }
+}
+
+/// The entity's state, or the payload in its place.
+pub(crate) fn stands_for<'a>(payload: &'a Value, snapshot: &'a Snapshot) -> &'a Value {
+    snapshot.state().unwrap_or(payload)
+}
+
+/// What stands at a path that begins with `payload.` or `entity.`.
+fn at<'v>(path: &str, payload: &'v Value, state: &'v Value) -> Option<&'v Value> {
+    let (root, rest) = path.split_once('.')?;
+    let document = if root == "entity" { state } else { payload };
+    rest.split('.').try_fold(document, |here, name| here.get(name))
+}
+
+/// What stands at a path: from `here`, else behind a root that it names.
+fn look<'v>(path: &Path, here: &'v Value, payload: &'v Value, state: &'v Value) -> Option<&'v Value> {
+    let elsewhere = || path.find_under("entity", state).or_else(|| path.find_under("payload", payload));
+    path.find(here).or_else(elsewhere)
+}
+
+#[cfg(test)]
+mod tests;

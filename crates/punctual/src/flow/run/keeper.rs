@@ -1,0 +1,83 @@
+//! What a process keeps ready of a tenant's definitions, for as long as the tenant's stamp stays.
+//!
+//! Whoever changes a definition raises a stamp in the same transaction; whoever reads them reads the stamp
+//! first. So what is kept is never older than its stamp says, and asking whether the stamp is the same is
+//! all that keeping it takes. What is handed out may be older than the database by the keeper's `fresh`.
+
+use crate::base::clock::{Moment, monotonic};
+use crate::base::error::Result;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Definitions by key, each valid for a stamp.
+#[derive(Debug)]
+pub(crate) struct CachedByStamp<K, T> {
+    fresh: Duration,
+    most: usize,
+    kept: Mutex<HashMap<K, Kept<T>>>,
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    what: Arc<T>,
+    stamp: i64,
+    looked: Moment,
+}
+
+impl<K: Clone + Eq + Hash, T> CachedByStamp<K, T> {
+    /// Keeps up to `most`, and looks again at what it last looked at longer than `fresh` ago. Zero asks
+    /// each time, as it must be where time stands still between two changes.
+    pub(crate) fn new(fresh: Duration, most: usize) -> Self {
+        Self { fresh, most, kept: Mutex::default() }
+    }
+
+    /// What belongs to a key: as it is kept, if `stamp` says so, else as `read` brings it, with its stamp.
+    pub(crate) async fn of<S, R>(
+        &self,
+        key: K,
+        stamp: impl FnOnce() -> S,
+        read: impl FnOnce() -> R,
+    ) -> Result<Arc<T>>
+    where
+        S: Future<Output = Result<i64>>,
+        R: Future<Output = Result<(i64, T)>>,
+    {
+        let looked = monotonic();
+        let known = self.all().get(&key).map(|kept| (Arc::clone(&kept.what), kept.stamp, kept.looked));
+        if let Some((what, known, before)) = known {
+            if looked.since(before) < self.fresh {
+                return Ok(what);
+            }
+            if stamp().await? == known {
+                self.keep(key, Kept { what: Arc::clone(&what), stamp: known, looked });
+                return Ok(what);
+            }
+        }
+        let (stamp, what) = read().await?;
+        let what = Arc::new(what);
+        self.keep(key, Kept { what: Arc::clone(&what), stamp, looked });
+        Ok(what)
+    }
+
+    /// Forgets a key, so that the next one who asks reads it again.
+    pub(crate) fn forget(&self, key: &K) {
+        self.all().remove(key);
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<K, Kept<T>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps it, unless another caller has brought something newer meanwhile.
+    fn keep(&self, key: K, new: Kept<T>) {
+        let mut all = self.all();
+        if all.len() >= self.most && !all.contains_key(&key) {
+            all.clear();
+        }
+        if all.get(&key).is_none_or(|old| old.stamp <= new.stamp) {
+            all.insert(key, new);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Lists of entries: by what a support person knows, the newest first.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{EntryId, FlowId};
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::database::tx::{Tx, VerbFuture};
+use crate::database::value::{Value, params};
+use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use crate::flow::rules::public_id::PublicId;
+use crate::flow::store::entries::key::{key_of_hash, key_of_text};
+use crate::flow::store::entries::{Entry, entries_by_id, entry_columns, read_entry};
+
+/// Which entries are wanted; what is `None` does not count.
+#[derive(Clone, Debug, Default)]
+pub struct EntryFilter {
+    /// Of this kind.
+    pub kind: Option<EntryKind>,
+    /// Of this flow.
+    pub flow: Option<FlowId>,
+    /// Of this status.
+    pub status: Option<EntryStatus>,
+    /// Only those of which something is being sent now, or only those of which nothing is.
+    pub in_flight: Option<bool>,
+    /// About an entity of this type, in any case of its letters.
+    pub entity_type: Option<String>,
+    /// About the entity of this id.
+    pub entity_id: Option<String>,
+    /// Of this key, public id or number, or with a delivery of this key.
+    pub key: Option<String>,
+    /// With this recipient's address.
+    pub address: Option<String>,
+    /// With this recipient's name in another system.
+    pub customer_ref: Option<String>,
+    /// Only those that are on hold, or only those that are not.
+    pub held: Option<bool>,
+    /// Made at this moment or later.
+    pub from: Option<Timestamp>,
+    /// Made before this moment.
+    pub to: Option<Timestamp>,
+}
+
+impl Store {
+    /// Entries of a tenant with ids below `before`, the newest first. Whether something of them is in flight,
+    /// and keys of deliveries, are for [`Store::schedule`].
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn entries(
+        &self,
+        tenant: Tenant,
+        filter: EntryFilter,
+        before: EntryId,
+        limit: usize,
+    ) -> VerbFuture<'_, Vec<Entry>> {
+        self.of(tenant).read((tenant, filter, before, limit), |tx, (tenant, filter, before, limit)| {
+            Box::pin(async move {
+                let named = match &filter.key {
+                    Some(key) => named_entries(tx, *tenant, key).await?,
+                    None => Vec::new(),
+                };
+                list(tx, *tenant, filter, (&named, &[]), (*before, *limit)).await
+            })
+        })
+    }
+
+    /// One entry of a tenant, by its public id.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, Option<Entry>> {
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| {
+            Box::pin(async move {
+                let (high, low) = id.halves();
+                let row = tx.first(BY_PUBLIC_ID, params![high, low]).await?;
+                let entry = row.map(|mut row| read_entry(&mut row)).transpose()?;
+                Ok(entry.filter(|entry| entry.tenant == *tenant))
+            })
+        })
+    }
+
+    /// Entries by their numbers, of whichever tenants: for the loops.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn entries_by_id(&self, ids: Vec<EntryId>) -> VerbFuture<'_, Vec<Entry>> {
+        self.read(ids, |tx, ids| {
+            Box::pin(async move {
+                let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+                entries_by_id(tx, &ids).await
+            })
+        })
+    }
+}
+
+/// The numbers of the entries that a text names: by number, public id, or key.
+pub(crate) async fn named_entries(tx: &mut Tx, tenant: Tenant, text: &str) -> Result<Vec<i64>> {
+    let number = text.parse::<i64>().unwrap_or_default();
+    let (high, low) = PublicId::parse(text).map_or((0, 0), |id| id.halves());
+    let by_text = key_of_text(text);
+    let key = key_of_hash(text).unwrap_or(by_text);
+    let row = params![tenant.id(), number, high, low, key.0, key.1, by_text.0, by_text.1];
+    tx.query(NAMED, row).await?.iter().map(|row| row.int(0)).collect()
+}
+
+const NAMED: &str = "select e.id from punctual.entry e where e.tenant_id = $1 and e.id = $2 \
+    union select e.id from punctual.entry e \
+        where e.public_high = $3 and e.public_low = $4 and e.tenant_id = $1 \
+    union select k.entry_id from punctual.entry_key k \
+        where k.key_high = $5 and k.key_low = $6 and k.tenant_id = $1 \
+    union select k.entry_id from punctual.entry_key k \
+        where k.key_high = $7 and k.key_low = $8 and k.tenant_id = $1";
+
+/// Lists entries. `named` are those that the filter's key names, `flying` those of which something is in
+/// flight.
+pub(crate) async fn list(
+    tx: &mut Tx,
+    tenant: Tenant,
+    filter: &EntryFilter,
+    (named, flying): (&[i64], &[i64]),
+    (before, limit): (EntryId, usize),
+) -> Result<Vec<Entry>> {
+    // The most telling condition chooses the statement, and so the index; the others only filter.
+    let sql = match filter {
+        EntryFilter { key: Some(_), .. } => BY_NAME,
+        EntryFilter { in_flight: Some(true), .. } => IN_FLIGHT,
+        EntryFilter { entity_id: Some(_), .. } => BY_ENTITY,
+        EntryFilter { address: Some(_), .. } => BY_ADDRESS,
+        EntryFilter { customer_ref: Some(_), .. } => BY_CUSTOMER,
+        EntryFilter { flow: Some(_), .. } => BY_FLOW,
+        _ => ALL,
+    };
+    let row = [
+        tenant.id().into(),
+        before.0.into(),
+        i64::try_from(limit).unwrap_or(i64::MAX).into(),
+        filter.kind.map(EntryKind::word).into(),
+        filter.flow.map(|flow| flow.0).into(),
+        filter.status.map(EntryStatus::code).into(),
+        filter.in_flight.map(i64::from).into(),
+        Value::Ints(flying),
+        filter.entity_type.as_deref().into(),
+        filter.entity_id.as_deref().into(),
+        filter.key.is_none().into(),
+        Value::Ints(named),
+        filter.address.as_deref().into(),
+        filter.customer_ref.as_deref().into(),
+        filter.held.map(i64::from).into(),
+        filter.from.into(),
+        filter.to.into(),
+    ];
+    tx.query(sql, &row).await?.iter_mut().map(read_entry).collect()
+}
+
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "select ",
+            entry_columns!(),
+            " from punctual.entry e where e.tenant_id = $1 and e.id < $2 and e.deleted_at is null and ",
+            $condition,
+            " and ($4::text is null or e.kind = $4) and ($5::bigint is null or e.flow_id = $5) \
+              and ($6::bigint is null or e.status = $6) \
+              and ($7::bigint is null or ($7 = 1) = (e.id = any($8::bigint[]))) \
+              and ($9::text is null or lower(e.entity_type) = lower($9)) \
+              and ($10::text is null or e.entity_id = $10) \
+              and ($11 = 1 or e.id = any($12::bigint[])) and ($13::text is null or e.address = $13) \
+              and ($14::text is null or e.customer_ref = $14) \
+              and ($15::bigint is null or ($15 = 1) = (e.held_at is not null)) \
+              and ($16::bigint is null or e.created_at >= $16) \
+              and ($17::bigint is null or e.created_at < $17) order by e.id desc limit $3"
+        )
+    };
+}
+const ALL: &str = listed!("1 = 1");
+const BY_NAME: &str = listed!("e.id = any($12::bigint[])");
+const IN_FLIGHT: &str = listed!("e.id = any($8::bigint[])");
+const BY_ENTITY: &str = listed!("e.entity_id = $10");
+const BY_ADDRESS: &str = listed!("e.address = $13");
+const BY_CUSTOMER: &str = listed!("e.customer_ref = $14");
+const BY_FLOW: &str = listed!("e.flow_id = $5");
+const BY_PUBLIC_ID: &str = concat!(
+    "select ",
+    entry_columns!(),
+    " from punctual.entry e where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null"
+);

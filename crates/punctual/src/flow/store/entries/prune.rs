@@ -1,0 +1,59 @@
+//! Entries leave by age, when they have ended; their keys stay for longer.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::limits;
+use crate::database::tx::Tx;
+use crate::database::value::{Value, params};
+
+/// A step of a pass through the entries.
+#[derive(Debug, Default)]
+pub(crate) struct OldEntries {
+    /// The last entry that was looked at; the next step begins behind it.
+    pub cursor: i64,
+    /// Entries that are to be dropped.
+    pub ids: Vec<i64>,
+    /// Whether the pass is through.
+    pub finished: bool,
+}
+
+/// Looks for entries behind `cursor` that have ended and of which nothing has happened for long: a survey
+/// since before `answered`, all others since before `logged`.
+pub(crate) async fn find_old(
+    tx: &mut Tx,
+    cursor: i64,
+    (answered, logged): (Timestamp, Timestamp),
+) -> Result<OldEntries> {
+    let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
+    let rows = tx.query(OLD, params![cursor, answered, logged, limit]).await?;
+    let mut step = OldEntries { cursor, finished: rows.len() < limits::PRUNE_ROWS, ids: Vec::new() };
+    for row in &rows {
+        step.cursor = row.int(0)?;
+        if row.flag(1)? {
+            step.ids.push(step.cursor);
+        }
+        // Ids follow time: behind the first that is young enough there is hardly an old one.
+        step.finished |= !row.flag(2)?;
+    }
+    Ok(step)
+}
+
+/// An answer is kept by the last event of its entry, not by the age of the invitation.
+const OLD: &str = "select e.id, case when (e.kind = 'survey' and e.status > 2 and e.created_at < $2 \
+                and coalesce(e.last_sent_at, 0) < $2 and coalesce(e.opened_at, 0) < $2 \
+                and coalesce(e.completed_at, 0) < $2) \
+            or (e.kind <> 'survey' and e.status <> 0 and e.created_at < $3) then 1 else 0 end, \
+        case when e.created_at < $2 or e.created_at < $3 then 1 else 0 end \
+    from punctual.entry e where e.id > $1 order by e.id limit $4";
+
+/// Drops entries with their history and traces.
+pub(crate) async fn prune_entries(tx: &mut Tx, entries: &[i64]) -> Result<()> {
+    for sql in [DROP_HISTORY, DROP_TRACES, DROP_ENTRIES] {
+        tx.execute(sql, &[Value::Ints(entries)]).await?;
+    }
+    Ok(())
+}
+
+const DROP_HISTORY: &str = "delete from punctual.entry_history where entry_id = any($1::bigint[])";
+const DROP_TRACES: &str = "delete from punctual.entry_trace where entry_id = any($1::bigint[])";
+const DROP_ENTRIES: &str = "delete from punctual.entry where id = any($1::bigint[])";

@@ -1,0 +1,18 @@
+//! What the planner of jobs and lease guards count.
+
+use crate::jobs::store::plan::Planned;
+use metrics::{counter, histogram};
+
+/// A guard's lease is lost or may be.
+pub(crate) fn lease_lost() {
+    counter!("punctual_leases_lost_total").increment(1);
+}
+
+/// Jobs were planned: how late each occurrence was, and what became of it.
+pub(crate) fn planned(planned: &Planned) {
+    let lateness = histogram!("punctual_job_lateness_seconds");
+    planned.lateness.iter().for_each(|late| lateness.record(late.as_secs_f64()));
+    for (how, n) in [("started", planned.started), ("queued", planned.queued), ("skipped", planned.skipped)] {
+        counter!("punctual_job_runs_planned_total", "how" => how).increment(n as u64);
+    }
+}

@@ -1,0 +1,143 @@
+//! Planning: occurrences that are due become runs.
+//!
+//! One transaction takes the rows of jobs that are due (skipping those that somebody else has),
+//! writes their runs, messages and work, and moves each job to its next occurrence. Due is what
+//! the database's clock says. Any number of planners may be at it: a job is with one of them, and
+//! an occurrence that has a run never gets a second one.
+
+use crate::base::clock::{Timestamp, host_now};
+use crate::base::error::{Error, Result};
+use crate::database::planted::Bug;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Value, params};
+use crate::jobs::rules::job;
+use crate::jobs::store::jobs::{Job, job_columns, read_job};
+use crate::jobs::store::runs;
+use crate::jobs::store::runs::{How, Start};
+use std::time::Duration;
+
+/// Jobs that one transaction plans.
+const PLAN_JOBS: i64 = 100;
+
+/// What a planning did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// Jobs that were due.
+    pub jobs: usize,
+    /// Runs that were started.
+    pub started: usize,
+    /// Runs that wait for an earlier one.
+    pub queued: usize,
+    /// Occurrences, or spans of them, that were not run.
+    pub skipped: usize,
+    /// How late each occurrence that is run was planned.
+    pub lateness: Vec<Duration>,
+}
+
+/// When the planner has something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The authority's time.
+    pub now: Timestamp,
+    /// When the first job is due.
+    pub next: Option<Timestamp>,
+}
+
+impl Store {
+    /// When the next job is due: one cheap question.
+    pub fn peek_jobs(&self) -> VerbFuture<'_, Due> {
+        self.read((), |tx, ()| {
+            Box::pin(async move {
+                let now = planning_time(tx).await?;
+                let next = tx.first(FIRST_DUE, &[]).await?.map_or(Ok(None), |row| row.maybe_time(0))?;
+                Ok(Due { now, next })
+            })
+        })
+    }
+
+    /// Plans jobs that are due, a bounded number at a time.
+    pub fn plan_jobs(&self) -> VerbFuture<'_, Planned> {
+        self.write((), |tx, ()| Box::pin(plan(tx)))
+    }
+}
+
+const FIRST_DUE: &str = "select min(next_due) from punctual.job where next_due is not null";
+const DUE: &str = concat!(
+    "select ",
+    job_columns!(),
+    " from punctual.job j where j.next_due is not null and j.next_due <= $1 \
+      order by j.next_due, j.id limit $2 for update skip locked"
+);
+
+/// The database's time, whatever the host's clock says; unless the bug is planted that asks the host.
+async fn planning_time(tx: &mut Tx) -> Result<Timestamp> {
+    if tx.has(Bug::CronPlannedByHostClock) { Ok(host_now()) } else { tx.now().await }
+}
+
+async fn plan(tx: &mut Tx) -> Result<Planned> {
+    let now = planning_time(tx).await?;
+    let rows = tx.query(DUE, params![now, PLAN_JOBS]).await?;
+    let jobs = rows.iter().map(read_job).collect::<Result<Vec<_>>>()?;
+    let mut planned = Planned { jobs: jobs.len(), ..Planned::default() };
+    if jobs.is_empty() {
+        return Ok(planned);
+    }
+    // Asked after the rows are taken: now nobody else begins or ends a run of these.
+    let mut going = runs::going(tx, &jobs).await?;
+    let mut starts = Vec::new();
+    let mut moves: Vec<Vec<Value<'_>>> = Vec::new();
+    for job in &jobs {
+        let (occurrences, next) = decide(job, now);
+        moves.push(vec![job.id.0.into(), next.map(Timestamp::as_micros).into()]);
+        for (scheduled_at, reason) in occurrences {
+            let how = match reason {
+                Some(reason) => How::Skip(reason),
+                None => going.entry(job.id).or_default().next(job.overlap),
+            };
+            starts.push(Start { job, scheduled_at, planned: true, how });
+        }
+    }
+    let runs = runs::start(tx, &starts, now).await?;
+    planned.count(&starts, &runs, now);
+    tx.each(MOVE, &moves).await?;
+    Ok(planned)
+}
+
+const MOVE: &str = "update punctual.job set next_due = $2 where id = $1";
+
+/// An occurrence, and why it is not run if it is not.
+type Occurrence = (Timestamp, Option<String>);
+
+/// What becomes of a job that is due. One that can no longer be understood is not due again, and
+/// its history says why.
+fn decide(job: &Job, now: Timestamp) -> (Vec<Occurrence>, Option<Timestamp>) {
+    let Some(due) = job.next_due else { return (Vec::new(), None) };
+    let timetable = match job.timetable() {
+        Ok(timetable) => timetable,
+        Err(error) => return (vec![(due, Some(cannot(&error)))], None),
+    };
+    let plan = job::plan(&timetable, due, now, job.misfire);
+    let missed = plan.missed.map(|missed| (missed.last, Some(missed.reason)));
+    (missed.into_iter().chain(plan.run.into_iter().map(|at| (at, None))).collect(), plan.next)
+}
+
+fn cannot(error: &Error) -> String {
+    format!("the job is not planned any more, put it again: {error}")
+}
+
+impl Planned {
+    fn count(&mut self, starts: &[Start<'_>], runs: &[Option<crate::base::id::RunId>], now: Timestamp) {
+        for (start, _) in starts.iter().zip(runs).filter(|(_, run)| run.is_some()) {
+            match start.how {
+                How::Go => self.started += 1,
+                How::Queue => self.queued += 1,
+                How::Skip(_) => self.skipped += 1,
+            }
+            if !matches!(start.how, How::Skip(_)) {
+                self.lateness.push(now.since(start.scheduled_at));
+            }
+        }
+    }
+}

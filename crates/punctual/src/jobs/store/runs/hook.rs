@@ -1,0 +1,64 @@
+//! Runs hear of what became of their messages.
+
+use crate::base::error::Result;
+use crate::base::id::{LaneId, MessageId};
+use crate::database::tx::{Steps, Tx};
+use crate::jobs::store::runs::{ENTITY, Ending, Holder, What, note, reopen};
+use crate::queue::rules::message::Message;
+use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
+
+/// Writes what came of runs with the settlement of their messages.
+#[derive(Debug)]
+pub(crate) struct RunHook;
+
+impl SettlementHook for RunHook {
+    /// A look at a small index.
+    fn condition(&self) -> &'static str {
+        "c.purpose = 'dispatch' and exists (select 1 from punctual.run r \
+            where r.message_id between c.first_id and c.last_id and r.open > 0)"
+    }
+
+    /// If the message merely says that it is a run, the settlement finds nothing.
+    fn wants_message(&self, message: &Message) -> bool {
+        message.entity.as_ref().is_some_and(|entity| entity.kind == ENTITY)
+    }
+
+    fn after_replay<'t>(&'t self, tx: &'t mut Tx, messages: &'t [MessageId]) -> Steps<'t, ()> {
+        Box::pin(reopen(tx, messages))
+    }
+
+    fn after_drop<'t>(&'t self, tx: &'t mut Tx, lane: LaneId, messages: &'t [MessageId]) -> Steps<'t, ()> {
+        Box::pin(async move {
+            let now = tx.now().await?;
+            let dropped =
+                |message: &MessageId| Ending { message: *message, lane, attempt: 0, what: What::Dropped };
+            let endings: Vec<Ending> = messages.iter().map(dropped).collect();
+            note(tx, Holder { owner: "", claimed_at: now }, &endings, now).await
+        })
+    }
+
+    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()> {
+        Box::pin(note_settled(tx, settled))
+    }
+}
+
+async fn note_settled(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
+    let endings: Vec<Ending> = settled
+        .items
+        .iter()
+        .filter_map(|(item, ending)| {
+            let what = match ending {
+                ItemEnding::Done(output) => What::Done(output.clone()),
+                ItemEnding::Retry { error, .. } => What::Again(error.clone()),
+                ItemEnding::Dead(error) => What::Dead(error.clone()),
+                ItemEnding::Released | ItemEnding::NotBegun => return None,
+            };
+            Some(Ending { message: item.message(), lane: item.lane(), attempt: item.attempt(), what })
+        })
+        .collect();
+    if endings.is_empty() {
+        return Ok(());
+    }
+    let holder = Holder { owner: settled.owner, claimed_at: settled.claimed_at };
+    note(tx, holder, &endings, settled.now).await
+}

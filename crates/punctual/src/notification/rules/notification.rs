@@ -1,0 +1,238 @@
+//! Notifications: what an event means for the people it is about.
+//!
+//! For each recipient, and each channel that the kind's templates have, there is one delivery, with the
+//! template that fits best. What makes two deliveries the same is their key ([`PlannedDelivery::key`]); the
+//! database lets one of each through.
+//!
+//! Not decided here: whether the recipient wants it (`delivery/rules/consent.rs`), and whether it is still
+//! wanted when it is sent (`EventKind::is_pointless`, asked once more then).
+
+pub mod fallback;
+pub mod key;
+pub mod recipients;
+
+use crate::base::error::Problems;
+use crate::base::id::{MessageId, TemplateId};
+use crate::delivery::rules::address::address_for;
+use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use crate::delivery::rules::template::choose::choose;
+use crate::delivery::rules::template::{MessageTemplate, TemplateSet, Wanted};
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::{EventKind, Recipient};
+use crate::queue::rules::message::Entity;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashSet};
+
+/// An event, as far as a plan looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// Its number.
+    pub id: MessageId,
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its payload.
+    pub payload: &'a Value,
+    /// What it says it is about.
+    pub entity: Option<&'a Entity>,
+}
+
+/// What an event comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Nobody is told of such events.
+    PassOver,
+    /// It lacks what it takes; with a sentence.
+    Missing(String),
+    /// Nothing is to be sent; with the word and the sentence for it.
+    Pointless(&'static str, String),
+    /// There is no template for it.
+    NoTemplate,
+    /// These are to be sent.
+    Deliveries(Vec<PlannedDelivery>),
+}
+
+/// What an event is about, as its kind says.
+#[must_use]
+pub fn entity_of(event: &Event<'_>, kind: Option<&EventKind>) -> Option<Entity> {
+    match kind {
+        Some(kind) => kind.entity_of(event.entity, event.payload),
+        None => event.entity.cloned(),
+    }
+}
+
+/// What a notification itself is called in lists: `{entityId}:{eventKind}`, or
+/// `manual:{entityId}:{requestId}` for one that a person asked for. An event about no entity stands in
+/// for it.
+#[must_use]
+pub fn own_key(event: MessageId, entity: Option<&str>, kind: &str, request: Option<&str>) -> String {
+    let of_whom = entity.map_or_else(|| stand_in(event), str::to_owned);
+    match request {
+        None => format!("{of_whom}:{kind}"),
+        Some(request) => format!("manual:{of_whom}:{request}"),
+    }
+}
+
+fn stand_in(event: MessageId) -> String {
+    format!("event-{event}")
+}
+
+/// What is known of channels and of those who read.
+#[derive(Clone, Copy)]
+pub struct Ways<'a> {
+    /// The key of the channel for what a template names.
+    pub reach: &'a dyn Fn(&str) -> String,
+    /// The locale that the owner of an address wants, whatever the event says.
+    pub wants: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl std::fmt::Debug for Ways<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ways")
+    }
+}
+
+/// What an event comes to. `again` makes the keys of a request to send it once more.
+#[must_use]
+pub fn plan(
+    event: &Event<'_>,
+    kind: Option<&EventKind>,
+    set: &TemplateSet,
+    snapshot: &Snapshot,
+    ways: &Ways<'_>,
+    again: Option<&str>,
+) -> Plan {
+    if kind.is_some_and(|kind| !kind.comes_by(event.topic)) {
+        return Plan::PassOver;
+    }
+    if set.templates.is_empty() {
+        let wanted = set.known || kind.is_some_and(EventKind::tells_somebody) || again.is_some();
+        return if wanted { Plan::NoTemplate } else { Plan::PassOver };
+    }
+    if !event.payload.is_object() {
+        return Plan::Missing("its payload is not an object, so nobody can be found in it".into());
+    }
+    // One that is told again had the form of its day.
+    if let Some(said) = kind.filter(|_| again.is_none()).and_then(|kind| misfit(kind, event.payload)) {
+        return Plan::Missing(said);
+    }
+    let of = kind.unwrap_or_else(|| EventKind::undefined());
+    let entity = of.entity_of(event.entity, event.payload);
+    if let (None, Some(path)) = (&entity, &of.entity_id) {
+        return Plan::Missing(format!(
+            "its payload has nothing at `{path}`, where the entity's id should be"
+        ));
+    }
+    if let Some(reason) = of.is_pointless(snapshot, event.payload) {
+        return Plan::Pointless(reason.code(), reason.to_string());
+    }
+    let of_whom = entity.as_ref().map_or_else(|| stand_in(event.id), |entity| entity.id.clone());
+    let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
+    let channels = channels(&set.templates, ways.reach);
+    let (mut planned, mut known) = (Vec::new(), HashSet::new());
+    for (part, recipient) in of.recipients(event.payload, snapshot).enumerate() {
+        for (key, named) in &channels {
+            let wanted = address_for(key, &recipient).and_then(|address| (ways.wants)(&address));
+            let locale = wanted.as_deref().or(recipient.locale.as_deref());
+            let Some(template) = fitting(set, key, named, entity.as_ref(), locale) else { continue };
+            let one = naming.planned(template, key, &recipient, part);
+            // Two channels may share a template, and two recipients an address: it is sent once. Of those
+            // without an address each is shown.
+            let alike = one.address.is_none().then_some(part);
+            if known.insert((one.key.clone(), alike)) {
+                planned.push(one);
+            }
+        }
+    }
+    if planned.is_empty() {
+        let nobody = Recipient::default();
+        let all = channels.iter();
+        planned.extend(all.filter_map(|(key, named)| {
+            let template = fitting(set, key, named, entity.as_ref(), None)?;
+            Some(naming.planned(template, key, &nobody, 0))
+        }));
+    }
+    Plan::Deliveries(planned)
+}
+
+/// Where a payload does not have the form of its kind. Over HTTP that is refused at the door; other doors
+/// are the host's own.
+fn misfit(kind: &EventKind, payload: &Value) -> Option<String> {
+    let mut problems = Problems::default();
+    kind.check(payload, "payload", &mut problems);
+    (!problems.0.is_empty()).then(|| format!("it does not have the form of its kind: {problems}"))
+}
+
+/// The channels that templates name, by key, with the name they have there.
+fn channels<'t>(
+    templates: &'t [MessageTemplate],
+    reach: &dyn Fn(&str) -> String,
+) -> BTreeMap<String, &'t str> {
+    templates.iter().map(|t| (reach(&t.definition.channel), t.definition.channel.as_str())).collect()
+}
+
+fn fitting<'t>(
+    set: &'t TemplateSet,
+    key: &str,
+    named: &str,
+    entity: Option<&Entity>,
+    locale: Option<&str>,
+) -> Option<&'t MessageTemplate> {
+    let defaults = [set.default_locale.as_str()];
+    let wanted = Wanted {
+        scope: entity.map(|entity| (entity.kind.as_str(), entity.id.as_str())),
+        channel: key,
+        locale,
+        defaults: &defaults,
+        attempt: 1,
+    };
+    choose(&set.templates, &wanted).or_else(|| choose(&set.templates, &Wanted { channel: named, ..wanted }))
+}
+
+/// What keys are made of.
+struct Naming<'a> {
+    entity: &'a str,
+    kind: &'a str,
+    each: bool,
+    again: Option<&'a str>,
+}
+
+impl Naming<'_> {
+    fn planned(
+        &self,
+        of: &MessageTemplate,
+        channel: &str,
+        to: &Recipient<'_>,
+        part: usize,
+    ) -> PlannedDelivery {
+        let address = address_for(channel, to);
+        let key = self.key(&of.definition.channel, of.id, address.as_deref());
+        let (channel, template) = (channel.to_owned(), of.id);
+        PlannedDelivery {
+            key,
+            channel,
+            address,
+            send: 1,
+            part,
+            template,
+            version: of.version,
+            recipient: RecipientIdentity::of(to),
+        }
+    }
+
+    fn key(&self, named: &str, template: TemplateId, address: Option<&str>) -> String {
+        let mut key = match self.again {
+            None => format!("{}:{}:{named}:{template}", self.entity, self.kind),
+            Some(request) => format!("manual:{}:{named}:{template}:{request}", self.entity),
+        };
+        if let (true, Some(address)) = (self.each, address) {
+            key.push(':');
+            key.push_str(address);
+        }
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests;

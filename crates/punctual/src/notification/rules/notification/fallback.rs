@@ -1,0 +1,67 @@
+//! What another channel is given when one has refused a delivery for good.
+//!
+//! It says what a template for that channel says, as planning would choose it, and then has the key that
+//! planning would give it: whoever is sent that anyway is not sent it twice. Without such a template it says
+//! what was refused. Not promised: that a provider takes those words; whatever is the refusing provider's own
+//! is left out of them when they are sent.
+
+use crate::base::id::MessageId;
+use crate::delivery::rules::address::address_for;
+use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
+use crate::flow::rules::event_kind::Recipient;
+use crate::notification::rules::notification::{Naming, fitting, stand_in};
+use crate::queue::rules::message::Entity;
+
+/// A delivery that its channel has refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused<'a> {
+    /// Its key.
+    pub key: &'a str,
+    /// Whether a person asked for it again.
+    pub by_hand: bool,
+    /// Its event.
+    pub event: MessageId,
+    /// The event's kind.
+    pub kind: &'a str,
+    /// Whether that kind has several recipients.
+    pub each: bool,
+    /// What the event is about.
+    pub entity: Option<&'a Entity>,
+    /// What it was worded by.
+    pub template: &'a MessageTemplate,
+    /// Which of the event's recipients it was for.
+    pub part: usize,
+}
+
+impl Refused<'_> {
+    /// What this channel is given in its place.
+    #[must_use]
+    pub fn instead(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> PlannedDelivery {
+        // One that was moved to where it was refused may have had this channel's own words, and so their key.
+        let own = fitting(set, channel, channel, self.entity, to.locale.as_deref())
+            .filter(|own| own.id != self.template.id);
+        let of_whom = self.entity.map_or_else(|| stand_in(self.event), |entity| entity.id.clone());
+        let naming = Naming { entity: &of_whom, kind: self.kind, each: self.each, again: None };
+        let template = match own {
+            Some(own) if !self.by_hand => return naming.planned(own, channel, to, self.part),
+            Some(own) => own,
+            None => self.template,
+        };
+        let address = address_for(channel, to);
+        let key = match self.by_hand {
+            true => format!("{}:{channel}", self.key),
+            false => naming.key(channel, template.id, address.as_deref()),
+        };
+        PlannedDelivery {
+            key,
+            channel: channel.to_owned(),
+            address,
+            send: 1,
+            part: self.part,
+            template: template.id,
+            version: template.version,
+            recipient: RecipientIdentity::of(to),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Plans notifications: one entry for each event that has templates, with a delivery for each recipient and
+//! channel.
+
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+use crate::delivery::rules::template::TemplateSet;
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::kinds::{EventPlan, Planner, Renderer};
+use crate::delivery::store::consent::Consent;
+use crate::delivery::store::deliveries::planned_events::PlannedEntry;
+use crate::delivery::store::entries::advance::{PeekedEntries, PlannedSend};
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use crate::flow::run::source_event::{SourceEvent, payload_of};
+use crate::notification::rules::notification::{self, Event, Plan, Ways};
+use crate::notification::run::renderer::NotificationRenderer;
+use crate::queue::rules::message::{Entity, Message};
+use crate::queue::run::executor::BoxFuture;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Plans the notifications of events.
+#[derive(Debug)]
+pub struct NotificationPlanner;
+
+impl Planner for NotificationPlanner {
+    fn kind(&self) -> EntryKind {
+        EntryKind::Notification
+    }
+
+    fn plan_events<'f>(
+        &'f self,
+        context: &'f DeliveryContext,
+        events: &'f [SourceEvent<'f>],
+    ) -> BoxFuture<'f, Result<Vec<EventPlan>>> {
+        Box::pin(plan_events(context, events))
+    }
+
+    /// A notification has all its deliveries since it was written.
+    fn plan_sends<'f>(
+        &'f self,
+        _: &'f DeliveryContext,
+        _: &'f PeekedEntries,
+    ) -> BoxFuture<'f, Result<Vec<PlannedSend>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn renderer(&self) -> Box<dyn Renderer> {
+        Box::new(NotificationRenderer::default())
+    }
+}
+
+async fn plan_events(context: &DeliveryContext, events: &[SourceEvent<'_>]) -> Result<Vec<EventPlan>> {
+    let mut sets: HashMap<(Tenant, &str), Arc<TemplateSet>> = HashMap::new();
+    for SourceEvent { event, .. } in events {
+        let key = (event.tenant, event.kind.as_str());
+        if let std::collections::hash_map::Entry::Vacant(new) = sets.entry(key) {
+            new.insert(context.templates.of(context.store(), event.tenant, &event.kind).await?);
+        }
+    }
+    let told = || events.iter().map(|of| (of, sets.get(&(of.event.tenant, of.event.kind.as_str()))));
+    let readers = told().filter_map(|(of, set)| Some(readers(of, set?)));
+    let consent = consent(context, readers.flatten().collect()).await?;
+    let plan = |(of, set): (&SourceEvent<'_>, Option<&Arc<TemplateSet>>)| match set {
+        Some(set) => event_plan(decide(context, of, set, &consent, None), of.entity),
+        None => EventPlan::Ignored,
+    };
+    Ok(told().map(plan).collect())
+}
+
+/// What an event comes to by these templates; with `again`, for a request of this name to send it once more.
+///
+/// # Errors
+/// When the database does not answer.
+pub(crate) async fn plan_one(
+    context: &DeliveryContext,
+    event: &Message,
+    snapshot: &Snapshot,
+    set: &TemplateSet,
+    again: Option<&str>,
+) -> Result<Plan> {
+    let kinds = context.event_kinds.of(context.store(), event.tenant).await?;
+    let (payload, kind) = (Arc::new(payload_of(event)), kinds.get(&event.kind).map(Arc::as_ref));
+    let of = SourceEvent { event, payload: &payload, kind, entity: event.entity.as_ref(), snapshot };
+    let consent = consent(context, readers(&of, set)).await?;
+    Ok(decide(context, &of, set, &consent, again))
+}
+
+/// The addresses of recipients whose language decides which template they get.
+fn readers(of: &SourceEvent<'_>, set: &TemplateSet) -> Vec<(Tenant, String)> {
+    if !set.is_multilingual() {
+        return Vec::new();
+    }
+    let all = of.kind_or_undefined().recipients(of.payload, of.snapshot);
+    let addresses = all.flat_map(|one| [one.phone, one.email, one.reference]).flatten();
+    addresses.map(|address| (of.event.tenant, address)).collect()
+}
+
+/// What is known of readers; without any, nothing is read.
+async fn consent(context: &DeliveryContext, readers: Vec<(Tenant, String)>) -> Result<Consent> {
+    if readers.is_empty() { Ok(Consent::default()) } else { context.store().consent(readers).await }
+}
+
+fn decide(
+    context: &DeliveryContext,
+    of: &SourceEvent<'_>,
+    set: &TemplateSet,
+    consent: &Consent,
+    again: Option<&str>,
+) -> Plan {
+    let SourceEvent { event, payload, .. } = *of;
+    let wants = |address: &str| consent.locale(event.tenant, address).map(str::to_owned);
+    let ways = Ways { reach: &|named: &str| context.channels.reach(named), wants: &wants };
+    let entity = event.entity.as_ref();
+    let event = Event { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity };
+    notification::plan(&event, of.kind, set, of.snapshot, &ways, again)
+}
+
+fn event_plan(plan: Plan, entity: Option<&Entity>) -> EventPlan {
+    let entry = |ended, deliveries| {
+        let kind = EntryKind::Notification;
+        Box::new(PlannedEntry { kind, entity: entity.cloned(), ended, deliveries, request: None })
+    };
+    match plan {
+        Plan::PassOver => EventPlan::Ignored,
+        Plan::Missing(said) => EventPlan::Failed(said),
+        Plan::Pointless(reason, said) => {
+            EventPlan::Entry(entry(Some((EntryStatus::Cancelled, Some(reason), said)), Vec::new()))
+        }
+        Plan::NoTemplate => {
+            let ended = (EntryStatus::Failed, None, "Template not found".to_owned());
+            EventPlan::Otherwise(entry(Some(ended), Vec::new()))
+        }
+        Plan::Deliveries(deliveries) => EventPlan::Entry(entry(None, deliveries)),
+    }
+}

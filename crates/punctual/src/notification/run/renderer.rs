@@ -1,0 +1,357 @@
+//! Deliveries of notifications, as mail: asked once more whether each is still wanted, then worded and sent.
+//!
+//! Before a letter is made, in this order: is its event still there, is what it is about still worth a
+//! message, does the recipient want it (and by this channel, and now). Whoever says no is written down with
+//! the reason; what is only held back comes again without counting as a try.
+//!
+//! RecipientIdentity a delivery is for is found again by its address, not by the place that they had in a
+//! list when it was planned (`notification/rules/notification/recipients.rs`); whoever is gone from there is
+//! written to by what is kept of them.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{DeliveryId, EntryId};
+use crate::base::tenant::Tenant;
+use crate::delivery::rules::address::address_for;
+use crate::delivery::rules::consent::Asked;
+use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
+use crate::delivery::run::channel::RenderedMessage;
+use crate::delivery::run::channel::is_worded_for;
+use crate::delivery::run::consent::{Recipients, To};
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::definitions::Definitions;
+use crate::delivery::run::delivery_gate::GateDecision;
+use crate::delivery::run::kinds::{Rendered, Renderer};
+use crate::delivery::run::source_events;
+use crate::delivery::run::source_events::{SourceEventByEntry, Told};
+use crate::delivery::run::templates::TemplateVersions;
+use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
+use crate::delivery::store::deliveries::source_events::Cause;
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::{EventKind, Recipient};
+use crate::notification::rules::notification::fallback::Refused;
+use crate::notification::rules::notification::recipients::People;
+use crate::queue::rules::message::{Entity, Message};
+use crate::queue::run::executor::BoxFuture;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// The deliveries of one claim, with all that is known about them.
+#[derive(Debug, Default)]
+pub struct NotificationRenderer {
+    definitions: Definitions,
+    causes: Arc<SourceEventByEntry>,
+    entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
+    people: HashMap<DeliveryId, Recipient<'static>>,
+    versions: TemplateVersions,
+    recipients: Recipients,
+}
+
+impl NotificationRenderer {
+    /// What their events and entities say, without their recipients' consent.
+    async fn about(
+        context: &DeliveryContext,
+        deliveries: &[&Delivery],
+        causes: Arc<SourceEventByEntry>,
+    ) -> Result<Self> {
+        let told = deliveries.iter().filter_map(|of| causes.get(&of.entry));
+        let events = told.map(|told| told.cause.event.as_ref());
+        let definitions = Definitions::of(context, events).await?;
+        let mut known = Self { definitions, causes, ..Self::default() };
+        known.read_versions(context, deliveries).await?;
+        known.read_entities(context, deliveries).await?;
+        known.find_people(context, deliveries).await?;
+        Ok(known)
+    }
+
+    /// Reads the versions of templates that deliveries have and that are not in use any more.
+    async fn read_versions(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
+        let mut wanted = BTreeSet::new();
+        for of in deliveries {
+            let set = self.causes.get(&of.entry).and_then(|told| self.definitions.set(&told.cause.event));
+            if set.is_some_and(|set| set.find_version(of.template, of.template_version).is_none()) {
+                wanted.insert((of.template, of.template_version));
+            }
+        }
+        self.versions = context.templates.versions(context.store(), wanted).await?;
+        Ok(())
+    }
+
+    /// The entities that events are about, then those that they lead to.
+    async fn read_entities(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
+        let own = deliveries.iter().filter_map(|of| Some((of.tenant, self.entity_of(of)?.clone())));
+        self.read_snapshots(context, own.collect()).await?;
+        let mut related = BTreeSet::new();
+        for of in deliveries {
+            let Some(told) = self.causes.get(&of.entry) else { continue };
+            let Some(kind) = self.definitions.kind(&told.cause.event) else { continue };
+            if !kind.related.is_empty() {
+                let found = kind.related_ids(&told.payload, self.snapshot(of));
+                related.extend(found.into_iter().map(|(_, entity)| (of.tenant, entity)));
+            }
+        }
+        self.read_snapshots(context, related).await
+    }
+
+    async fn read_snapshots(
+        &mut self,
+        context: &DeliveryContext,
+        wanted: BTreeSet<(Tenant, Entity)>,
+    ) -> Result<()> {
+        let mut by_tenant: BTreeMap<Tenant, Vec<Entity>> = BTreeMap::new();
+        for (tenant, entity) in wanted {
+            by_tenant.entry(tenant).or_default().push(entity);
+        }
+        for (tenant, entities) in by_tenant {
+            let found = context.store().snapshots(tenant, entities).await?;
+            self.entities.entry(tenant).or_default().extend(found);
+        }
+        Ok(())
+    }
+
+    /// RecipientIdentity deliveries are for. What they keep of somebody is read only if nobody has the
+    /// address any more.
+    async fn find_people(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
+        let strangers = self.meet(deliveries, &HashMap::new());
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        let kept = context.store().kept_recipients(strangers.iter().map(|of| of.id).collect()).await?;
+        for of in self.meet(&strangers, &kept) {
+            let whom = kept.get(&of.id).cloned().unwrap_or_default();
+            self.people.insert(of.id, whom.with(&of.channel, &of.address));
+        }
+        Ok(())
+    }
+
+    /// Finds the recipients of these, each event's once; answers the deliveries of whom nobody fits.
+    fn meet<'d>(
+        &mut self,
+        deliveries: &[&'d Delivery],
+        kept: &HashMap<DeliveryId, RecipientIdentity>,
+    ) -> Vec<&'d Delivery> {
+        let mut by_notification: BTreeMap<EntryId, Vec<&'d Delivery>> = BTreeMap::new();
+        for of in deliveries {
+            by_notification.entry(of.entry).or_default().push(*of);
+        }
+        let (mut met, mut strangers) = (Vec::with_capacity(deliveries.len()), Vec::new());
+        for of_one in by_notification.values() {
+            let Some(people) = of_one.first().and_then(|of| self.people_of(of)) else { continue };
+            for of in of_one {
+                let known_as = || people.known_as(kept.get(&of.id)?);
+                match people.at(of.part, &of.address).or_else(known_as) {
+                    Some(who) => met.push((of.id, who.owned())),
+                    None => strangers.push(*of),
+                }
+            }
+        }
+        self.people.extend(met);
+        strangers
+    }
+
+    /// The recipients of a delivery's event, as things stand.
+    fn people_of(&self, of: &Delivery) -> Option<People<'_>> {
+        let told = self.causes.get(&of.entry)?;
+        Some(People::of(self.kind_of(&told.cause.event), &told.payload, self.snapshot(of)))
+    }
+
+    fn kind_of(&self, event: &Message) -> &EventKind {
+        self.definitions.kind(event).unwrap_or_else(|| EventKind::undefined())
+    }
+
+    /// What a delivery's event is about.
+    fn entity_of(&self, of: &Delivery) -> Option<&Entity> {
+        self.causes.get(&of.entry)?.cause.entity.as_ref()
+    }
+
+    fn snapshot(&self, of: &Delivery) -> &Snapshot {
+        let known = self.entity_of(of).and_then(|entity| self.entity(of.tenant, entity));
+        known.unwrap_or(&Snapshot::Unknown)
+    }
+
+    /// RecipientIdentity a delivery is for, in the language that they want.
+    fn recipient(&self, of: &Delivery) -> Cow<'_, Recipient<'static>> {
+        let mut recipient = self.people.get(&of.id).map(Cow::Borrowed).unwrap_or_default();
+        if let Some(locale) = self.recipients.locale(of.tenant, &of.address) {
+            recipient.to_mut().locale = Some(locale.to_owned());
+        }
+        recipient
+    }
+
+    fn entity(&self, tenant: Tenant, entity: &Entity) -> Option<&Snapshot> {
+        self.entities.get(&tenant)?.get(entity)
+    }
+
+    /// What is to be done with a delivery, or why nothing is.
+    fn weigh(
+        &self,
+        context: &DeliveryContext,
+        due: &DueDelivery,
+        now: Timestamp,
+    ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
+        let of = &due.delivery;
+        let Some(told) = self.causes.get(&of.entry) else { return Err(gone("its event is gone").into()) };
+        let Told { cause: Cause { event, entity, .. }, payload } = told;
+        let set = self.definitions.set(event);
+        let found = set.and_then(|set| Some((set, self.template(set, of)?)));
+        let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
+        let (kind, snapshot) = (self.kind_of(event), self.snapshot(of));
+        let recipient = &self.recipient(of);
+        let related: Vec<(&str, Value)> = kind
+            .related_ids(payload, snapshot)
+            .into_iter()
+            .filter_map(|(name, entity)| Some((name, self.entity(of.tenant, &entity)?.state()?.clone())))
+            .collect();
+        let locale = template.locale_for(recipient.locale.as_deref());
+        let to = To { tenant: of.tenant, address: &of.address, channel: &of.channel, kind: &event.kind };
+        let unsubscribe_url = self.recipients.unsubscribe_url(context, &to, locale);
+        let given: Vec<(&str, &str)> =
+            unsubscribe_url.iter().map(|url| ("unsubscribeUrl", url.as_str())).collect();
+        let occasion = Occasion {
+            payload,
+            entity: entity.as_ref(),
+            snapshot,
+            recipient,
+            related: &related,
+            given: &given,
+        };
+        let filled = kind.word(template, &occasion, &set.zone);
+        let warnings =
+            filled.warnings.iter().map(|said| format!("{}: {}", said.path, said.message)).collect();
+        // What is one provider's own means nothing to another.
+        let provider = filled.provider.filter(|_| is_worded_for(&context.channels, template, &of.channel));
+        let message = RenderedMessage {
+            tenant: of.tenant,
+            channel: of.channel.clone(),
+            to: of.address.clone(),
+            locale: locale.to_owned(),
+            attempt: of.send,
+            public_id: None,
+            survey_url: None,
+            subject: filled.subject,
+            body: filled.body,
+            html: filled.html,
+            unsubscribe_url,
+            provider_template: provider.map(|own| Arc::new(own.to_json())),
+            payload: Arc::clone(payload),
+            idempotency_key: of.key.clone(),
+            sent_at: now,
+        };
+        Ok(Rendered { message, warnings })
+    }
+
+    /// The template of a delivery, in the version that was fixed when it was written.
+    fn template<'t>(&'t self, set: &'t TemplateSet, of: &Delivery) -> Option<&'t MessageTemplate> {
+        self.versions.find(set, of.template, of.template_version)
+    }
+
+    /// What another channel is given if this one refuses for good.
+    fn instead_of(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
+        let channel = context.policy(&of.channel).fallback.as_deref()?;
+        let Cause { event, entity, by_hand } = &self.causes.get(&of.entry)?.cause;
+        let set = self.definitions.set(event)?;
+        let refused = Refused {
+            key: &of.key,
+            by_hand: *by_hand,
+            event: event.id,
+            kind: &event.kind,
+            each: self.kind_of(event).recipients.each.is_some(),
+            entity: entity.as_ref(),
+            template: self.template(set, of)?,
+            part: of.part,
+        };
+        Some(refused.instead(channel, set, self.people.get(&of.id)?))
+    }
+
+    /// Whether the recipient wants it, so and now.
+    fn ask(
+        &self,
+        context: &DeliveryContext,
+        of: &Delivery,
+        event: &Message,
+        template: &MessageTemplate,
+        now: Timestamp,
+    ) -> GateDecision {
+        let recipient = &self.recipient(of);
+        let redirected = of.channel != context.channels.reach(&template.definition.channel);
+        let zone = recipient.zone.as_deref();
+        let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected, zone };
+        self.recipients.check(context, of, &asked, |channel| address_for(channel, recipient))
+    }
+
+    /// Whether what a delivery is about is still worth a message, and its recipient wants it.
+    fn decide(&self, context: &DeliveryContext, of: &Delivery, now: Timestamp) -> Option<GateDecision> {
+        let Told { cause: Cause { event, .. }, payload } = self.causes.get(&of.entry)?;
+        let template = self.template(self.definitions.set(event)?, of)?;
+        Some(match self.kind_of(event).is_pointless(self.snapshot(of), payload) {
+            Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },
+            None => self.ask(context, of, event, template, now),
+        })
+    }
+}
+
+fn gone(error: &str) -> DeliveryOutcome {
+    DeliveryOutcome::Failed { outcome: None, error: error.to_owned(), fallback: None }
+}
+
+impl Renderer for NotificationRenderer {
+    fn know_events(&mut self, events: Arc<SourceEventByEntry>) {
+        self.causes = events;
+    }
+
+    fn load<'f>(
+        &'f mut self,
+        context: &'f DeliveryContext,
+        due: &'f [DueDelivery],
+    ) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move {
+            let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
+            let mut causes = Arc::clone(&self.causes);
+            if causes.is_empty() {
+                let entries = deliveries.iter().map(|of| of.entry).collect();
+                causes = Arc::new(source_events::read(context.store(), entries).await?);
+            }
+            *self = Self::about(context, &deliveries, causes).await?;
+            let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
+            self.recipients = Recipients::of(context, recipients.collect()).await?;
+            Ok(())
+        })
+    }
+
+    fn load_fallbacks<'f>(
+        &'f mut self,
+        context: &'f DeliveryContext,
+        of: &'f [Delivery],
+    ) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move {
+            let with_other: Vec<&Delivery> =
+                of.iter().filter(|of| context.policy(&of.channel).fallback.is_some()).collect();
+            let causes =
+                source_events::read(context.store(), with_other.iter().map(|of| of.entry).collect()).await?;
+            *self = Self::about(context, &with_other, Arc::new(causes)).await?;
+            Ok(())
+        })
+    }
+
+    fn gate(&self, context: &DeliveryContext, due: &DueDelivery, now: Timestamp) -> GateDecision {
+        // Without its event or template there is nothing to ask, and nothing to render.
+        self.decide(context, &due.delivery, now).unwrap_or(GateDecision::Deliver)
+    }
+
+    fn render(
+        &self,
+        context: &DeliveryContext,
+        due: &DueDelivery,
+        now: Timestamp,
+    ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
+        self.weigh(context, due, now)
+    }
+
+    fn fallback(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
+        self.instead_of(context, of)
+    }
+}

@@ -1,0 +1,3 @@
+//! The loop that removes old history.
+
+pub mod prune;

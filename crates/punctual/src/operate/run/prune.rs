@@ -1,0 +1,92 @@
+//! The pruner: lets history go, a little at a time.
+
+use crate::base::error::Result;
+use crate::database::store::Store;
+use crate::queue::run::pulse::Ticks;
+use std::time::Duration;
+
+/// A pass begins this often.
+const PASS_EVERY: Duration = Duration::from_secs(600);
+/// Between two steps of a pass, so that the workers never notice it.
+const STEP_PAUSE: Duration = Duration::from_millis(50);
+
+/// The loop that prunes.
+#[derive(Debug)]
+pub struct Pruner {
+    store: Store,
+    retention: Duration,
+    log_retention: Duration,
+    cursor: i64,
+    rest: Duration,
+}
+
+impl Pruner {
+    /// A pruner that keeps finished messages for `retention` unless their queue differs, and the
+    /// communication log for `log_retention`.
+    #[must_use]
+    pub const fn new(store: Store, retention: Duration, log_retention: Duration) -> Self {
+        Self { store, retention, log_retention, cursor: 0, rest: PASS_EVERY }
+    }
+
+    /// A whole pass, at once.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn pass(&mut self) -> Result<usize> {
+        let mut dropped = 0;
+        self.cursor = 0;
+        loop {
+            let step = self.store.prune_messages(self.cursor, self.retention).await?;
+            dropped += step.messages;
+            self.cursor = step.cursor;
+            if step.finished {
+                break;
+            }
+        }
+        while self.store.prune_rest(self.retention).await? > 0 {}
+        while self.store.prune_runs().await? > 0 {}
+        self.drop_orphaned().await?;
+        self.prune_entries().await?;
+        self.cursor = 0;
+        Ok(dropped)
+    }
+
+    /// Entries that ended long ago, a step at a time.
+    async fn prune_entries(&self) -> Result<()> {
+        let mut cursor = 0;
+        loop {
+            let step = self.store.prune_entries(cursor, self.log_retention).await?;
+            if step.finished {
+                return Ok(());
+            }
+            cursor = step.cursor;
+        }
+    }
+
+    /// What came back, or came late, into the lanes of deleted subscriptions.
+    async fn drop_orphaned(&self) -> Result<()> {
+        for lane in self.store.orphaned_lanes().await? {
+            while self.store.drop_orphaned(lane).await? > 0 {}
+        }
+        Ok(())
+    }
+}
+
+impl Ticks for Pruner {
+    async fn tick(&mut self) -> Result<()> {
+        let step = self.store.prune_messages(self.cursor, self.retention).await?;
+        let rest = self.store.prune_rest(self.retention).await?;
+        let more = rest + self.store.prune_runs().await? > 0;
+        self.cursor = if step.finished { 0 } else { step.cursor };
+        self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
+        if step.finished {
+            self.drop_orphaned().await?;
+            self.prune_entries().await?;
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.rest).await;
+    }
+}

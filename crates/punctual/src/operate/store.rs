@@ -1,0 +1,5 @@
+//! Reads and deletions that span domains.
+
+pub mod census;
+pub mod outbox;
+pub mod prune;

@@ -1,0 +1,113 @@
+//! The census: what health and metrics say about the tables.
+
+use crate::base::clock::{Timestamp, host_now};
+use crate::base::error::Result;
+use crate::database::dialect::Dialect;
+use crate::database::migrate;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Value, params};
+use std::time::Duration;
+
+/// A claim that is this far past its lease is stuck: the reaper is not running.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// The state of the tables at one moment.
+#[derive(Clone, Debug)]
+pub struct Census {
+    /// The authority's time.
+    pub now: Timestamp,
+    /// How far the host's clock is from it, in microseconds (positive: the host is ahead).
+    pub host_skew_us: i64,
+    /// The schema's version.
+    pub schema_version: i64,
+    /// Tables and indexes that should be there and are not.
+    pub missing: Vec<String>,
+    /// Claims in flight.
+    pub open_claims: i64,
+    /// Claims that should have been reaped long ago.
+    pub stuck_claims: i64,
+    /// Dead letters.
+    pub dead_letters: i64,
+    /// The oldest due time of work that nobody claimed and that is not paused.
+    pub oldest_due: Option<Timestamp>,
+    /// When the first job is due; in the past if nobody plans.
+    pub next_job: Option<Timestamp>,
+}
+
+impl Store {
+    /// What the database says of itself: its version, and what a commit promises.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn settings(&self) -> VerbFuture<'_, Vec<(String, String)>> {
+        self.read((), |tx, ()| {
+            Box::pin(async move {
+                let rows = tx.query(tx.dialect().pick(SETTINGS_POSTGRES, SETTINGS_SQLITE), &[]).await?;
+                rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+            })
+        })
+    }
+
+    /// Takes the census.
+    pub fn census(&self) -> VerbFuture<'_, Census> {
+        self.read((), |tx, ()| Box::pin(census(tx)))
+    }
+}
+
+async fn census(tx: &mut Tx) -> Result<Census> {
+    let now = tx.now().await?;
+    let host_skew_us = host_now().as_micros() - now.as_micros();
+    let schema_version = migrate::current(tx).await?;
+    let missing = missing(tx).await?;
+    let row = tx.first(COUNTS, params![now.minus(STUCK_AFTER), now]).await?;
+    let int = |n| row.as_ref().map_or(Ok(0), |row| row.int(n));
+    let oldest_due = row.as_ref().map_or(Ok(None), |row| row.maybe_time(3))?;
+    Ok(Census {
+        now,
+        host_skew_us,
+        schema_version,
+        missing,
+        open_claims: int(0)?,
+        stuck_claims: int(1)?,
+        dead_letters: int(2)?,
+        oldest_due,
+        next_job: row.as_ref().map_or(Ok(None), |row| row.maybe_time(4))?,
+    })
+}
+
+const COUNTS: &str = "select \
+    (select count(*) from punctual.claim where finished_at is null), \
+    (select count(*) from punctual.claim where finished_at is null and lease_until < $1), \
+    (select count(*) from punctual.dead_letter), \
+    (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at <= $2)) \
+        from punctual.lane l where l.paused = 0), \
+    (select min(j.next_due) from punctual.job j where j.next_due is not null)";
+
+async fn missing(tx: &mut Tx) -> Result<Vec<String>> {
+    let wanted = migrate::relations(tx.dialect());
+    let names: Vec<Option<&str>> = wanted.iter().map(|name| Some(name.as_str())).collect();
+    let sql = tx.dialect().pick(RELATIONS_POSTGRES, RELATIONS_SQLITE);
+    let rows = tx.query(sql, &[Value::Texts(&names)]).await?;
+    let there = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
+    Ok(wanted.into_iter().filter(|name| !there.contains(name)).collect())
+}
+
+const SETTINGS_POSTGRES: &str = "select name::text, setting::text from pg_catalog.pg_settings \
+    where name in ('server_version_num', 'server_version', 'fsync', 'synchronous_commit', \
+        'full_page_writes') order by name";
+const SETTINGS_SQLITE: &str = "select 'version', sqlite_version() \
+    union all select 'journal_mode', journal_mode from pragma_journal_mode";
+const RELATIONS_POSTGRES: &str = "select relname::text from pg_catalog.pg_class \
+    where relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual') \
+        and relname::text = any($1::text[])";
+const RELATIONS_SQLITE: &str = "select name from sqlite_master where name = any($1)";
+
+impl Dialect {
+    /// The database's name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.pick("PostgreSQL", "SQLite")
+    }
+}

@@ -1,0 +1,161 @@
+//! Retention: history leaves in small batches, so that nobody waits for it.
+//!
+//! A message is dropped when it is older than its queue keeps it *and* nothing is left of
+//! it: no work, no follower, no open claim, no dead letter, no entry that has not ended, and no survey
+//! entry at all: a cadence of 60 days outlives the retention of its event. A timer's age counts from the
+//! time it was due, or from its cancelling. The checks lean on one fact: a work row stands
+//! at the time its last attempt named, or at the message's own.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::limits;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Value, params};
+use crate::delivery::store::deliveries::key as delivery_keys;
+use crate::delivery::store::deliveries::prune::prune_deliveries;
+use crate::flow::store::entries;
+use crate::flow::store::entries::prune::find_old;
+use crate::queue::store::waiting::something_waits;
+use crate::survey::store::prune::prune_answers;
+use std::time::Duration;
+
+/// How far one pass has come through the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// The last message that was looked at; the next step begins behind it.
+    pub cursor: i64,
+    /// Messages dropped by this step.
+    pub messages: usize,
+    /// Whether the pass is through.
+    pub finished: bool,
+}
+
+/// How far one pass has come through the entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrunedEntries {
+    /// The last entry that was looked at; the next step begins behind it.
+    pub cursor: i64,
+    /// Entries dropped by this step.
+    pub entries: usize,
+    /// Whether the pass is through.
+    pub finished: bool,
+}
+
+impl Store {
+    /// One step of a pass through the entries of every kind, beginning behind `cursor`: surveys that ended
+    /// and of which nothing has happened for [`limits::ENTRY_RETENTION`], and others that were made longer
+    /// than `kept` ago, go with all that belongs to them. The last step also drops keys that are past their
+    /// time.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn prune_entries(&self, cursor: i64, kept: Duration) -> VerbFuture<'_, PrunedEntries> {
+        self.write((cursor, kept), |tx, (cursor, kept)| Box::pin(prune_entries(tx, *cursor, *kept)))
+    }
+
+    /// One step of a pass through the messages, beginning behind `cursor`.
+    pub fn prune_messages(&self, cursor: i64, default_retention: Duration) -> VerbFuture<'_, Pruned> {
+        self.write((cursor, default_retention), |tx, (cursor, retention)| {
+            Box::pin(prune_messages(tx, *cursor, *retention))
+        })
+    }
+
+    /// Drops finished claims, answers and admitted ids that are past their time; answers
+    /// how many rows went.
+    pub fn prune_rest(&self, claims_kept: Duration) -> VerbFuture<'_, u64> {
+        self.write(claims_kept, |tx, kept| Box::pin(prune_rest(tx, *kept)))
+    }
+}
+
+async fn prune_entries(tx: &mut Tx, cursor: i64, kept: Duration) -> Result<PrunedEntries> {
+    let now = tx.now().await?;
+    let old = find_old(tx, cursor, (now.minus(limits::ENTRY_RETENTION), now.minus(kept))).await?;
+    if !old.ids.is_empty() {
+        prune_answers(tx, &old.ids).await?;
+        prune_deliveries(tx, &old.ids).await?;
+        entries::prune::prune_entries(tx, &old.ids).await?;
+    }
+    let mut step = PrunedEntries { cursor: old.cursor, entries: old.ids.len(), finished: old.finished };
+    if step.finished {
+        let keys = entries::key::prune_keys(tx, now).await? + delivery_keys::prune_keys(tx, now).await?;
+        step.finished = keys < limits::PRUNE_ROWS;
+    }
+    Ok(step)
+}
+
+async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result<Pruned> {
+    let now = tx.now().await?;
+    let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
+    let rows = tx.query(OLD_ENOUGH, params![cursor, limit, now, micros(retention)]).await?;
+    let mut ids = Vec::with_capacity(rows.len());
+    let mut step = Pruned { cursor, messages: 0, finished: rows.len() < limits::PRUNE_ROWS };
+    for row in &rows {
+        step.cursor = row.int(0)?;
+        if row.flag(1)? {
+            ids.push(step.cursor);
+        }
+    }
+    step.finished |= stop_at(tx, step.cursor, now).await?;
+    if !ids.is_empty() {
+        for sql in [DROP_ATTEMPTS, DROP_CHANGES, DROP_MESSAGES] {
+            tx.execute(sql, &[Value::Ints(&ids)]).await?;
+        }
+        step.messages = ids.len();
+    }
+    Ok(step)
+}
+
+const DROP_ATTEMPTS: &str = "delete from punctual.attempt where message_id = any($1::bigint[])";
+const DROP_CHANGES: &str = "delete from punctual.timer_change where (tenant_id, message_id) in ( \
+    select m.tenant_id, m.id from punctual.message m \
+    where m.id = any($1::bigint[]) and m.due_at is not null)";
+const DROP_MESSAGES: &str = "delete from punctual.message where id = any($1::bigint[])";
+
+fn micros(d: Duration) -> i64 {
+    i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A pass ends at messages younger than a second: they are still being written, and ids
+/// that commit later are found by the next pass.
+async fn stop_at(tx: &mut Tx, cursor: i64, now: Timestamp) -> Result<bool> {
+    let row = tx.first("select created_at from punctual.message where id = $1", params![cursor]).await?;
+    let created = row.map(|row| row.time(0)).transpose()?;
+    Ok(created.is_some_and(|at| at > now.minus(Duration::from_secs(1))))
+}
+
+const OLD_ENOUGH: &str = concat!(
+    "\
+    select m.id, case when case when m.due_at is null then m.created_at else coalesce( \
+            (select case when c.cancelled = 1 or c.due_at < c.at then c.at else c.due_at end \
+                from punctual.timer_change c where c.tenant_id = m.tenant_id \
+                    and c.message_id = m.id order by c.id desc limit 1), \
+            case when m.due_at > m.created_at then m.due_at else m.created_at end) end < $3 - coalesce( \
+            (select max(coalesce(l.retention_us, $4)) from punctual.lane l \
+                where l.tenant_id = m.tenant_id and l.topic = m.topic and l.purpose = 'dispatch'), $4) \
+        and not exists (select 1 from punctual.claim c \
+            where c.finished_at is null and c.purpose = 'dispatch' and c.first_id <= m.id \
+                    and c.last_id >= m.id) \
+        and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
+        and not exists (select 1 from punctual.entry e \
+            where e.message_id = m.id and (e.kind = 'survey' or e.status = 0)) \
+        and not ",
+    something_waits!(),
+    " then 1 else 0 end \
+    from punctual.message m where m.id > $1 order by m.id limit $2"
+);
+
+async fn prune_rest(tx: &mut Tx, claims_kept: Duration) -> Result<u64> {
+    let now = tx.now().await?;
+    let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
+    let claims = tx.execute(OLD_CLAIMS, params![now.minus(claims_kept), limit]).await?;
+    let answers = tx.execute(OLD_ANSWERS, params![now.minus(limits::ANSWER_RETENTION)]).await?;
+    let admitted = tx.execute(OLD_ADMITTED, params![now.minus(limits::ADMITTED_RETENTION)]).await?;
+    Ok(claims + answers + admitted)
+}
+
+const OLD_CLAIMS: &str = "delete from punctual.claim where token in (select token from punctual.claim \
+    where finished_at is not null and finished_at < $1 order by finished_at limit $2)";
+const OLD_ANSWERS: &str = "delete from punctual.answer where asked_at < $1";
+const OLD_ADMITTED: &str = "delete from punctual.admitted where seen_at < $1";

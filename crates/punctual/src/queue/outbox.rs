@@ -1,0 +1,235 @@
+//! The outbox: enqueueing inside a transaction of the host's own.
+//!
+//! What the host writes and what it wants to be done about it commit together: rolled back
+//! means never sent, committed means handled at least once. An enqueue inserts messages,
+//! their work and the ids they were published under, and nothing else; it takes no lock
+//! that another enqueuer waits for, unless both publish under the same id. A topic that
+//! nobody knows yet is routed by the engine.
+//!
+//! There is an adapter for each driver we know, behind its feature: `outbox::rusqlite`,
+//! `outbox::tokio_postgres`, `outbox::sqlx_sqlite`, `outbox::sqlx_postgres`. With any other
+//! driver, run [`Enqueue::statements`]: texts with integers and texts as parameters.
+//!
+//! After the commit call [`Engine::wake`](crate::engine::Engine::wake). It is not needed
+//! for safety: without it the work waits for a notification (PostgreSQL), for the next
+//! look at the file (SQLite, a second at most), or for a poll.
+
+mod outcome;
+#[cfg(feature = "sqlite")]
+pub mod rusqlite;
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+mod sqlx;
+#[cfg(feature = "sqlx-postgres")]
+pub mod sqlx_postgres;
+#[cfg(feature = "sqlx-sqlite")]
+pub mod sqlx_sqlite;
+mod texts;
+#[cfg(feature = "postgres")]
+pub mod tokio_postgres;
+
+use crate::base::clock::{Timestamp, host_now};
+use crate::base::error::{Error, Result};
+use crate::base::tenant::Tenant;
+use crate::database::dialect::Dialect;
+use crate::queue::rules::message::NewMessage;
+use crate::queue::store::messages::{check, name_of, source_of};
+use serde::Serialize;
+use std::collections::HashSet;
+
+pub use crate::queue::outbox::outcome::{Known, Written};
+
+/// A statement for any driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Its text, with `$1`, `$2`, … (PostgreSQL) or `?1`, `?2`, … (SQLite).
+    pub sql: &'static str,
+    /// Its parameters, in order.
+    pub params: Vec<Param>,
+}
+
+/// A parameter: only what every driver has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Param {
+    /// `bigint` on PostgreSQL, `integer` on SQLite.
+    Int(i64),
+    /// `text`.
+    Text(String),
+}
+
+/// Messages of one tenant that are to be enqueued: checked, but not written yet.
+///
+/// ```
+/// use punctual::outbox::{Enqueue, Param};
+/// use punctual::store::dialect::Dialect;
+/// use punctual::{NewMessage, Tenant};
+///
+/// let message = NewMessage::new("orders", "order.placed", r#"{"order": 7}"#);
+/// let enqueue = Enqueue::new(Tenant::DEFAULT, &[message])?;
+/// for statement in enqueue.statements(Dialect::Postgres) {
+///     for param in &statement.params {
+///         match param {
+///             Param::Int(_) => { /* bind an i64 */ }
+///             Param::Text(_) => { /* bind a string */ }
+///         }
+///     }
+///     // Run statement.sql on the connection whose transaction this belongs to.
+/// }
+/// # Ok::<(), punctual::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Enqueue {
+    tenant: Tenant,
+    /// The messages as one JSON text, without repetitions of an id.
+    batch: String,
+    slots: Vec<Slot>,
+    notify: bool,
+}
+
+/// What must be known of a message to tell what became of it.
+#[derive(Clone, Debug)]
+struct Slot {
+    name: Option<Name>,
+    digest: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Name {
+    source: String,
+    id: String,
+}
+
+impl Enqueue {
+    /// Checks a batch, by the rules that hold for every enqueue.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem when one message is not acceptable.
+    pub fn new(tenant: Tenant, messages: &[NewMessage]) -> Result<Self> {
+        check(messages)?;
+        let mut seen = HashSet::new();
+        let mut entries = Vec::with_capacity(messages.len());
+        let mut slots = Vec::with_capacity(messages.len());
+        for message in messages {
+            let slot = Slot::of(message);
+            if slot.name.is_none() || seen.insert(slot.name.clone()) {
+                entries.push(Entry::of(message, &slot));
+            }
+            slots.push(slot);
+        }
+        let batch = serde_json::to_string(&entries)
+            .map_err(|e| Error::invalid("", format!("cannot be written as JSON: {e}")))?;
+        Ok(Self { tenant, batch, slots, notify: true })
+    }
+
+    /// Does not notify on commit.
+    ///
+    /// On PostgreSQL the statement notifies the engines that listen, so that they wake when
+    /// the transaction commits. The price: from then to its end, such a commit holds a lock
+    /// that is one for the whole server, and commits that notify queue up behind each
+    /// other. Where thousands of transactions commit in a second, leave it out and call
+    /// [`Engine::wake`](crate::engine::Engine::wake) after the commit instead: one
+    /// notification then stands for many. On SQLite this changes nothing.
+    #[must_use]
+    pub const fn quiet(mut self) -> Self {
+        self.notify = false;
+        self
+    }
+
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// What writes the batch: run all of it, in order, on one connection, inside a
+    /// transaction; if one fails, roll back. The time of a SQLite enqueue is that of this
+    /// call, so build it when it is wanted.
+    ///
+    /// The first statement answers with what was written, a row for each new message: `id`,
+    /// `source`, `external_id`. Nobody has to read it. To learn what became of each message,
+    /// hand it to [`Enqueue::outcome`].
+    #[must_use]
+    pub fn statements(&self, dialect: Dialect) -> Vec<Statement> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let batch = Param::Text(self.batch.clone());
+        let statement = |sql, last| {
+            let params = vec![Param::Int(self.tenant.id()), batch.clone(), Param::Int(last)];
+            Statement { sql, params }
+        };
+        if dialect == Dialect::Postgres {
+            return vec![statement(texts::POSTGRES, i64::from(self.notify))];
+        }
+        // Here the host is the authority on time, unless the database's clock is manual.
+        let now = host_now().as_micros();
+        let work = Statement { sql: texts::SQLITE_WORK, params: Vec::new() };
+        let mut all = vec![statement(texts::SQLITE_MESSAGE, now), work];
+        if self.slots.iter().any(|slot| slot.name.is_some()) {
+            all.push(statement(texts::SQLITE_ADMIT, now));
+        }
+        all
+    }
+}
+
+impl Slot {
+    fn of(message: &NewMessage) -> Self {
+        match name_of(message) {
+            None => Self { name: None, digest: String::new() },
+            Some((source, id)) => Self {
+                name: Some(Name { source: source.to_owned(), id: id.to_owned() }),
+                digest: message.content_digest(),
+            },
+        }
+    }
+}
+
+/// A message as the statements read it. What is absent is null.
+#[derive(Serialize)]
+struct Entry<'a> {
+    topic: &'a str,
+    kind: &'a str,
+    payload: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    occurred_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema_version: Option<&'a str>,
+}
+
+impl<'a> Entry<'a> {
+    fn of(m: &'a NewMessage, slot: &Slot) -> Self {
+        Self {
+            topic: &m.topic,
+            kind: &m.kind,
+            payload: &m.payload,
+            due_at: m.due_at.map(Timestamp::as_micros),
+            occurred_at: m.occurred_at.map(Timestamp::as_micros),
+            key: m.key.as_deref(),
+            entity_type: m.entity.as_ref().map(|e| e.kind.as_str()),
+            entity_id: m.entity.as_ref().map(|e| e.id.as_str()),
+            correlation_id: m.correlation_id.as_deref(),
+            headers: m.headers.as_deref(),
+            source: source_of(m),
+            external_id: m.id.as_deref(),
+            digest: m.id.as_ref().map(|_| slot.digest.clone()),
+            schema_version: m.schema_version.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Enqueueing inside a sqlx transaction on PostgreSQL.
+
+use crate::base::error::{Error, Result};
+use crate::base::tenant::Tenant;
+use crate::database::dialect::Dialect;
+use crate::database::postgres::is_unavailable;
+use crate::queue::outbox::sqlx::statements_of;
+use crate::queue::outbox::{Enqueue, Known, Param, Statement, Written};
+use crate::queue::rules::message::NewMessage;
+use crate::queue::store::messages::Enqueued;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Connection, Error as SqlxError, Row};
+
+/// Writes messages in the caller's transaction (`&mut *tx`); answers in the order given.
+/// On a bare connection it is a transaction of its own. After the commit call
+/// [`Engine::wake`](crate::engine::Engine::wake).
+///
+/// # Errors
+/// [`Error::Invalid`] with every problem, before anything is sent to the server. [`Error::Unknown`] when the
+/// connection broke in a transaction of its own: enqueue the messages again under the same ids.
+pub async fn enqueue(
+    connection: &mut PgConnection,
+    tenant: Tenant,
+    messages: &[NewMessage],
+) -> Result<Vec<Enqueued>> {
+    run(connection, &Enqueue::new(tenant, messages)?).await
+}
+
+/// As [`enqueue`], for a batch that was put together before, such as one that is
+/// [`quiet`](Enqueue::quiet).
+///
+/// # Errors
+/// As [`enqueue`].
+pub async fn run(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    let own = !connection.is_in_transaction();
+    let done = write(connection, batch).await;
+    if own { done.map_err(commit_failure) } else { done }
+}
+
+async fn write(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+    let mut written = Vec::new();
+    for statement in batch.statements(Dialect::Postgres) {
+        written.extend(rows(connection, statement, read_written).await?);
+    }
+    let known = match batch.duplicates(Dialect::Postgres, &written) {
+        Some(statement) => rows(connection, statement, read_known).await?,
+        None => Vec::new(),
+    };
+    batch.outcome(&written, &known)
+}
+
+statements_of!(PgConnection, PgRow);
+
+/// Turns the error of a statement that commits by itself into [`Error::Unknown`] where the connection was
+/// lost, because the server may have committed.
+fn commit_failure(error: Error) -> Error {
+    match error {
+        Error::Unavailable(source) => Error::Unknown(source),
+        refused => refused,
+    }
+}
+
+fn trouble(e: SqlxError) -> Error {
+    let unavailable = match &e {
+        SqlxError::Database(refused) => refused.code().is_some_and(|code| is_unavailable(&code)),
+        SqlxError::Io(_) | SqlxError::Tls(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed => true,
+        _ => false,
+    };
+    if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+}

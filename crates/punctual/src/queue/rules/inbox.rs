@@ -1,0 +1,224 @@
+//! The inbox: what a delivery of a message is told, by what is known of the message.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Problems};
+use crate::base::lease::check_duration;
+use crate::base::limits;
+use crate::base::name::check_name;
+use std::time::Duration;
+
+/// A delivery: which message came, and how it is to be processed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Who sent it; scopes the id.
+    pub source: String,
+    /// The sender's id of the message.
+    pub message_id: String,
+    /// A digest of its content, if the receiver wants to be told when it differs.
+    pub hash: Option<String>,
+    /// How long processing may take before the message is free for another delivery.
+    pub lease: Duration,
+    /// After so many attempts the message is dead.
+    pub max_attempts: u32,
+}
+
+impl Delivery {
+    /// A delivery with the usual lease and number of attempts.
+    #[must_use]
+    pub fn new(source: impl Into<String>, message_id: impl Into<String>) -> Self {
+        Self {
+            source: source.into(),
+            message_id: message_id.into(),
+            hash: None,
+            lease: limits::LEASE_DEFAULT,
+            max_attempts: limits::ATTEMPTS_DEFAULT,
+        }
+    }
+
+    /// With a digest of the content: another one under the same id is a conflict.
+    #[must_use]
+    pub fn hash(mut self, hash: impl Into<String>) -> Self {
+        self.hash = Some(hash.into());
+        self
+    }
+
+    /// With another lease: longer than processing ever takes.
+    #[must_use]
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// With another number of attempts.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// Checks it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem.
+    pub fn check(&self) -> Result<(), Error> {
+        let mut problems = Problems::default();
+        check_name(&self.source, "source", &mut problems);
+        check_name(&self.message_id, "messageId", &mut problems);
+        if let Some(hash) = &self.hash {
+            check_name(hash, "hash", &mut problems);
+        }
+        check_duration(self.lease, "leaseSeconds", &mut problems);
+        if self.max_attempts == 0 || self.max_attempts > limits::ATTEMPTS_MAX {
+            problems.push("maxAttempts", format!("must be between 1 and {}", limits::ATTEMPTS_MAX));
+        }
+        problems.into_result()
+    }
+}
+
+/// What has become of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Somebody is at it, or was when their lease ended.
+    Processing,
+    /// It is done.
+    Processed,
+    /// It did not work out; the next delivery tries again.
+    Failed,
+    /// It never worked out; nobody tries again until it is replayed.
+    Dead,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Processing, Self::Processed, Self::Failed, Self::Dead];
+
+    /// Its word in the table.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Processing => "processing",
+            Self::Processed => "processed",
+            Self::Failed => "failed",
+            Self::Dead => "dead",
+        }
+    }
+
+    /// The status of a word, whatever its case.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.word().eq_ignore_ascii_case(word))
+    }
+}
+
+/// What is known of a message that came before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// What has become of it.
+    pub status: Status,
+    /// The digest of its content, if one was given.
+    pub hash: Option<String>,
+    /// How often somebody was told to process it.
+    pub attempts: u32,
+    /// When the last of them must be through.
+    pub lease_until: Timestamp,
+}
+
+/// What the delivery is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Process it.
+    Process,
+    /// It is done.
+    AlreadyProcessed,
+    /// Somebody else is at it.
+    InProgress,
+    /// The same id came with other content.
+    Conflict,
+    /// It is dead.
+    Dead,
+    /// Its last attempt was lost, and it was the last one allowed: it dies now.
+    Dies,
+}
+
+impl Known {
+    /// What a delivery at `now` is told. Other content is a conflict whatever has become of
+    /// the message; a hash that only one of the two has says nothing.
+    #[must_use]
+    pub fn verdict(&self, delivery: &Delivery, now: Timestamp) -> Verdict {
+        let differs = matches!((&self.hash, &delivery.hash), (Some(a), Some(b)) if a != b);
+        match self.status {
+            _ if differs => Verdict::Conflict,
+            Status::Processed => Verdict::AlreadyProcessed,
+            Status::Dead => Verdict::Dead,
+            Status::Failed => Verdict::Process,
+            Status::Processing if self.lease_until > now => Verdict::InProgress,
+            Status::Processing if self.attempts >= delivery.max_attempts => Verdict::Dies,
+            Status::Processing => Verdict::Process,
+        }
+    }
+}
+
+/// What a failed attempt makes of a message.
+#[must_use]
+pub const fn after_failure(attempts: u32, max_attempts: u32) -> Status {
+    if attempts >= max_attempts { Status::Dead } else { Status::Failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PLT-16
+    #[test]
+    fn plt_16_a_delivery_is_told_by_what_is_known() {
+        let at = |s: i64| Timestamp::from_micros(s * 1_000_000);
+        let delivery = Delivery::new("shop", "7").hash("a").max_attempts(3);
+        let known = |status, hash: Option<&str>, attempts, until| Known {
+            status,
+            hash: hash.map(str::to_owned),
+            attempts,
+            lease_until: at(until),
+        };
+        let table = [
+            (known(Status::Processed, Some("a"), 1, 0), Verdict::AlreadyProcessed),
+            (known(Status::Processed, None, 1, 0), Verdict::AlreadyProcessed),
+            (known(Status::Processed, Some("b"), 1, 0), Verdict::Conflict),
+            (known(Status::Dead, Some("a"), 3, 0), Verdict::Dead),
+            (known(Status::Dead, Some("b"), 3, 0), Verdict::Conflict),
+            (known(Status::Failed, Some("a"), 2, 99), Verdict::Process),
+            (known(Status::Failed, Some("b"), 2, 99), Verdict::Conflict),
+            (known(Status::Processing, Some("a"), 1, 11), Verdict::InProgress),
+            (known(Status::Processing, Some("b"), 1, 11), Verdict::Conflict),
+            (known(Status::Processing, Some("a"), 2, 10), Verdict::Process),
+            (known(Status::Processing, Some("a"), 3, 10), Verdict::Dies),
+            (known(Status::Processing, Some("a"), 3, 11), Verdict::InProgress),
+        ];
+        for (known, verdict) in table {
+            assert_eq!(known.verdict(&delivery, at(10)), verdict, "{known:?}");
+        }
+        let hashless = Delivery::new("shop", "7");
+        let processed = known(Status::Processed, Some("b"), 1, 0);
+        assert_eq!(processed.verdict(&hashless, at(10)), Verdict::AlreadyProcessed);
+        assert_eq!(after_failure(2, 3), Status::Failed);
+        assert_eq!(after_failure(3, 3), Status::Dead);
+    }
+
+    /// PLT-29
+    #[test]
+    fn plt_29_a_wrong_delivery_is_refused_with_every_problem() {
+        let wrong = Delivery::new("", "x".repeat(256)).hash("\n").lease(Duration::ZERO).max_attempts(0);
+        let said = wrong.check().unwrap_err().to_string();
+        for part in ["source: ", "messageId: ", "hash: ", "leaseSeconds: ", "maxAttempts: "] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        Delivery::new("shop", "7").check().unwrap();
+    }
+
+    #[test]
+    fn a_status_reads_its_own_word() {
+        for status in Status::ALL {
+            assert_eq!(Status::parse(status.word()), Some(status));
+        }
+        assert_eq!((Status::parse("Dead"), Status::parse("gone")), (Some(Status::Dead), None));
+    }
+}

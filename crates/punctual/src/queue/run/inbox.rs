@@ -1,0 +1,92 @@
+//! The keeper of the inbox: forgets what was processed long ago, and says what is stuck.
+
+use crate::base::error::Result;
+use crate::base::limits;
+use crate::database::store::Store;
+use crate::queue::run::gauge;
+use crate::queue::run::pulse::Ticks;
+use std::time::Duration;
+
+/// Between two steps of a pass, so that handlers do not notice it.
+const STEP_PAUSE: Duration = Duration::from_millis(50);
+
+/// How the inbox is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboxSettings {
+    /// How long processed messages are remembered: as long as a sender may deliver again.
+    pub retention: Duration,
+    /// What is in progress this far past its lease is stuck.
+    pub stuck_after: Duration,
+    /// How often a pass begins.
+    pub every: Duration,
+}
+
+impl Default for InboxSettings {
+    fn default() -> Self {
+        Self {
+            retention: limits::INBOX_RETENTION,
+            stuck_after: limits::INBOX_STUCK_AFTER,
+            every: limits::INBOX_EVERY,
+        }
+    }
+}
+
+/// The loop that keeps the inbox.
+#[derive(Debug)]
+pub struct InboxKeeper {
+    store: Store,
+    settings: InboxSettings,
+    rest: Duration,
+}
+
+impl InboxKeeper {
+    /// A keeper with these settings.
+    #[must_use]
+    pub const fn new(store: Store, settings: InboxSettings) -> Self {
+        Self { store, settings, rest: settings.every }
+    }
+
+    /// A whole pass, at once; answers how many messages were forgotten.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn pass(&mut self) -> Result<u64> {
+        let mut forgotten = 0;
+        loop {
+            match self.step().await? {
+                0 => return Ok(forgotten),
+                n => forgotten += n,
+            }
+        }
+    }
+
+    async fn step(&self) -> Result<u64> {
+        let forgotten = self.store.prune_inbox(self.settings.retention).await?;
+        gauge::inbox_forgotten(forgotten);
+        Ok(forgotten)
+    }
+
+    async fn look_for_stuck(&self) -> Result<()> {
+        let counts = self.store.inbox_counts(self.settings.stuck_after).await?;
+        if counts.stuck > 0 {
+            tracing::warn!(target: "punctual", stuck = counts.stuck,
+                "messages in the inbox are long past their lease, and nobody delivers them again");
+        }
+        Ok(())
+    }
+}
+
+impl Ticks for InboxKeeper {
+    async fn tick(&mut self) -> Result<()> {
+        let more = self.step().await? > 0;
+        if !more {
+            self.look_for_stuck().await?;
+        }
+        self.rest = if more { STEP_PAUSE } else { self.settings.every };
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.rest).await;
+    }
+}

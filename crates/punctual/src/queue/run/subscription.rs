@@ -1,0 +1,170 @@
+//! Subscriptions at work: who serves which lane, and what their filters let through.
+//!
+//! Only lanes of subscriptions are ever looked up, and what is known of one is good for a second (on a
+//! manual clock not at all): so a change is heard of everywhere within that time, and a topic without
+//! subscriptions costs nothing. The process that makes a change knows it at once.
+//!
+//! What a filter does not let through is settled as done, without being handed out, and counted.
+
+use crate::base::clock::{Moment, monotonic};
+use crate::base::error::{Problems, Result};
+use crate::base::id::{LaneId, Token};
+use crate::base::random;
+use crate::database::store::Store;
+use crate::queue::rules::share::LaneQuota;
+use crate::queue::rules::subscription::{Filter, Target};
+use crate::queue::run::gauge;
+use crate::queue::store::claims::{ClaimRequest, Claimed, ClaimedBatch};
+use crate::queue::store::settle::{SettleAction, Settlement};
+use crate::queue::store::subscriptions::Subscription;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What is known of a subscription is good for this long.
+const FRESH: Duration = Duration::from_secs(1);
+/// Claims that one request makes at most, when a filter leaves room in the first.
+const CLAIM_ROUNDS: usize = 20;
+
+/// A subscription, ready to be served.
+#[derive(Debug)]
+pub struct Served {
+    /// The topic.
+    pub topic: String,
+    /// Its name.
+    pub name: String,
+    /// Where to.
+    pub target: Target,
+    filter: Option<Filter>,
+    filter_text: Option<serde_json::Value>,
+}
+
+impl Served {
+    /// Nothing when its filter cannot be read: then it is not served, and nothing is lost.
+    fn new(of: Subscription, before: Option<&Arc<Self>>) -> Option<Self> {
+        let filter = match (&of.filter, before) {
+            (None, _) => None,
+            (Some(_), Some(before)) if before.filter_text == of.filter => before.filter.clone(),
+            (Some(text), _) => {
+                let mut problems = Problems::default();
+                let Some(filter) = Filter::read(text, "filter", &mut problems) else {
+                    tracing::warn!(target: "punctual", topic = of.topic, name = of.name, %problems,
+                        "a subscription's filter cannot be read; its work waits");
+                    return None;
+                };
+                Some(filter)
+            }
+        };
+        Some(Self { topic: of.topic, name: of.name, target: of.target, filter, filter_text: of.filter })
+    }
+
+    /// Whether an item is wanted.
+    #[must_use]
+    pub fn admits(&self, claimed: &Claimed) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.admits(&claimed.message))
+    }
+
+    /// Whether it has a filter at all.
+    #[must_use]
+    pub const fn is_picky(&self) -> bool {
+        self.filter.is_some()
+    }
+}
+
+/// What this process knows of subscriptions, by their lanes.
+#[derive(Debug)]
+pub struct SubscriptionCache {
+    fresh: Duration,
+    known: Mutex<HashMap<LaneId, Known>>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    asked: Moment,
+    served: Option<Arc<Served>>,
+}
+
+impl SubscriptionCache {
+    /// An empty one; with `stepped`, for a manual clock, nothing is taken for granted.
+    #[must_use]
+    pub fn new(stepped: bool) -> Self {
+        Self { fresh: if stepped { Duration::ZERO } else { FRESH }, known: Mutex::default() }
+    }
+
+    /// Those of these lanes that belong to a subscription.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn of(&self, store: &Store, lanes: &[LaneId]) -> Result<HashMap<LaneId, Arc<Served>>> {
+        let stale: Vec<LaneId> = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let fresh = |lane: &LaneId| known.get(lane).is_some_and(|k| k.asked.elapsed() < self.fresh);
+            lanes.iter().filter(|lane| !fresh(lane)).copied().collect()
+        };
+        if !stale.is_empty() {
+            let asked = monotonic();
+            let found = store.subscriptions_of(stale.clone()).await?;
+            self.learn(&stale, found, asked);
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let served = |lane: &LaneId| Some((*lane, known.get(lane)?.served.clone()?));
+        Ok(lanes.iter().filter_map(served).collect())
+    }
+
+    fn learn(&self, asked_for: &[LaneId], found: Vec<Subscription>, asked: Moment) {
+        let mut found: HashMap<LaneId, Subscription> = found.into_iter().map(|s| (s.lane, s)).collect();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for lane in asked_for {
+            let before = known.get(lane).and_then(|k| k.served.clone());
+            let served = found.remove(lane).and_then(|s| Served::new(s, before.as_ref())).map(Arc::new);
+            known.insert(*lane, Known { asked, served });
+        }
+    }
+
+    /// Something has changed: what is known is asked again.
+    pub fn forget(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Claims from a subscription's lane what its filter lets through: again while that leaves room and
+/// there is more, a bounded number of times. The earliest end of a lease stands for all.
+///
+/// # Errors
+/// When the database does not answer, or the lease or owner is impossible.
+pub async fn claim(store: &Store, served: &Served, wish: ClaimRequest) -> Result<ClaimedBatch> {
+    let mut all = ClaimedBatch::default();
+    let Some(take) = wish.takes.first().copied() else { return Ok(all) };
+    for _ in 0..CLAIM_ROUNDS {
+        let takes = vec![LaneQuota { quota: take.quota - all.items.len(), ..take }];
+        let catch = store.claim(ClaimRequest { takes, ..wish.clone() }).await?;
+        let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
+        let (wanted, unwanted): (Vec<Claimed>, Vec<Claimed>) =
+            catch.items.into_iter().partition(|claimed| served.admits(claimed));
+        all.now = all.now.or(catch.now);
+        all.lease_until = all.lease_until.or(catch.lease_until);
+        all.items.extend(wanted);
+        let more = !unwanted.is_empty() || only_followers;
+        let_go(store, served, take.lane, unwanted).await?;
+        if !more || all.items.len() >= take.quota {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// Settles what is not wanted as done. If that fails, it comes back when its lease ends, and so does
+/// what was claimed with it.
+async fn let_go(store: &Store, served: &Served, lane: LaneId, items: Vec<Claimed>) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    gauge::filtered(&served.topic, &served.name, items.len());
+    let mut words: BTreeMap<Token, Vec<_>> = BTreeMap::new();
+    for claimed in items {
+        words.entry(claimed.token).or_default().push((claimed.message.id, SettleAction::Ack));
+    }
+    let settlements = words.into_iter().map(|(token, words)| Settlement { token, words }).collect();
+    store.settle(settlements, Some(lane), random::seed()).await?;
+    Ok(())
+}

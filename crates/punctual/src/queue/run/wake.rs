@@ -1,0 +1,154 @@
+//! Wake-ups: hints that there may be work.
+//!
+//! In this process a wake-up is immediate. To and from other processes it travels by
+//! LISTEN/NOTIFY on Postgres, coalesced: one notification stands for all that follow it
+//! within `QUIET`, because each one serialises commits on the whole server. On SQLite
+//! other connections are notified by the file's change counter, looked at once a second.
+//! A lost wake-up delays work until the next poll; it never loses any.
+
+use crate::base::error::Result;
+use crate::database::store::Store;
+use crate::queue::run::pulse::Ticks;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// After a notification, the next one waits at least this long.
+const QUIET: Duration = Duration::from_millis(5);
+/// How often an idle process looks whether another connection wrote to a SQLite file.
+const CHANGE_POLL: Duration = Duration::from_secs(1);
+
+/// Where wake-ups are given and awaited.
+#[derive(Clone, Debug, Default)]
+pub struct Wake {
+    here: Arc<Notify>,
+    long_polls: Arc<Notify>,
+    elsewhere: Arc<Notify>,
+    /// Whether one came since the last look at the tables.
+    fresh: Arc<AtomicBool>,
+    jobs: Arc<Notify>,
+    receipts: Arc<Notify>,
+}
+
+impl Wake {
+    /// There may be work: tells this process at once and others soon.
+    pub fn all(&self) {
+        self.here();
+        self.elsewhere.notify_one();
+    }
+
+    /// There may be work: tells only this process.
+    pub fn here(&self) {
+        self.fresh.store(true, Ordering::Relaxed);
+        self.here.notify_one();
+        self.long_polls.notify_waiters();
+    }
+
+    /// Whether a wake-up came since the last look.
+    #[must_use]
+    pub fn was_heard(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed)
+    }
+
+    /// A look at the tables begins: it sees what earlier wake-ups told of.
+    pub fn forget(&self) {
+        self.fresh.store(false, Ordering::Relaxed);
+    }
+
+    /// A job has changed: tells the planner of this process at once and others soon.
+    pub fn jobs(&self) {
+        self.jobs.notify_one();
+        self.all();
+    }
+
+    /// Receipts wait for their messages: tells who looks for those in this process at once, others soon.
+    pub fn receipts(&self) {
+        self.receipts.notify_one();
+        self.all();
+    }
+
+    /// Waits until receipts may wait for their messages.
+    pub async fn receipts_wait(&self) {
+        self.receipts.notified().await;
+    }
+
+    /// Another process has written something, whatever it was.
+    fn heard_elsewhere(&self) {
+        self.here();
+        self.jobs.notify_one();
+        self.receipts.notify_one();
+    }
+
+    /// Waits until a job may have changed.
+    pub async fn job_changed(&self) {
+        self.jobs.notified().await;
+    }
+
+    /// Waits for the next wake-up; one that came since the last wait counts.
+    pub async fn heard(&self) {
+        self.here.notified().await;
+    }
+
+    /// Waits with any number of others for the next wake-up from now on.
+    pub async fn heard_by_all(&self) {
+        self.long_polls.notified().await;
+    }
+}
+
+/// Tells other processes.
+#[derive(Debug)]
+pub struct Teller {
+    /// The database through which they hear it.
+    pub store: Store,
+    /// What is to be told.
+    pub wake: Wake,
+}
+
+impl Ticks for Teller {
+    async fn tick(&mut self) -> Result<()> {
+        self.store.notify().await
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(QUIET).await;
+        self.wake.elsewhere.notified().await;
+    }
+}
+
+/// Hears other processes.
+#[derive(Debug)]
+pub struct Hearer {
+    /// The database.
+    pub store: Store,
+    /// Who is to be woken.
+    pub wake: Wake,
+    /// The subscription, while it stands.
+    pub ear: Option<crate::database::wake::Ear>,
+}
+
+impl Ticks for Hearer {
+    async fn tick(&mut self) -> Result<()> {
+        if self.ear.is_none() {
+            self.ear = Some(self.store.listen().await?);
+            // Subscribed first, looked afterwards: this makes the loops look.
+            self.wake.heard_elsewhere();
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        let Some(ear) = &mut self.ear else { return };
+        if ear.must_poll() {
+            tokio::time::sleep(CHANGE_POLL).await;
+        }
+        match ear.heard().await {
+            Ok(true) => self.wake.heard_elsewhere(),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::info!(target: "punctual", %error, "listening again after a lost connection");
+                self.ear = None;
+            }
+        }
+    }
+}

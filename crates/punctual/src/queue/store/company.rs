@@ -1,0 +1,110 @@
+//! Company: single messages that are enqueued at the same time are written together.
+//!
+//! A commit costs the same for one message and for a hundred. On SQLite the writer's own thread
+//! is where they meet: it takes all that wait when their turn comes (see [`crowd`]). Elsewhere
+//! callers hand their message to one task, which writes all that wait as one batch and answers
+//! each caller after the commit. Messages of one batch stand or fall together: they were checked
+//! before, so what can fail is the database, and that fails for all.
+
+#[cfg(feature = "sqlite")]
+mod crowd;
+
+use crate::base::error::{Error, Result};
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::queue::rules::message::NewMessage;
+use crate::queue::store::messages::{Batch, Enqueued};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use tokio::sync::{mpsc, oneshot};
+
+/// Turns that a crowd's callers get to ask again before those who have are served.
+const PATIENCE_TURNS: usize = 16;
+
+/// Where single messages wait for company; the task behind the door starts with the first one.
+#[derive(Debug, Default)]
+pub(crate) struct Company {
+    door: OnceLock<mpsc::UnboundedSender<Single>>,
+    #[cfg(feature = "sqlite")]
+    crowd: std::sync::Arc<crowd::Waiting>,
+}
+
+#[derive(Debug)]
+struct Single {
+    tenant: Tenant,
+    message: NewMessage,
+    reply: oneshot::Sender<Result<Enqueued>>,
+}
+
+impl Store {
+    /// Writes one message, together with others that come at the same time.
+    pub(crate) async fn enqueue_in_company(&self, tenant: Tenant, message: NewMessage) -> Result<Enqueued> {
+        let (reply, answer) = oneshot::channel();
+        let single = Single { tenant, message, reply };
+        #[cfg(feature = "sqlite")]
+        #[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
+        if let crate::database::store::Backend::Sqlite(db) = &self.backend {
+            return self.join_crowd(db, single, answer).await;
+        }
+        let company = self.part::<Company>();
+        let door = company.door.get_or_init(|| open_door(self.alone()));
+        if let Err(back) = door.send(single) {
+            // The task's runtime is gone; this caller's is not.
+            let mut alone = self.enqueue_plain(tenant, vec![back.0.message]).await?;
+            return alone.pop().ok_or_else(|| Error::Database("a message was not written".into()));
+        }
+        // The task that had the message may have committed it.
+        answer.await.map_err(|e| Error::Unknown(e.into()))?
+    }
+}
+
+fn open_door(store: Store) -> mpsc::UnboundedSender<Single> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(receive(store, receiver));
+    sender
+}
+
+async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<Single>) {
+    let mut waiting = Vec::new();
+    while receiver.recv_many(&mut waiting, limits::CLAIM_ITEMS_MAX).await > 0 {
+        let crowd = waiting.len();
+        for (tenant, party) in parties(waiting.drain(..)) {
+            let written = store.enqueue_plain(tenant, party.batch.messages).await;
+            answer(written, party.replies);
+        }
+        // The callers just answered are about to ask again: they go first, and join.
+        for _ in 0..PATIENCE_TURNS {
+            if crowd == 1 || receiver.len() >= crowd {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// The callers of one tenant, whose messages are written as one batch.
+#[derive(Debug)]
+struct Party {
+    batch: Batch,
+    replies: Vec<oneshot::Sender<Result<Enqueued>>>,
+}
+
+fn parties(singles: impl Iterator<Item = Single>) -> BTreeMap<Tenant, Party> {
+    let mut all: BTreeMap<Tenant, Party> = BTreeMap::new();
+    for Single { tenant, message, reply } in singles {
+        let new = || Party { batch: Batch { tenant, messages: Vec::new() }, replies: Vec::new() };
+        let party = all.entry(tenant).or_insert_with(new);
+        party.batch.messages.push(message);
+        party.replies.push(reply);
+    }
+    all
+}
+
+/// A caller that went away does not want the answer; its message stands.
+fn answer(result: Result<Vec<Enqueued>>, replies: Vec<oneshot::Sender<Result<Enqueued>>>) {
+    match result {
+        Ok(all) => replies.into_iter().zip(all).for_each(|(reply, one)| _ = reply.send(Ok(one))),
+        Err(error) => replies.into_iter().for_each(|reply| _ = reply.send(Err(error.replicate()))),
+    }
+}

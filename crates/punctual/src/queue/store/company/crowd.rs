@@ -1,0 +1,219 @@
+//! The crowd before SQLite's writer.
+//!
+//! A caller puts its message to those that wait. Unless a request for them is on its way to the
+//! writer already, it sends one; so a caller alone pays no more than any other verb, and a crowd is
+//! written by a few statements and one commit. The request takes whoever waits when its turn comes,
+//! and those who come while it writes, until as many as last time are there. Whoever comes after
+//! its last look finds no request on its way, and sends the next.
+
+use crate::base::error::{Error, Result};
+use crate::database::fault::Fault;
+use crate::database::planted::Bug;
+use crate::database::points::{Point, reach};
+use crate::database::sqlite::Sqlite;
+use crate::database::sqlite::threads::{Request, finish, guarded, patiently, without_writes};
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::queue::store::company::{Company, Party, Single, answer, parties};
+use crate::queue::store::messages::{Enqueued, enqueue_all};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Those whose messages no request has taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    door: Mutex<Door>,
+    /// How many stand there, to be looked at without opening the door.
+    there: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Door {
+    singles: Vec<Single>,
+    /// Whether a request is on its way that will take them.
+    called: bool,
+    /// How many the last request served.
+    expected: usize,
+}
+
+impl Waiting {
+    fn door(&self) -> MutexGuard<'_, Door> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a request must be sent.
+    fn join(&self, single: Single) -> bool {
+        let mut door = self.door();
+        door.singles.push(single);
+        self.there.store(door.singles.len(), Ordering::Release);
+        !std::mem::replace(&mut door.called, true)
+    }
+
+    fn take(&self, door: &mut Door) -> Vec<Single> {
+        self.there.store(0, Ordering::Release);
+        std::mem::take(&mut door.singles)
+    }
+
+    /// Refuses all who wait, because the writer has stopped.
+    fn send_away(&self) {
+        let singles = {
+            let mut door = self.door();
+            door.called = false;
+            self.take(&mut door)
+        };
+        for single in singles {
+            let gone = Error::Unavailable("the database thread has stopped".into());
+            single.reply.send(Err(gone)).ok();
+        }
+    }
+}
+
+impl Store {
+    pub(super) async fn join_crowd(
+        &self,
+        db: &Sqlite,
+        single: Single,
+        answer: oneshot::Receiver<Result<Enqueued>>,
+    ) -> Result<Enqueued> {
+        self.cut.there().await?;
+        let company = self.part::<Company>();
+        let waiting = &company.crowd;
+        if waiting.join(single) {
+            let waiting = Arc::clone(waiting);
+            let crowd = Crowd { waiting, served: Vec::new(), looked: false, fault: self.fault };
+            if !db.hand_to_writer(Box::new(crowd)) {
+                company.crowd.send_away();
+            }
+        }
+        // Nobody answers when the thread has stopped; it may have committed before.
+        let enqueued = answer.await.map_err(|e| Error::Unknown(e.into()))?;
+        self.cut.back().await;
+        reach(Point::EnqueuedBeforeAnswer);
+        enqueued
+    }
+}
+
+/// The request that serves all who wait when its turn comes.
+struct Crowd {
+    waiting: Arc<Waiting>,
+    served: Vec<(Party, Result<Vec<Enqueued>>)>,
+    /// Whether it has had its last look at who waits.
+    looked: bool,
+    fault: Fault,
+}
+
+impl Crowd {
+    /// Writes those who wait, if any do.
+    fn write(&mut self, tx: &mut Tx, singles: Vec<Single>) {
+        for party in parties(singles.into_iter()).into_values() {
+            let written = write(tx, &party);
+            self.served.push((party, written));
+        }
+    }
+
+    /// Takes whoever has come by now; the next to come sends a request of its own.
+    fn last_look(&mut self) -> Vec<Single> {
+        self.looked = true;
+        let waiting = Arc::clone(&self.waiting);
+        let mut door = waiting.door();
+        door.called = false;
+        let last = waiting.take(&mut door);
+        door.expected = self.callers() + last.len();
+        last
+    }
+
+    fn all_well(&self) -> bool {
+        self.served.iter().all(|(_, written)| written.is_ok())
+    }
+}
+
+fn not_run() -> Result<Vec<Enqueued>> {
+    Err(Error::Unavailable("the request was not run".into()))
+}
+
+fn write(tx: &mut Tx, party: &Party) -> Result<Vec<Enqueued>> {
+    guarded(|| finish(Box::pin(enqueue_all(tx, &party.batch))))
+}
+
+impl Request for Crowd {
+    fn run(&mut self, tx: &mut Tx) -> bool {
+        *tx.fault() = self.fault;
+        // Those it has already, when what it wrote was rolled back.
+        for (party, written) in &mut self.served {
+            *written = write(tx, party);
+        }
+        let waiting = Arc::clone(&self.waiting);
+        let expected = waiting.door().expected;
+        patiently(|| {
+            if waiting.there.load(Ordering::Acquire) > 0 {
+                let singles = waiting.take(&mut waiting.door());
+                self.write(tx, singles);
+            }
+            self.callers() >= expected || !self.all_well()
+        });
+        let last = self.last_look();
+        self.write(tx, last);
+        self.all_well()
+    }
+
+    fn failure(&self) -> Option<&Error> {
+        self.served.iter().find_map(|(_, written)| written.as_ref().err())
+    }
+
+    fn answer(mut self: Box<Self>, trouble: Option<Error>) {
+        if !self.looked {
+            // Its transaction could not even begin: those who wait for it must hear that, too.
+            for party in parties(self.last_look().into_iter()).into_values() {
+                self.served.push((party, not_run()));
+            }
+        }
+        // One party's failure rolled back what the others wrote, so nothing of them was left to commit.
+        let failed = self.failure().map(Error::replicate);
+        let trouble = match (trouble, failed) {
+            (Some(trouble), Some(_)) => Some(without_writes(&trouble)),
+            (trouble, failed) => trouble.or(failed),
+        };
+        for (party, written) in self.served {
+            answer(trouble.as_ref().map_or(written, |trouble| Err(trouble.replicate())), party.replies);
+        }
+    }
+
+    fn callers(&self) -> usize {
+        self.served.iter().map(|(party, _)| party.replies.len()).sum()
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.fault.has(bug)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::tenant::Tenant;
+    use crate::queue::rules::message::NewMessage;
+
+    fn single() -> (Single, oneshot::Receiver<Result<Enqueued>>) {
+        let (reply, answer) = oneshot::channel();
+        (Single { tenant: Tenant::DEFAULT, message: NewMessage::new("t", "k", "1"), reply }, answer)
+    }
+
+    /// PLT-1: as when a request before it broke the whole group, or no transaction could begin.
+    #[test]
+    fn whoever_waits_hears_that_the_request_was_not_run() {
+        let waiting = Arc::new(Waiting::default());
+        let ((first, mut heard), (second, _)) = (single(), single());
+        assert!(waiting.join(first), "the first sends a request");
+        let crowd = Crowd {
+            waiting: Arc::clone(&waiting),
+            served: Vec::new(),
+            looked: false,
+            fault: Fault::default(),
+        };
+        Box::new(crowd).answer(Some(Error::Unavailable("the disk is full".into())));
+        let answer = heard.try_recv().expect("an answer, not silence");
+        assert!(answer.is_err_and(|error| error.is_transient()), "it may be tried again");
+        assert!(waiting.join(second), "who comes next sends a request of its own");
+    }
+}

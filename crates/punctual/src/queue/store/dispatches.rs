@@ -1,0 +1,125 @@
+//! Dispatches: what became of one message for each of its subscribers.
+//!
+//! Nothing is written for it: it is read from what waits, what is in flight, what failed and what
+//! died. So what left no trace counts as dispatched: what was done, what a filter kept back, and what
+//! went with a deleted subscription.
+
+use crate::base::error::Result;
+use crate::base::id::{LaneId, MessageId};
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Row, Value, params};
+use crate::queue::store::timers::own_due;
+use std::collections::{HashMap, HashSet};
+
+/// How it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DispatchStatus {
+    /// It waits, or is in flight.
+    Pending,
+    /// It is done.
+    Dispatched,
+    /// It ran out of attempts.
+    Failed,
+}
+
+impl DispatchStatus {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Dispatched => "Dispatched",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// One message for one subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// The subscription's name, empty for the topic's own queue.
+    pub subscriber: String,
+    /// How it stands.
+    pub status: DispatchStatus,
+    /// How often it was tried, over all its lives.
+    pub attempts: u32,
+    /// What went wrong last, unless it went well in the end.
+    pub error: Option<String>,
+}
+
+impl Store {
+    /// What became of a message for these subscribers, in their order. A message that was dropped by
+    /// age was done; a name its topic never knew was never tried.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn dispatches(
+        &self,
+        tenant: Tenant,
+        message: MessageId,
+        names: &[String],
+    ) -> VerbFuture<'_, Vec<Dispatch>> {
+        let request = (tenant, message, names.to_vec());
+        self.of(tenant)
+            .read(request, |tx, (tenant, message, names)| Box::pin(read(tx, *tenant, *message, names)))
+    }
+}
+
+async fn read(tx: &mut Tx, tenant: Tenant, message: MessageId, names: &[String]) -> Result<Vec<Dispatch>> {
+    let wanted: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    let rows = tx.query(LANES, &[tenant.id().into(), message.0.into(), Value::Texts(&wanted)]).await?;
+    let held = if rows.is_empty() { HashSet::new() } else { lanes_in_flight(tx, message).await? };
+    let mut known = HashMap::new();
+    for row in &rows {
+        let dispatch = stand(row, held.contains(&LaneId(row.int(1)?)))?;
+        known.insert(dispatch.subscriber.clone(), dispatch);
+    }
+    Ok(names.iter().map(|name| known.get(name).cloned().unwrap_or_else(|| untold(name))).collect())
+}
+
+fn untold(name: &str) -> Dispatch {
+    Dispatch { subscriber: name.into(), status: DispatchStatus::Dispatched, attempts: 0, error: None }
+}
+
+fn stand(row: &Row, in_flight: bool) -> Result<Dispatch> {
+    let (failures, died, last) = (row.count(2)?, row.maybe_text(3)?, row.maybe_text(4)?);
+    let (status, attempts, error) = match died {
+        Some(error) => (DispatchStatus::Failed, failures, Some(error)),
+        None if in_flight => (DispatchStatus::Pending, failures + 1, last),
+        None if row.flag(5)? => (DispatchStatus::Pending, failures, last),
+        None => (DispatchStatus::Dispatched, failures + 1, None),
+    };
+    Ok(Dispatch { subscriber: row.text(0)?, status, attempts, error })
+}
+
+/// A work row stands at the time its last attempt named, or at the message's own.
+const LANES: &str = concat!(
+    "select l.subscription, l.id, \
+        (select count(*) from punctual.attempt a where a.message_id = m.id and a.lane_id = l.id), \
+        (select d.error from punctual.dead_letter d where d.lane_id = l.id and d.message_id = m.id), \
+        (select a.error from punctual.attempt a where a.message_id = m.id and a.lane_id = l.id \
+            order by a.id desc limit 1), \
+        case when exists (select 1 from punctual.work w where w.lane_id = l.id and w.message_id = m.id \
+                and w.due_at = coalesce((select a.next_due from punctual.attempt a \
+                    where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), ",
+    own_due!(),
+    ")) or exists (select 1 from punctual.follower f \
+                where f.lane_id = l.id and f.key = m.key and f.message_id = m.id) then 1 else 0 end \
+    from punctual.message m join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic \
+    where m.tenant_id = $1 and m.id = $2 and l.purpose = 'dispatch' and l.subscription = any($3::text[])"
+);
+
+async fn lanes_in_flight(tx: &mut Tx, message: MessageId) -> Result<HashSet<LaneId>> {
+    let mut lanes = HashSet::new();
+    for row in tx.query(HOLDING, params![message.0]).await? {
+        let items = super::settle::read_items(&row.text(0)?)?;
+        lanes.extend(items.iter().filter(|item| item.message() == message).map(|item| item.lane()));
+    }
+    Ok(lanes)
+}
+
+const HOLDING: &str = "select coalesce(open, items) from punctual.claim \
+    where finished_at is null and purpose = 'dispatch' and first_id <= $1 and last_id >= $1";

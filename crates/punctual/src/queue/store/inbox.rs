@@ -1,0 +1,449 @@
+//! The inbox: a message that was received is processed once, however often it is delivered.
+//!
+//! The key is (tenant, source, message id). [`Store::inbox_begin`] tells a delivery what to
+//! do in one transaction: of any number at once, one is told to process the message, and gets
+//! a token with a lease. When the lease ends, the next delivery gets a token of its own, and
+//! from then on, not before, the old one holds nothing any more: what it says is `LostClaim`,
+//! and nothing is written. To commit the effect and the mark together, complete in a
+//! transaction of your own: see [`crate::queue::inbox`].
+//!
+//! Not promised: that a dead or failed message comes again by itself. The sender delivers
+//! it again, or an operator has it delivered; a replay only makes it welcome.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::{Error, Result};
+use crate::base::id::{InboxId, Token};
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Row, Value, params};
+use crate::queue::rules::attempt::kept_error;
+use crate::queue::rules::inbox::{Delivery, Known, Status, Verdict, after_failure};
+use crate::queue::store::settle::SettleOutcome;
+use std::time::Duration;
+
+/// The right to say what became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Who sent the message.
+    pub source: String,
+    /// The sender's id of it.
+    pub message_id: String,
+    /// The token, which holds until somebody else is told to process it.
+    pub token: Token,
+}
+
+/// What a delivery is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Process it, and say what became of it.
+    Process {
+        /// The right to say so.
+        ticket: Ticket,
+        /// Which attempt this is, from 1.
+        attempts: u32,
+        /// From then on another delivery may be told the same.
+        lease_until: Timestamp,
+    },
+    /// It is done: acknowledge the delivery, and do nothing.
+    AlreadyProcessed {
+        /// How many attempts it took.
+        attempts: u32,
+    },
+    /// Somebody else is at it: have it delivered again later.
+    InProgress {
+        /// Which attempt that is.
+        attempts: u32,
+    },
+    /// The same id came with other content before: somebody must look.
+    Conflict {
+        /// How often the first was tried.
+        attempts: u32,
+    },
+    /// It never worked out: acknowledge the delivery, and do nothing.
+    Dead {
+        /// How often it was tried.
+        attempts: u32,
+    },
+}
+
+/// What became of a message that was to be processed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It is done.
+    Processed,
+    /// It did not work out; the next delivery tries again, unless it was the last attempt.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// It never will.
+    Dead {
+        /// Why.
+        error: String,
+    },
+}
+
+/// A message of the inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its place in lists.
+    pub id: InboxId,
+    /// Who sent it.
+    pub source: String,
+    /// The sender's id of it.
+    pub message_id: String,
+    /// The digest of its content, if one was given.
+    pub hash: Option<String>,
+    /// What has become of it.
+    pub status: Status,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When the present attempt, or the last one, must be through.
+    pub lease_until: Timestamp,
+    /// When it came first.
+    pub first_seen: Timestamp,
+    /// When it came last.
+    pub last_seen: Timestamp,
+    /// When it was processed, failed or died.
+    pub finished_at: Option<Timestamp>,
+    /// The last error.
+    pub error: Option<String>,
+}
+
+/// Which messages of the inbox.
+#[derive(Clone, Debug, Default)]
+pub struct InboxFilter {
+    /// Only these; all if `None`.
+    pub ids: Option<Vec<InboxId>>,
+    /// Only of this source.
+    pub source: Option<String>,
+    /// Only with this status.
+    pub status: Option<Status>,
+    /// Only those above this id.
+    pub after: i64,
+}
+
+/// What a replay did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// The messages.
+    pub ids: Vec<InboxId>,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// How many messages are in a state that somebody should know of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InboxCounts {
+    /// In progress, stuck or not.
+    pub processing: i64,
+    /// In progress long past their lease, and nobody delivers them again.
+    pub stuck: i64,
+    /// Dead.
+    pub dead: i64,
+}
+
+/// Messages replayed by one transaction.
+const REPLAY_MAX: usize = 1_000;
+
+impl Store {
+    /// Tells a delivery what to do with its message.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every problem.
+    pub fn inbox_begin(&self, tenant: Tenant, delivery: Delivery) -> VerbFuture<'_, Begun> {
+        VerbFuture::new(async move {
+            delivery.check()?;
+            self.of(tenant)
+                .write((tenant, delivery, Token::fresh()), |tx, (tenant, delivery, token)| {
+                    Box::pin(begin(tx, *tenant, delivery, token))
+                })
+                .await
+        })
+    }
+
+    /// Says what became of a message: `LostClaim` when the ticket's token holds nothing any
+    /// more, `AlreadyFinished` when the same was said before.
+    pub fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> VerbFuture<'_, SettleOutcome> {
+        self.of(tenant).write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
+            Box::pin(mark_as(tx, *tenant, ticket, word))
+        })
+    }
+
+    /// Messages of a tenant, in the order they came first.
+    pub fn inbox(&self, tenant: Tenant, which: InboxFilter, limit: usize) -> VerbFuture<'_, Vec<Received>> {
+        VerbFuture::new(async move {
+            check(&which)?;
+            self.of(tenant)
+                .read((tenant, which, limit), |tx, (tenant, which, limit)| {
+                    Box::pin(async move {
+                        let rows = select(tx, *tenant, which, *limit).await?;
+                        rows.iter().map(read).collect()
+                    })
+                })
+                .await
+        })
+    }
+
+    /// Makes dead messages welcome again, a bounded number at a time: the next delivery of
+    /// each is told to process it, with its attempts counted anew.
+    pub fn inbox_replay(
+        &self,
+        tenant: Tenant,
+        which: InboxFilter,
+        dry_run: bool,
+    ) -> VerbFuture<'_, Replayed> {
+        VerbFuture::new(async move {
+            check(&which)?;
+            let which = InboxFilter { status: Some(Status::Dead), ..which };
+            self.of(tenant)
+                .write((tenant, which, dry_run), |tx, (tenant, which, dry_run)| {
+                    Box::pin(replay(tx, *tenant, which, *dry_run))
+                })
+                .await
+        })
+    }
+
+    /// Counts what somebody should know of; stuck is what is this far past its lease.
+    pub fn inbox_counts(&self, stuck_after: Duration) -> VerbFuture<'_, InboxCounts> {
+        self.read(stuck_after, |tx, after| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let Some(row) = tx.first(COUNTS, params![now.minus(*after)]).await? else {
+                    return Ok(InboxCounts::default());
+                };
+                Ok(InboxCounts { processing: row.int(0)?, stuck: row.int(1)?, dead: row.int(2)? })
+            })
+        })
+    }
+
+    /// Forgets a bounded number of processed messages that are older than this; answers how
+    /// many.
+    pub fn prune_inbox(&self, kept_for: Duration) -> VerbFuture<'_, u64> {
+        self.write(kept_for, |tx, kept_for| {
+            Box::pin(async move {
+                let now = tx.now().await?;
+                let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
+                tx.execute(PRUNE, params![now.minus(*kept_for), limit]).await
+            })
+        })
+    }
+}
+
+fn check(which: &InboxFilter) -> Result<()> {
+    match &which.ids {
+        Some(ids) if ids.len() > limits::BATCH_ITEMS_MAX => {
+            let said = format!("{} ids, at most {} are allowed", ids.len(), limits::BATCH_ITEMS_MAX);
+            Err(Error::invalid("ids", said))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Looks first, then inserts or takes. On PostgreSQL an insert would wait for a transaction that
+/// is updating the row it meets, which may be a host's own and long; a look does not.
+async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) -> Result<Begun> {
+    let now = tx.now().await?;
+    let key = params![tenant.id(), &delivery.source, &delivery.message_id];
+    let process = |attempts| Begun::Process {
+        ticket: Ticket::of(delivery, token),
+        attempts,
+        lease_until: now.plus(delivery.lease),
+    };
+    let Some(seen) = tx.first(PEEK, key).await? else {
+        let new = insert(tx, tenant, delivery, token, now).await?;
+        // If not, another delivery was faster by a moment.
+        return Ok(if new { process(1) } else { Begun::InProgress { attempts: 1 } });
+    };
+    let Some(row) = tx.first(LOCK, key).await? else {
+        // It is being begun or marked at this very moment. Nobody waits for that; what was
+        // true before is told.
+        let seen = known(&seen)?;
+        return Ok(told(seen.verdict(delivery, now), seen.attempts));
+    };
+    let (id, known) = (row.int(0)?, known(&row)?);
+    let attempts = known.attempts;
+    let verdict = match known.verdict(delivery, now) {
+        Verdict::Process => {
+            let (most, until) = (i64::from(delivery.max_attempts), now.plus(delivery.lease));
+            let hash = delivery.hash.as_deref();
+            tx.execute(TAKE, params![id, token.text(), most, until, now, hash]).await?;
+            return Ok(process(attempts + 1));
+        }
+        Verdict::Dies => {
+            let error = format!("the lease of attempt {attempts} ran out, and it was the last one");
+            tx.execute(FINISH, params![id, Status::Dead.word(), now, &error]).await?;
+            Verdict::Dead
+        }
+        other => other,
+    };
+    tx.execute("update punctual.inbox set last_seen = $2 where id = $1", params![id, now]).await?;
+    Ok(told(verdict, attempts))
+}
+
+async fn insert(
+    tx: &mut Tx,
+    tenant: Tenant,
+    delivery: &Delivery,
+    token: &Token,
+    now: Timestamp,
+) -> Result<bool> {
+    let row = params![
+        tenant.id(),
+        &delivery.source,
+        &delivery.message_id,
+        delivery.hash.as_deref(),
+        token.text(),
+        i64::from(delivery.max_attempts),
+        now.plus(delivery.lease),
+        now
+    ];
+    Ok(tx.execute(INSERT, row).await? == 1)
+}
+
+/// Takes in a message that is processed in this very transaction; `false` if it was before.
+pub(crate) async fn admit(tx: &mut Tx, tenant: Tenant, source: &str, message_id: &str) -> Result<bool> {
+    let now = tx.now().await?;
+    let token = Token::fresh();
+    if tx.execute(ADMIT, params![tenant.id(), source, message_id, token.text(), now]).await? == 1 {
+        return Ok(true);
+    }
+    tx.execute(SEEN_AGAIN, params![tenant.id(), source, message_id, now]).await?;
+    Ok(false)
+}
+
+const ADMIT: &str = "insert into punctual.inbox (tenant_id, source, message_id, status, token, attempts, \
+        max_attempts, lease_until, first_seen, last_seen, finished_at) \
+    values ($1, $2, $3, 'processed', $4, 1, 1, $5, $5, $5, $5) \
+    on conflict (tenant_id, source, message_id) do nothing";
+const SEEN_AGAIN: &str = "update punctual.inbox set last_seen = $4 \
+    where tenant_id = $1 and source = $2 and message_id = $3";
+
+/// What is told to those who are not told to process. To process it, or to let it die, takes
+/// the row; without the row it is somebody else's.
+const fn told(verdict: Verdict, attempts: u32) -> Begun {
+    match verdict {
+        Verdict::AlreadyProcessed => Begun::AlreadyProcessed { attempts },
+        Verdict::Process | Verdict::Dies | Verdict::InProgress => Begun::InProgress { attempts },
+        Verdict::Conflict => Begun::Conflict { attempts },
+        Verdict::Dead => Begun::Dead { attempts },
+    }
+}
+
+impl Ticket {
+    fn of(delivery: &Delivery, token: &Token) -> Self {
+        let (source, message_id) = (delivery.source.clone(), delivery.message_id.clone());
+        Self { source, message_id, token: token.clone() }
+    }
+}
+
+fn known(row: &Row) -> Result<Known> {
+    Ok(Known {
+        status: status(row, 1)?,
+        hash: row.maybe_text(2)?,
+        attempts: row.count(3)?,
+        lease_until: row.time(4)?,
+    })
+}
+
+fn status(row: &Row, n: usize) -> Result<Status> {
+    let word = row.text(n)?;
+    Status::parse(&word).ok_or_else(|| Error::Database(format!("`{word}` is no status of the inbox").into()))
+}
+
+async fn mark_as(tx: &mut Tx, tenant: Tenant, ticket: &Ticket, mark: &Mark) -> Result<SettleOutcome> {
+    let now = tx.now().await?;
+    let Some(row) = tx.first(HOLDER, params![tenant.id(), &ticket.source, &ticket.message_id]).await? else {
+        return Ok(SettleOutcome::NotFound);
+    };
+    let before = status(&row, 1)?;
+    let (after, error) = match mark {
+        Mark::Processed => (Status::Processed, None),
+        Mark::Failed { error } => (after_failure(row.count(3)?, row.count(4)?), Some(kept_error(error))),
+        Mark::Dead { error } => (Status::Dead, Some(kept_error(error))),
+    };
+    if row.text(2)? != ticket.token.text() {
+        return Ok(SettleOutcome::LostClaim);
+    }
+    if before != Status::Processing {
+        return Ok(if before == after { SettleOutcome::AlreadyFinished } else { SettleOutcome::LostClaim });
+    }
+    tx.execute(FINISH, params![row.int(0)?, after.word(), now, error.as_deref()]).await?;
+    Ok(SettleOutcome::Done)
+}
+
+async fn select(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, limit: usize) -> Result<Vec<Row>> {
+    let ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
+    let values = [
+        tenant.id().into(),
+        which.after.into(),
+        which.source.as_deref().into(),
+        which.status.map(Status::word).into(),
+        which.ids.is_none().into(),
+        Value::Ints(&ids),
+        i64::try_from(limit).unwrap_or(i64::MAX).into(),
+    ];
+    tx.query(LIST, &values).await
+}
+
+fn read(row: &Row) -> Result<Received> {
+    Ok(Received {
+        id: InboxId(row.int(0)?),
+        source: row.text(1)?,
+        message_id: row.text(2)?,
+        hash: row.maybe_text(3)?,
+        status: status(row, 4)?,
+        attempts: row.count(5)?,
+        lease_until: row.time(6)?,
+        first_seen: row.time(7)?,
+        last_seen: row.time(8)?,
+        finished_at: row.maybe_time(9)?,
+        error: row.maybe_text(10)?,
+    })
+}
+
+async fn replay(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, dry_run: bool) -> Result<Replayed> {
+    let rows = select(tx, tenant, which, REPLAY_MAX).await?;
+    let mut ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+    let more = ids.len() == REPLAY_MAX;
+    if !dry_run {
+        // Another replay may have been faster: what it moved is its own.
+        let now = tx.now().await?;
+        let moved = tx.query(REVIVE, &[Value::Ints(&ids), now.into()]).await?;
+        ids = moved.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+        ids.sort_unstable();
+    }
+    Ok(Replayed { ids: ids.into_iter().map(InboxId).collect(), more })
+}
+
+const INSERT: &str = "insert into punctual.inbox (tenant_id, source, message_id, hash, status, token, \
+        attempts, max_attempts, lease_until, first_seen, last_seen) \
+    values ($1, $2, $3, $4, 'processing', $5, 1, $6, $7, $8, $8) \
+    on conflict (tenant_id, source, message_id) do nothing";
+const LOCK: &str = "select id, status, hash, attempts, lease_until from punctual.inbox \
+    where tenant_id = $1 and source = $2 and message_id = $3 for update skip locked";
+const PEEK: &str = "select id, status, hash, attempts, lease_until from punctual.inbox \
+    where tenant_id = $1 and source = $2 and message_id = $3";
+const TAKE: &str = "update punctual.inbox set status = 'processing', token = $2, \
+        attempts = attempts + 1, max_attempts = $3, lease_until = $4, last_seen = $5, finished_at = null, \
+        hash = coalesce(hash, $6) where id = $1";
+const HOLDER: &str = "select id, status, token, attempts, max_attempts from punctual.inbox \
+    where tenant_id = $1 and source = $2 and message_id = $3 for update";
+const FINISH: &str = "update punctual.inbox set status = $2, finished_at = $3, error = $4 where id = $1";
+const LIST: &str = "select id, source, message_id, hash, status, attempts, lease_until, first_seen, \
+        last_seen, finished_at, error \
+    from punctual.inbox \
+    where tenant_id = $1 and id > $2 and ($3::text is null or source = $3) \
+        and ($4::text is null or status = $4) and ($5 = 1 or id = any($6::bigint[])) \
+    order by id limit $7";
+const REVIVE: &str = "update punctual.inbox set status = 'failed', token = '', attempts = 0, \
+        finished_at = $2 where id = any($1::bigint[]) and status = 'dead' returning id";
+const COUNTS: &str = "select \
+    (select count(*) from punctual.inbox where status = 'processing'), \
+    (select count(*) from punctual.inbox where status = 'processing' and lease_until < $1), \
+    (select count(*) from punctual.inbox where status = 'dead')";
+const PRUNE: &str = "delete from punctual.inbox where id in (select id from punctual.inbox \
+    where status = 'processed' and finished_at < $1 order by finished_at limit $2)";

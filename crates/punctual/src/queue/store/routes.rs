@@ -1,0 +1,338 @@
+//! Routes: which lanes a topic's messages go to.
+//!
+//! Routes are read by every enqueue and written rarely: a lane for each enabled subscription, and the
+//! topic's own lane if that queue is declared (by a setting, a claim, or a handler in a process) or
+//! nobody else takes the messages: no subscription, and no kind of events that names the topic and who is
+//! told. In a tenant that tells people of events, each topic also has a lane for the flows: who reads it
+//! knows which kinds are meant, the routes do not. The topic of what surveys tell is spared it while only
+//! surveys listen and none is begun by another, since every send tells something.
+//!
+//! Whoever changes one of these takes the topic first, which is the row
+//! of its own lane, and then has the routes made anew from what is there: two changes never see half
+//! of each other. Whoever changes what comes to the flows, of all topics, takes the tenant: a topic that is
+//! just being made waits for it, or it for the topic. Enqueuers wait for nobody; one that read the routes
+//! before a change and commits after it counts as before it.
+//!
+//! A message whose topic has no route yet waits in lane 0; [`Store::route_waiting`] gives each such
+//! topic its routes and moves what waits, so a host's transaction never creates anything. Whoever
+//! makes a topic's route moves what waits for it in the same transaction: else messages that find the
+//! route would overtake earlier ones of their key.
+
+use crate::base::error::{Error, Result};
+use crate::base::id::LaneId;
+use crate::base::limits;
+use crate::base::tenant::Tenant;
+use crate::database::dialect::Dialect;
+use crate::database::store::Store;
+use crate::database::tx::Tx;
+use crate::database::tx::VerbFuture;
+use crate::database::value::{Value, params};
+use std::collections::BTreeMap;
+
+/// The lanes of a topic; the unrouted lane when there is none.
+pub(crate) async fn lanes_of(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<Vec<i64>> {
+    let rows = tx.query(LANES_OF, params![tenant.id(), topic]).await?;
+    let lanes = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+    Ok(if lanes.is_empty() { vec![LaneId::UNROUTED.0] } else { lanes })
+}
+
+const LANES_OF: &str = "select lane_id from punctual.route where tenant_id = $1 and topic = $2";
+
+/// Gives a topic its routes if it has none, with what waited for that.
+pub(crate) async fn ensure(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
+    if lanes_of(tx, tenant, topic).await? == [LaneId::UNROUTED.0] {
+        take(tx, tenant, topic).await?;
+        settle(tx, tenant, topic).await?;
+        fetch_waiting(tx, tenant, topic).await?;
+    }
+    Ok(())
+}
+
+/// The topic's own lane, made if need be, declared and routed.
+pub(crate) async fn declare(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<LaneId> {
+    if let Some(row) = tx.first(DECLARED, params![tenant.id(), topic]).await? {
+        return row.int(0).map(LaneId);
+    }
+    let own = take(tx, tenant, topic).await?;
+    tx.execute("update punctual.lane set declared = 1 where id = $1 and declared = 0", params![own.0])
+        .await?;
+    if settle(tx, tenant, topic).await? {
+        fetch_waiting(tx, tenant, topic).await?;
+    }
+    Ok(own)
+}
+
+const DECLARED: &str = "select l.id from punctual.lane l \
+    where l.tenant_id = $1 and l.topic = $2 and l.subscription = '' and l.purpose = 'dispatch' \
+        and l.declared = 1 \
+        and exists (select 1 from punctual.route r \
+            where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id)";
+
+/// Takes a topic: nobody else changes its routes until the commit. Answers its own lane, which is
+/// made if need be. It does not get in the way of what only refers to that lane.
+pub(crate) async fn take(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<LaneId> {
+    if let Some(row) = tx.first(TAKE, params![tenant.id(), topic]).await? {
+        return row.int(0).map(LaneId);
+    }
+    let now = tx.now().await?;
+    tx.execute(ADD_LANE, params![tenant.id(), topic, now]).await?;
+    let row = tx.first(TAKE, params![tenant.id(), topic]).await?;
+    row.map_or_else(|| Err(no_lane()), |row| row.int(0)).map(LaneId)
+}
+
+fn no_lane() -> Error {
+    Error::Database("a lane that was just written is not there".into())
+}
+
+const TAKE: &str = "select id from punctual.lane \
+    where tenant_id = $1 and topic = $2 and subscription = '' and purpose = 'dispatch' for no key update";
+const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at) values ($1, $2, $3) \
+    on conflict do nothing";
+
+/// Makes the routes of a topic that was taken what they should be; answers whether one is new. Then
+/// what waits in lane 0 is to be fetched.
+pub(crate) async fn settle(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<bool> {
+    let now = tx.now().await?;
+    tx.execute(ADD_FLOWS, params![tenant.id(), topic, now]).await?;
+    tx.execute(REMOVE_ROUTES, params![tenant.id(), topic]).await?;
+    Ok(tx.execute(ADD_ROUTES, params![tenant.id(), topic]).await? > 0)
+}
+
+/// The level of events that a tenant's definitions want, 0 if none does.
+macro_rules! events_wanted {
+    ($tenant:literal) => {
+        concat!(
+            "coalesce((select max(i.level) from punctual.topic_interest i where i.tenant_id = ",
+            $tenant,
+            " and i.topic = ''), 0)"
+        )
+    };
+}
+
+/// Whether messages of a topic come to the flows of a tenant. Those that were handed in have been planned
+/// already.
+macro_rules! is_event_topic {
+    ($tenant:literal, $topic:literal) => {
+        concat!(
+            $topic,
+            " <> 'punctual.ingest' and ",
+            events_wanted!($tenant),
+            " >= case when ",
+            $topic,
+            " = 'survey.responses' then 2 else 1 end"
+        )
+    };
+}
+
+/// Whether messages of its topic go to a lane `l`.
+macro_rules! wanted {
+    () => {
+        concat!(
+            "l.purpose = 'dispatch' and ((l.subscription = '/flows' and ",
+            is_event_topic!("l.tenant_id", "l.topic"),
+            ") \
+            or exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
+            or (l.subscription = '' and l.topic <> 'punctual.ingest' and (l.declared = 1 \
+                or exists (select 1 from punctual.handled_topic h where h.topic = l.topic) \
+                or not (exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
+                        and s.topic = l.topic and s.enabled = 1) \
+                    or exists (select 1 from punctual.topic_interest i where i.tenant_id = l.tenant_id \
+                        and i.topic = l.topic)))))"
+        )
+    };
+}
+const ADD_FLOWS: &str = concat!(
+    "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
+     select $1, $2, '/flows', $3 where ",
+    is_event_topic!("$1", "$2"),
+    " on conflict do nothing"
+);
+const EVENTS_WANTED: &str = concat!("select ", events_wanted!("$1"));
+const TAKE_TENANT: &str = "select id from punctual.tenant where id = $1 for no key update";
+const REMOVE_ROUTES: &str = concat!(
+    "delete from punctual.route where tenant_id = $1 and topic = $2 and lane_id not in ( \
+        select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
+    wanted!(),
+    ")"
+);
+const ADD_ROUTES: &str = concat!(
+    "insert into punctual.route (tenant_id, topic, lane_id) \
+        select l.tenant_id, l.topic, l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
+    wanted!(),
+    " on conflict do nothing"
+);
+
+/// Which messages of a tenant come to the flows. Until the commit nobody else changes that, so that no two
+/// changes miss each other.
+pub(crate) async fn events_wanted(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
+    tx.query(TAKE_TENANT, params![tenant.id()]).await?;
+    tx.first(EVENTS_WANTED, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
+}
+
+/// Makes the routes of all topics of a tenant anew.
+pub(crate) async fn reroute_all(tx: &mut Tx, tenant: Tenant) -> Result<()> {
+    for row in tx.query(TOPICS, params![tenant.id()]).await? {
+        route_anew(tx, tenant, &row.text(0)?).await?;
+    }
+    Ok(())
+}
+
+/// Makes the routes of a topic anew.
+pub(crate) async fn route_anew(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
+    take(tx, tenant, topic).await?;
+    if settle(tx, tenant, topic).await? {
+        fetch_waiting(tx, tenant, topic).await?;
+    }
+    Ok(())
+}
+
+const TOPICS: &str = "select topic from punctual.lane where tenant_id = $1 and subscription = '' \
+        and purpose = 'dispatch' order by topic";
+
+/// Moves what waits in lane 0 for this topic. Rows that a router moves at this moment are left to
+/// it: it may be waiting for this very transaction.
+pub(crate) async fn fetch_waiting(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
+    let waiting = tx.query(UNROUTED_OF, params![tenant.id(), topic]).await?;
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let lanes = lanes_of(tx, tenant, topic).await?;
+    let keys = waiting.iter().map(|row| row.maybe_text(2)).collect::<Result<Vec<_>>>()?;
+    let (mut gone, mut moved) = (Vec::with_capacity(waiting.len()), Vec::with_capacity(waiting.len()));
+    for (row, key) in waiting.iter().zip(&keys) {
+        let (message, due) = (row.int(0)?, row.int(1)?);
+        gone.push(vec![Value::Int(due), Value::Int(message)]);
+        for lane in &lanes {
+            moved.push(vec![message.into(), (*lane).into(), due.into(), key.as_deref().into()]);
+        }
+    }
+    tx.each(DELETE_UNROUTED, &gone).await?;
+    tx.each(super::messages::INSERT_WORK, &moved).await?;
+    Ok(())
+}
+
+/// All of them, however many: this happens once for a topic.
+const UNROUTED_OF: &str = "select w.message_id, w.due_at, w.key from punctual.work w where w.lane_id = 0 \
+    and exists (select 1 from punctual.message m \
+        where m.id = w.message_id and m.tenant_id = $1 and m.topic = $2) for update skip locked";
+
+impl Store {
+    /// Gives topics their routes before anything is written to them.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn ensure_routes(&self, tenant: Tenant, topics: Vec<String>) -> VerbFuture<'_, ()> {
+        self.of(tenant).write((tenant, topics), |tx, (tenant, topics)| {
+            Box::pin(async move {
+                for topic in topics {
+                    ensure(tx, *tenant, topic).await?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Remembers that a process has handlers for these topics: no subscription that is put from now on
+    /// takes their own queues away. Those of before are for [`Store::declare_handled`], afterwards.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn note_handled(&self, topics: Vec<String>) -> VerbFuture<'_, ()> {
+        self.write(topics, |tx, topics| Box::pin(note_handled(tx, topics)))
+    }
+
+    /// Declares the own queues of these topics wherever subscriptions have taken their place.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn declare_handled(&self, topics: Vec<String>) -> VerbFuture<'_, ()> {
+        self.write(topics, |tx, topics| Box::pin(declare_handled(tx, topics)))
+    }
+
+    /// Moves what waits in lane 0 to the lanes of its topics, a bounded number at a time;
+    /// answers how much was moved.
+    pub fn route_waiting(&self) -> VerbFuture<'_, usize> {
+        self.write((), |tx, ()| Box::pin(route_waiting(tx)))
+    }
+}
+
+async fn note_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
+    let names: Vec<Option<&str>> = topics.iter().map(|topic| Some(topic.as_str())).collect();
+    let known = tx.query(HANDLED, &[Value::Texts(&names)]).await?;
+    let known = known.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
+    let mut new: Vec<&String> = topics.iter().filter(|topic| !known.contains(topic)).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    if tx.dialect() == Dialect::Postgres {
+        // Waits for whoever is just putting a subscription without knowing of these.
+        tx.execute("lock table punctual.subscription in share mode", &[]).await?;
+    }
+    new.sort_unstable();
+    let now = tx.now().await?;
+    let rows: Vec<Vec<Value<'_>>> = new.iter().map(|topic| vec![topic.as_str().into(), now.into()]).collect();
+    tx.each(
+        "insert into punctual.handled_topic (topic, since) values ($1, $2) on conflict do nothing",
+        &rows,
+    )
+    .await?;
+    Ok(())
+}
+
+const HANDLED: &str = "select topic from punctual.handled_topic where topic = any($1::text[])";
+
+async fn declare_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
+    let names: Vec<Option<&str>> = topics.iter().map(|topic| Some(topic.as_str())).collect();
+    for row in tx.query(DISPLACED, &[Value::Texts(&names)]).await? {
+        declare(tx, Tenant::from_row(row.int(0)?), &row.text(1)?).await?;
+    }
+    Ok(())
+}
+
+const DISPLACED: &str = "select distinct s.tenant_id, s.topic from punctual.subscription s \
+    where s.topic = any($1::text[]) and not exists (select 1 from punctual.lane l \
+        join punctual.route r on r.lane_id = l.id and r.tenant_id = l.tenant_id and r.topic = l.topic \
+        where l.tenant_id = s.tenant_id and l.topic = s.topic and l.subscription = '' \
+            and l.purpose = 'dispatch' and l.declared = 1) \
+    order by s.tenant_id, s.topic";
+
+async fn route_waiting(tx: &mut Tx) -> Result<usize> {
+    let limit = i64::try_from(limits::BATCH_ITEMS_MAX).unwrap_or(i64::MAX);
+    let waiting = tx.query(UNROUTED, params![limit]).await?;
+    let mut places = Vec::with_capacity(waiting.len());
+    for row in &waiting {
+        places.push(row.maybe_int(2)?.zip(row.maybe_text(3)?));
+    }
+    // In one order, so that two routers never wait for each other in a circle.
+    let mut lanes: BTreeMap<&(i64, String), Vec<i64>> =
+        places.iter().flatten().map(|place| (place, Vec::new())).collect();
+    for (place, lanes) in &mut lanes {
+        let tenant = Tenant::from_row(place.0);
+        if lanes_of(tx, tenant, &place.1).await? == [LaneId::UNROUTED.0] {
+            take(tx, tenant, &place.1).await?;
+            settle(tx, tenant, &place.1).await?;
+        }
+        *lanes = lanes_of(tx, tenant, &place.1).await?;
+    }
+    let keys = waiting.iter().map(|row| row.maybe_text(4)).collect::<Result<Vec<_>>>()?;
+    let mut moved = Vec::with_capacity(waiting.len());
+    let mut gone = Vec::with_capacity(waiting.len());
+    for ((row, key), place) in waiting.iter().zip(&keys).zip(&places) {
+        let (message, due) = (row.int(0)?, row.int(1)?);
+        gone.push(vec![Value::Int(due), Value::Int(message)]);
+        // The message itself may have been dropped; then so is its work.
+        for lane in place.iter().flat_map(|place| &lanes[place]) {
+            moved.push(vec![message.into(), (*lane).into(), due.into(), key.as_deref().into()]);
+        }
+    }
+    tx.each(DELETE_UNROUTED, &gone).await?;
+    tx.each(super::messages::INSERT_WORK, &moved).await?;
+    Ok(gone.len())
+}
+
+const UNROUTED: &str = "select w.message_id, w.due_at, \
+        (select m.tenant_id from punctual.message m where m.id = w.message_id), \
+        (select m.topic from punctual.message m where m.id = w.message_id), w.key \
+    from punctual.work w where w.lane_id = 0 order by w.due_at, w.message_id limit $1 for update skip locked";
+const DELETE_UNROUTED: &str =
+    "delete from punctual.work where lane_id = 0 and due_at = $1 and message_id = $2";

@@ -1,0 +1,181 @@
+//! What a settlement or a reaping leaves behind: items that come back, attempts that are written down,
+//! dead letters, and what hooks commit with them.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{LaneId, MessageId};
+use crate::database::tx::Tx;
+use crate::database::value::Value;
+use crate::queue::rules::attempt::{Verdict, is_snooze, kept_error};
+use crate::queue::rules::claim::Item;
+use crate::queue::rules::purpose::Purpose;
+use crate::queue::rules::queue::DeadHead;
+use crate::queue::store::queues::Lane;
+use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHooks, WantedHooks};
+use crate::queue::store::settle::{FailedAttempt, SettleAction, failed_attempt};
+use crate::queue::store::timers::own_due;
+
+/// What a settlement or a reaping leaves behind, gathered and then written as sets.
+pub(crate) struct Aftermath<'a> {
+    hooks: &'a SettlementHooks,
+    wanted: &'a WantedHooks,
+    settled: SettledItems<'a>,
+    attempts: Vec<FailedAttempt>,
+    dead: Vec<(Item, i64, String)>,
+    out_of_the_way: Vec<Item>,
+}
+
+impl<'a> Aftermath<'a> {
+    pub(crate) const fn new(
+        (hooks, wanted): (&'a SettlementHooks, &'a WantedHooks),
+        purpose: Purpose,
+        (owner, claimed_at): (&'a str, Timestamp),
+        now: Timestamp,
+    ) -> Self {
+        let settled = SettledItems { purpose, owner, claimed_at, now, items: Vec::new() };
+        Self { hooks, wanted, settled, attempts: Vec::new(), dead: Vec::new(), out_of_the_way: Vec::new() }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        item: &Item,
+        word: &SettleAction,
+        lane: Option<&Lane>,
+        snoozes: u32,
+        seed: u64,
+    ) {
+        let seed = seed ^ item.message().0.unsigned_abs();
+        match word {
+            SettleAction::Ack => self.done(item, None),
+            SettleAction::Done { output } => self.done(item, Some(output)),
+            SettleAction::Release => self.ending(item, ItemEnding::Released),
+            SettleAction::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
+            SettleAction::Abandon { error, retry } => {
+                let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
+                let verdict = patience.after_abandon(item, snoozes, *retry, seed);
+                let outcome = if is_snooze(snoozes, *retry) { "snoozed" } else { "abandoned" };
+                self.end(item, lane, outcome, error, verdict);
+            }
+        }
+    }
+
+    fn done(&mut self, item: &Item, output: Option<&String>) {
+        self.out_of_the_way.push(item.clone());
+        self.ending(item, ItemEnding::Done(output.cloned()));
+    }
+
+    fn ending(&mut self, item: &Item, ending: ItemEnding) {
+        self.settled.items.push((item.clone(), ending));
+    }
+
+    /// An item of a reaped claim that was not begun waits again, as if it had not been claimed.
+    pub(crate) fn give_back(&mut self, item: &Item) {
+        self.ending(item, ItemEnding::NotBegun);
+    }
+
+    /// An attempt did not end well: it is written down, and the item comes back or dies.
+    pub(crate) fn end(
+        &mut self,
+        item: &Item,
+        lane: Option<&Lane>,
+        outcome: &'static str,
+        error: &str,
+        verdict: Verdict,
+    ) {
+        let error = kept_error(error);
+        let next_due = match verdict {
+            Verdict::Again(wait) => Some(self.settled.now.plus(wait)),
+            Verdict::Dead => None,
+        };
+        self.ending(
+            item,
+            match next_due {
+                Some(due_at) => ItemEnding::Retry { due_at, error: error.clone() },
+                None => ItemEnding::Dead(error.clone()),
+            },
+        );
+        // Entries and deliveries have logs of their own.
+        if self.settled.purpose != Purpose::Dispatch {
+            return;
+        }
+        if next_due.is_none() {
+            self.dead.push((item.clone(), lane.map_or(1, |l| l.tenant.id()), error.clone()));
+            if lane.is_some_and(|l| l.settings.dead_head == DeadHead::Pass) {
+                self.out_of_the_way.push(item.clone());
+            }
+        }
+        self.attempts.push(FailedAttempt::new(item, lane, outcome, error, next_due));
+    }
+
+    /// Writes all of it; answers the attempts that failed, to be logged once it is committed.
+    pub(crate) async fn write(mut self, tx: &mut Tx) -> Result<Vec<FailedAttempt>> {
+        self.hooks.before_write(tx, self.wanted, &mut self.settled).await?;
+        let (mut again, mut untouched) = (Vec::new(), Vec::new());
+        for (item, ending) in &self.settled.items {
+            match ending {
+                ItemEnding::Retry { due_at, .. } => again.push(work_row(item, *due_at)),
+                ItemEnding::Released => untouched.push(untouched_row(item)),
+                ItemEnding::Done(_) | ItemEnding::Dead(_) | ItemEnding::NotBegun => {}
+            }
+        }
+        tx.each(crate::queue::store::sequences::WORK_AGAIN, &again).await?;
+        tx.each(WORK_UNTOUCHED, &untouched).await?;
+        let (owner, now) = (self.settled.owner, self.settled.now);
+        let attempts: Vec<Vec<Value<'_>>> = self.attempts.iter().map(|f| f.row(owner, now)).collect();
+        tx.each(ADD_ATTEMPT, &attempts).await?;
+        let dead: Vec<Vec<Value<'_>>> =
+            self.dead.iter().map(|(i, tenant, error)| dead_row(i, *tenant, error, now)).collect();
+        tx.each(ADD_DEAD, &dead).await?;
+        let done: Vec<(LaneId, &str, MessageId)> =
+            self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
+        crate::queue::store::sequences::release(tx, &done).await?;
+        self.hooks.after_write(tx, self.wanted, &self.settled).await?;
+        failed_attempt::fetch_kinds(tx, &mut self.attempts).await?;
+        Ok(self.attempts)
+    }
+}
+
+fn work_row(item: &Item, due: Timestamp) -> Vec<Value<'_>> {
+    let (attempts, unstarted) = (i64::from(item.attempt()), i64::from(item.unstarted()));
+    vec![
+        item.message().0.into(),
+        item.lane().0.into(),
+        due.into(),
+        attempts.into(),
+        unstarted.into(),
+        item.key().into(),
+    ]
+}
+
+/// As if it had not been claimed: one attempt fewer, and back at its old place.
+fn untouched_row(item: &Item) -> Vec<Value<'_>> {
+    let (attempts, unstarted) = (i64::from(item.attempt()) - 1, i64::from(item.unstarted()));
+    vec![item.message().0.into(), item.lane().0.into(), attempts.into(), unstarted.into(), item.key().into()]
+}
+
+fn dead_row<'a>(item: &'a Item, tenant: i64, error: &'a str, now: Timestamp) -> Vec<Value<'a>> {
+    vec![
+        tenant.into(),
+        item.lane().0.into(),
+        item.message().0.into(),
+        item.key().into(),
+        i64::from(item.attempt()).into(),
+        now.into(),
+        error.into(),
+    ]
+}
+
+/// A work row stands at the time its last attempt named, or at the message's own.
+const WORK_UNTOUCHED: &str = concat!(
+    "insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted, key) \
+    select m.id, $2, coalesce((select a.next_due from punctual.attempt a \
+            where a.message_id = $1 and a.lane_id = $2 order by a.id desc limit 1), ",
+    own_due!(),
+    "), $3, $4, $5 from punctual.message m where m.id = $1"
+);
+const ADD_ATTEMPT: &str = "insert into punctual.attempt \
+        (message_id, lane_id, number, at, owner, outcome, error, next_due) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+const ADD_DEAD: &str = "insert into punctual.dead_letter \
+        (tenant_id, lane_id, message_id, key, attempts, died_at, error) \
+    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";

@@ -1,0 +1,232 @@
+//! Settlement hooks: what else commits when items of a claim are settled or reaped.
+//!
+//! The queue knows messages, lanes and attempts. What stands on it (runs of jobs, deliveries) registers a
+//! hook with the store, and is called inside every settlement and every reaping, in whichever process that
+//! happens. A hook says by a condition on the claim's row whether it wants to be called, and the statement
+//! that locks the row evaluates the condition: a claim that no hook wants costs no statement.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{LaneId, MessageId};
+use crate::database::store::Store;
+use crate::database::tx::{Steps, Tx};
+use crate::database::value::Row;
+use crate::queue::rules::claim::Item;
+use crate::queue::rules::message::Message;
+use crate::queue::rules::purpose::Purpose;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What became of one item of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ItemEnding {
+    /// It is done, and handed this in.
+    Done(Option<String>),
+    /// It comes back.
+    Retry {
+        /// When.
+        due_at: Timestamp,
+        /// Why, for the history.
+        error: String,
+    },
+    /// It ran out of attempts, or will never work out.
+    Dead(String),
+    /// It was not begun, and waits as before: the queue has written its work.
+    Released,
+    /// Its claim was reaped before it could be begun: whoever owns the item writes its work.
+    NotBegun,
+}
+
+/// Items of one claim with what became of them, as part of one transaction.
+#[derive(Debug)]
+pub(crate) struct SettledItems<'a> {
+    /// What the items are.
+    pub(crate) purpose: Purpose,
+    /// Who held the claim.
+    pub(crate) owner: &'a str,
+    /// Since when.
+    pub(crate) claimed_at: Timestamp,
+    /// The transaction's time.
+    pub(crate) now: Timestamp,
+    /// The items, in the order of the claim or of the settlement.
+    pub(crate) items: Vec<(Item, ItemEnding)>,
+}
+
+/// Something that commits with settlements.
+pub(crate) trait SettlementHook: Debug + Send + Sync {
+    /// The condition, on a claim's row called `c`, under which the hook is called.
+    fn condition(&self) -> &'static str;
+
+    /// Whether the hook may want a claim of this message, so that its items cannot be acked by the claim
+    /// row alone.
+    fn wants_message(&self, message: &Message) -> bool {
+        let _ = message;
+        false
+    }
+
+    /// Called before the queue writes what comes back; may change how items end.
+    fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> Steps<'t, ()> {
+        let _ = (tx, settled);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Called when dead letters of these messages were put back.
+    fn after_replay<'t>(&'t self, tx: &'t mut Tx, messages: &'t [MessageId]) -> Steps<'t, ()> {
+        let _ = (tx, messages);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Called when work of these messages was dropped with its lane.
+    fn after_drop<'t>(&'t self, tx: &'t mut Tx, lane: LaneId, messages: &'t [MessageId]) -> Steps<'t, ()> {
+        let _ = (tx, lane, messages);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Called when the queue has written what comes back.
+    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()>;
+}
+
+/// The hooks that a store was opened with, and the statements that ask for them.
+#[derive(Clone, Debug)]
+pub(crate) struct SettlementHooks(Arc<Registered>);
+
+#[derive(Debug)]
+struct Registered {
+    hooks: Vec<Box<dyn SettlementHook>>,
+    /// Locks a claim by its token.
+    take_claim: &'static str,
+    /// Lists and locks claims whose lease has ended.
+    expired: &'static str,
+    /// The same without a lock.
+    expired_unlocked: &'static str,
+}
+
+/// Which hooks want a claim.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WantedHooks(Vec<usize>);
+
+impl Default for SettlementHooks {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl Store {
+    /// Returns the hooks that the store was opened with.
+    pub(crate) fn settlement_hooks(&self) -> SettlementHooks {
+        SettlementHooks::clone(&self.part())
+    }
+}
+
+impl Tx {
+    /// Returns the hooks that the store was opened with.
+    pub(crate) fn settlement_hooks(&mut self) -> SettlementHooks {
+        SettlementHooks::clone(&self.part())
+    }
+}
+
+impl SettlementHooks {
+    /// Registers hooks; they are called in this order.
+    pub(crate) fn new(hooks: Vec<Box<dyn SettlementHook>>) -> Self {
+        let flags: String =
+            hooks.iter().map(|hook| format!(", case when {} then 1 else 0 end", hook.condition())).collect();
+        let expired = format!(
+            "select token, owner, items, open, started, claimed_at, purpose, mark{flags} \
+             from punctual.claim c where finished_at is null and lease_until <= $1 \
+             order by lease_until limit $2"
+        );
+        Self(Arc::new(Registered {
+            hooks,
+            take_claim: interned(format!(
+                "select owner, items, open, ending, claimed_at, purpose{flags} \
+                 from punctual.claim c where token = $1 for update"
+            )),
+            expired: interned(format!("{expired} for update skip locked")),
+            expired_unlocked: interned(expired),
+        }))
+    }
+
+    pub(crate) fn take_claim(&self) -> &'static str {
+        self.0.take_claim
+    }
+
+    pub(crate) fn expired(&self) -> &'static str {
+        self.0.expired
+    }
+
+    pub(crate) fn expired_unlocked(&self) -> &'static str {
+        self.0.expired_unlocked
+    }
+
+    /// Reads which hooks want a claim from the columns of its row that begin at `first`.
+    pub(crate) fn read_wanted(&self, row: &Row, first: usize) -> Result<WantedHooks> {
+        let mut wanted = Vec::new();
+        for n in 0..self.0.hooks.len() {
+            if row.flag(first + n)? {
+                wanted.push(n);
+            }
+        }
+        Ok(WantedHooks(wanted))
+    }
+
+    /// Whether a hook may want a claim of this message.
+    pub(crate) fn want_message(&self, message: &Message) -> bool {
+        self.0.hooks.iter().any(|hook| hook.wants_message(message))
+    }
+
+    pub(crate) async fn after_replay(&self, tx: &mut Tx, messages: &[MessageId]) -> Result<()> {
+        for hook in &self.0.hooks {
+            hook.after_replay(tx, messages).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn after_drop(&self, tx: &mut Tx, lane: LaneId, messages: &[MessageId]) -> Result<()> {
+        for hook in &self.0.hooks {
+            hook.after_drop(tx, lane, messages).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn before_write(
+        &self,
+        tx: &mut Tx,
+        wanted: &WantedHooks,
+        settled: &mut SettledItems<'_>,
+    ) -> Result<()> {
+        for n in &wanted.0 {
+            self.0.hooks[*n].before_write(tx, settled).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn after_write(
+        &self,
+        tx: &mut Tx,
+        wanted: &WantedHooks,
+        settled: &SettledItems<'_>,
+    ) -> Result<()> {
+        for n in &wanted.0 {
+            self.0.hooks[*n].after_write(tx, settled).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The same text for the life of the process: drivers keep prepared statements by their text, and a store
+/// may be opened many times with the same hooks.
+fn interned(text: String) -> &'static str {
+    static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = texts.get(text.as_str()) {
+        return known;
+    }
+    let new: &'static str = text.leak();
+    texts.insert(new);
+    new
+}
+
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod tests;

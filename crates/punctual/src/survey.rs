@@ -1,0 +1,5 @@
+//! The kind *survey*: documents, answers, results, invitations.
+
+pub mod rules;
+pub mod run;
+pub mod store;

@@ -1,0 +1,222 @@
+//! One answer: from what a form or a program handed in to its canonical form.
+
+use crate::base::document::quote;
+use crate::base::limits;
+use crate::base::number;
+use crate::survey::rules::answers::Wrong;
+use crate::survey::rules::survey::{Choice, Kind, NPS, Question, day, label};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+/// What was handed in for one question.
+pub(crate) struct Handed<'a> {
+    question: &'a Question,
+    value: Option<&'a Value>,
+    words: Option<&'a Value>,
+}
+
+/// What is kept of it, and what is not.
+#[derive(Default)]
+pub(crate) struct Read {
+    pub kept: Vec<(String, Value)>,
+    pub dropped: Vec<String>,
+}
+
+impl<'a> Handed<'a> {
+    pub fn of(question: &'a Question, given: &'a Map<String, Value>) -> Self {
+        let there = |id: &str| given.get(id).filter(|value| !is_empty(value));
+        let words = question.other().and_then(|_| there(&question.other_id()));
+        Self { question, value: there(&question.id), words }
+    }
+
+    /// The ids under which something was handed in.
+    pub fn ids(&self) -> Vec<String> {
+        let value = self.value.map(|_| self.question.id.clone());
+        let words = self.words.map(|_| self.question.other_id());
+        value.into_iter().chain(words).collect()
+    }
+
+    /// The canonical answer; nothing if there is none.
+    pub fn read(&self) -> Result<Read, Wrong> {
+        match &self.question.kind {
+            Kind::SingleChoice(choices) => self.choice(choices, None),
+            Kind::MultiChoice(choices, range) => self.choice(choices, Some(range)),
+            kind => {
+                let value = self.value.map(|value| plain(kind, value)).transpose()?.flatten();
+                let kept = value.map(|value| (self.question.id.clone(), value));
+                Ok(Read { kept: kept.into_iter().collect(), dropped: Vec::new() })
+            }
+        }
+    }
+
+    /// A choice: of one if there is no range, else of as many as the range says.
+    fn choice(&self, choices: &[Choice], range: Option<&RangeInclusive<usize>>) -> Result<Read, Wrong> {
+        let picked = self.pick(choices, range.is_none())?;
+        let mut values = picked.options.iter().map(|at| choices[*at].value.clone());
+        let answer = match range {
+            Some(range) if !picked.options.is_empty() => {
+                within_count(picked.options.len(), range)?;
+                Some(values.collect())
+            }
+            _ => values.next(),
+        };
+        let answer = answer.map(|answer| (self.question.id.clone(), answer));
+        let unused = self.words.filter(|_| !picked.field_used).map(|_| self.question.other_id());
+        let words = picked.words.map(|words| (self.question.other_id(), words));
+        Ok(Read { kept: answer.into_iter().chain(words).collect(), dropped: unused.into_iter().collect() })
+    }
+
+    fn pick(&self, choices: &[Choice], single: bool) -> Result<Picked, Wrong> {
+        let mut picked = Picked::default();
+        let other = choices.iter().position(|choice| choice.other);
+        for value in values(self.value, single)? {
+            let name = label(value);
+            match (choices.iter().position(|choice| choice.label() == name.trim()), other) {
+                (Some(at), _) => {
+                    picked.options.insert(at);
+                }
+                // Own words may stand where an option's value would, once.
+                (None, Some(at)) if value.is_string() && picked.words.is_none() => {
+                    picked.words = own_words(value)?;
+                    picked.options.insert(at);
+                }
+                _ => return Err(not_an_option(&name, choices)),
+            }
+        }
+        // Who wrote words, but forgot to tick the box in front of them, meant it.
+        if let (Some(at), Some(written), None) = (other, self.words, &picked.words)
+            && (picked.options.is_empty() || picked.options.contains(&at))
+        {
+            picked.words = own_words(written)?;
+            picked.options.insert(at);
+            picked.field_used = true;
+        }
+        Ok(picked)
+    }
+}
+
+/// What was chosen, by the places of the options.
+#[derive(Default)]
+struct Picked {
+    options: BTreeSet<usize>,
+    words: Option<Value>,
+    /// Whether the words came from the field for them.
+    field_used: bool,
+}
+
+fn within_count(count: usize, range: &RangeInclusive<usize>) -> Result<(), Wrong> {
+    if count < *range.start() {
+        return Err(Wrong::TooFew(*range.start()));
+    }
+    if count > *range.end() {
+        return Err(Wrong::TooMany(*range.end()));
+    }
+    Ok(())
+}
+
+fn own_words(value: &Value) -> Result<Option<Value>, Wrong> {
+    text(value, &(0..=limits::SHORT_ANSWER_CHARS_MAX), one_line)
+}
+
+/// The values that were chosen: a list, or one alone.
+fn values(value: Option<&Value>, single: bool) -> Result<Vec<&Value>, Wrong> {
+    let wanted = if single { "one of the options" } else { "a list of options" };
+    let list = match value {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(_)) if single => return Err(Wrong::Type { wanted }),
+        Some(Value::Array(list)) => list.iter().filter(|value| !is_empty(value)).collect(),
+        Some(one) => vec![one],
+    };
+    let scalar = |value: &&Value| value.is_string() || value.is_number();
+    if list.iter().all(scalar) { Ok(list) } else { Err(Wrong::Type { wanted }) }
+}
+
+fn not_an_option(given: &str, choices: &[Choice]) -> Wrong {
+    Wrong::NotAnOption { given: quote(given), options: choices.iter().map(Choice::label).collect() }
+}
+
+/// An answer that is no choice. None if nothing is left of it.
+fn plain(kind: &Kind, value: &Value) -> Result<Option<Value>, Wrong> {
+    match kind {
+        Kind::Rating(range) => step(value, range).map(Some),
+        Kind::Nps => step(value, &NPS).map(Some),
+        Kind::YesNo => yes_or_no(value).map(Some),
+        Kind::ShortText(range) => text(value, range, one_line),
+        Kind::LongText(range) => text(value, range, lines),
+        Kind::Number(range) => decimal(value, range).map(Some),
+        Kind::Date(range) => date(value, range).map(Some),
+        Kind::SingleChoice(_) | Kind::MultiChoice(..) => Ok(None),
+    }
+}
+
+fn step(value: &Value, range: &RangeInclusive<i64>) -> Result<Value, Wrong> {
+    let step = number::whole(value).ok_or(Wrong::Type { wanted: "a whole number" })?;
+    within(&step, range)?;
+    Ok(Value::from(step))
+}
+
+fn decimal(value: &Value, range: &RangeInclusive<f64>) -> Result<Value, Wrong> {
+    let wrong = Wrong::Type { wanted: "a number, such as 12 or 2.5" };
+    let Some(number) = number::read(value) else { return Err(wrong) };
+    let size = number.as_f64().filter(|size| size.is_finite()).ok_or(wrong)?;
+    within(&size, range)?;
+    Ok(Value::Number(number))
+}
+
+fn date(value: &Value, range: &RangeInclusive<jiff::civil::Date>) -> Result<Value, Wrong> {
+    let wrong = Wrong::Type { wanted: "a date, such as 2026-05-14" };
+    let date = value.as_str().and_then(|text| day(text.trim())).ok_or(wrong)?;
+    within(&date, range)?;
+    Ok(Value::from(date.to_string()))
+}
+
+fn within<T: PartialOrd + Display>(value: &T, range: &RangeInclusive<T>) -> Result<(), Wrong> {
+    if value < range.start() {
+        return Err(Wrong::TooSmall(range.start().to_string()));
+    }
+    if value > range.end() {
+        return Err(Wrong::TooLarge(range.end().to_string()));
+    }
+    Ok(())
+}
+
+fn yes_or_no(value: &Value) -> Result<Value, Wrong> {
+    match value {
+        Value::Bool(yes) => Ok(Value::from(if *yes { "Yes" } else { "No" })),
+        Value::String(word) if word == "Yes" || word == "No" => Ok(value.clone()),
+        _ => Err(Wrong::Type { wanted: "`Yes` or `No`" }),
+    }
+}
+
+fn text(
+    value: &Value,
+    range: &RangeInclusive<usize>,
+    clean: fn(&str) -> String,
+) -> Result<Option<Value>, Wrong> {
+    let text = clean(value.as_str().ok_or(Wrong::Type { wanted: "a text" })?);
+    match text.chars().count() {
+        0 => Ok(None),
+        chars if chars < *range.start() => Err(Wrong::TooShort(*range.start())),
+        chars if chars > *range.end() => Err(Wrong::TooLong(*range.end())),
+        _ => Ok(Some(Value::from(text))),
+    }
+}
+
+/// Control characters do nothing in an answer but harm where it is shown later.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ").trim().to_owned()
+}
+
+/// A form sends line ends as CR LF.
+fn lines(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', " ").trim().to_owned()
+}
+
+/// What a form sends for a question that somebody left out.
+fn is_empty(value: &Value) -> bool {
+    let blank = |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
+    blank(value) || value.as_array().is_some_and(|list| list.iter().all(blank))
+}

@@ -1,0 +1,134 @@
+//! Whom an event reaches that came by a topic: one recipient for each person and each of their addresses.
+//!
+//! People are found as for notifications: by what the event's kind says, with the entity's state. A kind
+//! that says nothing of recipients, or that nobody defined, leaves it to the payload: to its own
+//! `recipient` with an `address`, to `recipientAddress` as messages of surveys have it, or to what
+//! notifications look for there. Which address a trigger takes, its channel says; so each recipient
+//! carries the ways that lead to it. An address that somebody lacks is absent, since a filter may hold
+//! all the same and the event is then wrong.
+
+use crate::base::path::text_of;
+use crate::delivery::rules::address::AddressKind;
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::{EventKind, Recipient};
+use serde_json::{Map, Value};
+
+/// A recipient as a candidate has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reached {
+    /// `{address, locale, customerRef}`, without what is not known.
+    pub recipient: Value,
+    /// Triggers whose channels need one of these are for this recipient.
+    pub ways: Vec<AddressKind>,
+}
+
+/// Whom an event reaches; at least one, if only somebody of whom nothing is known.
+#[must_use]
+pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &Snapshot) -> Vec<Reached> {
+    let kind = kind.filter(|kind| kind.tells_somebody());
+    if kind.is_none()
+        && let Some(recipient) = own(payload)
+    {
+        return vec![Reached { recipient, ways: AddressKind::ALL.to_vec() }];
+    }
+    let of = kind.unwrap_or_else(|| EventKind::undefined());
+    let mut all = Vec::new();
+    for who in of.recipients(payload, snapshot) {
+        add(&who, &mut all);
+    }
+    if all.is_empty() {
+        add(&Recipient::default(), &mut all);
+    }
+    all
+}
+
+/// Adds somebody, once for each address.
+fn add(who: &Recipient<'_>, all: &mut Vec<Reached>) {
+    let mut of: Vec<(Option<String>, Vec<AddressKind>)> = Vec::new();
+    for way in AddressKind::ALL {
+        let address = way.to(who);
+        match of.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, ways)) => ways.push(way),
+            None => of.push((address, vec![way])),
+        }
+    }
+    all.extend(of.into_iter().map(|(address, ways)| {
+        let recipient = recipient([address, who.locale.clone(), who.reference.clone()]);
+        Reached { recipient, ways }
+    }));
+}
+
+/// The recipient whose address the payload itself names.
+fn own(payload: &Value) -> Option<Value> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(text_of);
+    if let Some(who) = payload.get("recipient")
+        && let Some(address) = text(who, "address")
+    {
+        let reference = text(who, "customerRef").or_else(|| text(who, "ref"));
+        return Some(recipient([Some(address), text(who, "locale"), reference]));
+    }
+    let address = text(payload, "recipientAddress")?;
+    Some(recipient([Some(address), text(payload, "recipientLocale"), text(payload, "customerRef")]))
+}
+
+fn recipient(known: [Option<String>; 3]) -> Value {
+    let named = super::RECIPIENT_FIELDS.into_iter().zip(known);
+    let fields: Map<String, Value> =
+        named.filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?)))).collect();
+    Value::Object(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(kind: Option<&EventKind>, payload: &Value) -> Vec<String> {
+        let all = reached(payload, kind, &Snapshot::Unknown);
+        all.iter().map(|one| format!("{} {:?}", one.recipient, one.ways)).collect()
+    }
+
+    fn kind(recipients: &Value) -> EventKind {
+        EventKind::kept(&json!({"recipients": recipients}))
+    }
+
+    /// NTF-2: a person is reached by each address they have, and each is for the channels that need it.
+    #[test]
+    fn ntf_2_each_address_of_a_person_is_for_its_channels() {
+        let kind = kind(&json!({"phone": "guest.phone", "email": "guest.email", "ref": "guest.id"}));
+        let both = json!({"guest": {"phone": "+1", "email": "a@b.c", "id": 7}});
+        let want = [
+            r#"{"address":"+1","customerRef":"7"} [Phone, Any]"#,
+            r#"{"address":"a@b.c","customerRef":"7"} [Email]"#,
+        ];
+        assert_eq!(shown(Some(&kind), &both), want);
+        let phone = json!({"guest": {"phone": "+1"}});
+        assert_eq!(shown(Some(&kind), &phone), [r#"{"address":"+1"} [Phone, Any]"#, "{} [Email]"]);
+        assert_eq!(shown(Some(&kind), &json!({})), ["{} [Phone, Email, Any]"], "nobody can be reached");
+    }
+
+    #[test]
+    fn each_of_a_list_is_a_recipient() {
+        let kind = kind(&json!({"each": "guests", "phone": "phone"}));
+        let two = json!({"guests": [{"phone": "+1"}, {"phone": "+2"}]});
+        let want = [
+            r#"{"address":"+1"} [Phone, Any]"#,
+            "{} [Email]",
+            r#"{"address":"+2"} [Phone, Any]"#,
+            "{} [Email]",
+        ];
+        assert_eq!(shown(Some(&kind), &two), want);
+    }
+
+    #[test]
+    fn without_a_kind_that_says_it_the_payload_does() {
+        let own = json!({"recipient": {"address": "x", "locale": "ar", "customerRef": "c", "name": "Jo"}});
+        let want = [r#"{"address":"x","customerRef":"c","locale":"ar"} [Phone, Email, Any]"#];
+        assert_eq!(shown(None, &own), want);
+        assert_eq!(shown(Some(&EventKind::default()), &own), want);
+        let told = json!({"recipientAddress": "x", "recipientLocale": "ar", "customerRef": "c"});
+        assert_eq!(shown(None, &told), want, "as messages of surveys have it");
+        let phone = json!({"phone": "+1"});
+        assert_eq!(shown(None, &phone), [r#"{"address":"+1"} [Phone, Any]"#, "{} [Email]"]);
+    }
+}

@@ -1,0 +1,262 @@
+//! The words of a survey's invitation and of its reminders.
+//!
+//! They come from the tenant's templates for [`EVENT_TYPE`], by scope, language, channel and send; without
+//! one from texts of our own, in English and Arabic, short enough for one SMS where title and link are.
+//! Which of them is decided when a send is planned, and stays: a retry says the same, whatever templates
+//! the tenant has by then.
+//! Pure and cheap: a choice among what is compiled, and the values that it names.
+
+use crate::base::error::Problem;
+use crate::base::id::{FlowId, TemplateId};
+use crate::base::locale;
+use crate::base::locale::Texts;
+use crate::delivery::rules::template::choose::choose;
+use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
+use crate::delivery::rules::template::set::Filled;
+use crate::delivery::rules::template::{
+    MessageTemplate, ProviderTemplate, Target, Template, TemplateSet, Values, Wanted,
+};
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// The event type of templates for invitations and reminders.
+pub const EVENT_TYPE: &str = SURVEY_INVITATION.name;
+/// The scope type of templates for one survey.
+const SCOPE: &str = SURVEY_INVITATION.scope;
+/// The key of the link.
+const LINK: &str = SURVEY_INVITATION.link;
+
+/// What is to be worded: one send of one entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Invitation<'a> {
+    /// The survey.
+    pub flow: FlowId,
+    /// Its title.
+    pub title: &'a Texts,
+    /// The locale that its texts all have.
+    pub default_locale: &'a str,
+    /// The key of the channel.
+    pub channel: &'a str,
+    /// The number of the send: 1 is the invitation, 2 the first reminder.
+    pub attempt: u32,
+    /// The entry's public id.
+    pub public_id: &'a str,
+    /// The link to the survey.
+    pub survey_url: &'a str,
+    /// The link that ends such letters.
+    pub unsubscribe_url: Option<&'a str>,
+    /// The reader's address.
+    pub address: &'a str,
+    /// The reader's locale.
+    pub locale: Option<&'a str>,
+    /// Who the reader is, to the host.
+    pub customer_ref: Option<&'a str>,
+    /// The event's payload.
+    pub payload: &'a Value,
+}
+
+/// What it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wording {
+    /// The template and its version; none is a text of our own.
+    pub template: Option<(TemplateId, u32)>,
+    /// The locale of the text.
+    pub locale: String,
+    /// The subject, in one line.
+    pub subject: Option<String>,
+    /// The text.
+    pub body: String,
+    /// The text with markup.
+    pub html: Option<String>,
+    /// The provider's own template, which it sends in their place.
+    pub provider: Option<ProviderTemplate<String>>,
+    /// What had no value, by the text that names it.
+    pub warnings: Vec<String>,
+}
+
+/// The template for one send of a survey, if the tenant has one that fits.
+#[must_use]
+pub fn template_for<'t>(
+    set: &'t TemplateSet,
+    flow: FlowId,
+    default_locale: &str,
+    channel: &str,
+    locale: Option<&str>,
+    send: u32,
+) -> Option<&'t MessageTemplate> {
+    let id = flow.to_string();
+    let defaults = [default_locale, &set.default_locale];
+    let scope = Some((SCOPE, id.as_str()));
+    choose(&set.templates, &Wanted { scope, channel, locale, defaults: &defaults, attempt: send })
+}
+
+/// Which words a send has.
+#[derive(Clone, Copy, Debug)]
+pub enum Words<'t> {
+    /// Those of a template of the tenant.
+    Template(&'t MessageTemplate),
+    /// A text of our own, by its version.
+    Own(u32),
+}
+
+impl<'t> Words<'t> {
+    /// The words that fit one send best.
+    #[must_use]
+    pub fn choose(set: &'t TemplateSet, invitation: &Invitation<'_>) -> Self {
+        let Invitation { flow, default_locale, channel, locale, attempt, .. } = *invitation;
+        match template_for(set, flow, default_locale, channel, locale, attempt) {
+            Some(template) => Self::Template(template),
+            None => Self::Own(own_version(set, default_locale, locale)),
+        }
+    }
+}
+
+/// Words one send.
+#[must_use]
+pub fn word(set: &TemplateSet, words: Words<'_>, invitation: &Invitation<'_>) -> Wording {
+    match words {
+        Words::Template(template) => by_template(set, template, invitation),
+        Words::Own(version) => by_ourselves(set, version, invitation),
+    }
+}
+
+fn by_template(set: &TemplateSet, template: &MessageTemplate, invitation: &Invitation<'_>) -> Wording {
+    let tag = template.locale_for(invitation.locale);
+    let filled = template.fill(&values(set, invitation, tag), tag);
+    let told = |warning: Problem| format!("{}: {}", warning.path, warning.message);
+    Wording {
+        template: Some((template.id, template.version)),
+        locale: tag.to_owned(),
+        subject: filled.subject,
+        body: filled.body,
+        html: filled.html,
+        provider: filled.provider,
+        warnings: filled.warnings.into_iter().map(told).collect(),
+    }
+}
+
+/// What a template says to a reader who does not exist, with this payload: so that its author sees it.
+#[must_use]
+pub fn preview(
+    set: &TemplateSet,
+    template: &MessageTemplate,
+    locale: Option<&str>,
+    payload: &Value,
+) -> Filled {
+    let mut title = Texts::default();
+    title.insert("en", "Survey title");
+    title.insert("ar", "عنوان الاستبيان");
+    let sample = Invitation {
+        flow: FlowId(0),
+        title: &title,
+        default_locale: "en",
+        channel: &template.definition.channel,
+        attempt: template.definition.attempt.unwrap_or(1),
+        public_id: "0123456789abcdefghjkmn",
+        survey_url: "https://survey.example/s/0123456789abcdefghjkmn",
+        unsubscribe_url: Some("https://survey.example/u/0123456789abcdefghjkmn"),
+        address: "+15550100",
+        locale,
+        customer_ref: Some("customer-1"),
+        payload,
+    };
+    let tag = template.locale_for(locale);
+    template.fill(&values(set, &sample, tag), tag)
+}
+
+/// What a template can name.
+fn values<'a>(set: &'a TemplateSet, of: &Invitation<'a>, tag: &str) -> Values<'a> {
+    Values::default()
+        .zone(&set.zone)
+        .given(LINK, of.survey_url)
+        .given_if("unsubscribeUrl", of.unsubscribe_url)
+        .given("surveyTitle", title(of, tag))
+        .given("publicId", of.public_id)
+        .given("attempt", of.attempt.to_string())
+        .given("recipient.address", of.address)
+        .given_if("recipient.locale", of.locale)
+        .given_if("recipient.customerRef", of.customer_ref)
+        .under("candidate", of.payload)
+        .under("", of.payload)
+}
+
+/// The title for a reader: in the locale, its language, or the survey's own.
+fn title<'a>(of: &Invitation<'a>, tag: &str) -> &'a str {
+    let found = of.title.find(tag).or_else(|| of.title.find(locale::language(tag)));
+    found.unwrap_or_else(|| of.title.get(of.default_locale, of.default_locale))
+}
+
+/// The version of our own text in the language that fits a reader best, from 1.
+#[must_use]
+pub fn own_version(set: &TemplateSet, default_locale: &str, locale: Option<&str>) -> u32 {
+    let mut tags = locale.into_iter().chain([default_locale, &set.default_locale]);
+    let found = tags.find_map(|tag| OWN.iter().position(|own| own.is_in_language_of(tag)));
+    u32::try_from(found.unwrap_or_default()).unwrap_or_default() + 1
+}
+
+/// Our own words in one language. Their place in [`OWN`] is their version: words that change are added as
+/// a new version, because deliveries that wait have the old one.
+struct Own {
+    language: &'static str,
+    invitation: [Option<Template>; 2],
+    reminder: [Option<Template>; 2],
+}
+
+impl Own {
+    fn is_in_language_of(&self, tag: &str) -> bool {
+        locale::same(self.language, locale::language(tag))
+    }
+}
+
+/// Parsed once; a text that did not parse would be caught by the tests.
+static OWN: LazyLock<[Own; 2]> = LazyLock::new(|| {
+    let texts = |pair: [&str; 2]| pair.map(|text| Template::parse(text).ok());
+    [
+        Own {
+            language: "en",
+            invitation: texts([
+                "Your opinion, please: {{surveyTitle}}",
+                "Please take a moment for our survey \"{{surveyTitle}}\": {{surveyUrl}}",
+            ]),
+            reminder: texts([
+                "A reminder: {{surveyTitle}}",
+                "A friendly reminder: your answer to \"{{surveyTitle}}\" would still help us: {{surveyUrl}}",
+            ]),
+        },
+        Own {
+            language: "ar",
+            invitation: texts([
+                "رأيك يهمنا: {{surveyTitle}}",
+                "رأيك يهمنا. يرجى الإجابة عن \"{{surveyTitle}}\": {{surveyUrl}}",
+            ]),
+            reminder: texts([
+                "تذكير: {{surveyTitle}}",
+                "تذكير ودّي: ما زال رأيك في \"{{surveyTitle}}\" يهمنا: {{surveyUrl}}",
+            ]),
+        },
+    ]
+});
+
+fn by_ourselves(set: &TemplateSet, version: u32, invitation: &Invitation<'_>) -> Wording {
+    let place = usize::try_from(version.saturating_sub(1)).unwrap_or_default();
+    let own = OWN.get(place).unwrap_or(&OWN[0]);
+    let mut tags = invitation.locale.into_iter().chain([invitation.default_locale, &set.default_locale]);
+    let tag = tags.find(|tag| own.is_in_language_of(tag)).unwrap_or(own.language);
+    let [subject, body] = if invitation.attempt <= 1 { &own.invitation } else { &own.reminder };
+    let values = values(set, invitation, tag);
+    let render = |text: &Option<Template>, target| {
+        text.as_ref().map(|text| text.render(&values, target, tag).text).unwrap_or_default()
+    };
+    Wording {
+        template: None,
+        locale: tag.to_owned(),
+        subject: Some(render(subject, Target::Line)),
+        body: render(body, Target::Text),
+        html: None,
+        provider: None,
+        warnings: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! What readers are told, with and without templates.
+
+use super::*;
+use crate::base::zone::Zone;
+use crate::delivery::rules::template::segments::Segments;
+use crate::delivery::rules::template::{Definition, Scope};
+use serde_json::json;
+
+fn titles() -> Texts {
+    let mut titles = Texts::default();
+    titles.insert("en", "Service \"CSI\"");
+    titles.insert("ar", "رضا العملاء");
+    titles
+}
+
+fn choose_and_word(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
+    word(set, Words::choose(set, invitation), invitation)
+}
+
+fn invitation<'a>(title: &'a Texts, payload: &'a Value) -> Invitation<'a> {
+    Invitation {
+        flow: FlowId(7),
+        title,
+        default_locale: "en",
+        channel: "whatsapp:default",
+        attempt: 1,
+        public_id: "abc",
+        survey_url: "https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd",
+        unsubscribe_url: None,
+        address: "+964 770 000 0001",
+        locale: Some("ar"),
+        customer_ref: None,
+        payload,
+    }
+}
+
+/// TRG-18: without a template there is a text for the locale and the send.
+#[test]
+fn trg_18_our_own_words_follow_locale_and_send() {
+    let (title, payload) = (titles(), json!({}));
+    let base = invitation(&title, &payload);
+    let set = TemplateSet::default();
+    let table = [
+        (Some("en"), 1, "en", "Please take a moment", "Service"),
+        (Some("en-GB"), 2, "en-GB", "A friendly reminder", "Service"),
+        (Some("en"), 5, "en", "A friendly reminder", "Service"),
+        (Some("ar"), 1, "ar", "رأيك يهمنا", "رضا العملاء"),
+        (Some("ar-IQ"), 2, "ar-IQ", "تذكير", "رضا العملاء"),
+        (Some("fr"), 1, "en", "Please take a moment", "Service"),
+        (None, 1, "en", "Please take a moment", "Service"),
+    ];
+    for (locale, attempt, tag, begins, named) in table {
+        let said = choose_and_word(&set, &Invitation { locale, attempt, ..base });
+        assert!(said.body.starts_with(begins) && said.body.ends_with(base.survey_url), "{}", said.body);
+        assert!(said.body.contains(named), "{}", said.body);
+        assert_eq!((said.locale.as_str(), said.template, said.html), (tag, None, None));
+        let subject = said.subject.unwrap();
+        assert!(subject.contains(named) && !subject.contains("{{"), "{subject}");
+        if tag.starts_with("en") {
+            assert_eq!(Segments::of(&said.body).count, 1, "{}", said.body);
+        }
+    }
+    let arabic = TemplateSet { default_locale: "ar".into(), ..TemplateSet::default() };
+    let said = choose_and_word(&arabic, &Invitation { locale: Some("fr"), default_locale: "tr", ..base });
+    assert_eq!(said.locale, "ar", "the tenant's language before English");
+}
+
+/// TRG-18: a survey's own words, with the candidate's values, the link and the reader's dates.
+#[test]
+fn trg_18_a_template_words_the_send() {
+    let definition = Definition {
+        event_type: EVENT_TYPE.into(),
+        channel: "WhatsApp".into(),
+        language: "ar".into(),
+        scope: Some(Scope { kind: SCOPE.into(), id: "7".into() }),
+        subject: Some("{{surveyTitle}} {{attempt}}".into()),
+        body:
+            "{{customerName}} {{candidate.wip}} {{at|date}} {{surveyUrl}} {{nothing}} {{recipient.address}}"
+                .into(),
+        html: Some("<p>{{CustomerName}}</p>".into()),
+        ..Definition::default()
+    };
+    let texts = definition.compile().unwrap();
+    let template = MessageTemplate { id: TemplateId(3), version: 2, definition, texts };
+    let zone = Zone::find("Asia/Baghdad").unwrap();
+    let set = TemplateSet { templates: vec![template], zone, ..TemplateSet::default() };
+    let payload = json!({"CustomerName": "Kadhem & Co", "wip": 40956, "at": "2026-05-14T22:00:00Z",
+        "surveyUrl": "https://evil.example"});
+    let title = titles();
+    let said = choose_and_word(&set, &Invitation { locale: Some("ar-IQ"), ..invitation(&title, &payload) });
+    let body = "Kadhem & Co 40956 15 أيار 2026 https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd  \
+        +964 770 000 0001";
+    assert_eq!(said.body, body, "a payload cannot put its own link there");
+    assert_eq!(said.subject.as_deref(), Some("رضا العملاء 1"));
+    assert_eq!(said.html.as_deref(), Some("<p>Kadhem &amp; Co</p>"));
+    assert_eq!((said.template, said.locale.as_str()), (Some((TemplateId(3), 2)), "ar-IQ"));
+    assert_eq!(said.warnings, ["body: `{{nothing}}` has no value"]);
+    let english = choose_and_word(&set, &Invitation { locale: Some("en"), ..invitation(&title, &payload) });
+    assert_eq!(english.locale, "ar", "the only words there are");
+    let other = choose_and_word(&set, &Invitation { flow: FlowId(8), ..invitation(&title, &payload) });
+    assert_eq!(other.template, None, "another survey's words are not taken");
+}
+
+/// The language is part of what a delivery fixes: a reader who changes theirs meanwhile is sent the same.
+#[test]
+fn ntf_5_our_own_text_keeps_the_language_of_its_version() {
+    let (title, payload, set) = (titles(), json!({}), TemplateSet::default());
+    let english = own_version(&set, "en", Some("en-GB"));
+    assert_eq!((english, own_version(&set, "en", Some("ar-IQ"))), (1, 2));
+    let said = word(&set, Words::Own(english), &invitation(&title, &payload));
+    assert!(said.locale == "en" && said.body.starts_with("Please take a moment"), "{said:?}");
+}

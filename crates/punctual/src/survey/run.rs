@@ -1,0 +1,8 @@
+//! Surveys in the pipeline: ingest, planning, rendering.
+
+pub mod definition_cache;
+mod entities;
+mod events;
+pub mod ingest;
+pub mod kind;
+pub mod renderer;

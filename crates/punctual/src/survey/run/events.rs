@@ -1,0 +1,118 @@
+//! What surveys make of events that came by a topic.
+//!
+//! An event is for surveys if a published trigger names its kind: it begins the trigger's entries, or stops
+//! them. Each of the people it names is a candidate ([`reached`]), as if somebody had handed it in. What the
+//! kind's document says goes for surveys, too: an event of another topic is not of this kind, and one whose
+//! entity makes a message pointless begins nothing (but stops what it stops).
+//!
+//! What surveys tell themselves, on their own topic, may begin other surveys; a send may not, nor does any of
+//! it stop entries: a `stopOn` of such a kind means the entry's own moments, which whoever writes them looks
+//! after.
+//!
+//! Not promised: an order between events, other than within one claim.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::tenant::Tenant;
+use crate::delivery::run::kinds::EventPlan;
+use crate::flow::run::source_event::SourceEvent;
+use crate::survey::rules::candidate::Candidate;
+use crate::survey::rules::candidate::reached::{Reached, reached};
+use crate::survey::run::ingest::{Ingested, Item, Lot, ingest};
+use crate::survey::run::kind::SurveyKind;
+use crate::survey::store::publish::{SENT, TOPIC};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Events of one tenant that surveys look at, by kind.
+type Wanted<'a> = BTreeMap<&'a str, Vec<Asked<'a>>>;
+
+/// Lets events begin and stop entries; answers what came of each.
+///
+/// # Errors
+/// When the database does not answer: what was written until then is known the next time.
+pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]) -> Result<Vec<EventPlan>> {
+    let mut all: Vec<EventPlan> = events.iter().map(|_| EventPlan::Ignored).collect();
+    for (tenant, wanted) in wanted(surveys, events).await? {
+        let lots: Vec<Lot<'_>> = wanted.iter().map(|(kind, asked)| lot(kind, asked)).collect();
+        let met = ingest(surveys, tenant, &lots).await?;
+        for (item, one) in lots.iter().flat_map(|lot| &lot.items).zip(met.into_iter().flatten()) {
+            note(&mut all[item.at], one);
+        }
+    }
+    Ok(all)
+}
+
+fn lot<'a>(kind: &'a str, asked: &'a [Asked<'_>]) -> Lot<'a> {
+    Lot { kind, items: asked.iter().map(Asked::item).collect() }
+}
+
+/// Adds what came of an event for one of its recipients.
+fn note(plan: &mut EventPlan, one: Ingested) {
+    let (made, problem) = match std::mem::replace(plan, EventPlan::Ignored) {
+        EventPlan::Taken { made, problem } => (made, problem),
+        _ => (false, None),
+    };
+    *plan = EventPlan::Taken { made: made || !one.instances.is_empty(), problem: problem.or(one.error) };
+}
+
+/// The events that surveys look at.
+async fn wanted<'a>(surveys: &SurveyKind, heard: &[SourceEvent<'a>]) -> Result<BTreeMap<Tenant, Wanted<'a>>> {
+    let mut latest: BTreeMap<Tenant, Timestamp> = BTreeMap::new();
+    for SourceEvent { event, .. } in heard {
+        let due = latest.entry(event.tenant).or_insert(event.due_at);
+        *due = (*due).max(event.due_at).max(event.created_at);
+    }
+    let mut offered = BTreeMap::new();
+    for (tenant, due) in latest {
+        offered.insert(tenant, surveys.cache.since(&surveys.store, tenant, due).await?);
+    }
+    let mut all: BTreeMap<Tenant, Wanted<'a>> = BTreeMap::new();
+    for (at, one) in heard.iter().enumerate() {
+        let (tenant, kind) = (one.event.tenant, one.event.kind.as_str());
+        if offered.get(&tenant).is_some_and(|offered| offered.names(kind)) && is_for_surveys(one) {
+            all.entry(tenant).or_default().entry(kind).or_default().extend(asked(at, one));
+        }
+    }
+    Ok(all)
+}
+
+fn is_told_by_surveys(of: &SourceEvent<'_>) -> bool {
+    of.event.topic == TOPIC
+}
+
+fn is_for_surveys(of: &SourceEvent<'_>) -> bool {
+    let its_topic = of.kind.is_none_or(|kind| kind.comes_by(&of.event.topic));
+    its_topic && !(is_told_by_surveys(of) && of.event.kind == SENT)
+}
+
+fn is_pointless(of: &SourceEvent<'_>) -> bool {
+    of.kind_or_undefined().is_pointless(of.snapshot, of.payload).is_some()
+}
+
+/// An event, for one of the people it names.
+struct Asked<'a> {
+    at: usize,
+    of: SourceEvent<'a>,
+    who: Reached,
+    entity: Option<Value>,
+    begins: bool,
+}
+
+fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<Asked<'a>> {
+    let begins = !is_pointless(of);
+    let entity = of.entity.map(|entity| json!({"type": entity.kind, "id": entity.id}));
+    let people = reached(of.payload, of.kind, of.snapshot).into_iter();
+    people.map(|who| Asked { at, of: *of, who, entity: entity.clone(), begins }).collect()
+}
+
+impl Asked<'_> {
+    fn item(&self) -> Item<'_> {
+        let SourceEvent { event, payload, .. } = self.of;
+        let (who, entity) = (&self.who.recipient, self.entity.as_ref());
+        let candidate = Candidate::of_event(payload, &event.payload, who, entity, event.occurred_at);
+        let stops = !is_told_by_surveys(&self.of);
+        let (cause, ways) = (Some(event), Some(self.who.ways.as_slice()));
+        Item { at: self.at, candidate, cause, ways, begins: self.begins, stops }
+    }
+}

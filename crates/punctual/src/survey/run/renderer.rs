@@ -1,0 +1,256 @@
+//! The messages of surveys: invitations and reminders.
+//!
+//! Before a message is made the recipient's consent is asked for, as for every kind. An instance has one
+//! address, so another channel is used in the place of its own only if that takes such an address.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::{EntryId, TemplateId};
+use crate::delivery::rules::address::address_for;
+use crate::delivery::rules::consent::Asked;
+use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use crate::delivery::rules::template::TemplateSet;
+use crate::delivery::run::channel::{RenderedMessage, is_worded_for};
+use crate::delivery::run::consent::{Recipients, To};
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::delivery_gate::GateDecision;
+use crate::delivery::run::kinds::{Rendered, Renderer};
+use crate::delivery::run::templates::TemplateVersions;
+use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
+use crate::delivery::store::entries::step::EntryContext;
+use crate::flow::rules::event_kind::Recipient;
+use crate::flow::store::entries::Entry;
+use crate::queue::run::executor::BoxFuture;
+use crate::survey::rules::invitation::{self, Invitation, Words};
+use crate::survey::run::definition_cache::LoadedSurvey;
+use crate::survey::run::entities::SurveyEntities;
+use crate::survey::run::kind::{LoadedSurveys, SurveyKind};
+use crate::survey::store::instance::Instance;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Renders the invitations and reminders of one claim.
+#[derive(Debug)]
+pub struct SurveyRenderer {
+    kind: Arc<SurveyKind>,
+    surveys: LoadedSurveys,
+    /// In order of their ids: definitions are loaded by this order, the same in every run of a seed.
+    entries: BTreeMap<EntryId, Arc<Entry>>,
+    versions: TemplateVersions,
+    entities: SurveyEntities,
+    recipients: Recipients,
+}
+
+impl SurveyRenderer {
+    pub(crate) fn new(kind: &Arc<SurveyKind>) -> Self {
+        Self {
+            kind: Arc::clone(kind),
+            surveys: LoadedSurveys::default(),
+            entries: BTreeMap::new(),
+            versions: TemplateVersions::default(),
+            entities: SurveyEntities::default(),
+            recipients: Recipients::default(),
+        }
+    }
+
+    async fn read_entries(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
+        let unknown = deliveries.iter().map(|of| of.entry).filter(|id| !self.entries.contains_key(id));
+        let unknown: Vec<EntryId> = unknown.collect();
+        if !unknown.is_empty() {
+            let found = context.store().entries_by_id(unknown).await?;
+            self.entries.extend(found.into_iter().map(|entry| (entry.id, Arc::new(entry))));
+        }
+        self.surveys = LoadedSurveys::load(&self.kind, context, self.entries.values()).await?;
+        Ok(())
+    }
+
+    /// Reads the versions of templates that deliveries have and that are not in use any more.
+    async fn read_versions(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
+        let mut wanted = BTreeSet::new();
+        for of in deliveries.iter().filter(|of| of.template != TemplateId::BUILT_IN) {
+            let set = self.surveys.sets.get(&of.tenant);
+            if set.is_none_or(|set| set.find_version(of.template, of.template_version).is_none()) {
+                wanted.insert((of.template, of.template_version));
+            }
+        }
+        self.versions = context.templates.versions(context.store(), wanted).await?;
+        Ok(())
+    }
+
+    /// Whether the recipient wants it, so and now.
+    fn ask(
+        &self,
+        context: &DeliveryContext,
+        of: &Delivery,
+        instance: &Instance<'_>,
+        now: Timestamp,
+    ) -> GateDecision {
+        let redirected = of.channel != instance.channel;
+        let asked = Asked { channel: &of.channel, kind: invitation::EVENT_TYPE, now, redirected, zone: None };
+        let address = |channel: &str| address_for(channel, &recipient(&of.address));
+        self.recipients.check(context, of, &asked, address)
+    }
+
+    fn message(
+        &self,
+        context: &DeliveryContext,
+        of: &Delivery,
+        instance: &Instance<'_>,
+        version: &LoadedSurvey,
+        now: Timestamp,
+    ) -> Option<Rendered> {
+        let (survey, empty) = (&version.survey, TemplateSet::default());
+        let (entry, tenant) = (instance.entry, instance.entry.tenant);
+        let set = self.surveys.sets.get(&tenant).map_or(&empty, Arc::as_ref);
+        let public_id = instance.public_id.to_string();
+        let url = self.kind.url.replace("{publicId}", &public_id);
+        let payload: serde_json::Value = serde_json::from_str(instance.payload).unwrap_or_default();
+        let wanted = self.recipients.locale(tenant, instance.address).or(instance.locale);
+        let locale = survey.locale_for(wanted);
+        let address = of.address.as_str();
+        let to = To { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
+        let unsubscribe_url = self.recipients.unsubscribe_url(context, &to, locale);
+        let words = match of.template {
+            TemplateId::BUILT_IN => Words::Own(of.template_version),
+            id => Words::Template(self.versions.find(set, id, of.template_version)?),
+        };
+        let wording = invitation::word(
+            set,
+            words,
+            &Invitation {
+                flow: instance.flow,
+                title: &survey.title,
+                default_locale: &survey.default_locale,
+                channel: &of.channel,
+                attempt: of.send,
+                public_id: &public_id,
+                survey_url: &url,
+                unsubscribe_url: unsubscribe_url.as_deref(),
+                address,
+                locale: Some(locale),
+                customer_ref: instance.customer_ref,
+                payload: &payload,
+            },
+        );
+        // What is one provider's own means nothing to another.
+        let is_for = |words| match words {
+            Words::Template(template) => is_worded_for(&context.channels, template, &of.channel),
+            Words::Own(_) => true,
+        };
+        let own = wording.provider.filter(|_| is_for(words));
+        let message = RenderedMessage {
+            tenant,
+            channel: of.channel.clone(),
+            to: address.to_owned(),
+            locale: wording.locale,
+            attempt: of.send,
+            public_id: entry.public_id,
+            subject: wording.subject,
+            body: wording.body,
+            html: wording.html,
+            survey_url: Some(url),
+            unsubscribe_url,
+            provider_template: own.map(|own| Arc::new(own.to_json())),
+            payload: Arc::new(payload),
+            idempotency_key: of.key.clone(),
+            sent_at: now,
+        };
+        Some(Rendered { message, warnings: wording.warnings })
+    }
+}
+
+/// Somebody of whom only an address is known.
+fn recipient(address: &str) -> Recipient<'static> {
+    let address_of = Some(address.to_owned());
+    match address.contains('@') {
+        true => Recipient { email: address_of, ..Recipient::default() },
+        false => Recipient { phone: address_of, ..Recipient::default() },
+    }
+}
+
+impl Renderer for SurveyRenderer {
+    fn know_entries(&mut self, entries: Vec<EntryContext>) {
+        self.entries = entries.into_iter().map(|known| (known.entry.id, known.entry)).collect();
+    }
+
+    fn load<'f>(
+        &'f mut self,
+        context: &'f DeliveryContext,
+        due: &'f [DueDelivery],
+    ) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move {
+            let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
+            self.read_entries(context, &deliveries).await?;
+            self.read_versions(context, &deliveries).await?;
+            let instances = self.entries.values().filter_map(|entry| Instance::of(entry));
+            let about = instances.filter_map(|of| Some((of, self.surveys.event_kind(&of)?)));
+            self.entities = SurveyEntities::of(context, about.collect()).await?;
+            let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
+            self.recipients = Recipients::of(context, recipients.collect()).await?;
+            Ok(())
+        })
+    }
+
+    fn load_fallbacks<'f>(
+        &'f mut self,
+        context: &'f DeliveryContext,
+        of: &'f [Delivery],
+    ) -> BoxFuture<'f, Result<()>> {
+        Box::pin(async move {
+            self.read_entries(context, &of.iter().collect::<Vec<_>>()).await?;
+            // The recipient's language decides which text the other channel sends.
+            let recipients = of.iter().map(|one| (one.tenant, one.address.clone()));
+            self.recipients = Recipients::of(context, recipients.collect()).await?;
+            Ok(())
+        })
+    }
+
+    fn gate(&self, context: &DeliveryContext, due: &DueDelivery, now: Timestamp) -> GateDecision {
+        // Without its entry there is nothing to ask, and nothing to render.
+        let instance = self.entries.get(&due.delivery.entry).and_then(|entry| Instance::of(entry));
+        let Some(instance) = instance else { return GateDecision::Deliver };
+        match self.entities.find_cancel_reason(&instance) {
+            Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },
+            None => self.ask(context, &due.delivery, &instance, now),
+        }
+    }
+
+    fn render(
+        &self,
+        context: &DeliveryContext,
+        due: &DueDelivery,
+        now: Timestamp,
+    ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
+        let of = &due.delivery;
+        let gone = |error: &str| {
+            let (outcome, error) = (Some("permanent"), error.to_owned());
+            Box::new(DeliveryOutcome::Failed { outcome, error, fallback: None })
+        };
+        let instance = self.entries.get(&of.entry).and_then(|entry| Instance::of(entry));
+        let instance = instance.ok_or_else(|| gone("its entry is gone"))?;
+        let version = self.surveys.version(&instance);
+        let version = version.ok_or_else(|| gone("the version of the survey that it belongs to is gone"))?;
+        self.message(context, of, &instance, version, now).ok_or_else(|| gone("Template not found"))
+    }
+
+    fn fallback(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
+        let channel = context.policy(&of.channel).fallback.as_deref()?;
+        let instance = Instance::of(self.entries.get(&of.entry)?)?;
+        let wanted = self.recipients.locale(of.tenant, instance.address).or(instance.locale);
+        let (template, version) = self.surveys.template(&instance, channel, of.send, wanted);
+        Some(PlannedDelivery {
+            key: format!("survey:{}:{}:{channel}", instance.public_id, of.send),
+            channel: channel.to_owned(),
+            address: address_for(channel, &recipient(&of.address)),
+            send: of.send,
+            part: of.part,
+            template,
+            version,
+            recipient: RecipientIdentity { name: None, reference: instance.customer_ref.map(str::to_owned) },
+        })
+    }
+
+    fn entry(&self, of: &Delivery) -> Option<EntryContext> {
+        self.entries.get(&of.entry).map(|entry| self.surveys.context(entry))
+    }
+}

@@ -1,0 +1,263 @@
+//! What recipients do to an instance: open its page, fill it in, answer; and how it is withdrawn.
+//!
+//! Each verb is one transaction under the entry's lock: the rules decide, and the row, what belongs to it and
+//! the message for subscribers are written together or not at all. The waiting send of an instance that has
+//! ended is taken out of the queue; a send in flight finds out when it is settled.
+
+use crate::base::clock::Timestamp;
+use crate::base::error::Result;
+use crate::base::id::MessageId;
+use crate::base::tenant::Tenant;
+use crate::database::store::Store;
+use crate::database::tx::{Tx, VerbFuture};
+use crate::database::value::params;
+use crate::delivery::store::entries::end::{cancel, write_end};
+use crate::delivery::store::entries::expire::await_expiry;
+use crate::flow::rules::entry::{Deed, Refusal};
+use crate::flow::rules::public_id::PublicId;
+use crate::flow::store::entries::history::{NewChange, add_changes};
+use crate::flow::store::entries::key::{free_key, key_of_hash};
+use crate::flow::store::entries::{Entry, lock_by_public_id};
+use crate::survey::store::instance::Instance;
+use crate::survey::store::publish::{Moment, forget_progress, publish_all, publish_one};
+use crate::survey::store::results::ResponseListeners;
+use serde_json::{Map, Value as Json};
+
+/// What came of a transition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TransitionOutcome {
+    /// It happened; this is the entry now.
+    Done(Box<Entry>),
+    /// It may not happen any more; nothing was written.
+    Refused(Refusal),
+    /// There is no entry of this id, or it was deleted.
+    Unknown,
+}
+
+/// An answer, checked against its version.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The instance.
+    pub public_id: PublicId,
+    /// The answers, in their canonical form.
+    pub answers: Map<String, Json>,
+    /// What was said beside them, such as who helped.
+    pub meta: Option<Json>,
+    /// The subscriptions that hear of it; `None` is every one of the topic.
+    pub listeners: Option<Vec<String>>,
+}
+
+impl Answer {
+    fn agent_id(&self) -> Option<String> {
+        self.meta.as_ref()?.get("agentId")?.as_str().map(str::to_owned)
+    }
+}
+
+/// An instance that an event stops.
+#[derive(Clone, Copy, Debug)]
+pub struct StopRequest {
+    /// The instance.
+    pub public_id: PublicId,
+    /// The event, if it came by a topic: an instance that a later event began is not stopped by it.
+    pub event: Option<MessageId>,
+}
+
+impl Store {
+    /// Records that a person opened the page. Opening again, or opening what has ended, changes nothing.
+    pub fn record_opened(&self, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
+        self.write(id, |tx, id| Box::pin(opened(tx, *id)))
+    }
+
+    /// Keeps what a recipient has filled in so far; returns whether there is such an instance that can still
+    /// be answered.
+    pub fn keep_progress(&self, id: PublicId, answers: Map<String, Json>) -> VerbFuture<'_, bool> {
+        self.write((id, answers), |tx, (id, answers)| Box::pin(keep(tx, *id, answers)))
+    }
+
+    /// Writes an answer: the answer, the end of the instance and the message commit together.
+    pub fn complete(&self, answer: Answer) -> VerbFuture<'_, TransitionOutcome> {
+        self.write(answer, |tx, answer| Box::pin(complete(tx, answer)))
+    }
+
+    /// Withdraws an instance.
+    pub fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
+        self.of(tenant)
+            .write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Cancelled)))
+    }
+
+    /// Withdraws the instances that events stop, all in one transaction; returns those that were withdrawn.
+    /// `kind` is the kind of the events, for the history.
+    pub fn stop_entries(
+        &self,
+        tenant: Tenant,
+        kind: String,
+        stops: Vec<StopRequest>,
+    ) -> VerbFuture<'_, Vec<PublicId>> {
+        self.of(tenant).write((tenant, kind, stops), |tx, (tenant, kind, stops)| {
+            Box::pin(stop_all(tx, *tenant, kind, stops))
+        })
+    }
+
+    /// Sends nothing more of an instance; it can still be answered, and expires later.
+    pub fn stop_reminders(&self, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
+        self.write(id, |tx, id| Box::pin(stop_reminders(tx, *id)))
+    }
+
+    /// Deletes an instance: it is not shown any more, and the next event of its key is welcome again.
+    pub fn delete_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
+        self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Deleted)))
+    }
+}
+
+async fn opened(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
+    let Some(mut entry) = lock_by_public_id(tx, id).await? else { return Ok(TransitionOutcome::Unknown) };
+    let state = match entry.state.after(Deed::Opened) {
+        Ok(state) => state,
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
+    };
+    if state == entry.state {
+        return Ok(TransitionOutcome::Done(Box::new(entry)));
+    }
+    let now = tx.now().await?;
+    tx.execute(OPENED, params![entry.id.0, state.status.code(), now]).await?;
+    (entry.state, entry.opened_at, entry.version) = (state, Some(now), entry.version + 1);
+    publish(tx, &entry, Moment::Opened(now)).await?;
+    Ok(TransitionOutcome::Done(Box::new(entry)))
+}
+
+const OPENED: &str = "update punctual.entry \
+    set status = $2, opened_at = coalesce(opened_at, $3), version = version + 1 where id = $1";
+
+async fn publish(tx: &mut Tx, entry: &Entry, moment: Moment) -> Result<()> {
+    let Some(instance) = Instance::of(entry) else { return Ok(()) };
+    publish_all(tx, &[(instance, moment)]).await
+}
+
+async fn keep(tx: &mut Tx, id: PublicId, answers: &Map<String, Json>) -> Result<bool> {
+    let Some(entry) = lock_by_public_id(tx, id).await? else { return Ok(false) };
+    if entry.state.status.is_terminal() {
+        return Ok(false);
+    }
+    let now = tx.now().await?;
+    let text = serde_json::to_string(answers).unwrap_or_default();
+    tx.execute(KEEP, params![entry.id.0, &text, now]).await?;
+    Ok(true)
+}
+
+const KEEP: &str = "insert into punctual.progress (entry_id, answers, at) values ($1, $2, $3) \
+    on conflict (entry_id) do update set answers = excluded.answers, at = excluded.at";
+
+async fn complete(tx: &mut Tx, answer: &Answer) -> Result<TransitionOutcome> {
+    let found = lock_by_public_id(tx, answer.public_id).await?;
+    let Some(mut entry) = found else { return Ok(TransitionOutcome::Unknown) };
+    let state = match entry.state.after(Deed::Submitted) {
+        Ok(state) => state,
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
+    };
+    let now = tx.now().await?;
+    write_end(tx, &entry, state, (None, "its entry has ended"), now).await?;
+    write_response(tx, &entry, answer, now).await?;
+    forget_progress(tx, &[entry.id.0]).await?;
+    (entry.state, entry.completed_at, entry.version) = (state, Some(now), entry.version + 1);
+    Ok(TransitionOutcome::Done(Box::new(entry)))
+}
+
+async fn write_response(tx: &mut Tx, entry: &Entry, answer: &Answer, now: Timestamp) -> Result<()> {
+    let Some(instance) = Instance::of(entry) else { return Ok(()) };
+    let moment = Moment::Completed { at: now, agent_id: answer.agent_id(), answers: answer.answers.clone() };
+    let addressed = publish_one(tx, &instance, &moment, answer.listeners.as_deref()).await?;
+    let answers = serde_json::to_string(&answer.answers).unwrap_or_default();
+    let meta = answer.meta.as_ref().map(Json::to_string);
+    let listeners =
+        ResponseListeners { message: addressed.id, subscribers: addressed.to, unknown: addressed.unknown };
+    let names = listeners.names();
+    let row = params![
+        entry.id.0,
+        entry.tenant.id(),
+        instance.flow.0,
+        i64::from(instance.number),
+        instance.trigger_id,
+        &answers,
+        meta.as_deref(),
+        now,
+        listeners.message.0,
+        &names,
+    ];
+    tx.execute(RESPONSE, row).await?;
+    Ok(())
+}
+
+const RESPONSE: &str = "insert into punctual.response (entry_id, tenant_id, flow_id, number, trigger_id, \
+        answers, meta, completed_at, message_id, told) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+async fn end(tx: &mut Tx, tenant: Tenant, id: PublicId, deed: Deed) -> Result<TransitionOutcome> {
+    let found = lock_by_public_id(tx, id).await?;
+    let Some(mut entry) = found.filter(|entry| entry.tenant == tenant) else {
+        return Ok(TransitionOutcome::Unknown);
+    };
+    let state = match cancel(tx, &entry, deed, (None, "its entry has ended")).await? {
+        Ok(state) => state,
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
+    };
+    if deed == Deed::Deleted {
+        let now = tx.now().await?;
+        tx.execute(DELETE, params![entry.id.0, now]).await?;
+        if let Some(key) = key_of_hash(&entry.key) {
+            free_key(tx, entry.tenant, key, entry.id).await?;
+        }
+    }
+    (entry.state, entry.version) = (state, entry.version + 1);
+    Ok(TransitionOutcome::Done(Box::new(entry)))
+}
+
+const DELETE: &str = "update punctual.entry set deleted_at = $2 where id = $1";
+
+async fn stop_all(tx: &mut Tx, tenant: Tenant, kind: &str, stops: &[StopRequest]) -> Result<Vec<PublicId>> {
+    let now = tx.now().await?;
+    let mut order: Vec<&StopRequest> = stops.iter().collect();
+    // In one order, so that two of these never wait for each other in a circle.
+    order.sort_by_key(|stop| stop.public_id.halves());
+    let mut stopped = Vec::new();
+    for stop in order {
+        let found = lock_by_public_id(tx, stop.public_id).await?;
+        let Some(entry) = found.filter(|entry| entry.tenant == tenant) else { continue };
+        // An event that comes again after a crash must not stop what a later event has begun meanwhile.
+        if stop.event.zip(entry.message).is_some_and(|(event, began)| began > event) {
+            continue;
+        }
+        let said = "its entry has ended";
+        if !cancel(tx, &entry, Deed::Cancelled, (Some("Stopped"), said))
+            .await?
+            .is_ok_and(|s| s != entry.state)
+        {
+            continue;
+        }
+        let cause = stop.event.map(|event| format!("message:{event}"));
+        let change = NewChange {
+            tenant,
+            entry: entry.id,
+            what: "stopped",
+            actor: "engine",
+            reason: kind,
+            cause: cause.as_deref(),
+        };
+        add_changes(tx, &[change], now).await?;
+        stopped.push(stop.public_id);
+    }
+    Ok(stopped)
+}
+
+async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
+    let Some(mut entry) = lock_by_public_id(tx, id).await? else { return Ok(TransitionOutcome::Unknown) };
+    let state = match entry.state.halted() {
+        Ok(state) => state,
+        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
+    };
+    if state != entry.state {
+        let now = tx.now().await?;
+        write_end(tx, &entry, state, (None, "its reminders were stopped"), now).await?;
+        (entry.state, entry.version) = (state, entry.version + 1);
+        await_expiry(tx, &entry).await?;
+    }
+    Ok(TransitionOutcome::Done(Box::new(entry)))
+}
