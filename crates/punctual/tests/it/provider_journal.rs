@@ -133,7 +133,7 @@ async fn play(backend: Backend, size: Size) {
     let calls = provider.calls();
     let (broken, ambiguous) = judge::judge(&live, &calls, size.events).await;
     let made = |what: &[Made]| calls.iter().filter(|call| what.contains(&call.made)).count();
-    let lost = "select count(*) from punctual.delivery_attempt where error like 'whoever sent it%'";
+    let lost = "select count(*) from punctual.delivery_attempt where error like 'the sender crashed%'";
     let lost = live.count(lost).await;
     println!(
         "{backend:?}: {} events in {taken:.1?}, {kills} workers killed; {} calls, {} effects, {} failed, \

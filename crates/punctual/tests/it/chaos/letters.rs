@@ -492,7 +492,7 @@ async fn play(bug: Option<Bug>) -> Vec<String> {
     let schedule = json!({"initialDelay": "0s", "reminders": ["4s"]});
     let mut office = Office::open("loops", bug, schedule, TROUBLED).await;
     let (told, kills) = office.trouble(seed).await;
-    let lost = "select count(*) from punctual.delivery_attempt where error like 'whoever sent it%'";
+    let lost = "select count(*) from punctual.delivery_attempt where error like 'the sender crashed%'";
     let lost = office.count(lost).await;
     let letters = office.lines("letter").len();
     println!(
