@@ -236,7 +236,9 @@ create table punctual.entry_history (
     tenant_id integer not null,
     entry_id bigint not null,
     at bigint not null,
-    what text not null,
+    action text not null,
+    from_status text not null,
+    to_status text not null,
     actor text not null,
     reason text not null,
     cause text,
@@ -258,7 +260,7 @@ create table punctual.entry_trace (
     tenant_id integer not null,
     entry_id bigint not null,
     at bigint not null,
-    what text not null,
+    step text not null,
     detail text not null,
     PRIMARY KEY (id)
 );
@@ -468,7 +470,7 @@ create table punctual.receipt (
     said text not null,
     error text,
     CHECK ((status = ANY (ARRAY['delivered'::text, 'read'::text, 'bounced'::text, 'failed'::text, 'stopped'::text, 'resumed'::text]))),
-    PRIMARY KEY (id)
+    PRIMARY KEY (delivery_id, id)
 );
 create table punctual.recipient_preference (
     tenant_id integer not null,
@@ -655,7 +657,6 @@ CREATE INDEX message_by_external_id ON punctual.message USING btree (tenant_id, 
 CREATE INDEX message_template_by_event ON punctual.message_template USING btree (tenant_id, event_type) WHERE (deleted_at IS NULL);
 CREATE INDEX message_timer ON punctual.message USING btree (tenant_id, due_at, id, topic) WHERE (due_at IS NOT NULL);
 CREATE INDEX message_timer_by_correlation ON punctual.message USING btree (tenant_id, correlation_id) WHERE ((due_at IS NOT NULL) AND (correlation_id IS NOT NULL));
-CREATE INDEX receipt_by_delivery ON punctual.receipt USING btree (delivery_id);
 CREATE INDEX response_by_flow ON punctual.response USING btree (tenant_id, flow_id, completed_at);
 CREATE INDEX run_by_end ON punctual.run USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX run_by_job ON punctual.run USING btree (job_id, id);
@@ -836,6 +837,8 @@ begin
         punctual.name_problem('topic', new_topic),
         case when strpos(new_topic, '/') > 0
             then 'topic: must not contain `/`, which sets off the name of a subscription' end,
+        case when starts_with(new_topic, 'punctual.') then 'topic: is reserved: '
+            || 'only the engine publishes to topics that begin with `punctual.`' end,
         case when new_kind is null then 'kind: is missing' end,
         punctual.name_problem('kind', new_kind),
         punctual.name_problem('key', new_key),

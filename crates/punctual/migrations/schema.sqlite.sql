@@ -269,15 +269,17 @@ CREATE INDEX punctual_entry_by_message on punctual_entry (message_id) where mess
 CREATE INDEX punctual_entry_by_public_id on punctual_entry (public_high) where public_high is not null;
 
 CREATE TABLE punctual_entry_history (
-    id        integer primary key autoincrement,
-    tenant_id integer not null,
-    entry_id  integer not null,
-    at        integer not null,
-    what      text not null,
-    actor     text not null,
-    reason    text not null,
-    cause     text,
-    detail    text
+    id          integer primary key autoincrement,
+    tenant_id   integer not null,
+    entry_id    integer not null,
+    at          integer not null,
+    action      text not null,
+    from_status text not null,
+    to_status   text not null,
+    actor       text not null,
+    reason      text not null,
+    cause       text,
+    detail      text
 );
 
 CREATE INDEX punctual_entry_history_by_entry on punctual_entry_history (entry_id, id);
@@ -300,7 +302,7 @@ CREATE TABLE punctual_entry_trace (
     tenant_id integer not null,
     entry_id  integer not null,
     at        integer not null,
-    what      text not null,
+    step      text not null,
     detail    text not null
 );
 

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use punctual::ClockMode;
 use punctual::base::duration;
-use punctual::base::limits::{MESSAGE_RETENTION, NOTIFICATION_RETENTION};
+use punctual::base::limits::{ENTRY_RETENTION, MESSAGE_RETENTION};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ fn of_retention(config: &Config) -> Vec<(&'static str, Option<String>)> {
     let inbox = &config.inbox;
     [
         ("retention", config.retention.unwrap_or(MESSAGE_RETENTION)),
-        ("log_retention", config.log_retention.unwrap_or(NOTIFICATION_RETENTION)),
+        ("log_retention", config.log_retention.unwrap_or(ENTRY_RETENTION)),
         ("inbox_retention", inbox.retention),
         ("inbox_stuck_after", inbox.stuck_after),
         ("inbox_every", inbox.every),

@@ -8,6 +8,7 @@ use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use punctual::delivery::store::deliveries::planned_events::{PlannedEntry, PlannedEvent, WriteOutcome};
 use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::input_hash::EntryOrigin;
 use punctual::queue::rules::share::LaneQuota;
 use punctual::queue::store::claims::ClaimRequest;
 use punctual::{Entity, Tenant, Timestamp};
@@ -78,6 +79,7 @@ async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)])
         ended: None,
         deliveries: deliveries.collect(),
         request: None,
+        origin: EntryOrigin::default(),
     };
     file_notification(world, root, notification).await;
 }
@@ -90,7 +92,7 @@ async fn file_notification(world: &World, root: &Client, notification: PlannedEn
     let store = world.engine.store();
     let lane = store.declare_queue(Tenant::DEFAULT, "bookings").await.unwrap().id;
     let item = store.claim(wish(lane)).await.unwrap().items.remove(0);
-    let filed = [(item.message.into(), PlannedEvent::Entry(notification))];
+    let filed = [(item.message.into(), PlannedEvent::Entry(Box::new(notification)))];
     let filed = store.write_planned_events(item.token, filed.into(), None, 1).await.unwrap();
     assert!(matches!(filed, WriteOutcome::Written { .. }), "the claim should hold");
 }
@@ -466,6 +468,7 @@ async fn ntf_22_what_had_no_template_is_planned_by_todays(base: Base) {
         ended,
         deliveries: Vec::new(),
         request: None,
+        origin: EntryOrigin::default(),
     };
     file_notification(&world, &root, notification).await;
     let path = format!("{SCHEDULES}/replay");

@@ -2,9 +2,13 @@
 
 use crate::client::{Client, Reply};
 use crate::world::{Base, World};
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
 use punctual::engine::Ingest;
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
@@ -230,13 +234,18 @@ async fn trg_21_answers_as_json_count_once(base: Base) {
     assert_eq!(status(&world, link).await, EntryStatus::Completed);
 }
 
+async fn change(world: &World, id: PublicId, action: EntryAction) {
+    let (name, author) = (EntryName::PublicId(id), ChangeAuthor::new("sue", "asked for"));
+    let request = EntryActionRequest { name, action, author };
+    assert_eq!(world.engine.change_entry(Tenant::DEFAULT, request).await.unwrap(), ActionOutcome::Done);
+}
+
 /// TRG-21: withdrawn and deleted.
 async fn trg_21_a_survey_that_is_over_takes_no_answers(base: Base) {
     let (world, anybody, link) = invited(base).await;
-    let store = world.engine.store();
     let path = format!("/api/SurveyInstances/{link}/responses");
     let body = json!({"answers": {"rate": 4, "bad": "No"}});
-    store.cancel_entry(Tenant::DEFAULT, link).await.unwrap();
+    change(&world, link, EntryAction::Cancel).await;
     anybody.post(&path, body.clone()).await.problem(410);
     anybody.post(&path, json!({})).await.problem(410);
     for method in ["GET", "POST"] {
@@ -245,7 +254,7 @@ async fn trg_21_a_survey_that_is_over_takes_no_answers(base: Base) {
         shows(&page, &["This survey has ended"]);
     }
     let second = invite(&world, "2", None).await;
-    store.delete_entry(Tenant::DEFAULT, second).await.unwrap();
+    change(&world, second, EntryAction::Delete).await;
     assert_eq!(anybody.get(&format!("/s/{second}")).await.status, 404);
     anybody.post(&format!("/api/SurveyInstances/{second}/responses"), body).await.problem(404);
 }

@@ -506,27 +506,31 @@ create index punctual_entry_by_address on punctual_entry (address, tenant_id) wh
 create index punctual_entry_by_customer on punctual_entry (customer_ref, tenant_id) where customer_ref is not null;
 create index punctual_entry_by_correlation on punctual_entry (correlation_id, tenant_id) where correlation_id is not null;
 
--- Changes of an entry that its deliveries and answers do not show: holds, releases, retries, cancellations. Never changed.
+-- Changes of an entry that its deliveries and answers do not show: holds, releases, retries, endings. `detail` is for
+-- conflicts with both inputs. Never changed.
 create table punctual_entry_history (
-    id        integer primary key autoincrement,
-    tenant_id integer not null,
-    entry_id  integer not null,
-    at        integer not null,
-    what      text not null,
-    actor     text not null,
-    reason    text not null,
-    cause     text,
-    detail    text
+    id          integer primary key autoincrement,
+    tenant_id   integer not null,
+    entry_id    integer not null,
+    at          integer not null,
+    action      text not null,
+    from_status text not null,
+    to_status   text not null,
+    actor       text not null,
+    reason      text not null,
+    cause       text,
+    detail      text
 );
 create index punctual_entry_history_by_entry on punctual_entry_history (entry_id, id);
 
--- What was loaded and resolved for an entry when it became due, for support. Goes earlier than its entry.
+-- What was loaded and resolved for an entry when it was planned or advanced, as JSON, for support. Goes earlier than
+-- its entry.
 create table punctual_entry_trace (
     id        integer primary key autoincrement,
     tenant_id integer not null,
     entry_id  integer not null,
     at        integer not null,
-    what      text not null,
+    step      text not null,
     detail    text not null
 );
 create index punctual_entry_trace_by_entry on punctual_entry_trace (entry_id, id);

@@ -45,7 +45,7 @@ use serde_json::{Value, json};
 ///
 /// ```
 /// use punctual::Problems;
-/// use punctual::rules::{condition::Condition, facts::Facts};
+/// use punctual::base::{condition::Condition, facts::Facts};
 /// let filter = serde_json::json!({"questionId": "candidate.jobType", "op": "==", "value": "GR"});
 /// let condition = Condition::read(&filter, "filter", &mut Problems::default()).unwrap();
 /// let mut facts = Facts::default();

@@ -18,7 +18,7 @@ const DURATION_MS_MAX: u64 = 1_000 * 365 * 86_400_000;
 ///
 /// ```
 /// use std::time::Duration;
-/// let d = punctual::rules::duration::parse("1d12h").unwrap();
+/// let d = punctual::base::duration::parse("1d12h").unwrap();
 /// assert_eq!(d, Duration::from_secs(36 * 60 * 60));
 /// ```
 pub fn parse(text: &str) -> Result<Duration, String> {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// What is known about one event.
 ///
 /// ```
-/// use punctual::rules::facts::Facts;
+/// use punctual::base::facts::Facts;
 /// let payload = serde_json::json!({"jobType": "GR", "vehicle": {"vin": "JTMABB"}});
 /// let mut facts = Facts::default();
 /// facts.insert("templateId", 4523.into());

@@ -84,8 +84,8 @@ pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub const ENTRY_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// How long the dedup key of an entry is remembered.
 pub const ENTRY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
-/// Notifications and the communication log are kept this long after they were made.
-pub const NOTIFICATION_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+/// How long it is kept what was loaded and resolved for an entry.
+pub const ENTRY_TRACE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// What a delivery was known by is kept this long after it was made: as long as the ids of events.
 pub const DELIVERY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.

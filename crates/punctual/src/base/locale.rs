@@ -64,7 +64,7 @@ pub fn language(tag: &str) -> &str {
 /// Whether a text in this locale runs from right to left.
 ///
 /// ```
-/// use punctual::rules::locale::right_to_left;
+/// use punctual::base::locale::right_to_left;
 /// assert!(right_to_left("ar-IQ") && right_to_left("ku-Arab"));
 /// assert!(!right_to_left("en") && !right_to_left("uz-Latn"));
 /// ```

@@ -32,7 +32,7 @@ pub fn canonical(number: &Number) -> Number {
 /// bits have; others are kept as doubles, which hold 15 digits of any number, and not of each one more.
 ///
 /// ```
-/// use punctual::rules::number::has_all_digits;
+/// use punctual::base::number::has_all_digits;
 /// let read = |text: &str| serde_json::from_str(text).unwrap();
 /// assert!(has_all_digits(&read("18446744073709551615")) && has_all_digits(&read("-1.25e300")));
 /// assert!(!has_all_digits(&read("18446744073709551616")));

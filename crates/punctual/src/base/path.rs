@@ -12,7 +12,7 @@ use std::fmt;
 /// A path that was read and found right.
 ///
 /// ```
-/// use punctual::rules::path::Path;
+/// use punctual::base::path::Path;
 /// let document = serde_json::json!({"guests": [{"phone": "+964"}]});
 /// assert_eq!(Path::parse("guests[0].phone").unwrap().find(&document).unwrap(), "+964");
 /// ```

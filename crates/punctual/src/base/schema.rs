@@ -27,7 +27,7 @@ use serde_json::{Number, Value};
 ///
 /// ```
 /// use punctual::Problems;
-/// use punctual::rules::schema::Schema;
+/// use punctual::base::schema::Schema;
 /// let schema = serde_json::json!({"type": "object", "required": ["bookingId"]});
 /// let schema = Schema::read(&schema, "schema", &mut Problems::default()).unwrap();
 /// let mut problems = Problems::default();

@@ -9,7 +9,7 @@ use crate::base::clock::Timestamp;
 use crate::base::document::quote;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Read-only data, parsed once for each zone that is asked for.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
@@ -20,7 +20,7 @@ pub const DEFAULT: &str = "UTC";
 /// A time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    name: String,
+    name: Arc<str>,
     zone: TimeZone,
 }
 
@@ -40,14 +40,14 @@ impl Zone {
     pub fn find(name: &str) -> Result<Self, String> {
         let wrong = || format!("`{}` is not an IANA time zone such as Europe/Berlin or UTC", quote(name));
         let zone = DATABASE.get(name).map_err(|_| wrong())?;
-        let name = zone.iana_name().ok_or_else(wrong)?.to_owned();
+        let name = zone.iana_name().ok_or_else(wrong)?.into();
         Ok(Self { name, zone })
     }
 
     /// The zone without a summer time.
     #[must_use]
     pub fn utc() -> Self {
-        Self { name: DEFAULT.to_owned(), zone: TimeZone::UTC }
+        Self { name: DEFAULT.into(), zone: TimeZone::UTC }
     }
 
     /// The names of all zones.

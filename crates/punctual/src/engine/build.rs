@@ -83,7 +83,7 @@ impl Builder {
             lease: limits::LEASE_DEFAULT,
             poll_max: limits::POLL_MAX,
             retention: limits::MESSAGE_RETENTION,
-            log_retention: limits::NOTIFICATION_RETENTION,
+            log_retention: limits::ENTRY_RETENTION,
             inbox: InboxSettings::default(),
             owner: None,
             jobs: Vec::new(),

@@ -118,7 +118,7 @@ impl Engine {
     /// # async fn example(engine: punctual::Engine) -> Result<(), punctual::Error> {
     /// use punctual::Tenant;
     /// use punctual::engine::ClaimOptions;
-    /// use punctual::rules::attempt::Retry;
+    /// use punctual::queue::rules::attempt::Retry;
     ///
     /// let lane = engine.claimable_lane(Tenant::DEFAULT, "orders", "").await?;
     /// let batch = engine.claim(&lane, &ClaimOptions::new("importer-1").limit(50)).await?;

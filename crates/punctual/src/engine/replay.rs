@@ -10,8 +10,9 @@ use crate::database::tx::VerbFuture;
 use crate::delivery::store::entries::actions::{ActionOutcome, EntryAction, EntryActionRequest, EntryName};
 use crate::delivery::store::entries::preview::Foreseen;
 use crate::delivery::store::entries::replan::Unplanned;
-use crate::delivery::store::entries::replay::{ReplaySelection, Replayed};
+use crate::delivery::store::entries::replay::{ReplayMode, ReplaySelection, Replayed};
 use crate::engine::Engine;
+use crate::flow::store::entries::history::ChangeAuthor;
 use crate::notification::rules::notification::{Event, Plan, entity_of};
 use crate::queue::rules::message::{Entity, Message};
 use std::sync::Arc;
@@ -38,17 +39,17 @@ impl Engine {
         &self,
         tenant: Tenant,
         mut which: ReplaySelection,
-        dry_run: bool,
+        mode: ReplayMode,
     ) -> VerbFuture<'_, Replayed> {
         VerbFuture::new(async move {
             let mut all = Replayed::default();
             loop {
-                let step = self.store().replay_failed(tenant, which.clone(), dry_run).await?;
+                let step = self.store().replay_failed(tenant, which.clone(), mode.clone()).await?;
                 all.ids.extend(step.ids);
                 all.instances.extend(step.instances);
                 (all.again, all.stopped) = (all.again + step.again, all.stopped + step.stopped);
                 all.told.extend(step.told);
-                self.plan_anew(tenant, step.unplanned, dry_run, &mut all).await?;
+                self.plan_anew(tenant, step.unplanned, &mode, &mut all).await?;
                 all.told.truncate(limits::LIST_ITEMS_MAX);
                 let Some(next) = step.next else { break };
                 which.after = next;
@@ -60,16 +61,17 @@ impl Engine {
         })
     }
 
-    /// Holds, releases, retries or cancels an entry of any kind. A retry of what has failed replays it.
+    /// Holds, releases, retries, cancels or deletes an entry of any kind. A retry of what has failed replays
+    /// it.
     ///
     /// # Errors
     /// When the database does not answer.
     pub fn change_entry(&self, tenant: Tenant, change: EntryActionRequest) -> VerbFuture<'_, ActionOutcome> {
         VerbFuture::new(async move {
-            let (name, action) = (change.name, change.action);
+            let EntryActionRequest { name, action, author } = change.clone();
             let mut outcome = self.store().change_entry(tenant, change).await?;
             if matches!((&outcome, action), (ActionOutcome::Refused(_), EntryAction::Retry))
-                && self.replay_one(tenant, name).await?
+                && self.replay_one(tenant, name, author).await?
             {
                 outcome = ActionOutcome::Done;
             }
@@ -79,21 +81,21 @@ impl Engine {
         })
     }
 
-    async fn replay_one(&self, tenant: Tenant, name: EntryName) -> Result<bool> {
+    async fn replay_one(&self, tenant: Tenant, name: EntryName, author: ChangeAuthor) -> Result<bool> {
         let which = match name {
             EntryName::PublicId(id) => {
                 ReplaySelection { public_ids: Some(vec![id]), ..ReplaySelection::default() }
             }
             EntryName::Id(id) => ReplaySelection { ids: Some(vec![id]), ..ReplaySelection::default() },
         };
-        Ok(self.replay_failed(tenant, which, false).await?.again > 0)
+        Ok(self.replay_failed(tenant, which, ReplayMode::Real(author)).await?.again > 0)
     }
 
     async fn plan_anew(
         &self,
         tenant: Tenant,
         ids: Vec<EntryId>,
-        dry_run: bool,
+        mode: &ReplayMode,
         all: &mut Replayed,
     ) -> Result<()> {
         if ids.is_empty() {
@@ -102,16 +104,16 @@ impl Engine {
         for Unplanned { id, event, entity } in self.store().unplanned_notifications(tenant, ids).await? {
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
             // What still has no template, or makes no sense any more, stays as it is.
-            let Plan::Deliveries(planned) = self.plan_event(&event, entity.as_ref(), &set, None).await?
+            let (Plan::Deliveries(planned), _) = self.plan_event(&event, entity.as_ref(), &set, None).await?
             else {
                 continue;
             };
-            if dry_run && all.told.len() < limits::LIST_ITEMS_MAX {
+            if *mode == ReplayMode::DryRun && all.told.len() < limits::LIST_ITEMS_MAX {
                 let reached = planned.iter().filter(|one| one.address.is_some()).cloned().collect();
                 let foreseen = self.store().foresee(tenant, reached).await?;
                 all.told.extend(foreseen.into_iter().map(|one| Foreseen { entry: Some(id), ..one }));
             }
-            let (again, stopped) = self.store().plan_notification(tenant, id, planned, dry_run).await?;
+            let (again, stopped) = self.store().plan_notification(tenant, id, planned, mode.clone()).await?;
             (all.again, all.stopped) = (all.again + again, all.stopped + stopped);
             all.ids.extend((again > 0).then_some(id));
         }
@@ -127,7 +129,8 @@ impl Engine {
             let Some(event) = self.store().message(tenant, event).await? else { return Ok(Outlook::Unknown) };
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
             let about = self.about(tenant, &event).await?;
-            Ok(match self.plan_event(&event, about.as_ref(), &set, None).await? {
+            let (plan, _) = self.plan_event(&event, about.as_ref(), &set, None).await?;
+            Ok(match plan {
                 Plan::PassOver => {
                     Outlook::Nothing("no event kind or template of this tenant covers the event".to_owned())
                 }

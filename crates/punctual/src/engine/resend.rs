@@ -20,6 +20,7 @@ use crate::delivery::store::templates::TemplateFilter;
 use crate::engine::Engine;
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::entry::EntryKind;
+use crate::flow::rules::input_hash::EntryOrigin;
 use crate::notification::rules::notification::Plan;
 use crate::notification::run::planner::plan_one;
 use crate::queue::rules::message::{Entity, Message};
@@ -115,8 +116,8 @@ impl Engine {
                 LatestEvent::Event(event, about) => (*event, about),
             };
             let request_id = random::hex::<12>();
-            let deliveries = match self.plan_again(&event, &about, &resend, &request_id).await? {
-                Ok(deliveries) => deliveries,
+            let (deliveries, origin) = match self.plan_again(&event, &about, &resend, &request_id).await? {
+                Ok(planned) => planned,
                 Err(refused) => return Ok(Resent::Refused(refused)),
             };
             let request = Some((request_id.clone(), resend.requested_by));
@@ -126,6 +127,7 @@ impl Engine {
                 ended: None,
                 deliveries,
                 request,
+                origin,
             };
             let deliveries = self.store().write_resend(event, notification).await?;
             self.tell().await;
@@ -165,7 +167,7 @@ impl Engine {
         about: &Entity,
         resend: &Resend,
         request_id: &str,
-    ) -> Result<std::result::Result<Vec<PlannedDelivery>, NotResent>> {
+    ) -> Result<std::result::Result<(Vec<PlannedDelivery>, EntryOrigin), NotResent>> {
         let set = self.templates().of(self.store(), event.tenant, &event.kind).await?;
         let is_meant = |id: TemplateId| resend.template.is_none_or(|meant| meant == id);
         let fits = |template: &MessageTemplate| {
@@ -175,10 +177,11 @@ impl Engine {
             templates: set.templates.iter().filter(|template| fits(template)).cloned().collect(),
             ..TemplateSet::clone(&set)
         };
-        Ok(match self.plan_event(event, Some(about), &set, Some(request_id)).await? {
+        let (plan, origin) = self.plan_event(event, Some(about), &set, Some(request_id)).await?;
+        Ok(match plan {
             Plan::Deliveries(mut planned) => {
                 planned.retain(|one| one.address.is_some());
-                if planned.is_empty() { Err(NotResent::NoRecipient) } else { Ok(planned) }
+                if planned.is_empty() { Err(NotResent::NoRecipient) } else { Ok((planned, origin)) }
             }
             Plan::NoTemplate | Plan::PassOver => Err(NotResent::NoTemplate),
             Plan::Missing(said) | Plan::Pointless(_, said) => Err(NotResent::Pointless(said)),
@@ -192,7 +195,7 @@ impl Engine {
         about: Option<&Entity>,
         set: &TemplateSet,
         again: Option<&str>,
-    ) -> Result<Plan> {
+    ) -> Result<(Plan, EntryOrigin)> {
         let mut snapshot = Snapshot::Unknown;
         if let Some(about) = about {
             let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;

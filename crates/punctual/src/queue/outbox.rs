@@ -60,7 +60,7 @@ pub enum Param {
 ///
 /// ```
 /// use punctual::outbox::{Enqueue, Param};
-/// use punctual::store::dialect::Dialect;
+/// use punctual::database::dialect::Dialect;
 /// use punctual::{NewMessage, Tenant};
 ///
 /// let message = NewMessage::new("orders", "order.placed", r#"{"order": 7}"#);

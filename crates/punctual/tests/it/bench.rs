@@ -6,6 +6,12 @@ use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId, Token};
 use punctual::base::tenant::Tenant;
 use punctual::database::store::Store;
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
+use punctual::delivery::store::entries::replay::ReplayMode;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::queue::rules::claim;
 use punctual::queue::rules::share::LaneQuota;
 use punctual::queue::store::claims::{ClaimRequest, Claimed};
@@ -191,6 +197,27 @@ impl Bench {
             assert_ne!(place, Some(&vec!["following"]), "{head} should be head, not a follower");
         }
     }
+}
+
+/// The person who changes entries in tests.
+pub fn author() -> ChangeAuthor {
+    ChangeAuthor::new("sue", "asked for")
+}
+
+/// A replay that is carried out.
+pub fn replay() -> ReplayMode {
+    ReplayMode::Real(author())
+}
+
+/// Cancels or deletes a survey, as a person does.
+pub async fn change(
+    store: &Store,
+    tenant: Tenant,
+    id: PublicId,
+    action: EntryAction,
+) -> punctual::Result<ActionOutcome> {
+    let name = EntryName::PublicId(id);
+    store.change_entry(tenant, EntryActionRequest { name, action, author: author() }).await
 }
 
 /// A plain message.

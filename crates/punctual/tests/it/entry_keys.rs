@@ -1,10 +1,13 @@
 //! Keys of entries: one for each, whatever its kind; and ingests in transactions of a thousand keys.
 
+use crate::bench::author;
 use crate::bench::{Bench, TENANT};
 use crate::invitation::{DAY, engine, ingest, publish, survey, visit};
 use crate::notification::{self, booking, confirm, define};
 use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryName};
 use punctual::engine::{Ingest, Ingested, Outcome, Resend, Resent};
+use punctual::flow::rules::public_id::PublicId;
+use punctual::survey::store::visits::StopRequest;
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, EntryId};
 use serde_json::{Value, json};
@@ -15,6 +18,7 @@ cases![
     trg_8_the_table_of_keys_decides_and_no_index_of_entries,
     trg_5_a_large_ingest_is_written_a_thousand_keys_at_a_time,
     trg_9_what_is_left_of_a_large_ingest_meets_what_is_published_by_then,
+    trg_9_a_stop_of_many_takes_no_more_statements_than_a_stop_of_two,
     trg_8_events_that_make_several_entries_are_never_divided,
 ];
 
@@ -63,8 +67,7 @@ async fn trg_8_the_key_of_a_notification_outlives_it(t: &Bench) {
     notification::tick(&engine).await;
     let rows = |table: &str| format!("select count(*) from punctual.{table}");
     let name = EntryName::Id(EntryId(1));
-    let cancel =
-        EntryActionRequest { name, action: EntryAction::Cancel, actor: "sue".into(), reason: "x".into() };
+    let cancel = EntryActionRequest { name, action: EntryAction::Cancel, author: author() };
     engine.change_entry(TENANT, cancel).await.unwrap();
     let start = t.now().await;
     engine.travel(start.plus(440 * DAY), true).await.unwrap();
@@ -156,4 +159,32 @@ async fn trg_8_events_that_make_several_entries_are_never_divided(t: &Bench) {
     let again = ingest(&engine, visits(1_500, [0, 0])).await;
     assert!(again.iter().all(|one| one.outcome == Outcome::Skipped));
     assert_eq!(again.iter().flat_map(ids).collect::<Vec<_>>(), made.iter().flat_map(ids).collect::<Vec<_>>());
+}
+
+/// TRG-9: `stopOn` is set-based.
+async fn trg_9_a_stop_of_many_takes_no_more_statements_than_a_stop_of_two(t: &Bench) {
+    let mut counts = Vec::new();
+    for many in [2, 300] {
+        let t = &Bench::on(t.backend).await;
+        let (engine, _) = engine(t).await;
+        publish(&engine, survey(|_| {})).await;
+        let made = ingest(&engine, visits(many, [many, many])).await;
+        let ids: Vec<PublicId> = made.iter().map(|one| one.instances[0].public_id).collect();
+        let stops = || ids.iter().map(|id| StopRequest { public_id: *id, event: None }).collect();
+        let mut statements = 0;
+        let stopped = loop {
+            let store = t.store().failing_at(statements + 1);
+            match store.stop_entries(TENANT, "visit-reopened".into(), stops()).await {
+                Ok(stopped) => break stopped,
+                Err(_) => statements += 1,
+            }
+        };
+        assert_eq!(stopped.len(), many);
+        let history = "select count(*) from punctual.entry_history where action = 'stopped'";
+        assert_eq!(t.count(history).await, i64::try_from(many).unwrap());
+        let cancelled = "select count(*) from punctual.entry where status = 5";
+        assert_eq!(t.count(cancelled).await, i64::try_from(many).unwrap());
+        counts.push(statements);
+    }
+    assert!(counts[0] == counts[1] && counts[0] < 20, "{counts:?}");
 }

@@ -1,7 +1,9 @@
 //! One pipeline: what holds for one kind of entry holds for all. Each case runs for surveys and for
 //! notifications, on both databases. A third kind joins by a variant of [`Kind`].
 
-use crate::bench::{Bench, TENANT, seconds};
+mod story;
+
+use crate::bench::{Bench, TENANT, author, replay, seconds};
 use crate::invitation::{self, Mailbox, engine_with, publish, survey, time, transient};
 use crate::notification::{self, booking, define, prefer};
 use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
@@ -13,6 +15,7 @@ use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery};
 use punctual::delivery::store::entries::actions::{
     ActionOutcome, EntryAction, EntryActionRequest, EntryName,
 };
+use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::delivery::store::receipts::News;
 use punctual::flow::rules::entity::NewState;
@@ -137,7 +140,7 @@ impl Desk {
 
     async fn change(&self, action: EntryAction) -> ActionOutcome {
         let name = EntryName::Id(EntryId(1));
-        let change = EntryActionRequest { name, action, actor: "sue".into(), reason: "asked for".into() };
+        let change = EntryActionRequest { name, action, author: author() };
         self.engine.change_entry(TENANT, change).await.unwrap()
     }
 }
@@ -513,13 +516,17 @@ async fn ntf_22_what_failed_is_replayed_by_filter(t: &Bench) {
         ];
         let before = t.dump().await;
         for (name, which, again) in &filters {
-            let would = desk.engine.replay_failed(TENANT, which.clone(), true).await.unwrap();
+            let would = desk.engine.replay_failed(TENANT, which.clone(), ReplayMode::DryRun).await.unwrap();
             assert_eq!((would.again, would.told.len()), (*again, again_told(*again)), "{kind:?}, {name}");
         }
         before.assert_equals(&t.dump().await, "a dry run");
         for (from, statuses) in [(Some(between), [Failed, Sent, Sent]), (None, [Sent, Sent, Sent])] {
             let which = ReplaySelection { from, channel: text("memory:default"), ..all() };
-            assert_eq!(desk.engine.replay_failed(TENANT, which, false).await.unwrap().again, 1, "{kind:?}");
+            assert_eq!(
+                desk.engine.replay_failed(TENANT, which, replay()).await.unwrap().again,
+                1,
+                "{kind:?}"
+            );
             desk.tick().await;
             assert_eq!(desk.statuses().await, statuses, "{kind:?}");
         }
@@ -528,7 +535,7 @@ async fn ntf_22_what_failed_is_replayed_by_filter(t: &Bench) {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 3, "{kind:?}: each under its key");
-        assert_eq!(desk.engine.replay_failed(TENANT, all(), false).await.unwrap().again, 0, "{kind:?}");
+        assert_eq!(desk.engine.replay_failed(TENANT, all(), replay()).await.unwrap().again, 0, "{kind:?}");
     }
 }
 
@@ -555,7 +562,7 @@ async fn rmd_20_a_held_entry_sends_nothing_until_it_is_released(t: &Bench) {
         assert!(matches!(desk.change(EntryAction::Release).await, ActionOutcome::Refused(_)), "{kind:?}");
         let history = desk.engine.store().entry_history(TENANT, EntryId(1)).await.unwrap();
         let told: Vec<(&str, &str)> =
-            history.iter().map(|line| (line.what.as_str(), line.actor.as_str())).collect();
+            history.iter().map(|line| (line.action.as_str(), line.actor.as_str())).collect();
         assert_eq!(told, [("held", "sue"), ("released", "sue")], "{kind:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! From an event to an answer: entries, their sends, their end. The clock stands at
 //! 2026-05-14T05:13:00Z.
 
+use crate::bench::author;
 use crate::bench::{Bench, TENANT, seconds};
 use punctual::LaneId;
 use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
@@ -26,7 +27,6 @@ use punctual::queue::store::ready_lanes::ReadyLane;
 use punctual::survey::store::instance::Instance;
 use punctual::survey::store::results::RemovedEntries;
 use punctual::survey::store::results::ResultFilter;
-use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Accepted, ClockMode, Engine, FlowId, NotSent, RenderedMessage, Store, TemplateId, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
@@ -95,6 +95,7 @@ pub struct Mailbox {
     letters: Arc<Mutex<Vec<Arc<RenderedMessage>>>>,
     script: Arc<Mutex<VecDeque<Option<NotSent>>>>,
     silent: Arc<AtomicBool>,
+    answers: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Mailbox {
@@ -109,6 +110,18 @@ impl Mailbox {
     /// Whether the channel takes messages and says nothing.
     pub fn never_answer(&self, silent: bool) {
         self.silent.store(silent, Ordering::Relaxed);
+    }
+
+    /// Lets the channel take messages and answer only when this is dropped.
+    pub async fn hold_answers(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        Arc::clone(&self.answers).lock_owned().await
+    }
+
+    /// Waits until the channel has taken so many messages.
+    pub async fn wait_for(&self, count: usize) {
+        while self.letters().len() < count {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     fn take(&self, letter: Arc<RenderedMessage>) -> Result<Accepted, NotSent> {
@@ -136,6 +149,7 @@ pub async fn engine_with(t: &Bench, edit: impl FnOnce(Builder) -> Builder) -> (E
             if taker.silent.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
+            drop(taker.answers.lock().await);
             answer
         }
     };
@@ -226,11 +240,11 @@ async fn trg_8_a_deleted_entry_does_not_block(t: &Bench) {
     let (engine, mailbox) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
     let first = invite(&engine, "1").await;
-    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), TransitionOutcome::Done(_)));
+    assert_eq!(withdraw(&engine, first, EntryAction::Delete).await, ActionOutcome::Done);
     assert_eq!(engine.store().entry(TENANT, first).await.unwrap(), None);
     let second = invite(&engine, "1").await;
     assert_ne!(first, second);
-    assert!(matches!(engine.store().delete_entry(TENANT, first).await.unwrap(), TransitionOutcome::Unknown));
+    assert_eq!(withdraw(&engine, first, EntryAction::Delete).await, ActionOutcome::NotFound);
     assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Skipped);
     assert_eq!(tick(&engine).await.sent, 1);
     assert_eq!(mailbox.letters()[0].public_id, Some(second));
@@ -432,8 +446,8 @@ async fn trg_16_nothing_is_sent_after_the_end(t: &Bench) {
     tick(&engine).await;
     // The retries wait at moments of their own, which no deed looks for.
     engine.submit(ids[0], answers(5), None).await.unwrap();
-    engine.store().cancel_entry(TENANT, ids[1]).await.unwrap();
-    engine.store().delete_entry(TENANT, ids[2]).await.unwrap();
+    withdraw(&engine, ids[1], EntryAction::Cancel).await;
+    withdraw(&engine, ids[2], EntryAction::Delete).await;
     engine.travel(t.now().await.plus(100 * DAY), true).await.unwrap();
     assert_eq!(mailbox.letters().len(), 3, "one try each, before the end");
     assert_eq!(status(&engine, ids[1]).await, EntryStatus::Cancelled);
@@ -516,6 +530,10 @@ async fn a_lost_claim_of_letters_is_sent_again_and_says_so(t: &Bench) {
     assert_eq!(status(&engine, id).await, EntryStatus::Sent);
 }
 
+async fn withdraw(engine: &Engine, id: PublicId, action: EntryAction) -> ActionOutcome {
+    crate::bench::change(engine.store(), TENANT, id, action).await.unwrap()
+}
+
 /// RMD-20, TRG-14: a held entry does not expire. Once it is released, its time counts as if it had not
 /// been held.
 async fn rmd_20_a_held_entry_expires_when_it_is_released(t: &Bench) {
@@ -523,12 +541,7 @@ async fn rmd_20_a_held_entry_expires_when_it_is_released(t: &Bench) {
     publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
     let (early, late) = (invite(&engine, "1").await, invite(&engine, "2").await);
     tick(&engine).await;
-    let change = |id, action| EntryActionRequest {
-        name: EntryName::PublicId(id),
-        action,
-        actor: "sue".into(),
-        reason: "asked for".into(),
-    };
+    let change = |id, action| EntryActionRequest { name: EntryName::PublicId(id), action, author: author() };
     let start = t.now().await;
     for id in [early, late] {
         let held = engine.change_entry(TENANT, change(id, EntryAction::Hold)).await.unwrap();
@@ -620,7 +633,12 @@ async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries)
             version: 0,
             recipient: RecipientIdentity::default(),
         };
-        PlannedSend { work, context: EntryContext { entry, schedule: Arc::clone(&schedule) }, planned }
+        PlannedSend {
+            work,
+            context: EntryContext { entry, schedule: Arc::clone(&schedule) },
+            planned,
+            trace: String::new(),
+        }
     });
     let room = Room { letters: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
     let start = Start { owner: "crowd".into(), lease: seconds(30), batch: 1_000, room, window: None };

@@ -2,6 +2,7 @@
 //! 2026-05-14T05:13:00Z.
 
 use crate::bench::{Bench, TENANT, seconds};
+use crate::bench::{author, change};
 use crate::invitation::{
     DAY, answers, begin_sends, due_takes, engine, engine_with, entry, invite, publish, read_template, status,
     survey, tick, time, transient, visit,
@@ -14,6 +15,8 @@ use punctual::delivery::store::consent::{NewSuppression, SuppressionFilter};
 use punctual::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, DeliveryOutcome, DeliverySettlement, SettledDelivery,
 };
+use punctual::delivery::store::entries::actions::EntryAction;
+use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::engine::{Chosen, Outcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
@@ -166,7 +169,7 @@ async fn ntf_18_quiet_hours_shift_an_invitation(t: &Bench) {
     assert_eq!(tick(&engine).await.sent, 0);
     let at = entry(&engine, waiting).await.state.next_send_at;
     assert_eq!(at, Some(time("2026-05-16T23:00:00Z")), "the tenant's hours hold as well");
-    assert!(engine.store().cancel_entry(TENANT, waiting).await.is_ok());
+    assert!(change(engine.store(), TENANT, waiting, EntryAction::Cancel).await.is_ok());
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 1, "only an expiry is left");
 }
 
@@ -373,7 +376,7 @@ async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
     let replay = async |dry_run| {
         let public_ids = Some(vec![failing, fine]);
         let which = ReplaySelection { public_ids, ..ReplaySelection::default() };
-        engine.replay_failed(TENANT, which, dry_run).await.unwrap().instances
+        engine.replay_failed(TENANT, which, ReplayMode::of(dry_run, author())).await.unwrap().instances
     };
     assert_eq!(replay(true).await, [failing]);
     assert_eq!(status(&engine, failing).await, EntryStatus::Failed, "a dry run writes nothing");

@@ -1,6 +1,7 @@
 //! Several sessions at once on the same entry: whoever wins, nothing is sent after the end, and what
 //! is answered stays answered.
 
+use crate::bench::change;
 use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation::{
     BegunSends, begin_sends, due_takes, engine, entry, ingest, invite, publish, survey, visit, was_sent,
@@ -8,12 +9,12 @@ use crate::invitation::{
 use punctual::base::id::LaneId;
 use punctual::database::planted::Bug;
 use punctual::delivery::store::deliveries::delivery::DeliverySettlement;
+use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{Outcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::queue::rules::purpose::Purpose;
 use punctual::queue::rules::share::LaneQuota;
-use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Engine, Store, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -135,9 +136,9 @@ async fn trg_16_cancelling_beside_beginning_a_send(t: &Bench) {
     for round in 0..ROUNDS {
         let id = invite(&crowd.first, &round.to_string()).await;
         let store = crowd.second.store().clone();
-        let cancel = async move { store.cancel_entry(TENANT, id).await.unwrap() };
+        let cancel = async move { change(&store, TENANT, id, EntryAction::Cancel).await.unwrap() };
         let (begun, said) = both(begin(crowd.store(), crowd.lane, 9), cancel).await;
-        assert!(matches!(said, TransitionOutcome::Done(_)), "{said:?}");
+        assert_eq!(said, ActionOutcome::Done);
         let letters = begun.outgoing.due.len();
         crowd.settle(begun).await;
         assert!(
@@ -234,9 +235,9 @@ async fn trg_8_deleting_beside_an_event_of_the_same_key(t: &Bench) {
         let wip = round.to_string();
         let id = invite(&crowd.first, &wip).await;
         let (store, second, item) = (crowd.store(), crowd.second.clone(), visit(&wip, "GR"));
-        let delete = async move { store.delete_entry(TENANT, id).await.unwrap() };
+        let delete = async move { change(&store, TENANT, id, EntryAction::Delete).await.unwrap() };
         let (said, made) = both(delete, async move { ingest(&second, vec![item]).await }).await;
-        assert!(matches!(said, TransitionOutcome::Done(_)), "{said:?}");
+        assert_eq!(said, ActionOutcome::Done);
         let (outcome, owner) = (made[0].outcome, made[0].instances[0].public_id);
         match outcome {
             Outcome::Created => assert_ne!(owner, id, "round {round}"),

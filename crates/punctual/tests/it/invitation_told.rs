@@ -1,8 +1,10 @@
 //! Whom the moments of an entry are told to, and what a batch that is known already comes to.
 
+use crate::bench::change;
 use crate::bench::{Bench, TENANT};
 use crate::invitation::{engine, ingest, invite, publish, survey, time, visit};
 use crate::subscription::queue;
+use punctual::delivery::store::entries::actions::EntryAction;
 use punctual::engine::Outcome;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{ClockMode, Engine};
@@ -48,7 +50,7 @@ async fn trg_26_a_list_chooses_who_is_told_of_every_moment(t: &Bench) {
     engine.record_opened(answered).await.unwrap();
     let rate = [("rate".to_owned(), json!(1))].into_iter().collect();
     engine.submit(answered, rate, None).await.unwrap();
-    engine.store().cancel_entry(TENANT, withdrawn).await.unwrap();
+    change(engine.store(), TENANT, withdrawn, EntryAction::Cancel).await.unwrap();
     engine.travel(time("2026-08-14T05:13:00Z"), true).await.unwrap();
     assert_eq!(crate::invitation::entry(&engine, quiet).await.state.status.to_string(), "Expired");
     let sent = ["instance-sent"; 3];
@@ -82,7 +84,7 @@ async fn trg_8_a_batch_of_known_events_is_answered_as_ever(t: &Bench) {
     assert_eq!(outcomes, [[Outcome::Skipped; 10], [Outcome::Created; 10]].concat());
     assert_eq!(ids(&mixed)[..10], ids(&first)[10..]);
     // Deleted ones are welcome again, also beside known ones, and twice in a batch is once.
-    engine.store().delete_entry(TENANT, ids(&first)[0]).await.unwrap();
+    change(engine.store(), TENANT, ids(&first)[0], EntryAction::Delete).await.unwrap();
     let again = ingest(&engine, [batch(0, 5), batch(0, 1)].concat()).await;
     let outcomes: Vec<Outcome> = again.iter().map(|one| one.outcome).collect();
     assert_eq!(

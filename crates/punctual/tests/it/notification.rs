@@ -511,7 +511,7 @@ async fn ntf_19_what_still_waits_stays_in_the_log(t: &Bench) {
     confirm(&engine, "1").await;
     tick(&engine).await;
     engine.travel(time("2030-01-01T00:00:00Z"), false).await.unwrap();
-    let step = engine.store().prune_entries(0, limits::NOTIFICATION_RETENTION).await.unwrap();
+    let step = engine.store().prune_entries(0, limits::ENTRY_RETENTION).await.unwrap();
     assert_eq!((step.entries, step.finished), (0, true));
     assert_eq!(log_lines(&engine).await.len(), 1);
 }

@@ -45,7 +45,7 @@ async fn begun(
     start: Start,
 ) -> Vec<(Token, Vec<DueDelivery>)> {
     let (event, token) = event(t, TENANT, entity).await;
-    let filed = [(event.into(), PlannedEvent::Entry(notification_of(entity, deliveries)))];
+    let filed = [(event.into(), PlannedEvent::Entry(Box::new(notification_of(entity, deliveries))))];
     match t.store().write_planned_events(token, filed.into(), Some(start), SEED).await.unwrap() {
         WriteOutcome::Written { begun, .. } => {
             begun.into_iter().map(|one| (one.token.expect("a claim has a token"), one.due)).collect()
@@ -192,7 +192,8 @@ async fn ntf_2_many_letters_are_begun_in_several_claims(t: &Bench) {
 async fn ntf_2_a_filing_that_fails_halfway_begins_nothing(t: &Bench) {
     let (event, token) = event(t, TENANT, "b1").await;
     let filed: punctual::delivery::store::deliveries::planned_events::PlannedEvents =
-        [(event.into(), PlannedEvent::Entry(notification_of("b1", vec![sms("b1"), another(2)])))].into();
+        [(event.into(), PlannedEvent::Entry(Box::new(notification_of("b1", vec![sms("b1"), another(2)]))))]
+            .into();
     shake!(t, "filing notifications and beginning their letters", |store| {
         store.write_planned_events(token.clone(), filed.clone(), Some(by_sms()), SEED)
     });

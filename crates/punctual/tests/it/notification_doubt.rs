@@ -1,6 +1,7 @@
 //! Messages of which nobody knows whether they went out, and events that bring nothing new. The clock stands
 //! at 2026-05-14T05:13:00Z.
 
+use crate::bench::replay;
 use crate::bench::{Bench, TENANT};
 use crate::invitation::time;
 use crate::notification::{
@@ -45,7 +46,7 @@ async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
     let failed = t.ints("select id from punctual.delivery where status = 3").await[0][0].unwrap();
     let want = format!("AlreadyFailed: The same message failed before (delivery {failed}); replay that one");
     assert_eq!(said().await, want);
-    engine.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
+    engine.store().replay_failed(TENANT, ReplaySelection::default(), replay()).await.unwrap();
     tick(&engine).await;
     confirm(&engine, "1").await;
     tick(&engine).await;
@@ -106,7 +107,7 @@ async fn ntf_12_an_unknown_outcome_is_tried_again_once(t: &Bench) {
     };
     assert_eq!(tried().await, [1, 2, 4, 5]);
     assert_eq!(notifications(t).await, ["6 -"]);
-    let replayed = engine.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
+    let replayed = engine.store().replay_failed(TENANT, ReplaySelection::default(), replay()).await.unwrap();
     assert_eq!(replayed.again, 3);
     script(&engine, "memory:sms", json!(["timeout", "timeout", "timeout", "timeout", "timeout"]));
     engine.travel(time("2026-05-14T12:00:00Z"), true).await.unwrap();

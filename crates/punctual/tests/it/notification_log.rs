@@ -1,5 +1,6 @@
 //! What people are shown of notifications, what they ask for again, and what they replay.
 
+use crate::bench::replay;
 use crate::bench::{Bench, SEED, TENANT, seconds, wish};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::{DeliveryId, EntryId, LaneId, TemplateId};
@@ -8,8 +9,10 @@ use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelive
 use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery};
 use punctual::delivery::store::deliveries::planned_events::{PlannedEntry, PlannedEvent, WriteOutcome};
 use punctual::delivery::store::deliveries::schedule::{LatestEvent, ScheduledEntry};
+use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::flow::rules::entry::{EntryKind, EntryStatus};
+use punctual::flow::rules::input_hash::EntryOrigin;
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::{Entity, Message, NewMessage, Tenant, Token};
 
@@ -64,6 +67,7 @@ pub fn notification_of(entity: &str, deliveries: Vec<PlannedDelivery>) -> Planne
         ended: None,
         deliveries,
         request: None,
+        origin: EntryOrigin::default(),
     }
 }
 
@@ -79,7 +83,7 @@ pub async fn event(t: &Bench, tenant: Tenant, entity: &str) -> (Message, Token) 
 /// Files a notification about a new event.
 pub async fn file(t: &Bench, tenant: Tenant, entity: &str, deliveries: Vec<PlannedDelivery>) -> Message {
     let (event, token) = event(t, tenant, entity).await;
-    let filed = [(event.clone().into(), PlannedEvent::Entry(notification_of(entity, deliveries)))];
+    let filed = [(event.clone().into(), PlannedEvent::Entry(Box::new(notification_of(entity, deliveries))))];
     let filed = t.store().write_planned_events(token, filed.into(), None, SEED).await.unwrap();
     assert!(matches!(filed, WriteOutcome::Written { .. }), "the claim should hold");
     event
@@ -271,7 +275,7 @@ async fn ntf_23_nobody_sees_or_replays_another_tenants(t: &Bench) {
     assert_eq!(store.schedule(other, key, EntryId(i64::MAX), 9).await.unwrap(), []);
     assert!(matches!(store.latest_event(other, about("b1"), None).await.unwrap(), LatestEvent::Never));
     let which = ReplaySelection { ids: Some(vec![notification[0].entry.id]), ..ReplaySelection::default() };
-    assert_eq!(store.replay_failed(other, which, false).await.unwrap().again, 0);
+    assert_eq!(store.replay_failed(other, which, replay()).await.unwrap().again, 0);
     assert_eq!(log(t, LogFilter::default()).await, mine);
     // The same key in another tenant is another message.
     file(t, other, "b1", vec![sms("b1")]).await;
@@ -337,11 +341,11 @@ async fn ntf_22_a_replay_sends_again_what_failed_and_nothing_else(t: &Bench) {
     file(t, TENANT, "b3", vec![sms("b3")]).await;
     send(t, vec![sent("p-2")]).await;
     let by_entity = |id: &str| ReplaySelection { entity_id: Some(id.into()), ..ReplaySelection::default() };
-    let one = t.store().replay_failed(TENANT, by_entity("b2"), false).await.unwrap();
+    let one = t.store().replay_failed(TENANT, by_entity("b2"), replay()).await.unwrap();
     assert_eq!((one.ids.len(), one.again, one.stopped, one.next), (1, 1, 0, None));
-    let rest = t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
+    let rest = t.store().replay_failed(TENANT, ReplaySelection::default(), replay()).await.unwrap();
     assert_eq!((rest.ids.len(), rest.again, rest.stopped), (1, 1, 1));
-    let none = t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
+    let none = t.store().replay_failed(TENANT, ReplaySelection::default(), replay()).await.unwrap();
     assert_eq!((none.again, none.stopped), (0, 0), "nothing is failed any more");
     let first = &notifications(t, EntryFilter::default()).await[2];
     assert_eq!(
@@ -360,7 +364,7 @@ async fn ntf_22_a_replayed_delivery_has_all_its_tries_again(t: &Bench) {
     send(t, vec![again()]).await;
     t.advance(seconds(60)).await;
     send(t, vec![failed()]).await;
-    t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
+    t.store().replay_failed(TENANT, ReplaySelection::default(), replay()).await.unwrap();
     let (token, due) = begin(t).await;
     assert_eq!((due[0].item.attempt(), due[0].lost), (1, false));
     end(t, token, due, vec![again()]).await;
@@ -382,7 +386,8 @@ async fn ntf_22_a_dry_run_tells_and_changes_nothing(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
     send(t, vec![failed(), sent("p-1")]).await;
     let before = (log(t, LogFilter::default()).await, notifications(t, EntryFilter::default()).await);
-    let would = t.store().replay_failed(TENANT, ReplaySelection::default(), true).await.unwrap();
+    let would =
+        t.store().replay_failed(TENANT, ReplaySelection::default(), ReplayMode::DryRun).await.unwrap();
     assert_eq!((would.ids, would.again, would.stopped), (vec![before.1[0].entry.id], 1, 1));
     assert_eq!((log(t, LogFilter::default()).await, notifications(t, EntryFilter::default()).await), before);
     assert!(t.whereabouts().await.is_empty(), "nothing should wait");
@@ -396,7 +401,7 @@ async fn ntf_22_what_another_channel_took_over_stays(t: &Bench) {
     send(t, vec![failed()]).await;
     let all = log(t, LogFilter::default()).await;
     assert_eq!(all[1].replaced_by, Some(all[0].id));
-    let replayed = t.store().replay_failed(TENANT, ReplaySelection::default(), false).await.unwrap();
+    let replayed = t.store().replay_failed(TENANT, ReplaySelection::default(), replay()).await.unwrap();
     assert_eq!(replayed.again, 1);
     let (token, due) = begin(t).await;
     assert_eq!(due.iter().map(|due| due.delivery.id).collect::<Vec<_>>(), [all[0].id]);
@@ -411,8 +416,8 @@ async fn ntf_22_of_two_replays_at_once_one_sends_it(t: &Bench) {
     send(t, vec![failed(); 6]).await;
     let (one, other) = (t.store(), t.another().await);
     let (one, other) = tokio::join!(
-        one.replay_failed(TENANT, ReplaySelection::default(), false),
-        other.replay_failed(TENANT, ReplaySelection::default(), false),
+        one.replay_failed(TENANT, ReplaySelection::default(), replay()),
+        other.replay_failed(TENANT, ReplaySelection::default(), replay()),
     );
     assert_eq!(one.unwrap().again + other.unwrap().again, 6, "each should be put back once");
     let all = notifications(t, EntryFilter::default()).await;
@@ -424,7 +429,7 @@ async fn ntf_22_of_two_replays_at_once_one_sends_it(t: &Bench) {
 async fn ntf_22_a_replay_that_fails_halfway_changes_nothing(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
     send(t, vec![failed(), failed()]).await;
-    shake!(t, "a replay", |store| store.replay_failed(TENANT, ReplaySelection::default(), false));
+    shake!(t, "a replay", |store| store.replay_failed(TENANT, ReplaySelection::default(), replay()));
     send(t, vec![sent("p-1"), sent("p-2")]).await;
     assert_eq!(notifications(t, EntryFilter::default()).await[0].entry.state.status, EntryStatus::Sent);
 }

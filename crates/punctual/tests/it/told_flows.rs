@@ -1,7 +1,7 @@
 //! Surveys that events of topics begin and stop (NTF-2: an event whose kind has a matching flow). The clock
 //! stands at 2026-05-14T05:13:00Z.
 
-use crate::bench::{Bench, TENANT};
+use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation::{publish, survey, time};
 use crate::notification::{
     KIND, TOPIC, booking, confirm, confirm_in, define, engine, inbox, notifications, template, texts, tick,
@@ -9,7 +9,7 @@ use crate::notification::{
 use punctual::flow::rules::entity::NewState;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxStatus};
 use punctual::testing::Backend;
-use punctual::{Engine, Entity, MessageId, NewMessage};
+use punctual::{Engine, Entity, MessageId, NewMessage, NewTimer};
 use serde_json::{Value, json};
 
 cases![
@@ -18,6 +18,7 @@ cases![
     ntf_2_what_a_filter_does_not_want_begins_nothing,
     ntf_2_the_same_event_begins_one_entry,
     ntf_2_an_event_of_a_topic_stops_what_another_began,
+    ntf_2_a_timer_stops_what_was_begun_before_it_fired,
     ntf_2_a_kind_with_templates_and_a_survey_gets_both,
     ntf_2_a_crash_before_the_event_is_settled_makes_nothing_twice,
     ntf_2_what_waited_for_its_route_meets_a_survey_published_since,
@@ -209,6 +210,22 @@ async fn ntf_2_an_event_of_a_topic_stops_what_another_began(t: &Bench) {
     assert_eq!(dead(t).await, [""; 0]);
     engine.travel(time("2026-05-16T00:00:00Z"), true).await.unwrap();
     assert_eq!(sent(&engine), ["memory:sms +919876543210"]);
+}
+
+/// NTF-2, TRG-2: an event counts from when it was due, not from when it was written.
+async fn ntf_2_a_timer_stops_what_was_begun_before_it_fired(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    publish(&engine, stoppable()).await;
+    let cancelled = json!({"bookingId": "1"}).to_string();
+    let timer = NewTimer::after(seconds(3_600), TOPIC, cancelled);
+    let timer = timer.with(|message| NewMessage { kind: "booking.cancelled".into(), ..message });
+    engine.schedule_one(TENANT, timer).await.unwrap();
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    assert_eq!(entries(t).await, ["memory:sms +919876543210 0"]);
+    engine.travel(t.now().await.plus(seconds(3_600)), true).await.unwrap();
+    assert_eq!(entries(t).await, ["memory:sms +919876543210 5"], "the timer has withdrawn it");
 }
 
 /// NTF-2: active templates or a matching flow: both.

@@ -9,14 +9,17 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
 use punctual::flow::rules::entry::EntryKind;
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::entry::log::DeliveryLine;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::Entry;
+use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::survey::store::instance::Instance;
-use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{EntryId, FlowId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -117,8 +120,7 @@ pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> A
 /// # Errors
 /// 404 when there is none, 409 when it has ended.
 pub async fn cancel(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
-    done(app.engine.store().cancel_entry(caller.tenant, id).await?)?;
-    app.engine.wake();
+    change(&app, &caller, id, EntryAction::Cancel).await?;
     show(State(app), caller, Named(id)).await
 }
 
@@ -127,18 +129,17 @@ pub async fn cancel(State(app): State<App>, caller: Caller, Named(id): Named) ->
 /// # Errors
 /// 404 when there is none.
 pub async fn delete(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<StatusCode> {
-    done(app.engine.store().delete_entry(caller.tenant, id).await?)?;
-    app.engine.wake();
+    change(&app, &caller, id, EntryAction::Delete).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn done(deeded: TransitionOutcome) -> Answer<()> {
-    match deeded {
-        TransitionOutcome::Done(_) => Ok(()),
-        TransitionOutcome::Unknown => Err(not_found()),
-        TransitionOutcome::Refused(refusal) => {
-            Err(Failure::conflict(format!("this survey instance {refusal}")))
-        }
+async fn change(app: &App, caller: &Caller, id: PublicId, action: EntryAction) -> Answer<()> {
+    let author = ChangeAuthor::new(&caller.name, "requested through /api/survey-instances");
+    let request = EntryActionRequest { name: EntryName::PublicId(id), action, author };
+    match app.engine.change_entry(caller.tenant, request).await? {
+        ActionOutcome::Done => Ok(()),
+        ActionOutcome::NotFound => Err(not_found()),
+        ActionOutcome::Refused(said) => Err(Failure::conflict(format!("this survey instance {said}"))),
     }
 }
 

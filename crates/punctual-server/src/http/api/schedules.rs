@@ -22,12 +22,13 @@ use axum::extract::State;
 use named::ScheduleId;
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::store::entries::preview::Foreseen;
-use punctual::delivery::store::entries::replay::ReplaySelection;
+use punctual::delivery::store::entries::replay::{ReplayMode, ReplaySelection};
 use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::{EntryId, Error, Problems, Timestamp};
 use serde_json::{Map, Value, json};
-use shown::{Shown, Zoned};
+use shown::Shown;
 
 /// The words of every schedule's status.
 const STATUSES: [&str; 9] =
@@ -41,11 +42,10 @@ const PROCESSING: &str = "Processing";
 /// 422 for a wrong cursor, limit or filter.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
     let (filter, below) = (read_filter(&page)?, below(&page)?);
-    let zone = Zoned::of(&app, &caller).await?;
     let found = app.engine.store().schedule(caller.tenant, filter, below, page.limit + 1).await?;
     let more = found.len() > page.limit;
     let last = found.iter().take(page.limit).next_back().map(|one| format!("{ENTRY}{}", one.entry.id));
-    let items = found.iter().take(page.limit).map(|one| shown::shown(&caller, &zone, one)).collect();
+    let items = found.iter().take(page.limit).map(|one| shown::shown(&caller, one)).collect();
     Ok(Json(page.list_up_to(items, last.filter(|_| more))))
 }
 
@@ -73,7 +73,8 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
         let (numbers, public_ids) = named::split(ids);
         (which.ids, which.public_ids) = (Some(numbers), Some(public_ids));
     }
-    let done = app.engine.replay_failed(caller.tenant, which, choice.dry_run).await?;
+    let mode = ReplayMode::of(choice.dry_run, ChangeAuthor::new(&caller.name, "replay"));
+    let done = app.engine.replay_failed(caller.tenant, which, mode).await?;
     let ids = done.ids.iter().map(ToString::to_string);
     let ids: Vec<String> = ids.chain(done.instances.iter().map(ToString::to_string)).collect();
     let mut said = told(&ids, if choice.dry_run { "wouldReplay" } else { "replayed" });

@@ -6,7 +6,7 @@ use crate::base::limits;
 use crate::base::name::check_name;
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
-use crate::database::tx::VerbFuture;
+use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, params};
 
 /// A tenant's row.
@@ -121,6 +121,17 @@ impl Store {
             })
         })
     }
+}
+
+/// The default locale and the time zone of a tenant.
+///
+/// # Errors
+/// [`Error::NotFound`] when there is no such tenant.
+pub(crate) async fn locale_and_zone(tx: &mut Tx, tenant: Tenant) -> Result<(String, String)> {
+    let row = tx.first(BY_ID, params![tenant.id()]).await?;
+    let row = row.ok_or_else(|| Error::NotFound("there is no such tenant".into()))?;
+    let found = read_tenant(&row)?;
+    Ok((found.default_locale, found.time_zone))
 }
 
 macro_rules! columns {

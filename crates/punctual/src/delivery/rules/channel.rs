@@ -3,6 +3,7 @@
 use crate::base::document::quote;
 use crate::base::error::Problems;
 use crate::base::limits;
+use crate::flow::rules::entry::failure;
 use crate::queue::rules::attempt::Patience;
 
 /// What every key of the sandbox begins with.
@@ -36,6 +37,22 @@ impl ChannelPolicy {
     pub fn resends_unknown(&self, before: u32) -> bool {
         let retries = self.unknown_retries.unwrap_or(limits::UNKNOWN_RETRIES_DEFAULT);
         self.unknown == OnUnknown::Resend && before < retries
+    }
+
+    /// Decides whether a delivery is sent once more after its last send was lost in a crash; `attempt` is the
+    /// number of the send that would be made.
+    ///
+    /// # Errors
+    /// The sentence for why it is not.
+    pub fn after_lost_send(&self, attempt: u32) -> Result<(), &'static str> {
+        if self.unknown == OnUnknown::Hold {
+            return Err("it may have gone out, and its channel does not send twice");
+        }
+        let patience = self.patience.clone().unwrap_or_else(failure::patience);
+        if attempt > patience.max_attempts {
+            return Err("its sends were lost too often; it may have gone out");
+        }
+        Ok(())
     }
 }
 
@@ -92,6 +109,21 @@ mod tests {
             let again = (0..9).take_while(|before| policy.resends_unknown(*before)).count();
             assert_eq!(again, want, "{policy:?}");
         }
+    }
+
+    /// NTF-4, PLT-4: a delivery whose sends are lost again and again is not sent without end.
+    #[test]
+    fn ntf_4_a_lost_send_is_made_again_as_often_as_the_channel_tries() {
+        let policy = |unknown, tries| {
+            let patience = Some(Patience { max_attempts: tries, ..Patience::default() });
+            ChannelPolicy { unknown, patience, ..ChannelPolicy::default() }
+        };
+        let again = |policy: &ChannelPolicy| {
+            (2..20).take_while(|attempt| policy.after_lost_send(*attempt).is_ok()).count()
+        };
+        assert_eq!(again(&policy(OnUnknown::Resend, 3)), 2, "attempts 2 and 3 of 3");
+        assert_eq!(again(&ChannelPolicy::default()), 4, "5 attempts in all");
+        assert_eq!(again(&policy(OnUnknown::Hold, 3)), 0);
     }
 
     /// TRG-17: a channel is known by its kind and its name.

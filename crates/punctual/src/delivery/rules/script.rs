@@ -80,7 +80,7 @@ impl Script {
     /// [`Error::Invalid`] with every problem by its path.
     ///
     /// ```
-    /// use punctual::rules::script::{Script, Step};
+    /// use punctual::delivery::rules::script::{Script, Step};
     /// let script = serde_json::json!({"script": ["transient", "ok"]});
     /// let mut script = Script::read(&script).unwrap();
     /// assert!(matches!(script.next_step(), (Step::Transient { .. }, _)));

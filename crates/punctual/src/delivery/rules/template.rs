@@ -58,7 +58,7 @@ pub struct Rendered {
 /// A text with placeholders, ready to be rendered.
 ///
 /// ```
-/// use punctual::rules::template::{Target, Template, Values};
+/// use punctual::delivery::rules::template::{Target, Template, Values};
 /// let template = Template::parse("Hello {{guest.name}}, see {{LINK}}").unwrap();
 /// let payload = serde_json::json!({"guest": {"name": "Ada & Co"}});
 /// let values = Values::default().given("link", "https://example.org").under("", &payload);

@@ -1,36 +1,40 @@
-//! A posting: claimed letters on their way through their channels.
+//! A batch of claimed deliveries on its way through its channels.
 //!
-//! Each letter is prepared, handed to its channel with a bound on how many are out at once and for how
-//! long, and what became of it is written when the claim is through, or every `FLUSH` while a slow
-//! letter holds it up; the lease is renewed meanwhile. No letter begins under a lease that may be over:
-//! it is counted from before it was asked for. A claim that turns out to be lost writes nothing
-//! more: whoever has the letters now sends them again, under the same keys. A letter passes its channel's
-//! gate, or waits until that opens.
+//! Each delivery is rendered and handed to its channel, with a bound on how many sends are out at once and
+//! for how long. Outcomes are stored when the claim is through, or every `FLUSH` while a slow send holds it
+//! up; the lease is renewed meanwhile. No send begins under a lease that may be over: the lease is counted
+//! from before it was asked for. A batch whose claim was reaped stores nothing more: the process that has the
+//! deliveries then sends them again, under the same keys. A delivery whose channel's limiter is closed goes
+//! back to its place.
 //!
-//! At most a window of a claim is begun and not settled, so that a crash leaves no more than that in
-//! doubt. A channel that answers without waiting, such as one inside this process, is spared it.
+//! At most a window of a claim is begun and not settled, so that a crash leaves no more than that in doubt.
+//! Before each window the deliveries in it are looked at again: one whose entry has ended or is held goes
+//! back, and consent, entities and templates are read anew. A channel that answers without waiting, such as
+//! one inside this process, is exempt from the window.
 //!
 //! What a delivery says is up to the [`Renderer`] of its kind; whether it goes on to its channel at all is
 //! asked right before that ([`super::delivery_gate`]).
+//!
+//! Not promised: that an entry which ends while its delivery is in the current window is spared that send.
 
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
-use crate::base::id::Token;
+use crate::base::id::{DeliveryId, Token};
 use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
 use crate::database::planted::Bug;
-use crate::delivery::rules::channel::OnUnknown;
 use crate::delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage, Sending, Sent};
 use crate::delivery::run::channel_limiter::{Ending as PermitEnd, LimiterDecision, SendPermit};
 use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
-use crate::delivery::run::kinds::{Rendered, Renderer};
+use crate::delivery::run::kinds::{Planner, Rendered, Renderer};
 use crate::delivery::run::send_outcome::{Answer, doubted, no_channel};
 use crate::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, DeliveryOutcome, DeliverySettlement, DueDelivery, SettledDelivery,
 };
+use crate::flow::rules::entry::EntryKind;
 use crate::queue::run::database_clock::DatabaseClock;
 use crate::queue::run::executor::WorkCounts;
 use crate::queue::run::stop::{Phase, Stop};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -47,14 +51,19 @@ const INSIST_PAUSE: Duration = Duration::from_millis(100);
 /// A delivery whose message is out.
 struct Out {
     due: DueDelivery,
-    pass: SendPermit,
+    permit: SendPermit,
+    renderer: Arc<dyn Renderer>,
 }
 
 /// Deliveries of one claim on their way.
 pub struct DeliveryBatch {
     _out: ClaimGuard,
     context: Arc<DeliveryContext>,
-    renderer: Box<dyn Renderer>,
+    kind: EntryKind,
+    /// Knows the deliveries of the current window.
+    renderer: Option<Arc<dyn Renderer>>,
+    /// Knows entries or events of the whole claim, and is used for the first window.
+    first: Option<Box<dyn Renderer>>,
     token: Token,
     present: DatabaseClock,
     held_since: Moment,
@@ -63,8 +72,12 @@ pub struct DeliveryBatch {
     begun: usize,
     mark: usize,
     settled: usize,
+    /// How many deliveries of the claim were looked at again and loaded.
+    loaded: usize,
+    /// Deliveries of the current window that must not be sent.
+    stopped: HashSet<DeliveryId>,
     out: JoinSet<Sent>,
-    letters: HashMap<Id, Out>,
+    sends: HashMap<Id, Out>,
     ended: Vec<SettledDelivery>,
     counts: WorkCounts,
     lost: bool,
@@ -75,6 +88,7 @@ impl DeliveryBatch {
     #[must_use]
     pub fn new(
         context: &Arc<DeliveryContext>,
+        kind: EntryKind,
         renderer: Box<dyn Renderer>,
         outgoing: ClaimedDeliveries,
         asked: Moment,
@@ -83,44 +97,47 @@ impl DeliveryBatch {
         Some(Self {
             _out: ClaimGuard::new(context),
             context: Arc::clone(context),
-            renderer,
+            kind,
+            renderer: None,
+            first: Some(renderer),
             token,
             present: DatabaseClock::new(now, context.worker.manual_clock),
             held_since: asked,
             mark: outgoing.mark.unwrap_or(outgoing.due.len()),
             begun: 0,
             settled: 0,
+            loaded: 0,
+            stopped: HashSet::new(),
             waiting: outgoing.due.into_iter(),
             out: JoinSet::new(),
-            letters: HashMap::new(),
+            sends: HashMap::new(),
             ended: Vec::new(),
             counts: WorkCounts::default(),
             lost: false,
         })
     }
 
-    /// Letters of one claim may go out minutes apart.
+    /// Sends of one claim may begin minutes apart.
     fn now(&self) -> Timestamp {
         self.present.now()
     }
 
-    /// Sends everything, and writes what became of it.
+    /// Sends everything, and stores the outcomes.
     ///
     /// # Errors
-    /// When it cannot be found out what there is to send: all of it goes back.
+    /// When what a window needs cannot be read: all that was not begun goes back.
     pub async fn run(mut self, stop: Stop) -> Result<WorkCounts> {
-        let read = tokio::select! {
-            biased;
-            read = self.renderer.load(&self.context, self.waiting.as_slice()) => Some(read),
-            () = stop.reached(Phase::Over) => None,
-        };
-        if !matches!(read, Some(Ok(()))) {
-            // Nothing was sent: whoever finds them later must not take them for sent.
-            self.put_all_back().await;
-            return read.unwrap_or(Ok(())).map(|()| self.counts);
-        }
         let mut flushed = monotonic();
+        let mut result = Ok(());
         while !self.lost {
+            match self.load_window(&stop).await {
+                Ok(true) => {}
+                Ok(false) => self.put_rest_back(),
+                Err(error) => {
+                    self.put_rest_back();
+                    result = Err(error);
+                }
+            }
             self.hand_out(&stop).await;
             if self.is_window_used_up() {
                 // Nothing more begins before what has finished is settled.
@@ -137,14 +154,49 @@ impl DeliveryBatch {
             }
         }
         self.settle().await;
-        Ok(self.counts)
+        result.map(|()| self.counts)
     }
 
-    async fn put_all_back(&mut self) {
+    /// Looks again at the deliveries that may begin next, and loads what they need; `false` when everything
+    /// stops meanwhile.
+    async fn load_window(&mut self, stop: &Stop) -> Result<bool> {
+        if self.begun < self.loaded || self.begun >= self.mark {
+            return Ok(true);
+        }
+        let window = self.waiting.as_slice();
+        let window = &window[..window.len().min(self.mark - self.begun)];
+        if window.is_empty() {
+            return Ok(true);
+        }
+        let (first, context) = (self.first.take(), Arc::clone(&self.context));
+        let load = async {
+            let stopped = match &first {
+                // They were looked at when they were claimed.
+                Some(_) => HashSet::new(),
+                None => context.store().stopped_deliveries(ids_of(window)).await?,
+            };
+            let fresh = || context.kinds.get(self.kind).map(Planner::renderer);
+            let Some(mut renderer) = first.or_else(fresh) else { return Ok(None) };
+            renderer.load(&context, window).await?;
+            Ok(Some((stopped, renderer)))
+        };
+        let loaded = tokio::select! {
+            biased;
+            loaded = load => loaded?,
+            () = stop.reached(Phase::Over) => None,
+        };
+        let Some((stopped, renderer)) = loaded else { return Ok(false) };
+        self.loaded = self.begun + window.len();
+        (self.stopped, self.renderer) = (stopped, Some(Arc::from(renderer)));
+        Ok(true)
+    }
+
+    /// Gives back all that was not begun.
+    fn put_rest_back(&mut self) {
         for due in std::mem::take(&mut self.waiting) {
+            self.begun += 1;
             self.put_back(due);
         }
-        self.settle().await;
     }
 
     /// Whether more waits than may begin, and half of what has begun is through.
@@ -175,11 +227,11 @@ impl DeliveryBatch {
     }
 
     fn end(&mut self, due: DueDelivery, outcome: DeliveryOutcome) {
-        let entry = self.renderer.entry(&due.delivery);
+        let entry = self.renderer.as_ref().and_then(|renderer| renderer.entry(&due.delivery));
         self.ended.push(SettledDelivery { due, outcome, entry });
     }
 
-    /// Waits until a letter is through, or something else is to be done; `false`: not any longer.
+    /// Waits until a send is through, or something else is to be done; `false`: not any longer.
     async fn hear(&mut self, flushed: Moment, stop: &Stop) -> bool {
         let renew = (self.context.worker.lease / RENEW_SHARE).saturating_sub(self.held_since.elapsed());
         let flush = if self.ended.is_empty() { renew } else { FLUSH.saturating_sub(flushed.elapsed()) };
@@ -204,14 +256,15 @@ impl DeliveryBatch {
     /// Begins messages as far as there is room. Once a stop is asked for, nothing new is begun: what
     /// waits goes back.
     async fn hand_out(&mut self, stop: &Stop) {
-        while self.out.len() < SEND_WINDOW && self.begun < self.mark {
+        let Some(renderer) = self.renderer.clone() else { return };
+        while self.out.len() < SEND_WINDOW && self.begun < self.loaded {
             let Some(mut due) = self.waiting.next() else { return };
             self.begun += 1;
-            if stop.is_asked() {
+            if stop.is_asked() || self.stopped.contains(&due.delivery.id) {
                 self.put_back(due);
                 continue;
             }
-            let rendered = match self.prepare(&due) {
+            let rendered = match self.prepare(renderer.as_ref(), &due) {
                 Ok(rendered) => rendered,
                 Err(ending) => {
                     let ending = if due.unsure { doubted(*ending) } else { *ending };
@@ -228,26 +281,28 @@ impl DeliveryBatch {
                 continue;
             }
             due.warnings = rendered.0.warnings;
-            self.pass(&rendered.1, rendered.0.message, due);
+            self.send(&rendered.1, rendered.0.message, due, &renderer);
         }
     }
 
     /// The message and its channel, or why there is none.
     fn prepare(
         &self,
+        renderer: &dyn Renderer,
         due: &DueDelivery,
     ) -> std::result::Result<(Rendered, Arc<dyn Channel>), Box<DeliveryOutcome>> {
         let key = &due.delivery.channel;
-        if due.lost && self.context.policy(key).unknown == OnUnknown::Hold {
-            let error = "it may have gone out, and its channel does not send twice".to_owned();
-            return Err(DeliveryOutcome::Uncertain { outcome: None, error }.into());
+        if due.lost {
+            self.context.policy(key).after_lost_send(due.item.attempt()).map_err(|said| {
+                Box::new(DeliveryOutcome::Uncertain { outcome: None, error: said.to_owned() })
+            })?;
         }
         let now = self.now();
-        self.renderer.gate(&self.context, due, now).into_outcome()?;
-        let mut rendered = self.renderer.render(&self.context, due, now)?;
+        renderer.gate(&self.context, due, now).into_outcome()?;
+        let mut rendered = renderer.render(&self.context, due, now)?;
         if self.context.store().has(Bug::KeyMadeAtRender) {
-            let letter = &mut rendered.message;
-            letter.idempotency_key = format!("{}@{}", letter.idempotency_key, letter.sent_at);
+            let message = &mut rendered.message;
+            message.idempotency_key = format!("{}@{}", message.idempotency_key, message.sent_at);
         }
         let channel = self.context.channels.get(key).ok_or_else(|| no_channel(key))?;
         Ok((rendered, Arc::clone(channel)))
@@ -261,32 +316,39 @@ impl DeliveryBatch {
         !self.lost && self.held_since.elapsed() < self.context.worker.lease
     }
 
-    /// Begins a message if its channel's gate is open.
-    fn pass(&mut self, channel: &Arc<dyn Channel>, letter: RenderedMessage, mut due: DueDelivery) {
-        match self.context.limiters.of(&letter.channel).may_send(self.now()) {
-            LimiterDecision::Go(pass) => {
-                due.provider = Some(self.context.channels.provider_of(&letter.channel).to_owned());
-                self.begin(channel.send(Arc::new(letter)), Out { due, pass });
+    /// Begins a send if its channel's limiter permits it.
+    fn send(
+        &mut self,
+        channel: &Arc<dyn Channel>,
+        message: RenderedMessage,
+        mut due: DueDelivery,
+        renderer: &Arc<dyn Renderer>,
+    ) {
+        match self.context.limiters.of(&message.channel).may_send(self.now()) {
+            LimiterDecision::Go(permit) => {
+                due.provider = Some(self.context.channels.provider_of(&message.channel).to_owned());
+                let renderer = Arc::clone(renderer);
+                self.begin(channel.send(Arc::new(message)), Out { due, permit, renderer });
             }
-            // It goes back to its place: nobody claims it before the gate has room again.
+            // It goes back to its place: no process claims it before the limiter has room again.
             _ => self.put_back(due),
         }
     }
 
     fn begin(&mut self, mut sending: Sending, out: Out) {
         // Many channels answer at once; only one that does not is worth a task of its own.
-        let gate = self.context.limiters.of(&out.due.delivery.channel);
+        let limiter = self.context.limiters.of(&out.due.delivery.channel);
         if let Some(sent) = at_once(&mut sending) {
-            gate.note_answer(true);
+            limiter.note_answer(true);
             return self.note_answer(out, sent);
         }
-        gate.note_answer(false);
+        limiter.note_answer(false);
         let sending = async move {
             let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
             sent.await.unwrap_or_else(|_| Err(NotSent::NoAnswer { error: no_answer() }))
         };
         let id = self.out.spawn(sending).id();
-        self.letters.insert(id, out);
+        self.sends.insert(id, out);
     }
 
     fn note(&mut self, done: std::result::Result<(Id, Sent), tokio::task::JoinError>) {
@@ -296,24 +358,26 @@ impl DeliveryBatch {
                 (error.id(), Err(NotSent::Unknown { error: format!("the channel broke: {error}") }))
             }
         };
-        if let Some(out) = self.letters.remove(&id) {
+        if let Some(out) = self.sends.remove(&id) {
             self.note_answer(out, sent);
         }
     }
 
-    fn note_answer(&mut self, Out { due, pass }: Out, sent: Sent) {
+    fn note_answer(&mut self, Out { due, permit, renderer }: Out, sent: Sent) {
         match &sent {
             Ok(_) => self.counts.sent += 1,
             Err(_) => self.counts.send_failures += 1,
         }
         let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
         let answer =
-            Answer { sent: sent.map(Accepted::fit_to_keep), probe: pass.is_probe(), now: self.now() };
-        pass.settle(answer.now, if answered { PermitEnd::Answered } else { PermitEnd::Failed });
+            Answer { sent: sent.map(Accepted::fit_to_keep), probe: permit.is_probe(), now: self.now() };
+        permit.settle(answer.now, if answered { PermitEnd::Answered } else { PermitEnd::Failed });
         let policy = self.context.policy(&due.delivery.channel);
-        let fallback = || self.renderer.fallback(&self.context, &due.delivery);
-        let ending = answer.ending(&due, policy, fallback);
-        self.end(due, ending);
+        let fallback = || renderer.fallback(&self.context, &due.delivery);
+        let outcome = answer.ending(&due, policy, fallback);
+        // The renderer of its own window knows its entry.
+        let entry = renderer.entry(&due.delivery);
+        self.ended.push(SettledDelivery { due, outcome, entry });
     }
 
     async fn renew(&mut self) {
@@ -327,7 +391,8 @@ impl DeliveryBatch {
         }
     }
 
-    /// Writes what is known; when the database is out of reach, again for as long as the lease lasts.
+    /// Stores the outcomes that are known; when the database is out of reach, again for as long as the lease
+    /// lasts.
     async fn settle(&mut self) {
         if self.ended.is_empty() || self.lost {
             return;
@@ -358,6 +423,10 @@ impl DeliveryBatch {
             tracing::warn!(target: "punctual", deliveries = ended.len(), "a claim of deliveries was lost");
         }
     }
+}
+
+fn ids_of(due: &[DueDelivery]) -> Vec<DeliveryId> {
+    due.iter().map(|one| one.delivery.id).collect()
 }
 
 /// Runs batches: in their order, or each beside the others.

@@ -26,11 +26,10 @@ use crate::base::random;
 use crate::delivery::run::begin_allowance::BeginAllowance;
 use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
 use crate::delivery::run::delivery_batch::{DeliveryBatch, RENEW_SHARE, run_batches};
-use crate::delivery::run::kinds::EventPlan;
+use crate::delivery::run::kinds::{EventPlan, Planner};
 use crate::delivery::run::source_events;
 use crate::delivery::store::deliveries::begin::Start;
 use crate::delivery::store::deliveries::planned_events::{PlannedEvent, PlannedEvents, WriteOutcome};
-use crate::flow::rules::entry::EntryKind;
 use crate::flow::run::source_event::LoadedEvents;
 use crate::queue::rules::attempt::Retry;
 use crate::queue::rules::message::Message;
@@ -49,6 +48,8 @@ pub(crate) struct EventBatch {
     claims: BTreeMap<Token, Vec<Message>>,
     asked: Moment,
     allowance: BeginAllowance,
+    /// Whether one of them was in a crash.
+    has_suspects: bool,
 }
 
 impl EventBatch {
@@ -66,12 +67,13 @@ impl EventBatch {
         for (lane, items) in &claimed.taken {
             round.taken.insert(*lane, TakenFromLane { items: *items, last_due: None });
         }
+        let has_suspects = claimed.items.iter().any(|one| one.item.is_suspect());
         let mut claims: BTreeMap<Token, Vec<Message>> = BTreeMap::new();
         for one in claimed.items {
             claims.entry(one.token).or_default().push(one.message);
         }
         let (context, _out) = (Arc::clone(context), ClaimGuard::new(context));
-        Ok((!claims.is_empty()).then_some(Self { _out, context, claims, asked, allowance }))
+        Ok((!claims.is_empty()).then_some(Self { _out, context, claims, asked, allowance, has_suspects }))
     }
 
     /// Plans and writes the events, and sends the deliveries that were begun with them.
@@ -100,7 +102,7 @@ impl EventBatch {
     ) -> Result<()> {
         let context = &self.context;
         // Events that were in a crash have a claim each, and would have as many of deliveries.
-        let one = claims.len() == 1;
+        let begins = claims.len() == 1 && !self.has_suspects;
         let mut left: Vec<Token> = claims.keys().cloned().collect();
         let mut held_since = self.asked;
         for (token, events) in claims {
@@ -115,7 +117,7 @@ impl EventBatch {
             match plan_all(context, events).await {
                 Ok(plans) => {
                     // Deliveries that are begun while everything stops would only go back.
-                    let start = (one && !stop.is_asked()).then(|| {
+                    let start = (begins && !stop.is_asked()).then(|| {
                         let entries = plans.events.iter().filter_map(|(_, planned)| planned.entry());
                         let channels = entries.flat_map(|new| &new.deliveries).map(|one| &one.channel);
                         self.allowance.start(context, channels)
@@ -157,11 +159,11 @@ async fn write_all(
         Ok(WriteOutcome::LostClaim) => false,
         Ok(WriteOutcome::Written { by_event, begun }) => {
             let causes = Arc::new(source_events::filed(&events, payloads, &by_event));
-            let kind = context.kinds.get(EntryKind::Notification);
             for claimed in begun {
-                let Some(mut renderer) = kind.map(|kind| kind.renderer()) else { continue };
+                let Some(kind) = claimed.due.first().map(|due| due.delivery.kind) else { continue };
+                let Some(mut renderer) = context.kinds.get(kind).map(Planner::renderer) else { continue };
                 renderer.know_events(Arc::clone(&causes));
-                batches.extend(DeliveryBatch::new(context, renderer, claimed, asked));
+                batches.extend(DeliveryBatch::new(context, kind, renderer, claimed, asked));
             }
             log_dead(&events);
             true
@@ -253,10 +255,10 @@ fn combine(event: &Message, plans: Vec<EventPlan>) -> PlannedEvent {
     }
     match (failed, entry, problem) {
         (Some(said), ..) => PlannedEvent::Failed(said),
-        (None, Some(new), _) => PlannedEvent::Entry(*new),
+        (None, Some(new), _) => PlannedEvent::Entry(new),
         (None, None, Some(said)) if !is_made => PlannedEvent::Failed(said),
         _ if is_taken => PlannedEvent::Taken,
-        _ => otherwise.map_or(PlannedEvent::Passed, |new| PlannedEvent::Entry(*new)),
+        _ => otherwise.map_or(PlannedEvent::Passed, PlannedEvent::Entry),
     }
 }
 
@@ -266,10 +268,14 @@ mod tests {
     use crate::base::clock::Timestamp;
     use crate::base::tenant::Tenant;
     use crate::delivery::store::deliveries::planned_events::PlannedEntry;
+    use crate::flow::rules::entry::EntryKind;
+    use crate::flow::rules::input_hash::EntryOrigin;
 
     fn entry() -> Box<PlannedEntry> {
         let kind = EntryKind::Notification;
-        Box::new(PlannedEntry { kind, entity: None, ended: None, deliveries: Vec::new(), request: None })
+        let origin = EntryOrigin::default();
+        let (entity, deliveries) = (None, Vec::new());
+        Box::new(PlannedEntry { kind, entity, ended: None, deliveries, request: None, origin })
     }
 
     fn event() -> Message {

@@ -69,7 +69,7 @@ pub enum EventPlan {
 }
 
 /// Makes messages of the deliveries of one claim.
-pub trait Renderer: Send {
+pub trait Renderer: Send + Sync {
     /// Hands over the entries of deliveries that were just written, so that they need not be read.
     fn know_entries(&mut self, entries: Vec<EntryContext>) {
         drop(entries);

@@ -30,8 +30,8 @@ const LETTER_BYTES: usize = 512;
 /// Keeps letters in the memory of the process. Clones share them.
 ///
 /// ```
-/// # use punctual::run::sandbox::{Sandbox, Wanted};
-/// # use punctual::rules::script::{Script, Step};
+/// # use punctual::delivery::run::sandbox::{Sandbox, Wanted};
+/// # use punctual::delivery::rules::script::{Script, Step};
 /// let sandbox = Sandbox::new().also("whatsapp:default");
 /// assert!(sandbox.takes("memory:anything") && sandbox.takes("whatsapp:default"));
 /// sandbox.script("memory:anything", Script::new([Step::Permanent { error: None }])).unwrap();

@@ -6,6 +6,7 @@
 //! raises the tenant's stamp in the same transaction: who keeps templates in memory reads the stamp *before*
 //! the templates, so what it keeps is never older than its stamp says.
 
+use crate::access::store::tenants::locale_and_zone;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::TemplateId;
@@ -16,6 +17,7 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::{Definition, Scope};
+use crate::flow::rules::entry_events::{BEGINNINGS, INSTANCE_SENT};
 use crate::queue::store::interest::{InterestLevel, set_interest};
 use std::collections::BTreeSet;
 
@@ -249,7 +251,6 @@ const USED: &str = "select d.id from punctual.delivery d \
 const RAISE: &str = "insert into punctual.template_stamp as s (tenant_id, stamp) values ($1, 1) \
     on conflict (tenant_id) do update set stamp = s.stamp + 1";
 const STAMP: &str = "select stamp from punctual.template_stamp where tenant_id = $1";
-const TENANT: &str = "select default_locale, time_zone from punctual.tenant where id = $1";
 
 fn read_template(row: &Row) -> Result<Template> {
     Ok(Template {
@@ -338,13 +339,20 @@ async fn delete(tx: &mut Tx, tenant: Tenant, id: TemplateId, used: bool) -> Resu
 /// count.
 async fn note_interest(tx: &mut Tx, tenant: Tenant) -> Result<()> {
     let own: Vec<Option<&str>> = OwnEventType::ALL.iter().map(|own| Some(own.name)).collect();
-    let found = tx.first(FOR_EVENTS, &[tenant.id().into(), Value::Texts(&own)]).await?;
-    let level = if found.is_some() { InterestLevel::AllEvents } else { InterestLevel::Nothing };
+    let published: Vec<Option<&str>> =
+        BEGINNINGS.iter().chain([&INSTANCE_SENT]).map(|kind| Some(*kind)).collect();
+    let row = [tenant.id().into(), Value::Texts(&own), Value::Texts(&published)];
+    let level = match tx.first(FOR_EVENTS, &row).await? {
+        Some(found) if found.flag(0)? => InterestLevel::AllEvents,
+        Some(_) => InterestLevel::Events,
+        None => InterestLevel::Nothing,
+    };
     set_interest(tx, tenant, "templates", level, None).await
 }
 
-const FOR_EVENTS: &str = "select 1 from punctual.message_template t where t.tenant_id = $1 \
-    and t.deleted_at is null and not (t.event_type = any($2::text[])) limit 1";
+const FOR_EVENTS: &str = "select case when t.event_type = any($3::text[]) then 1 else 0 end as published \
+    from punctual.message_template t where t.tenant_id = $1 and t.deleted_at is null \
+        and not (t.event_type = any($2::text[])) order by published desc limit 1";
 
 async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {
     tx.first(FIND, params![tenant.id(), id.0]).await?.as_ref().map(read_template).transpose()
@@ -382,7 +390,6 @@ async fn active(tx: &mut Tx, tenant: Tenant, event_type: &str) -> Result<Active>
     let rows = tx.query(ACTIVE, params![tenant.id(), event_type]).await?;
     let templates = rows.iter().map(read_template).collect::<Result<_>>()?;
     let known = !rows.is_empty() || tx.first(KNOWN, params![tenant.id(), event_type]).await?.is_some();
-    let row = tx.first(TENANT, params![tenant.id()]).await?;
-    let row = row.ok_or_else(|| Error::NotFound("there is no such tenant".into()))?;
-    Ok(Active { stamp, templates, known, default_locale: row.text(0)?, time_zone: row.text(1)? })
+    let (default_locale, time_zone) = locale_and_zone(tx, tenant).await?;
+    Ok(Active { stamp, templates, known, default_locale, time_zone })
 }

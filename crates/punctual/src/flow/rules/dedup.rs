@@ -65,7 +65,8 @@ fn lost_digits(value: &Value) -> Option<&Number> {
 /// The key.
 ///
 /// ```
-/// use punctual::rules::{dedup, facts::Facts};
+/// use punctual::base::facts::Facts;
+/// use punctual::flow::rules::dedup;
 /// let mut facts = Facts::default();
 /// facts.insert("candidate.wip", "40956".into());
 /// let recipe = ["candidate.wip".to_owned()];

@@ -46,6 +46,8 @@ pub struct EventKind {
     pub schema: Option<Schema>,
     /// A payload as it may come.
     pub sample: Option<Value>,
+    /// How often it was changed, from 1; 0 of one that nobody has defined.
+    pub version: u32,
     /// The document as it was written.
     document: Value,
 }

@@ -2,36 +2,52 @@
 
 use crate::base::canonical;
 use crate::base::digest;
-use serde_json::{Value, json};
+use crate::base::zone::Zone;
+use serde_json::Value;
+
+/// The digest of a payload in canonical JSON.
+pub type PayloadDigest = [u8; 32];
+
+/// Returns the digest of a payload, the same however it is written.
+#[must_use]
+pub fn payload_digest(payload: &Value) -> PayloadDigest {
+    let mut text = String::new();
+    canonical::write(payload, &mut text);
+    digest::sha256(text.as_bytes())
+}
 
 /// What an entry was made of.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryInputs<'a> {
     /// The kind of its event.
     pub event_kind: &'a str,
-    /// The payload of its event, as JSON text.
-    pub payload: &'a str,
+    /// The payload of its event.
+    pub payload: &'a PayloadDigest,
     /// The flow, its version and the trigger, where it has them.
     pub definition: Option<(i64, u32, &'a str)>,
     /// The channel and the address, where it has a recipient of its own.
     pub recipient: Option<(&'a str, &'a str)>,
 }
 
-/// Returns the SHA-256 of the inputs in canonical JSON, in hexadecimal.
+/// Returns the SHA-256 of the inputs, in hexadecimal.
 #[must_use]
 pub fn input_hash(of: &EntryInputs<'_>) -> String {
-    let payload: Value = serde_json::from_str(of.payload).unwrap_or_default();
-    let definition = of.definition.map(|(flow, version, trigger)| json!([flow, version, trigger]));
-    let recipient = of.recipient.map(|(channel, address)| json!([channel, address]));
-    let inputs = json!({
-        "eventKind": of.event_kind,
-        "payload": payload,
-        "definition": definition,
-        "recipient": recipient,
-    });
-    let mut text = String::new();
-    canonical::write(&inputs, &mut text);
-    digest::hex(&digest::sha256(text.as_bytes()))
+    let definition = of.definition.map(|(flow, version, trigger)| format!("{flow}:{version}:{trigger}"));
+    let (channel, address) = of.recipient.unwrap_or_default();
+    let definition = definition.unwrap_or_default();
+    let parts = [of.event_kind.as_bytes(), of.payload, definition.as_bytes(), channel.as_bytes()];
+    digest::of(parts.into_iter().chain([address.as_bytes()]))
+}
+
+/// Where an entry comes from, beside its cause: kept with it for people who ask later.
+#[derive(Clone, Debug, Default)]
+pub struct EntryOrigin {
+    /// The hash of what it was made of.
+    pub input_hash: Option<String>,
+    /// The zone of its local date.
+    pub zone: Option<Zone>,
+    /// What was loaded and resolved when it was planned, as JSON.
+    pub trace: Option<String>,
 }
 
 #[cfg(test)]
@@ -40,10 +56,14 @@ mod tests {
 
     #[test]
     fn equal_inputs_have_one_hash_however_they_are_written() {
-        let of = |payload| EntryInputs { event_kind: "a", payload, definition: None, recipient: None };
-        let one = input_hash(&of(r#"{"a": 1, "b": [true, null]}"#));
-        assert_eq!(one, input_hash(&of(r#"{"b":[true,null],"a":1.0}"#)));
-        assert_ne!(one, input_hash(&of(r#"{"a": 2, "b": [true, null]}"#)));
+        let hash = |payload: &str| {
+            let payload = payload_digest(&serde_json::from_str(payload).unwrap());
+            let of = EntryInputs { event_kind: "a", payload: &payload, definition: None, recipient: None };
+            input_hash(&of)
+        };
+        let one = hash(r#"{"a": 1, "b": [true, null]}"#);
+        assert_eq!(one, hash(r#"{"b":[true,null],"a":1.0}"#));
+        assert_ne!(one, hash(r#"{"a": 2, "b": [true, null]}"#));
         assert_eq!(one.len(), 64);
     }
 }

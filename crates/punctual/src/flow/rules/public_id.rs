@@ -12,7 +12,7 @@ use std::fmt;
 /// The public id of an entry.
 ///
 /// ```
-/// use punctual::rules::public_id::PublicId;
+/// use punctual::flow::rules::public_id::PublicId;
 /// let id = PublicId::from_random([0x5a; 16]);
 /// assert_eq!(id.to_string(), "5a5a5a5a-5a5a-4a5a-9a5a-5a5a5a5a5a5a");
 /// assert_eq!(PublicId::parse(&id.to_string()), Some(id));

@@ -87,7 +87,9 @@ impl EventKinds {
         let read = || async {
             let all = store.all_event_kinds(tenant).await?;
             let read = |kept: crate::flow::store::event_kinds::KeptKind| {
-                (kept.kind, Arc::new(EventKind::kept(&kept.document)))
+                let mut kind = EventKind::kept(&kept.document);
+                kind.version = kept.version;
+                (kept.kind, Arc::new(kind))
             };
             let kinds: BTreeMap<_, _> = all.kinds.into_iter().map(read).collect();
             let has_schemas = kinds.values().any(|kind| kind.schema.is_some());

@@ -10,6 +10,7 @@ pub mod insert;
 pub mod key;
 pub mod lists;
 pub(crate) mod prune;
+pub mod trace;
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -85,6 +86,12 @@ pub struct Entry {
     pub deleted: bool,
     /// Rises with every change.
     pub version: i64,
+    /// The hash of what it was made of.
+    pub input_hash: Option<String>,
+    /// The local date on which it was due when it was made.
+    pub local_date: Option<String>,
+    /// The zone of its local dates.
+    pub time_zone: Option<String>,
 }
 
 /// The definition that an entry comes from.
@@ -180,7 +187,8 @@ macro_rules! entry_columns {
             ", e.listeners, e.lane_id, e.status, e.created_at, e.due_at, e.last_sent_at, e.remaining, \
              e.reminders, e.grace_us, e.open, e.sent, e.failed, e.reason, e.error, e.held_at, e.held_by, \
              e.hold_reason, e.opened_at, e.completed_at, e.ended_at, \
-             case when e.deleted_at is null then 0 else 1 end, e.version"
+             case when e.deleted_at is null then 0 else 1 end, e.version, \
+             e.input_hash, e.local_date, e.time_zone"
         )
     };
 }
@@ -246,6 +254,9 @@ pub(crate) fn read_entry(row: &mut Row) -> Result<Entry> {
         ended_at: row.maybe_time(40)?,
         deleted: row.flag(41)?,
         version: row.int(42)?,
+        input_hash: row.take_maybe_text(43)?,
+        local_date: row.take_maybe_text(44)?,
+        time_zone: row.take_maybe_text(45)?,
     })
 }
 
@@ -282,6 +293,15 @@ pub(crate) async fn lock_by_public_id(tx: &mut Tx, id: PublicId) -> Result<Optio
     row.map(|mut row| read_entry(&mut row)).transpose()
 }
 
+/// Reads the entries of public ids that were not deleted, each under its lock, in the order of their ids.
+pub(crate) async fn lock_by_public_ids(tx: &mut Tx, tenant: Tenant, ids: &[PublicId]) -> Result<Vec<Entry>> {
+    let wanted: HashSet<PublicId> = ids.iter().copied().collect();
+    let high: Vec<i64> = ids.iter().map(|id| id.halves().0).collect();
+    let mut rows = tx.query(BY_PUBLIC_IDS_LOCKED, &[tenant.id().into(), Value::Ints(&high)]).await?;
+    let found: Vec<Entry> = rows.iter_mut().map(read_entry).collect::<Result<_>>()?;
+    Ok(found.into_iter().filter(|entry| entry.public_id.is_some_and(|id| wanted.contains(&id))).collect())
+}
+
 /// Which of these exist: entries that could not be locked and are among them are another transaction's now.
 pub(crate) async fn existing(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> {
     if ids.is_empty() {
@@ -305,6 +325,12 @@ const BY_PUBLIC_ID_LOCKED: &str = concat!(
     entry_columns!(),
     " from punctual.entry e where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null \
          for update"
+);
+const BY_PUBLIC_IDS_LOCKED: &str = concat!(
+    "select ",
+    entry_columns!(),
+    " from punctual.entry e where e.public_high = any($2::bigint[]) and e.tenant_id = $1 \
+         and e.deleted_at is null order by e.id for update"
 );
 const EXISTING: &str = "select id from punctual.entry where id = any($1::bigint[])";
 

@@ -13,6 +13,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
+use crate::flow::rules::entry_events::is_entry_event;
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::store::interest::{InterestLevel, set_interest};
 use serde_json::Value;
@@ -150,6 +151,11 @@ fn source_of(kind: &str) -> String {
     format!("kind:{kind}")
 }
 
+/// Which messages a definition looks at that is about events of one kind.
+fn level_of(kind: &str) -> InterestLevel {
+    if is_entry_event(kind) { InterestLevel::AllEvents } else { InterestLevel::Events }
+}
+
 async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result<KeptKind> {
     let now = tx.now().await?;
     let document = new.document().to_string();
@@ -161,7 +167,7 @@ async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result
             let most = limits::EVENT_KINDS_MAX;
             return Err(Error::Conflict(format!("there are {most} event kinds already; delete one first")));
         }
-        set_interest(tx, tenant, &source_of(kind), InterestLevel::AllEvents, new.told_topic()).await?;
+        set_interest(tx, tenant, &source_of(kind), level_of(kind), new.told_topic()).await?;
     }
     let kept = find(tx, tenant, kind).await?;
     kept.ok_or_else(|| Error::NotFound(format!("the event kind `{kind}` was deleted meanwhile")))

@@ -8,6 +8,7 @@
 //! Publishing also makes the lanes that entries need, so that no ingest has to, and lets
 //! the tenant's events come to the flows ([`crate::queue::store::interest`]).
 
+use crate::access::store::tenants;
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{FlowId, LaneId};
@@ -80,6 +81,8 @@ pub struct Published {
     pub versions: Vec<FlowVersion>,
     /// Where entries wait for their next send, once something was published.
     pub lane: Option<LaneId>,
+    /// The tenant's zone.
+    pub time_zone: String,
 }
 
 impl Store {
@@ -218,7 +221,8 @@ async fn published(
     let versions = rows.iter().map(read_version).collect::<Result<_>>()?;
     let row = tx.first(ADVANCE_LANE, params![tenant.id(), EntryKind::Survey.word()]).await?;
     let lane = row.map(|row| row.int(0)).transpose()?.map(LaneId);
-    Ok((now, Some(Published { stamp, versions, lane })))
+    let (_, time_zone) = tenants::locale_and_zone(tx, tenant).await?;
+    Ok((now, Some(Published { stamp, versions, lane, time_zone })))
 }
 
 /// The names that flows have in another system.

@@ -10,7 +10,7 @@ use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::name::check_name;
 use crate::jobs::rules::timetable::Timetable;
-use crate::queue::rules::message::check_topic;
+use crate::queue::rules::message::check_published_topic;
 
 /// What happens to occurrences that were missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl NewJob {
     /// Adds what is wrong with this job; answers its timetable when nothing is wrong with that.
     pub fn check(&self, name: &str, problems: &mut Problems) -> Option<Timetable> {
         check_job_name(name, problems);
-        check_topic(&self.topic, "topic", problems);
+        check_published_topic(&self.topic, "topic", problems);
         crate::queue::rules::message::check_json(
             &self.payload,
             limits::PAYLOAD_BYTES_MAX,

@@ -34,7 +34,7 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 /// ```no_run
 /// # async fn example(engine: punctual::Engine) -> Result<(), punctual::Error> {
 /// use punctual::Tenant;
-/// use punctual::run::lease::Attempt;
+/// use punctual::jobs::run::lease::Attempt;
 /// use std::time::Duration;
 ///
 /// let report = engine.lease(Tenant::DEFAULT, "nightly-report").duration(Duration::from_secs(60));

@@ -3,6 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
+use crate::delivery::rules::delivery::PlannedDelivery;
 use crate::delivery::rules::template::TemplateSet;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::kinds::{EventPlan, Planner, Renderer};
@@ -11,12 +12,14 @@ use crate::delivery::store::deliveries::planned_events::PlannedEntry;
 use crate::delivery::store::entries::advance::{PeekedEntries, PlannedSend};
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use crate::flow::rules::input_hash::{EntryInputs, EntryOrigin, input_hash, payload_digest};
 use crate::flow::run::source_event::{SourceEvent, payload_of};
 use crate::notification::rules::notification::{self, Event, Plan, Ways};
 use crate::notification::run::renderer::NotificationRenderer;
-use crate::queue::rules::message::{Entity, Message};
+use crate::queue::rules::message::Message;
 use crate::queue::run::executor::BoxFuture;
-use std::collections::HashMap;
+use serde_json::json;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Plans the notifications of events.
@@ -62,13 +65,14 @@ async fn plan_events(context: &DeliveryContext, events: &[SourceEvent<'_>]) -> R
     let readers = told().filter_map(|(of, set)| Some(readers(of, set?)));
     let consent = consent(context, readers.flatten().collect()).await?;
     let plan = |(of, set): (&SourceEvent<'_>, Option<&Arc<TemplateSet>>)| match set {
-        Some(set) => event_plan(decide(context, of, set, &consent, None), of.entity),
+        Some(set) => event_plan(decide(context, of, set, &consent, None), of, set),
         None => EventPlan::Ignored,
     };
     Ok(told().map(plan).collect())
 }
 
-/// What an event comes to by these templates; with `again`, for a request of this name to send it once more.
+/// What an event comes to by these templates, and where its entry would come from; with `again`, for a
+/// request of this name to send it once more.
 ///
 /// # Errors
 /// When the database does not answer.
@@ -78,12 +82,15 @@ pub(crate) async fn plan_one(
     snapshot: &Snapshot,
     set: &TemplateSet,
     again: Option<&str>,
-) -> Result<Plan> {
+) -> Result<(Plan, EntryOrigin)> {
     let kinds = context.event_kinds.of(context.store(), event.tenant).await?;
     let (payload, kind) = (Arc::new(payload_of(event)), kinds.get(&event.kind).map(Arc::as_ref));
     let of = SourceEvent { event, payload: &payload, kind, entity: event.entity.as_ref(), snapshot };
     let consent = consent(context, readers(&of, set)).await?;
-    Ok(decide(context, &of, set, &consent, again))
+    let plan = decide(context, &of, set, &consent, again);
+    let planned = if let Plan::Deliveries(planned) = &plan { planned.as_slice() } else { &[] };
+    let origin = origin_of(&of, set, planned);
+    Ok((plan, origin))
 }
 
 /// The addresses of recipients whose language decides which template they get.
@@ -116,10 +123,11 @@ fn decide(
     notification::plan(&event, of.kind, set, of.snapshot, &ways, again)
 }
 
-fn event_plan(plan: Plan, entity: Option<&Entity>) -> EventPlan {
-    let entry = |ended, deliveries| {
-        let kind = EntryKind::Notification;
-        Box::new(PlannedEntry { kind, entity: entity.cloned(), ended, deliveries, request: None })
+fn event_plan(plan: Plan, of: &SourceEvent<'_>, set: &TemplateSet) -> EventPlan {
+    let entry = |ended, deliveries: Vec<PlannedDelivery>| {
+        let (kind, entity) = (EntryKind::Notification, of.entity.cloned());
+        let origin = origin_of(of, set, &deliveries);
+        Box::new(PlannedEntry { kind, entity, ended, deliveries, request: None, origin })
     };
     match plan {
         Plan::PassOver => EventPlan::Ignored,
@@ -132,5 +140,38 @@ fn event_plan(plan: Plan, entity: Option<&Entity>) -> EventPlan {
             EventPlan::Otherwise(entry(Some(ended), Vec::new()))
         }
         Plan::Deliveries(deliveries) => EventPlan::Entry(entry(None, deliveries)),
+    }
+}
+
+/// Where a notification comes from: what its event says, and what was loaded and resolved for it.
+pub(crate) fn origin_of(
+    of: &SourceEvent<'_>,
+    set: &TemplateSet,
+    deliveries: &[PlannedDelivery],
+) -> EntryOrigin {
+    let payload = payload_digest(of.payload);
+    let inputs =
+        EntryInputs { event_kind: &of.event.kind, payload: &payload, definition: None, recipient: None };
+    let entity = of.entity.map(|entity| format!("{}:{}", entity.kind, entity.id));
+    let state = match of.snapshot {
+        Snapshot::Unknown => "unknown",
+        Snapshot::Deleted => "deleted",
+        Snapshot::State(_) => "known",
+    };
+    let templates: BTreeSet<(i64, u32)> =
+        deliveries.iter().map(|planned| (planned.template.0, planned.version)).collect();
+    let recipients = deliveries.iter().filter(|planned| planned.address.is_some()).count();
+    let trace = json!({
+        "eventKind": of.event.kind,
+        "eventKindVersion": of.kind.map(|kind| kind.version),
+        "entity": entity,
+        "entityState": state,
+        "templates": templates,
+        "recipients": recipients,
+    });
+    EntryOrigin {
+        input_hash: Some(input_hash(&inputs)),
+        zone: Some(set.zone.clone()),
+        trace: Some(trace.to_string()),
     }
 }

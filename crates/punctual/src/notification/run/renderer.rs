@@ -264,7 +264,8 @@ impl NotificationRenderer {
             template: self.template(set, of)?,
             part: of.part,
         };
-        Some(refused.instead(channel, set, self.people.get(&of.id)?))
+        self.people.get(&of.id)?;
+        Some(refused.instead(channel, set, &self.recipient(of)))
     }
 
     /// Whether the recipient wants it, so and now.
@@ -333,6 +334,9 @@ impl Renderer for NotificationRenderer {
             let causes =
                 source_events::read(context.store(), with_other.iter().map(|of| of.entry).collect()).await?;
             *self = Self::about(context, &with_other, Arc::new(causes)).await?;
+            // The recipient's language decides which text the other channel sends.
+            let recipients = with_other.iter().map(|of| (of.tenant, of.address.clone()));
+            self.recipients = Recipients::of(context, recipients.collect()).await?;
             Ok(())
         })
     }

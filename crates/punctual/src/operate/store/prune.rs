@@ -16,7 +16,7 @@ use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::key as delivery_keys;
 use crate::delivery::store::deliveries::prune::prune_deliveries;
 use crate::flow::store::entries;
-use crate::flow::store::entries::prune::find_old;
+use crate::flow::store::entries::prune::{find_old, prune_traces};
 use crate::queue::store::waiting::something_waits;
 use crate::survey::store::prune::prune_answers;
 use std::time::Duration;
@@ -44,10 +44,9 @@ pub struct PrunedEntries {
 }
 
 impl Store {
-    /// One step of a pass through the entries of every kind, beginning behind `cursor`: surveys that ended
-    /// and of which nothing has happened for [`limits::ENTRY_RETENTION`], and others that were made longer
-    /// than `kept` ago, go with all that belongs to them. The last step also drops keys that are past their
-    /// time.
+    /// One step of a pass through the entries of every kind, beginning behind `cursor`: those that have ended
+    /// and of which nothing has happened for `kept` go with all that belongs to them. The last step also
+    /// drops keys and traces that are past their time.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -71,7 +70,7 @@ impl Store {
 
 async fn prune_entries(tx: &mut Tx, cursor: i64, kept: Duration) -> Result<PrunedEntries> {
     let now = tx.now().await?;
-    let old = find_old(tx, cursor, (now.minus(limits::ENTRY_RETENTION), now.minus(kept))).await?;
+    let old = find_old(tx, cursor, now.minus(kept)).await?;
     if !old.ids.is_empty() {
         prune_answers(tx, &old.ids).await?;
         prune_deliveries(tx, &old.ids).await?;
@@ -79,8 +78,12 @@ async fn prune_entries(tx: &mut Tx, cursor: i64, kept: Duration) -> Result<Prune
     }
     let mut step = PrunedEntries { cursor: old.cursor, entries: old.ids.len(), finished: old.finished };
     if step.finished {
-        let keys = entries::key::prune_keys(tx, now).await? + delivery_keys::prune_keys(tx, now).await?;
-        step.finished = keys < limits::PRUNE_ROWS;
+        let dropped = [
+            entries::key::prune_keys(tx, now).await?,
+            delivery_keys::prune_keys(tx, now).await?,
+            prune_traces(tx, now).await?,
+        ];
+        step.finished = dropped.into_iter().all(|rows| rows < limits::PRUNE_ROWS);
     }
     Ok(step)
 }
@@ -139,7 +142,7 @@ const OLD_ENOUGH: &str = concat!(
                     and c.last_id >= m.id) \
         and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
         and not exists (select 1 from punctual.entry e \
-            where e.message_id = m.id and (e.kind = 'survey' or e.status = 0)) \
+            where e.message_id = m.id and (e.kind = 'survey' or e.ended_at is null)) \
         and not ",
     something_waits!(),
     " then 1 else 0 end \

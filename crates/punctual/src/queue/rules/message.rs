@@ -116,7 +116,7 @@ impl NewMessage {
     #[must_use]
     pub fn problems(&self) -> Problems {
         let mut found = Problems::default();
-        check_topic(&self.topic, "topic", &mut found);
+        check_published_topic(&self.topic, "topic", &mut found);
         check_name(&self.kind, "kind", &mut found);
         let optional = [
             ("key", &self.key),
@@ -169,6 +169,17 @@ pub fn check_topic(topic: &str, path: &str, problems: &mut Problems) {
     check_name(topic, path, problems);
     if topic.contains('/') {
         problems.push(path, "must not contain `/`, which sets off the name of a subscription");
+    }
+}
+
+/// Topics that begin so are the engine's own: others may subscribe to them, and not publish there.
+pub const RESERVED_TOPIC_PREFIX: &str = "punctual.";
+
+/// A topic that messages are published to: none of the engine's own.
+pub fn check_published_topic(topic: &str, path: &str, problems: &mut Problems) {
+    check_topic(topic, path, problems);
+    if topic.starts_with(RESERVED_TOPIC_PREFIX) {
+        problems.push(path, "is reserved: only the engine publishes to topics that begin with `punctual.`");
     }
 }
 

@@ -433,6 +433,18 @@ macro_rules! payload_of {
 }
 pub(crate) use payload_of;
 
+/// The times at which messages were due; one that is not there any more is left out.
+pub(crate) async fn due_times(tx: &mut Tx, ids: &[i64]) -> Result<BTreeMap<MessageId, Timestamp>> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = tx.query(DUE_TIMES, &[Value::Ints(ids)]).await?;
+    rows.iter().map(|row| Ok((MessageId(row.int(0)?), row.time(1)?))).collect()
+}
+
+const DUE_TIMES: &str =
+    "select id, coalesce(due_at, created_at) from punctual.message where id = any($1::bigint[])";
+
 pub(crate) const MESSAGE_BY_ID: &str =
     concat!("select ", message_columns!(), " from punctual.message m where m.tenant_id = $1 and m.id = $2");
 

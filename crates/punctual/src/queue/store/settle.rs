@@ -34,7 +34,7 @@ use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::queues;
 use crate::queue::store::queues::Lane;
 use crate::queue::store::settle::hooks::{SettlementHooks, WantedHooks};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 /// What happened to an item.
@@ -172,7 +172,7 @@ async fn extend_within(
     };
     let outcomes: Vec<SettleOutcome> = items.iter().map(standing).collect();
     let until = tx.now().await?.plus(lease);
-    let held: HashSet<&Token> =
+    let held: BTreeSet<&Token> =
         items.iter().zip(&outcomes).filter(|(_, o)| **o == SettleOutcome::Done).map(|(i, _)| &i.0).collect();
     for token in held {
         tx.execute(RENEW, params![token.text(), until]).await?;

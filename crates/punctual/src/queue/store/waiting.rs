@@ -2,6 +2,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
+use crate::database::columns::Column;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 
@@ -33,6 +34,20 @@ pub(crate) async fn take_out(tx: &mut Tx, id: i64, lane: i64, due: Timestamp) ->
     Ok(())
 }
 
+/// Takes items that wait out of their lanes: ids, lanes and due times.
+pub(crate) async fn take_out_all(tx: &mut Tx, items: &[(i64, i64, Timestamp)]) -> Result<()> {
+    let columns = [
+        Column::Ints(items.iter().map(|(_, lane, _)| *lane).collect()),
+        Column::Ints(items.iter().map(|(.., due)| due.as_micros()).collect()),
+        Column::Ints(items.iter().map(|(id, ..)| *id).collect()),
+    ];
+    tx.in_columns((TAKE_OUT_AT_ONCE, TAKE_OUT), &[], &columns).await?;
+    Ok(())
+}
+
+const TAKE_OUT_AT_ONCE: &str = "delete from punctual.work w \
+    using (select unnest($1::int[]) lane_id, unnest($2::bigint[]) due_at, unnest($3::bigint[]) id) x \
+    where w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id";
 const TAKE_OUT: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3";
 
 /// Whether work of a message `m` waits in a lane `l` of its topic that `$also` holds for, or it stands

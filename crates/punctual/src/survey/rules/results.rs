@@ -22,7 +22,7 @@ const SATISFIED_STEPS: i64 = 2;
 /// Part of a whole, from 0 to 1.
 ///
 /// ```
-/// use punctual::rules::results::share;
+/// use punctual::survey::rules::results::share;
 /// assert_eq!(share(1, 4), Some(0.25));
 /// assert_eq!(share(0, 0), None);
 /// ```

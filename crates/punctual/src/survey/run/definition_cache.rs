@@ -15,6 +15,7 @@ use crate::base::facts::Facts;
 use crate::base::id::{FlowId, LaneId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::base::zone::Zone;
 use crate::database::store::Store;
 use crate::flow::rules::entry::schedule::Schedule;
 use crate::flow::store::flows::{FlowVersion, Published};
@@ -134,6 +135,8 @@ pub struct ActiveTriggers {
     pub editions: Vec<Arc<LoadedSurvey>>,
     /// Where entries wait for their next send, once something was published.
     pub lane: Option<LaneId>,
+    /// The tenant's zone.
+    pub zone: Zone,
     /// What came of the events it met.
     pub lately: DuplicateShare,
     begin: HashMap<String, Sieve>,
@@ -178,7 +181,8 @@ impl ActiveTriggers {
             }
         }
         let lately = DuplicateShare::default();
-        Ok(Self { stamp: published.stamp, editions, lane: published.lane, lately, begin, stop })
+        let zone = Zone::find(&published.time_zone).unwrap_or_else(|_| Zone::utc());
+        Ok(Self { stamp: published.stamp, editions, lane: published.lane, zone, lately, begin, stop })
     }
 
     /// Whether a trigger looks at events of a kind: they begin its entries, or stop them.

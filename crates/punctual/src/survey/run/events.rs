@@ -15,12 +15,13 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::delivery::run::kinds::EventPlan;
+use crate::flow::rules::entry_events::INSTANCE_SENT;
 use crate::flow::run::source_event::SourceEvent;
 use crate::survey::rules::candidate::Candidate;
 use crate::survey::rules::candidate::reached::{Reached, reached};
 use crate::survey::run::ingest::{Ingested, Item, Lot, ingest};
 use crate::survey::run::kind::SurveyKind;
-use crate::survey::store::publish::{SENT, TOPIC};
+use crate::survey::store::publish::TOPIC;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -83,7 +84,7 @@ fn is_told_by_surveys(of: &SourceEvent<'_>) -> bool {
 
 fn is_for_surveys(of: &SourceEvent<'_>) -> bool {
     let its_topic = of.kind.is_none_or(|kind| kind.comes_by(&of.event.topic));
-    its_topic && !(is_told_by_surveys(of) && of.event.kind == SENT)
+    its_topic && !(is_told_by_surveys(of) && of.event.kind == INSTANCE_SENT)
 }
 
 fn is_pointless(of: &SourceEvent<'_>) -> bool {

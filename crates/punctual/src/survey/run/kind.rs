@@ -23,6 +23,7 @@ use crate::survey::run::definition_cache::{DefinitionCache, LoadedSurvey};
 use crate::survey::run::events;
 use crate::survey::run::renderer::SurveyRenderer;
 use crate::survey::store::instance::Instance;
+use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -167,7 +168,17 @@ async fn plan_sends(
             version,
             recipient: RecipientIdentity { name: None, reference: of.customer_ref.map(str::to_owned) },
         };
-        PlannedSend { work: *work, context: surveys.context(entry), planned }
+        let trace = json!({
+            "surveyVersion": of.number,
+            "trigger": of.trigger_id,
+            "send": send,
+            "channel": planned.channel,
+            "template": [planned.template.0, planned.version],
+            "locale": wanted,
+            "preferredLocale": preferred,
+        });
+        let trace = trace.to_string();
+        PlannedSend { work: *work, context: surveys.context(entry), planned, trace }
     });
     Ok(planned.collect())
 }

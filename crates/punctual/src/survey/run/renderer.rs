@@ -222,8 +222,9 @@ impl Renderer for SurveyRenderer {
         now: Timestamp,
     ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
         let of = &due.delivery;
+        // No try was made, so one that was made before decides whether it may have gone out.
         let gone = |error: &str| {
-            let (outcome, error) = (Some("permanent"), error.to_owned());
+            let (outcome, error) = (None, error.to_owned());
             Box::new(DeliveryOutcome::Failed { outcome, error, fallback: None })
         };
         let instance = self.entries.get(&of.entry).and_then(|entry| Instance::of(entry));

@@ -18,6 +18,7 @@ use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::entry::schedule::Schedule;
+use crate::flow::rules::input_hash::{EntryOrigin, PayloadDigest};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::insert::{NewEntry, NewRecipient, admit_keys, insert_entries};
 use crate::flow::store::entries::key::{self, Key};
@@ -43,6 +44,8 @@ pub struct InstanceSource {
     pub kind: Arc<str>,
     /// The event's payload, as JSON text.
     pub payload: Arc<str>,
+    /// The digest of the payload.
+    pub payload_digest: PayloadDigest,
     /// What the event is about.
     pub entity: Option<Entity>,
     /// The event's correlation id.
@@ -84,6 +87,8 @@ pub struct NewInstance {
     pub listeners: Option<Arc<str>>,
     /// Its event.
     pub source: Arc<InstanceSource>,
+    /// Where it comes from.
+    pub origin: EntryOrigin,
 }
 
 /// What came of an instance that was to be written.
@@ -276,6 +281,7 @@ fn new_entry<'a>(request: &'a Request, of: &'a NewInstance, now: Timestamp) -> N
         reminders: of.schedule.total(),
         grace: Some(of.grace),
         open: 1,
+        origin: &of.origin,
         ended: None,
     }
 }

@@ -11,6 +11,7 @@ use crate::database::tx::{Steps, Tx};
 use crate::database::value::Value;
 use crate::delivery::store::entries::hooks::{EntryHook, EntryMoment, EntryNews};
 use crate::flow::rules::entry::EntryKind;
+use crate::flow::rules::entry_events::INSTANCE_SENT;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::flows::integration_ids;
 use crate::queue::rules::message::NewMessage;
@@ -24,13 +25,6 @@ use std::sync::Arc;
 
 /// The topic.
 pub const TOPIC: &str = "survey.responses";
-
-/// The kind of what is told of every send.
-pub const SENT: &str = "instance-sent";
-/// The kinds that may begin another survey: all but [`SENT`], which comes without anybody having done
-/// anything, so that two surveys could go on sending because of each other.
-pub const BEGINNINGS: [&str; 4] =
-    ["response-completed", "instance-opened", "instance-expired", "instance-cancelled"];
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +59,7 @@ impl Moment {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "response-completed",
-            Self::Sent { .. } => SENT,
+            Self::Sent { .. } => INSTANCE_SENT,
             Self::Opened(_) => "instance-opened",
             Self::Expired(_) => "instance-expired",
             Self::Cancelled(_) => "instance-cancelled",

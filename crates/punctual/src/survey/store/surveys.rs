@@ -8,6 +8,7 @@ use crate::base::tenant::Tenant;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::flow::rules::entry::EntryKind;
+use crate::flow::rules::entry_events::BEGINNINGS;
 use crate::flow::store::flows::{self, Flow, FlowDraft, no_flow};
 use crate::queue::store::interest::InterestLevel;
 use crate::queue::store::routes;
@@ -103,7 +104,7 @@ fn interest(survey: &Survey) -> InterestLevel {
     let mut kinds = survey.triggers.iter().map(|trigger| trigger.event_kind.as_str());
     match survey.triggers.is_empty() {
         true => InterestLevel::Nothing,
-        false if kinds.any(|kind| publish::BEGINNINGS.contains(&kind)) => InterestLevel::AllEvents,
+        false if kinds.any(|kind| BEGINNINGS.contains(&kind)) => InterestLevel::AllEvents,
         false => InterestLevel::Events,
     }
 }

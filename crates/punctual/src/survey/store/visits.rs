@@ -6,22 +6,24 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::MessageId;
+use crate::base::id::{EntryId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
-use crate::delivery::store::entries::end::{cancel, write_end};
+use crate::delivery::store::entries::end::{EntryEnd, cancel_all, write_ends};
 use crate::delivery::store::entries::expire::await_expiry;
+use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::entry::{Deed, Refusal};
 use crate::flow::rules::public_id::PublicId;
-use crate::flow::store::entries::history::{NewChange, add_changes};
-use crate::flow::store::entries::key::{free_key, key_of_hash};
-use crate::flow::store::entries::{Entry, lock_by_public_id};
+use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
+use crate::flow::store::entries::{Entry, lock_by_public_id, lock_by_public_ids};
+use crate::queue::store::messages::due_times;
 use crate::survey::store::instance::Instance;
 use crate::survey::store::publish::{Moment, forget_progress, publish_all, publish_one};
 use crate::survey::store::results::ResponseListeners;
 use serde_json::{Map, Value as Json};
+use std::collections::{BTreeMap, HashSet};
 
 /// What came of a transition.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,12 +81,6 @@ impl Store {
         self.write(answer, |tx, answer| Box::pin(complete(tx, answer)))
     }
 
-    /// Withdraws an instance.
-    pub fn cancel_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
-        self.of(tenant)
-            .write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Cancelled)))
-    }
-
     /// Withdraws the instances that events stop, all in one transaction; returns those that were withdrawn.
     /// `kind` is the kind of the events, for the history.
     pub fn stop_entries(
@@ -101,11 +97,6 @@ impl Store {
     /// Sends nothing more of an instance; it can still be answered, and expires later.
     pub fn stop_reminders(&self, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
         self.write(id, |tx, id| Box::pin(stop_reminders(tx, *id)))
-    }
-
-    /// Deletes an instance: it is not shown any more, and the next event of its key is welcome again.
-    pub fn delete_entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
-        self.of(tenant).write((tenant, id), |tx, (tenant, id)| Box::pin(end(tx, *tenant, *id, Deed::Deleted)))
     }
 }
 
@@ -155,7 +146,8 @@ async fn complete(tx: &mut Tx, answer: &Answer) -> Result<TransitionOutcome> {
         Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
     };
     let now = tx.now().await?;
-    write_end(tx, &entry, state, (None, "its entry has ended"), now).await?;
+    let end = EntryEnd { entry: &entry, state, reason: None, said: "its entry has ended" };
+    write_ends(tx, &[end], now).await?;
     write_response(tx, &entry, answer, now).await?;
     forget_progress(tx, &[entry.id.0]).await?;
     (entry.state, entry.completed_at, entry.version) = (state, Some(now), entry.version + 1);
@@ -190,61 +182,53 @@ async fn write_response(tx: &mut Tx, entry: &Entry, answer: &Answer, now: Timest
 const RESPONSE: &str = "insert into punctual.response (entry_id, tenant_id, flow_id, number, trigger_id, \
         answers, meta, completed_at, message_id, told) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-async fn end(tx: &mut Tx, tenant: Tenant, id: PublicId, deed: Deed) -> Result<TransitionOutcome> {
-    let found = lock_by_public_id(tx, id).await?;
-    let Some(mut entry) = found.filter(|entry| entry.tenant == tenant) else {
-        return Ok(TransitionOutcome::Unknown);
-    };
-    let state = match cancel(tx, &entry, deed, (None, "its entry has ended")).await? {
-        Ok(state) => state,
-        Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
-    };
-    if deed == Deed::Deleted {
-        let now = tx.now().await?;
-        tx.execute(DELETE, params![entry.id.0, now]).await?;
-        if let Some(key) = key_of_hash(&entry.key) {
-            free_key(tx, entry.tenant, key, entry.id).await?;
-        }
-    }
-    (entry.state, entry.version) = (state, entry.version + 1);
-    Ok(TransitionOutcome::Done(Box::new(entry)))
+async fn stop_all(tx: &mut Tx, tenant: Tenant, kind: &str, stops: &[StopRequest]) -> Result<Vec<PublicId>> {
+    let by_id: BTreeMap<PublicId, &StopRequest> = stops.iter().map(|stop| (stop.public_id, stop)).collect();
+    let ids: Vec<PublicId> = by_id.keys().copied().collect();
+    let mut entries = lock_by_public_ids(tx, tenant, &ids).await?;
+    let earlier = began_earlier(tx, &entries, &by_id).await?;
+    entries.retain(|entry| earlier.contains(&entry.id));
+    let ended = cancel_all(tx, &entries, Deed::Cancelled, (Some("Stopped"), "its entry has ended")).await?;
+    let stopped: Vec<(&Entry, EntryState)> = entries
+        .iter()
+        .zip(ended)
+        .filter_map(|(entry, state)| Some((entry, state.ok().filter(|state| *state != entry.state)?)))
+        .collect();
+    let causes: Vec<Option<String>> = stopped
+        .iter()
+        .map(|(entry, _)| Some(format!("message:{}", entry.public_id.and_then(|id| by_id.get(&id)?.event)?)))
+        .collect();
+    let changes = stopped.iter().zip(&causes).map(|((entry, state), cause)| NewChange {
+        tenant,
+        entry: entry.id,
+        action: "stopped",
+        from: entry.state.status.word(),
+        to: state.status.word(),
+        actor: ENGINE,
+        reason: kind,
+        cause: cause.as_deref(),
+    });
+    let now = tx.now().await?;
+    add_changes(tx, &changes.collect::<Vec<_>>(), now).await?;
+    Ok(stopped.iter().filter_map(|(entry, _)| entry.public_id).collect())
 }
 
-const DELETE: &str = "update punctual.entry set deleted_at = $2 where id = $1";
-
-async fn stop_all(tx: &mut Tx, tenant: Tenant, kind: &str, stops: &[StopRequest]) -> Result<Vec<PublicId>> {
-    let now = tx.now().await?;
-    let mut order: Vec<&StopRequest> = stops.iter().collect();
-    // In one order, so that two of these never wait for each other in a circle.
-    order.sort_by_key(|stop| stop.public_id.halves());
-    let mut stopped = Vec::new();
-    for stop in order {
-        let found = lock_by_public_id(tx, stop.public_id).await?;
-        let Some(entry) = found.filter(|entry| entry.tenant == tenant) else { continue };
-        // An event that comes again after a crash must not stop what a later event has begun meanwhile.
-        if stop.event.zip(entry.message).is_some_and(|(event, began)| began > event) {
-            continue;
-        }
-        let said = "its entry has ended";
-        if !cancel(tx, &entry, Deed::Cancelled, (Some("Stopped"), said))
-            .await?
-            .is_ok_and(|s| s != entry.state)
-        {
-            continue;
-        }
-        let cause = stop.event.map(|event| format!("message:{event}"));
-        let change = NewChange {
-            tenant,
-            entry: entry.id,
-            what: "stopped",
-            actor: "engine",
-            reason: kind,
-            cause: cause.as_deref(),
-        };
-        add_changes(tx, &[change], now).await?;
-        stopped.push(stop.public_id);
-    }
-    Ok(stopped)
+/// The entries that were begun before the events that stop them. An event that comes again after a crash must
+/// not stop what a later event has begun meanwhile; events count by the time they were due.
+async fn began_earlier(
+    tx: &mut Tx,
+    entries: &[Entry],
+    stops: &BTreeMap<PublicId, &StopRequest>,
+) -> Result<HashSet<EntryId>> {
+    let event = |entry: &Entry| entry.public_id.and_then(|id| stops.get(&id)?.event);
+    let pairs: Vec<(EntryId, MessageId, MessageId)> =
+        entries.iter().filter_map(|entry| Some((entry.id, entry.message?, event(entry)?))).collect();
+    let ids: Vec<i64> = pairs.iter().flat_map(|(_, began, stops)| [began.0, stops.0]).collect();
+    let due = due_times(tx, &ids).await?;
+    let time = |id: &MessageId| due.get(id).copied();
+    let later = pairs.iter().filter(|(_, began, stops)| (time(began), began) > (time(stops), stops));
+    let later: HashSet<EntryId> = later.map(|(entry, ..)| *entry).collect();
+    Ok(entries.iter().map(|entry| entry.id).filter(|id| !later.contains(id)).collect())
 }
 
 async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
@@ -255,7 +239,19 @@ async fn stop_reminders(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> 
     };
     if state != entry.state {
         let now = tx.now().await?;
-        write_end(tx, &entry, state, (None, "its reminders were stopped"), now).await?;
+        let end = EntryEnd { entry: &entry, state, reason: None, said: "its reminders were stopped" };
+        write_ends(tx, &[end], now).await?;
+        let change = NewChange {
+            tenant: entry.tenant,
+            entry: entry.id,
+            action: "remindersStopped",
+            from: entry.state.status.word(),
+            to: state.status.word(),
+            actor: ENGINE,
+            reason: "instance-opened",
+            cause: None,
+        };
+        add_changes(tx, &[change], now).await?;
         (entry.state, entry.version) = (state, entry.version + 1);
         await_expiry(tx, &entry).await?;
     }

@@ -5,9 +5,10 @@ use super::dice;
 use super::history::{Event, whole};
 use super::operation::Operation;
 use super::worker::Hired;
+use crate::bench::change;
+use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{Ingest, Submitted};
 use punctual::flow::rules::public_id::PublicId;
-use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Engine, Error, NewMessage, Tenant};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Customer {
     }
 
     async fn withdraw(&self) -> punctual::Result<bool> {
-        let cancelled = self.engine.store().cancel_entry(self.tenant, self.instance).await?;
-        Ok(matches!(cancelled, TransitionOutcome::Done(_)))
+        let cancelled = change(self.engine.store(), self.tenant, self.instance, EntryAction::Cancel).await?;
+        Ok(cancelled == ActionOutcome::Done)
     }
 }

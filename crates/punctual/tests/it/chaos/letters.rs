@@ -10,6 +10,7 @@ use super::home::{Home, server};
 use super::tally::Tally;
 use super::worker::{BUG, DATABASE, HISTORY, LEASE};
 use crate::bench::TENANT;
+use crate::bench::change;
 use crate::poison::{Notes, Worker};
 use punctual::base::backoff::Backoff;
 use punctual::base::clock::monotonic;
@@ -19,13 +20,13 @@ use punctual::database::points;
 use punctual::database::points::Point;
 use punctual::database::postgres::direct::Direct;
 use punctual::delivery::rules::channel::ChannelPolicy;
+use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{Ingest, Outcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::queue::rules::attempt::Patience;
 use punctual::queue::rules::claim;
-use punctual::survey::store::visits::TransitionOutcome;
 use punctual::testing::place::Rows;
 use punctual::{Accepted, Engine, NotSent, RenderedMessage};
 use serde_json::{Value, json};
@@ -325,8 +326,8 @@ async fn people(keeper: Engine, ids: Vec<PublicId>, seed: u64) -> Told {
         let drawn = dice(seed, n);
         let id = ids[usize::try_from(drawn % ids.len() as u64).unwrap()];
         if drawn >> 32 & 3 == 0 {
-            let said = keeper.store().cancel_entry(TENANT, id).await.unwrap();
-            told.cancelled.extend(matches!(said, TransitionOutcome::Done(_)).then_some(id));
+            let said = change(keeper.store(), TENANT, id, EntryAction::Cancel).await.unwrap();
+            told.cancelled.extend((said == ActionOutcome::Done).then_some(id));
         } else {
             let answers = json!({"rate": 5}).as_object().unwrap().clone();
             let said = keeper.submit(id, answers, None).await.unwrap();

@@ -6,7 +6,7 @@
 //! All of it is read from the tables after every transaction. What the provider said is `provider.rs`.
 
 use super::checker::{Flying, Place, delivery_row};
-use super::entries::{ClaimRequest, Look, Row, Said};
+use super::entries::{Look, PersonRequest, Row, Said};
 use super::people::CHANNEL;
 use super::truth::Verdict;
 use punctual::Timestamp;
@@ -328,11 +328,11 @@ impl Look<'_> {
     fn was_ended(&self, is: &Delivery) -> bool {
         let entry = is.birth.entry;
         let by_itself =
-            self.is.notifications.contains_key(&entry) && !self.is_asked(entry, ClaimRequest::Cancel);
+            self.is.notifications.contains_key(&entry) && !self.is_asked(entry, PersonRequest::Cancel);
         self.has_ended(is) && !by_itself
     }
 
-    fn is_asked(&self, entry: i64, wish: ClaimRequest) -> bool {
+    fn is_asked(&self, entry: i64, wish: PersonRequest) -> bool {
         self.known.asked.contains(&(entry, wish))
     }
 
@@ -408,7 +408,7 @@ impl Look<'_> {
         let right = Delivery { due_at: Some(now), version: was.version + 1, ..was.clone() } == *is;
         match (self.place_before(id), self.place_now(id)) {
             (Some(Place::Waiting { attempts: a, .. }), Some(Place::Waiting { due, attempts: b, .. }))
-                if right && *due == now && a == b && self.is_asked(is.birth.entry, ClaimRequest::Retry) =>
+                if right && *due == now && a == b && self.is_asked(is.birth.entry, PersonRequest::Retry) =>
             {
                 Ok("delivery retried at once")
             }

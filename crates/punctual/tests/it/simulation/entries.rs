@@ -138,7 +138,7 @@ pub struct Entries {
     /// How often a channel of this world is asked to take a message.
     pub tries: u32,
     /// What people have asked to be done to an entry, the answer heard or not.
-    pub asked: BTreeSet<(i64, ClaimRequest)>,
+    pub asked: BTreeSet<(i64, PersonRequest)>,
     /// Events that stop what others began: tenant and visit.
     pub stops: BTreeSet<(i64, String)>,
     /// Messages of items that were handed in.
@@ -153,7 +153,7 @@ pub struct Entries {
 
 /// What a person can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ClaimRequest {
+pub enum PersonRequest {
     Open,
     Submit,
     Cancel,
@@ -362,6 +362,9 @@ impl Look<'_> {
         if let Some(word) = self.held_or_released(id, was, is)? {
             return Ok(word);
         }
+        if let Some(word) = self.counted_late(id, was, is)? {
+            return Ok(word);
+        }
         let (deed, word) = self.deed(id, was, is)?;
         let (sent, failed) = match word {
             "entry invited" | "entry reminded" => (1, 0),
@@ -384,14 +387,37 @@ impl Look<'_> {
             return Ok(None);
         }
         let (wish, word) = match is.held {
-            true => (ClaimRequest::Hold, "entry held"),
-            false => (ClaimRequest::Release, "entry released"),
+            true => (PersonRequest::Hold, "entry held"),
+            false => (PersonRequest::Release, "entry released"),
         };
         let moved = was.due_at.is_some_and(|at| at < self.hand.now) && due_at == Some(self.hand.now);
-        let right = was.due_at == due_at || (wish == ClaimRequest::Release && moved);
+        let right = was.due_at == due_at || (wish == PersonRequest::Release && moved);
         match self.known.asked.contains(&(id, wish)) && right {
             true => Ok(Some(word)),
             false => Err(format!("nobody asked to {wish:?} it like this")),
+        }
+    }
+
+    /// Whether a send has ended that the entry waits for no more.
+    fn counted_late(&self, id: i64, was: &Row, is: &Row) -> Verdict<Option<&'static str>> {
+        let same = Row { version: was.version + 1, counts: is.counts, ..was.clone() } == *is;
+        if !same || was.counts == is.counts {
+            return Ok(None);
+        }
+        let ended_as = |wanted: &[DeliveryStatus]| {
+            let all = self.is.deliveries.iter().filter(|(of, delivery)| {
+                let before = self.was.deliveries.get(of).map(|was| was.status);
+                delivery.birth.entry == id
+                    && before == Some(DeliveryStatus::Pending)
+                    && wanted.contains(&delivery.status)
+            });
+            i64::try_from(all.count()).unwrap()
+        };
+        let sent = ended_as(&[DeliveryStatus::Sent]);
+        let failed = ended_as(&[DeliveryStatus::Failed, DeliveryStatus::Uncertain]);
+        match is.counts == (was.counts.0 + sent, was.counts.1 + failed) && !was.status.is_active() {
+            true => Ok(Some("late send counted")),
+            false => Err(format!("{sent} sends went out late, {failed} failed, and it counts otherwise")),
         }
     }
 
@@ -412,12 +438,12 @@ impl Look<'_> {
                 Ok((Deed::GaveUp, "entry failed"))
             }
             EntryStatus::Completed if was.status != is.status => {
-                asked(ClaimRequest::Submit)?;
+                asked(PersonRequest::Submit)?;
                 let whole = is.completed_at == Some(self.hand.now) && is.due_at.is_none();
                 whole.then_some((Deed::Submitted, "entry answered")).ok_or("it is answered by halves".into())
             }
             EntryStatus::Opened => {
-                asked(ClaimRequest::Open)?;
+                asked(PersonRequest::Open)?;
                 let same = (was.due_at, was.remaining) == (is.due_at, is.remaining);
                 same.then_some((Deed::Opened, "entry opened")).ok_or("opening moved its sends".into())
             }
@@ -426,13 +452,13 @@ impl Look<'_> {
                 quiet.then_some((Deed::Expired, "entry expired")).ok_or("it was not quiet for long".into())
             }
             _ if is.deleted && !was.deleted => {
-                asked(ClaimRequest::Delete)?;
+                asked(PersonRequest::Delete)?;
                 Ok((Deed::Deleted, "entry deleted"))
             }
             EntryStatus::Cancelled => {
                 let event = (was.birth.tenant, was.birth.payload.clone());
                 if !self.known.stops.contains(&event) {
-                    asked(ClaimRequest::Cancel)?;
+                    asked(PersonRequest::Cancel)?;
                 }
                 let sends = is.due_at.is_some();
                 (!sends).then_some((Deed::Cancelled, "entry cancelled")).ok_or("it has a next send".into())

@@ -2,7 +2,7 @@
 //! with more guests than a window of sends; bookings that are cancelled, and guests who want no more. And
 //! what operators do to entries of both kinds: hold, release, retry, cancel.
 
-use super::entries::ClaimRequest;
+use super::entries::PersonRequest;
 use super::faults::Wire;
 use super::people::CHANNEL;
 use super::truth::Verdict;
@@ -116,7 +116,7 @@ impl Scene {
         let all: Vec<i64> = seen.rows.keys().chain(seen.notifications.keys()).copied().collect();
         let is = |entry: i64| seen.state_of(entry).expect("a state");
         let fit = |entry: &&i64| match action {
-            EntryAction::Hold | EntryAction::Cancel => is(**entry).active,
+            EntryAction::Hold | EntryAction::Cancel | EntryAction::Delete => is(**entry).active,
             EntryAction::Release => is(**entry).active && is(**entry).held,
             EntryAction::Retry => seen.waits_for_later(**entry, now),
         };
@@ -168,15 +168,16 @@ impl Scene {
 
 fn change(entry: i64, action: EntryAction) -> EntryActionRequest {
     let name = EntryName::Id(EntryId(entry));
-    EntryActionRequest { name, action, actor: "sue".into(), reason: "asked for".into() }
+    EntryActionRequest { name, action, author: crate::bench::author() }
 }
 
-const fn wish_of(action: EntryAction) -> ClaimRequest {
+const fn wish_of(action: EntryAction) -> PersonRequest {
     match action {
-        EntryAction::Hold => ClaimRequest::Hold,
-        EntryAction::Release => ClaimRequest::Release,
-        EntryAction::Retry => ClaimRequest::Retry,
-        EntryAction::Cancel => ClaimRequest::Cancel,
+        EntryAction::Hold => PersonRequest::Hold,
+        EntryAction::Release => PersonRequest::Release,
+        EntryAction::Retry => PersonRequest::Retry,
+        EntryAction::Cancel => PersonRequest::Cancel,
+        EntryAction::Delete => PersonRequest::Delete,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::checker::{Item, Place, event_row};
 use super::deliveries::Delivery;
-use super::entries::{ClaimRequest, Entries, EntryState, Look, Said};
+use super::entries::{Entries, EntryState, Look, PersonRequest, Said};
 use super::truth::Verdict;
 use punctual::Timestamp;
 use punctual::delivery::rules::delivery::DeliveryStatus;
@@ -178,20 +178,23 @@ impl Look<'_> {
         if !was.state().active && was.status != is.status {
             return Err("it had ended, and has another status".into());
         }
-        let asked = |wish| match self.known.asked.contains(&(id, wish)) && is.version > was.version {
+        if is.version <= was.version {
+            return Err("it has changed, and not its version".into());
+        }
+        let asked = |wish| match self.known.asked.contains(&(id, wish)) {
             true => Ok(()),
             false => Err(format!("nobody asked to {wish:?} it")),
         };
-        let cancelled = was.status != is.status && is.status == EntryStatus::Cancelled;
-        if cancelled && is.version > was.version {
-            return asked(ClaimRequest::Cancel).map(|()| "notification cancelled");
+        let has_ended = was.state().active && !is.state().active;
+        if is.status == EntryStatus::Cancelled && has_ended && asked(PersonRequest::Cancel).is_ok() {
+            return Ok("notification cancelled");
         }
         match (was.held, is.held) {
-            (false, true) => asked(ClaimRequest::Hold).map(|()| "entry held"),
-            (true, false) => asked(ClaimRequest::Release).map(|()| "entry released"),
-            _ if is.version > was.version => asked(ClaimRequest::Hold).map(|()| "entry held"),
+            (false, true) => asked(PersonRequest::Hold).map(|()| "entry held"),
+            (true, false) if !has_ended => asked(PersonRequest::Release).map(|()| "entry released"),
             _ if was.status != is.status => Ok("notification ended"),
-            _ => Ok("notification counted"),
+            _ if was.counts != is.counts => Ok("notification counted"),
+            _ => asked(PersonRequest::Hold).map(|()| "entry held"),
         }
     }
 
@@ -218,7 +221,7 @@ impl Look<'_> {
             _ => EntryStatus::Pending,
         };
         let cancelled = is.status == EntryStatus::Cancelled;
-        let by_a_person = cancelled && self.known.asked.contains(&(id, ClaimRequest::Cancel));
+        let by_a_person = cancelled && self.known.asked.contains(&(id, PersonRequest::Cancel));
         if is.counts != counts || (is.status != wanted && !by_a_person) {
             return Err(format!("it does not stand as its deliveries do: {counts:?}, {wanted:?}"));
         }

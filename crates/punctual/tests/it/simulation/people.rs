@@ -3,17 +3,18 @@
 //! stop what others began; and somebody ticks beside the loops. Bookings and their guests, and what
 //! operators do to entries of both kinds, are `guests.rs`.
 
-use super::entries::{ClaimRequest, tenant_of};
+use super::entries::{PersonRequest, tenant_of};
 use super::faults::Wire;
 use super::truth::Verdict;
 use super::workload::{Scene, settings};
+use crate::bench::change;
 use punctual::base::duration;
+use punctual::delivery::store::entries::actions::ActionOutcome;
 use punctual::delivery::store::entries::actions::EntryAction;
 use punctual::engine::{Ingest, Ingested, Outcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
-use punctual::survey::store::visits::TransitionOutcome;
 use punctual::{Engine, FlowId, Tenant};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -317,10 +318,10 @@ impl Scene {
             }
             let entry = *state.dice.pick(&all);
             let wish = match act {
-                Act::Open => ClaimRequest::Open,
-                Act::Submit => ClaimRequest::Submit,
-                Act::Cancel => ClaimRequest::Cancel,
-                _ => ClaimRequest::Delete,
+                Act::Open => PersonRequest::Open,
+                Act::Submit => PersonRequest::Submit,
+                Act::Cancel => PersonRequest::Cancel,
+                _ => PersonRequest::Delete,
             };
             if !matches!(act, Act::Keep) {
                 state.entries.asked.insert((entry, wish));
@@ -334,9 +335,10 @@ impl Scene {
             Act::Keep => engine.keep_progress(id, answers()).await.map(|_| Ok(())),
             Act::Submit => self.submit(engine, id).await,
             Act::Cancel => {
-                engine.store().cancel_entry(tenant, id).await.map(|said| self.heard_cancel(id, said))
+                let said = change(engine.store(), tenant, id, EntryAction::Cancel).await;
+                said.map(|said| self.heard_cancel(id, &said))
             }
-            _ => engine.store().delete_entry(tenant, id).await.map(|_| Ok(())),
+            _ => change(engine.store(), tenant, id, EntryAction::Delete).await.map(|_| Ok(())),
         };
         self.world.judge(verdict.unwrap_or(Ok(())));
     }
@@ -365,11 +367,13 @@ impl Scene {
         }
     }
 
-    fn heard_cancel(&self, id: PublicId, said: TransitionOutcome) -> Verdict {
+    fn heard_cancel(&self, id: PublicId, said: &ActionOutcome) -> Verdict {
         match said {
-            TransitionOutcome::Done(_) => self.assert_status(id, EntryStatus::Cancelled),
-            TransitionOutcome::Refused(refusal) => self.assert_status(id, refusal.status()),
-            TransitionOutcome::Unknown => self.assert_deleted(id),
+            ActionOutcome::Done => self.assert_status(id, EntryStatus::Cancelled),
+            ActionOutcome::Refused(_) => self
+                .assert_status(id, EntryStatus::Completed)
+                .or_else(|_| self.assert_status(id, EntryStatus::Expired)),
+            ActionOutcome::NotFound => self.assert_deleted(id),
         }
     }
 

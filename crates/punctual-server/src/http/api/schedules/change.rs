@@ -2,7 +2,7 @@
 //! history.
 
 use super::named::{self, ScheduleId};
-use super::shown::{Shown, Zoned, change_step, shown};
+use super::shown::{Shown, change_step, shown};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -13,6 +13,7 @@ use punctual::Problems;
 use punctual::delivery::store::entries::actions::{
     ActionOutcome, EntryAction, EntryActionRequest, EntryName,
 };
+use punctual::flow::store::entries::history::ChangeAuthor;
 
 /// `POST /api/automation-schedules/{id}/hold {reason}`: nothing of it is sent until it is released.
 ///
@@ -63,7 +64,7 @@ async fn change(
         ScheduleId::Number(id) => EntryName::Id(id),
         ScheduleId::PublicId(id) => EntryName::PublicId(id),
     };
-    let request = EntryActionRequest { name, action, actor: caller.name.clone(), reason };
+    let request = EntryActionRequest { name, action, author: ChangeAuthor::new(&caller.name, reason) };
     match app.engine.change_entry(caller.tenant, request).await? {
         ActionOutcome::Done => Ok(Json(shown_whole(&app, &caller, id).await?)),
         ActionOutcome::NotFound => Err(named::not_found()),
@@ -74,7 +75,7 @@ async fn change(
 /// A schedule with all that was tried, and all changes.
 pub(super) async fn shown_whole(app: &App, caller: &Caller, id: ScheduleId) -> Answer<Shown> {
     let found = named::find(app, caller, id).await?;
-    let mut whole = shown(caller, &Zoned::of(app, caller).await?, &found);
+    let mut whole = shown(caller, &found);
     let changes = app.engine.store().entry_history(caller.tenant, found.entry.id).await?;
     whole.history.extend(changes.into_iter().map(change_step));
     whole.history.sort_by_key(|step| step.at);

@@ -1,15 +1,13 @@
 //! A schedule as it is shown, the same for every kind of entry.
 
 use super::PROCESSING;
-use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::communication_logs::{BY_PERSON, channel_of, words_of};
-use crate::http::error::Answer;
 use punctual::Timestamp;
 use punctual::base::zone::Zone;
+use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::store::deliveries::log::LoggedDelivery;
 use punctual::delivery::store::deliveries::schedule::ScheduledEntry;
-use punctual::flow::rules::input_hash::{EntryInputs, input_hash};
 use punctual::flow::store::entries::Entry;
 use punctual::flow::store::entries::history::EntryChange;
 use serde::Serialize;
@@ -63,21 +61,6 @@ pub struct Step {
     provider_message_id: Option<String>,
 }
 
-/// The zone of a tenant, in which local dates are shown.
-pub(super) struct Zoned {
-    name: String,
-    zone: Zone,
-}
-
-impl Zoned {
-    pub(super) async fn of(app: &App, caller: &Caller) -> Answer<Self> {
-        let tenant = app.engine.store().tenant_by_id(caller.tenant).await?;
-        let name = tenant.map_or_else(|| "UTC".to_owned(), |tenant| tenant.time_zone);
-        let zone = Zone::find(&name).unwrap_or_else(|_| Zone::utc());
-        Ok(Self { name, zone })
-    }
-}
-
 /// The id by which an entry is known outside.
 pub(super) fn id_of(entry: &Entry) -> String {
     entry.public_id.map_or_else(|| entry.id.to_string(), |id| id.to_string())
@@ -88,7 +71,7 @@ pub(super) fn status_of(one: &ScheduledEntry) -> &'static str {
     if one.is_in_flight() { PROCESSING } else { one.entry.state.status.word() }
 }
 
-pub(super) fn shown(caller: &Caller, zone: &Zoned, one: &ScheduledEntry) -> Shown {
+pub(super) fn shown(caller: &Caller, one: &ScheduledEntry) -> Shown {
     let ScheduledEntry { entry, deliveries } = one;
     let state = &entry.state;
     let waiting = deliveries.iter().filter(|one| !one.in_flight);
@@ -103,14 +86,14 @@ pub(super) fn shown(caller: &Caller, zone: &Zoned, one: &ScheduledEntry) -> Show
         trigger_type: if by_person { "Manual" } else { "Event" },
         status: status_of(one),
         scheduled_on,
-        scheduled_local_date: zone.zone.local_date(scheduled_on),
-        time_zone: Some(zone.name.clone()),
+        scheduled_local_date: local_date(entry, scheduled_on),
+        time_zone: entry.time_zone.clone(),
         attempt_count: history.len(),
         next_retry_on: waiting.filter_map(|one| one.due_at).min().or(state.next_send_at),
         on_hold: entry.hold.is_some(),
         reason_code: reason_code(one),
         last_error: last_error(caller, one),
-        input_hash: hash_of(entry),
+        input_hash: entry.input_hash.clone(),
         version: entry.version,
         dispatch_result: Counts {
             open: entry.sends.open,
@@ -142,23 +125,18 @@ pub(super) fn last_error(caller: &Caller, one: &ScheduledEntry) -> Option<String
     Some(one.deliveries.iter().fold(said, |said, one| words_of(caller, one, &said)))
 }
 
-/// The hash of what an entry was made of. What it was made of never changes, so the hash is not kept.
-fn hash_of(entry: &Entry) -> Option<String> {
-    let definition = entry.definition.as_ref();
-    let recipient = entry.recipient.as_ref();
-    Some(input_hash(&EntryInputs {
-        event_kind: &entry.event_kind,
-        payload: entry.payload.as_deref()?,
-        definition: definition.map(|of| (of.flow.0, of.number, of.trigger_id.as_str())),
-        recipient: recipient.map(|to| (to.channel.as_str(), to.address.as_str())),
-    }))
+/// The local date of a moment, in the zone that the entry was made with. Reminders move the moment on.
+fn local_date(entry: &Entry, moment: Timestamp) -> Option<String> {
+    let zone = Zone::find(entry.time_zone.as_deref()?).ok()?;
+    zone.local_date(moment).or_else(|| entry.local_date.clone())
 }
 
 fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item = Step> + 'a {
-    let step = |at, outcome: &str, error: Option<&String>| Step {
+    let last = of.tries.len().saturating_sub(1);
+    let step = move |at, outcome: &str, error: Option<&String>, to: DeliveryStatus| Step {
         at,
-        from: None,
-        to: outcome.to_owned(),
+        from: Some(DeliveryStatus::Pending.word().to_owned()),
+        to: to.word().to_owned(),
         actor: None,
         reason: None,
         cause: None,
@@ -170,11 +148,17 @@ fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item =
     };
     let skipped = of.skipped.iter().map(move |(at, reason, said)| Step {
         reason: Some(reason.clone()),
-        ..step(*at, "skipped", Some(said))
+        ..step(*at, "skipped", Some(said), DeliveryStatus::Skipped)
     });
-    let tries = of.tries.iter().map(move |tried| Step {
+    let tries = of.tries.iter().enumerate().map(move |(n, tried)| Step {
         provider_message_id: tried.provider_id.clone(),
-        ..step(tried.at, &tried.outcome, tried.error.as_ref())
+        // A delivery waits again after every try but its last.
+        ..step(
+            tried.at,
+            &tried.outcome,
+            tried.error.as_ref(),
+            if n == last { of.status } else { DeliveryStatus::Pending },
+        )
     });
     skipped.chain(tries)
 }
@@ -183,14 +167,14 @@ fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item =
 pub(super) fn change_step(change: EntryChange) -> Step {
     Step {
         at: change.at,
-        from: None,
-        to: change.what.clone(),
+        from: Some(change.from),
+        to: change.to,
         actor: Some(change.actor),
         reason: Some(change.reason),
         cause: change.cause,
         delivery_id: None,
         channel: None,
-        outcome: change.what,
+        outcome: change.action,
         error: None,
         provider_message_id: None,
     }

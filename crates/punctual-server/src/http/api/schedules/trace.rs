@@ -16,7 +16,9 @@ use punctual::delivery::store::deliveries::schedule::ScheduledEntry;
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::store::entries::Entry;
 use punctual::flow::store::entries::history::EntryChange;
+use punctual::flow::store::entries::trace::EntryTrace;
 use serde::Serialize;
+use serde_json::Value;
 
 /// What happened.
 #[derive(Debug, Serialize)]
@@ -25,6 +27,23 @@ pub struct Trace {
     key: String,
     status: &'static str,
     lines: Vec<Line>,
+    /// What was loaded and resolved, as far as it is kept.
+    resolved: Vec<ResolvedStep>,
+}
+
+/// What was loaded and resolved for one step of an entry.
+#[derive(Debug, Serialize)]
+pub struct ResolvedStep {
+    at: Timestamp,
+    step: String,
+    detail: Value,
+}
+
+impl From<EntryTrace> for ResolvedStep {
+    fn from(trace: EntryTrace) -> Self {
+        let detail = serde_json::from_str(&trace.detail).unwrap_or_default();
+        Self { at: trace.at, step: trace.step, detail }
+    }
 }
 
 /// One thing that happened.
@@ -41,10 +60,16 @@ pub struct Line {
 pub async fn trace(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Trace>> {
     let found = named::find(&app, &caller, id).await?;
     let changes = app.engine.store().entry_history(caller.tenant, found.entry.id).await?;
-    Ok(Json(trace_of(&caller, &found, changes)))
+    let traces = app.engine.store().entry_traces(caller.tenant, found.entry.id).await?;
+    Ok(Json(trace_of(&caller, &found, changes, traces)))
 }
 
-fn trace_of(caller: &Caller, one: &ScheduledEntry, changes: Vec<EntryChange>) -> Trace {
+fn trace_of(
+    caller: &Caller,
+    one: &ScheduledEntry,
+    changes: Vec<EntryChange>,
+    traces: Vec<EntryTrace>,
+) -> Trace {
     let entry = &one.entry;
     let mut lines = vec![Line { at: entry.state.triggered_at, what: beginning(entry) }];
     for one in &one.deliveries {
@@ -55,7 +80,7 @@ fn trace_of(caller: &Caller, one: &ScheduledEntry, changes: Vec<EntryChange>) ->
     lines.extend(opened.into_iter().chain(answered));
     lines.extend(changes.into_iter().map(|change| Line {
         at: change.at,
-        what: format!("{} by {}: {}", change.what, change.actor, change.reason),
+        what: format!("{} by {}: {}", change.action, change.actor, change.reason),
     }));
     if let Some(at) = entry.ended_at {
         lines.push(Line { at, what: ending(caller, one) });
@@ -65,7 +90,8 @@ fn trace_of(caller: &Caller, one: &ScheduledEntry, changes: Vec<EntryChange>) ->
     if let Some(at) = entry.state.next_send_at.filter(|_| !entry.has_ended()) {
         lines.push(Line { at, what: format!("send {} is due", entry.next_send()) });
     }
-    Trace { id: id_of(entry), key: entry.key.clone(), status: status_of(one), lines }
+    let resolved = traces.into_iter().map(ResolvedStep::from).collect();
+    Trace { id: id_of(entry), key: entry.key.clone(), status: status_of(one), lines, resolved }
 }
 
 fn beginning(entry: &Entry) -> String {

@@ -25,7 +25,7 @@ const INTERNATIONAL_DIGITS_MIN: usize = 8;
 /// The one form of an address.
 ///
 /// ```
-/// use punctual::rules::consent::address::normal;
+/// use punctual::delivery::rules::consent::address::normal;
 /// assert_eq!(normal("00964 (770) 000-0001"), "+9647700000001");
 /// assert_eq!(normal(" Ana@Example.ORG "), "ana@example.org");
 /// ```

@@ -104,7 +104,7 @@ impl Advance {
         for (claimed, entries) in advanced.begun {
             let mut renderer = kind.renderer();
             renderer.know_entries(entries);
-            batches.extend(DeliveryBatch::new(context, renderer, claimed, asked));
+            batches.extend(DeliveryBatch::new(context, self.kind, renderer, claimed, asked));
         }
         Ok(advanced.taken == 0 && due > 0)
     }

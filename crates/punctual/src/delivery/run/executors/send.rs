@@ -39,8 +39,8 @@ impl SendDeliveries {
         for (lane, items) in &claimed.taken {
             round.taken.insert(*lane, TakenFromLane { items: *items, last_due: None });
         }
-        let (stop, batch) =
-            (round.stop.clone(), DeliveryBatch::new(context, kind.renderer(), claimed, asked));
+        let stop = round.stop.clone();
+        let batch = DeliveryBatch::new(context, self.kind, kind.renderer(), claimed, asked);
         round.begin(async move {
             let mut counts = WorkCounts { seen, ..WorkCounts::default() };
             if let Some(batch) = batch {

@@ -150,8 +150,11 @@ pub(crate) async fn hold(
     now: Timestamp,
 ) -> Result<Vec<ClaimedDeliveries>> {
     let mut all = Vec::new();
-    while !due.is_empty() {
-        let rest = due.split_off(due.len().min(start.batch.clamp(1, CLAIM_ITEMS_MAX)));
+    // A claim has deliveries of one kind, which one renderer serves.
+    due.sort_by_key(|due| due.delivery.kind);
+    while let Some(kind) = due.first().map(|due| due.delivery.kind) {
+        let of_kind = due.iter().take_while(|due| due.delivery.kind == kind).count();
+        let rest = due.split_off(of_kind.min(start.batch.clamp(1, CLAIM_ITEMS_MAX)));
         all.push((Token::fresh(), std::mem::replace(&mut due, rest)));
     }
     for (_, due) in &mut all {

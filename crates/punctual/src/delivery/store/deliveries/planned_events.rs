@@ -23,6 +23,7 @@ use crate::delivery::store::deliveries::new_deliveries::{
 };
 use crate::delivery::store::deliveries::{duplicates, own_queue};
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use crate::flow::rules::input_hash::EntryOrigin;
 use crate::flow::store::entries::insert::{NewEntry, admit_keys, insert_entries};
 use crate::flow::store::entries::key::key_of_text;
 use crate::queue::rules::message::{Entity, Message};
@@ -40,7 +41,7 @@ pub enum PlannedEvent {
     /// It lacks what it takes: a dead letter, with the reason.
     Failed(String),
     /// An entry.
-    Entry(PlannedEntry),
+    Entry(Box<PlannedEntry>),
 }
 
 impl PlannedEvent {
@@ -64,6 +65,8 @@ pub struct PlannedEntry {
     pub deliveries: Vec<PlannedDelivery>,
     /// The name of the request that asked for it again, and who asked.
     pub request: Option<(String, String)>,
+    /// Where it comes from.
+    pub origin: EntryOrigin,
 }
 
 impl PlannedEntry {
@@ -184,7 +187,7 @@ async fn settle_and_write(tx: &mut Tx, request: &Request) -> Result<WriteOutcome
         (Vec::with_capacity(request.events.len()), Vec::new(), Vec::new());
     for ((event, planned), _) in done {
         match planned {
-            PlannedEvent::Entry(entry) => entries.push((event.as_ref(), entry)),
+            PlannedEvent::Entry(entry) => entries.push((event.as_ref(), entry.as_ref())),
             PlannedEvent::Taken => taken.push(event.as_ref()),
             PlannedEvent::Passed => passed.push(event.as_ref()),
             PlannedEvent::Failed(_) => {}
@@ -273,6 +276,7 @@ async fn insert(
             reminders: 0,
             grace: None,
             open: entry.open(),
+            origin: &entry.origin,
             ended: entry.ended.as_ref().map(|(status, reason, said)| (*status, *reason, said.as_str())),
         })
         .collect();

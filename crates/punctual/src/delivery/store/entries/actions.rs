@@ -1,6 +1,7 @@
-//! What a person does to an entry of any kind: hold, release, retry and cancel it.
+//! What a person does to an entry of any kind: hold, release, retry, cancel and delete it.
 //!
-//! Each is one transaction under the entry's lock, with a line of history: who did it, when and why. A held
+//! Each is one transaction under the entry's lock, with a line of history: who did it, when and why. An
+//! action that changes nothing, such as cancelling what is cancelled, writes none. A held
 //! entry keeps its place: its work is taken out of the queue, and put back when it is released. A send in
 //! flight at that moment ends as it ends; only what would follow waits. Deliveries of a held entry are
 //! marked, and a claim drops them, so a work row that a race left behind sends nothing. A held entry does not
@@ -14,11 +15,12 @@ use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
-use crate::delivery::store::entries::end::cancel;
+use crate::delivery::store::entries::end::cancel_all;
 use crate::delivery::store::entries::expire::await_expiry;
 use crate::flow::rules::entry::Deed;
 use crate::flow::rules::public_id::PublicId;
-use crate::flow::store::entries::history::{NewChange, add_changes};
+use crate::flow::store::entries::history::{ChangeAuthor, DELETED, NewChange, ON_HOLD, add_changes};
+use crate::flow::store::entries::key::{free_key, key_of_entry};
 use crate::flow::store::entries::{Entry, lock_by_public_id, wait_for_entry};
 use crate::queue::store::waiting::{let_wait, take_out};
 
@@ -42,6 +44,8 @@ pub enum EntryAction {
     Retry,
     /// Nothing more of it is sent.
     Cancel,
+    /// The same, and it is not shown any more: the next event of its key is welcome again.
+    Delete,
 }
 
 impl EntryAction {
@@ -53,6 +57,7 @@ impl EntryAction {
             Self::Release => "released",
             Self::Retry => "retried",
             Self::Cancel => "cancelled",
+            Self::Delete => "deleted",
         }
     }
 }
@@ -64,10 +69,8 @@ pub struct EntryActionRequest {
     pub name: EntryName,
     /// What is done.
     pub action: EntryAction,
-    /// Who does it.
-    pub actor: String,
-    /// Why.
-    pub reason: String,
+    /// Who does it, and why.
+    pub author: ChangeAuthor,
 }
 
 /// What an action did.
@@ -82,7 +85,7 @@ pub enum ActionOutcome {
 }
 
 impl Store {
-    /// Holds, releases, retries or cancels an entry of a tenant.
+    /// Holds, releases, retries, cancels or deletes an entry of a tenant.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -100,31 +103,47 @@ async fn apply(tx: &mut Tx, tenant: Tenant, request: &EntryActionRequest) -> Res
     let Some(entry) = found.filter(|entry| entry.tenant == tenant && !entry.deleted) else {
         return Ok(ActionOutcome::NotFound);
     };
-    let now = tx.now().await?;
-    let refused = match request.action {
+    let (now, status) = (tx.now().await?, entry.state.status.word());
+    let changed = match request.action {
         EntryAction::Hold => hold(tx, &entry, request, now).await?,
         EntryAction::Release => release(tx, &entry, now).await?,
         EntryAction::Retry => retry(tx, &entry, now).await?,
         EntryAction::Cancel => cancel_by_person(tx, &entry, request).await?,
+        EntryAction::Delete => delete(tx, &entry, request, now).await?,
     };
-    if let Some(said) = refused {
-        return Ok(ActionOutcome::Refused(said));
-    }
-    let (what, actor, reason) = (request.action.word(), request.actor.as_str(), request.reason.as_str());
-    add_changes(tx, &[NewChange { tenant, entry: entry.id, what, actor, reason, cause: None }], now).await?;
+    let (from, to) = match changed {
+        Change::Nothing => return Ok(ActionOutcome::Done),
+        Change::Refused(said) => return Ok(ActionOutcome::Refused(said)),
+        Change::Status(to) => (if entry.hold.is_some() { ON_HOLD } else { status }, to),
+    };
+    let (action, actor, reason) =
+        (request.action.word(), request.author.actor.as_str(), request.author.reason.as_str());
+    let change = NewChange { tenant, entry: entry.id, action, from, to, actor, reason, cause: None };
+    add_changes(tx, &[change], now).await?;
     Ok(ActionOutcome::Done)
 }
 
-async fn hold(
-    tx: &mut Tx,
-    of: &Entry,
-    request: &EntryActionRequest,
-    now: Timestamp,
-) -> Result<Option<String>> {
-    if of.has_ended() {
-        return Ok(Some("has ended, so there is nothing to hold".to_owned()));
+/// What an action made of an entry.
+enum Change {
+    /// It has this status now, in the words of the history.
+    Status(&'static str),
+    /// It was so before.
+    Nothing,
+    /// The action is not possible; with a sentence.
+    Refused(String),
+}
+
+impl Change {
+    fn refused(said: &str) -> Self {
+        Self::Refused(said.to_owned())
     }
-    tx.execute(SET_HOLD, params![of.id.0, now, &request.actor, &request.reason]).await?;
+}
+
+async fn hold(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timestamp) -> Result<Change> {
+    if of.has_ended() {
+        return Ok(Change::refused("has ended, so there is nothing to hold"));
+    }
+    tx.execute(SET_HOLD, params![of.id.0, now, &request.author.actor, &request.author.reason]).await?;
     tx.execute(MARK_HELD, params![of.id.0, 1]).await?;
     for waiting in waiting(tx, of.id).await? {
         take_out(tx, waiting.id, waiting.lane, waiting.due).await?;
@@ -132,17 +151,18 @@ async fn hold(
     if let (Some(lane), Some(due)) = (of.lane, of.state.next_send_at) {
         take_out(tx, of.id.0, lane.0, due).await?;
     }
-    Ok(None)
+    Ok(Change::Status(ON_HOLD))
 }
 
 const SET_HOLD: &str = "update punctual.entry set held_at = coalesce(held_at, $2), held_by = $3, \
     hold_reason = $4, version = version + 1 where id = $1";
 const MARK_HELD: &str = "update punctual.delivery set held = $2 where entry_id = $1 and status = 0";
 
-async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Option<String>> {
+async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Change> {
     if of.hold.is_none() {
-        return Ok(Some("is not on hold".to_owned()));
+        return Ok(Change::refused("is not on hold"));
     }
+    let released = Change::Status(of.state.status.word());
     tx.execute(CLEAR_HOLD, params![of.id.0]).await?;
     tx.execute(MARK_HELD, params![of.id.0, 0]).await?;
     for waiting in waiting(tx, of.id).await? {
@@ -152,7 +172,7 @@ async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Option<Strin
     }
     let Some(due) = of.state.next_send_at else {
         await_expiry(tx, of).await?;
-        return Ok(None);
+        return Ok(released);
     };
     let is_pending = tx.first(PENDING, params![of.id.0]).await?.is_some();
     if let (Some(lane), false) = (of.lane, is_pending || of.has_ended()) {
@@ -160,7 +180,7 @@ async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Option<Strin
         let_wait(tx, of.id.0, lane.0, due.max(now)).await?;
         tx.execute(MOVE_ENTRY, params![of.id.0, due.max(now)]).await?;
     }
-    Ok(None)
+    Ok(released)
 }
 
 const CLEAR_HOLD: &str = "update punctual.entry set held_at = null, held_by = null, hold_reason = null, \
@@ -169,32 +189,59 @@ const PENDING: &str = "select 1 from punctual.delivery where entry_id = $1 and s
 const MOVE_ENTRY: &str = "update punctual.entry set due_at = $2 where id = $1";
 
 /// Deliveries that wait for their next try are tried now.
-async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Option<String>> {
+async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Change> {
     if of.hold.is_some() {
-        return Ok(Some("is on hold: release it first".to_owned()));
+        return Ok(Change::refused("is on hold: release it first"));
     }
     let mut later = waiting(tx, of.id).await?;
     later.retain(|waiting| waiting.due > now);
     if later.is_empty() {
-        return Ok(Some("has nothing that waits for another try".to_owned()));
+        return Ok(Change::refused("has nothing that waits for another try"));
     }
     for waiting in later {
         take_out(tx, waiting.id, waiting.lane, waiting.due).await?;
         wait_again(tx, &waiting, now).await?;
         tx.execute(MOVE_DELIVERY, params![waiting.id, now]).await?;
     }
-    Ok(None)
+    Ok(Change::Status(of.state.status.word()))
 }
 
 const MOVE_DELIVERY: &str = "update punctual.delivery set due_at = $2, version = version + 1 where id = $1";
 
-async fn cancel_by_person(tx: &mut Tx, of: &Entry, request: &EntryActionRequest) -> Result<Option<String>> {
+async fn cancel_by_person(tx: &mut Tx, of: &Entry, request: &EntryActionRequest) -> Result<Change> {
     if of.has_ended() && !of.kind.has_timetable() {
-        return Ok(Some("has ended, so there is nothing left to cancel".to_owned()));
+        return Ok(Change::refused("has ended, so there is nothing left to cancel"));
     }
-    let said = format!("cancelled: {}", request.reason);
-    let cancelled = cancel(tx, of, Deed::Cancelled, (Some("Cancelled"), &said)).await?;
-    Ok(cancelled.err().map(|refusal| refusal.to_string()))
+    let said = format!("cancelled: {}", request.author.reason);
+    end(tx, of, Deed::Cancelled, (Some("Cancelled"), &said)).await
+}
+
+async fn delete(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timestamp) -> Result<Change> {
+    // What has ended as it should keeps its status.
+    if !of.has_ended() || of.kind.has_timetable() {
+        let said = format!("deleted: {}", request.author.reason);
+        if let Change::Refused(said) = end(tx, of, Deed::Deleted, (Some("Deleted"), &said)).await? {
+            return Ok(Change::Refused(said));
+        }
+    }
+    tx.execute(DELETE, params![of.id.0, now]).await?;
+    if let Some(key) = key_of_entry(of) {
+        free_key(tx, of.tenant, key, of.id).await?;
+    }
+    Ok(Change::Status(DELETED))
+}
+
+const DELETE: &str =
+    "update punctual.entry set deleted_at = $2, version = version + 1 where id = $1 and deleted_at is null";
+
+/// Ends an entry by a deed.
+async fn end(tx: &mut Tx, of: &Entry, deed: Deed, why: (Option<&str>, &str)) -> Result<Change> {
+    let ended = cancel_all(tx, std::slice::from_ref(of), deed, why).await?;
+    Ok(match ended.into_iter().next() {
+        Some(Err(refusal)) => Change::Refused(refusal.to_string()),
+        Some(Ok(state)) if state != of.state => Change::Status(state.status.word()),
+        _ => Change::Nothing,
+    })
 }
 
 /// A delivery that waits, with the place of its work.

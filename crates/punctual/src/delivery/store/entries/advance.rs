@@ -31,6 +31,7 @@ use crate::delivery::store::deliveries::new_deliveries::{
     NewDelivery, SendLanes, insert_deliveries, send_lane,
 };
 use crate::delivery::store::entries::step::{EntryContext, SendResult, Step, write_steps};
+use crate::flow::store::entries::trace::{NewTrace, add_traces};
 use crate::flow::store::entries::{Entry, entries_by_id};
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
@@ -67,6 +68,8 @@ pub struct PlannedSend {
     pub context: EntryContext,
     /// The delivery.
     pub planned: PlannedDelivery,
+    /// What was loaded and resolved for it, as JSON.
+    pub trace: String,
 }
 
 /// What an advance came to.
@@ -160,6 +163,13 @@ async fn advance(tx: &mut Tx, request: &Request) -> Result<Advanced> {
     if due.is_empty() {
         return Ok(advanced);
     }
+    let traces = due.iter().map(|send| NewTrace {
+        tenant: send.context.entry.tenant,
+        entry: send.context.entry.id,
+        step: "advanced",
+        detail: &send.trace,
+    });
+    add_traces(tx, &traces.collect::<Vec<_>>(), now).await?;
     let rows = new_deliveries(tx, &due).await?;
     let (begun, waiting) = begin::choose(tx, request.start.as_ref(), rows, now).await?;
     let written = begin::insert(tx, &begun, now).await?;

@@ -42,7 +42,29 @@ pub(crate) async fn change_counts(
     Ok(())
 }
 
-/// What was cancelled stays cancelled, since when it was.
+/// Whether the status of an entry does not follow from its deliveries.
+macro_rules! is_fixed {
+    () => {
+        "n.status = 5 or not (n.kind = any($2::text[]))"
+    };
+}
+macro_rules! keeps_hold {
+    ($column:literal, $open:literal) => {
+        concat!(
+            ", ",
+            $column,
+            " = case when ",
+            is_fixed!(),
+            " or n.open + ",
+            $open,
+            " > 0 then n.",
+            $column,
+            " end"
+        )
+    };
+}
+/// What was cancelled stays cancelled, since when it was. An entry that has ended is not on hold any more,
+/// and a receipt that comes later does not move its end.
 macro_rules! counted {
     ($open:literal, $sent:literal, $failed:literal, $reason:literal, $error:literal) => {
         concat!(
@@ -52,8 +74,9 @@ macro_rules! counted {
             $sent,
             ", failed = n.failed + ",
             $failed,
-            ", status = case when n.status = 5 or not (n.kind = any($2::text[])) then n.status \
-             when n.open + ",
+            ", status = case when ",
+            is_fixed!(),
+            " then n.status when n.open + ",
             $open,
             " > 0 then 0 when n.failed + ",
             $failed,
@@ -63,10 +86,15 @@ macro_rules! counted {
             $reason,
             ", n.reason), error = coalesce(",
             $error,
-            ", n.error), ended_at = case when n.status = 5 or not (n.kind = any($2::text[])) then n.ended_at \
-                when n.open + ",
+            ", n.error), ended_at = case when ",
+            is_fixed!(),
+            " then n.ended_at when n.open + ",
             $open,
-            " > 0 then null else $1::bigint end "
+            " > 0 then null else coalesce(n.ended_at, $1::bigint) end",
+            keeps_hold!("held_at", $open),
+            keeps_hold!("held_by", $open),
+            keeps_hold!("hold_reason", $open),
+            ", version = n.version + 1 "
         )
     };
 }
@@ -85,6 +113,6 @@ const _: () = assert!(EntryStatus::Cancelled.code() == 5 && EntryStatus::Failed.
 /// Takes sends of entries out of the count that were skipped.
 pub(crate) async fn uncount(tx: &mut Tx, skipped: &BTreeMap<i64, i64>) -> Result<()> {
     let rows: Vec<Vec<Value<'_>>> = skipped.iter().map(|(id, n)| params![*id, *n].to_vec()).collect();
-    tx.each("update punctual.entry set open = open - $2 where id = $1", &rows).await?;
+    tx.each("update punctual.entry set open = open - $2, version = version + 1 where id = $1", &rows).await?;
     Ok(())
 }

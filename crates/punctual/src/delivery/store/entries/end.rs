@@ -8,6 +8,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
+use crate::database::columns::Column;
 use crate::database::planted::Bug;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
@@ -19,7 +20,7 @@ use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::entry::{Deed, EntryStatus, Refusal};
 use crate::flow::store::entries::{Entry, read_kind};
 use crate::queue::rules::claim::Item;
-use crate::queue::store::waiting::take_out;
+use crate::queue::store::waiting::take_out_all;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -72,12 +73,11 @@ async fn skip(tx: &mut Tx, waiting: &[Waiting], said: &str) -> Result<BTreeMap<i
     let free = waiting.iter().filter(|one| !doubtful.contains(&one.id.0));
     let free: Vec<_> = free.map(|one| (one.tenant, one.key.as_str(), one.id)).collect();
     free_keys(tx, &free).await?;
+    let work = waiting.iter().filter_map(|one| one.work.map(|(lane, due)| (one.id.0, lane, due)));
+    take_out_all(tx, &work.collect::<Vec<_>>()).await?;
     let mut skipped = BTreeMap::new();
     for one in waiting {
         *skipped.entry(one.entry).or_default() += 1;
-        if let Some((lane, due)) = one.work {
-            take_out(tx, one.id.0, lane, due).await?;
-        }
     }
     Ok(skipped)
 }
@@ -86,84 +86,129 @@ const SKIP: &str = "update punctual.delivery \
     set status = 4, error = $2, due_at = null, version = version + 1 \
     where id = any($1::bigint[]) and status = 0";
 
-/// Writes that an entry has ended, or that nothing more is sent of it: takes its waiting send out of the
-/// queue and skips its waiting deliveries. The entry must be locked.
-pub(crate) async fn write_end(
-    tx: &mut Tx,
-    entry: &Entry,
-    state: EntryState,
-    (reason, said): (Option<&str>, &str),
-    now: Timestamp,
-) -> Result<()> {
-    let skipped = skip_waiting(tx, &[entry.id], said).await?;
-    let skipped = skipped.get(&entry.id.0).copied().unwrap_or_default();
-    let has_ended = entry.kind.has_ended(state.status);
-    // An entry with a timetable has one send open at a time, and none any more.
-    let open = if entry.kind.has_timetable() { 0 } else { i64::from(entry.sends.open) - skipped };
-    let row = params![
-        entry.id.0,
-        state.status.code(),
-        (state.status == EntryStatus::Completed).then_some(now),
-        i64::from(has_ended),
-        now,
-        open,
-        reason,
-        reason.map(|_| said),
-    ];
-    tx.execute(END, row).await?;
-    if let (Some(lane), Some(due)) = (entry.lane, entry.state.next_send_at) {
-        take_out(tx, entry.id.0, lane.0, due).await?;
-    }
-    Ok(())
+/// The end of an entry, or of its sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryEnd<'a> {
+    /// The entry as it was, locked.
+    pub entry: &'a Entry,
+    /// Its status and timetable from now on.
+    pub state: EntryState,
+    /// The word for why.
+    pub reason: Option<&'a str>,
+    /// The sentence for why.
+    pub said: &'a str,
 }
 
-const END: &str = "update punctual.entry set status = $2, due_at = null, \
-        completed_at = coalesce(completed_at, $3), \
-        held_at = case when $4 = 1 then null else held_at end, \
-        held_by = case when $4 = 1 then null else held_by end, \
-        hold_reason = case when $4 = 1 then null else hold_reason end, \
-        ended_at = case when $4 = 1 then coalesce(ended_at, $5) else ended_at end, open = $6, \
-        reason = coalesce($7, reason), error = coalesce($8, error), version = version + 1 \
-    where id = $1";
+impl EntryEnd<'_> {
+    /// Sends that are still to end, after so many were skipped.
+    fn open(&self, skipped: i64) -> i64 {
+        // An entry with a timetable has one send open at a time, and none any more.
+        if self.entry.kind.has_timetable() { 0 } else { i64::from(self.entry.sends.open) - skipped }
+    }
+}
 
-/// Cancels an entry that is locked, of any kind; its kind hears of it.
+/// Writes that entries have ended, or that nothing more is sent of them: takes their waiting sends out of the
+/// queue and skips their waiting deliveries. The entries must be locked.
+pub(crate) async fn write_ends(tx: &mut Tx, ends: &[EntryEnd<'_>], now: Timestamp) -> Result<()> {
+    let mut skipped: BTreeMap<i64, i64> = BTreeMap::new();
+    for of in ends.chunk_by(|a, b| a.said == b.said) {
+        let ids: Vec<EntryId> = of.iter().map(|end| end.entry.id).collect();
+        skipped.extend(skip_waiting(tx, &ids, of[0].said).await?);
+    }
+    let open = |end: &EntryEnd<'_>| end.open(skipped.get(&end.entry.id.0).copied().unwrap_or_default());
+    let completed = |end: &EntryEnd<'_>| end.state.status == EntryStatus::Completed;
+    let columns = [
+        Column::Ints(ends.iter().map(|end| end.entry.id.0).collect()),
+        Column::Ints(ends.iter().map(|end| end.state.status.code()).collect()),
+        Column::Ints(ends.iter().map(|end| i64::from(completed(end))).collect()),
+        Column::Ints(ends.iter().map(|end| i64::from(end.entry.kind.has_ended(end.state.status))).collect()),
+        Column::Ints(ends.iter().map(open).collect()),
+        Column::Texts(ends.iter().map(|end| end.reason).collect()),
+        Column::Texts(ends.iter().map(|end| end.reason.map(|_| end.said)).collect()),
+    ];
+    tx.in_columns((END_AT_ONCE, END), params![now], &columns).await?;
+    let work = ends.iter().filter_map(|end| {
+        let entry = end.entry;
+        Some((entry.id.0, entry.lane?.0, entry.state.next_send_at?))
+    });
+    take_out_all(tx, &work.collect::<Vec<_>>()).await
+}
+
+macro_rules! ended {
+    ($status:literal, $completed:literal, $ended:literal, $open:literal, $reason:literal, $error:literal) => {
+        concat!(
+            "set status = ",
+            $status,
+            ", due_at = null, completed_at = case when ",
+            $completed,
+            " = 1 then coalesce(e.completed_at, $1::bigint) else e.completed_at end, \
+             held_at = case when ",
+            $ended,
+            " = 1 then null else e.held_at end, held_by = case when ",
+            $ended,
+            " = 1 then null else e.held_by end, hold_reason = case when ",
+            $ended,
+            " = 1 then null else e.hold_reason end, ended_at = case when ",
+            $ended,
+            " = 1 then coalesce(e.ended_at, $1::bigint) else e.ended_at end, open = ",
+            $open,
+            ", reason = coalesce(",
+            $reason,
+            ", e.reason), error = coalesce(",
+            $error,
+            ", e.error), version = e.version + 1 "
+        )
+    };
+}
+const END_AT_ONCE: &str = concat!(
+    "update punctual.entry e ",
+    ended!("x.status", "x.completed", "x.ended", "x.open", "x.reason", "x.error"),
+    "from (select unnest($2::bigint[]) id, unnest($3::int[]) status, unnest($4::int[]) completed, \
+        unnest($5::int[]) ended, unnest($6::int[]) open, unnest($7::text[]) reason, \
+        unnest($8::text[]) error) x where e.id = x.id"
+);
+const END: &str =
+    concat!("update punctual.entry as e ", ended!("$3", "$4", "$5", "$6", "$7", "$8"), "where e.id = $2");
+
+/// Cancels entries that are locked, of any kind; their kinds hear of it. Returns for each what it became, in
+/// order; an entry that was cancelled before is left as it is.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(crate) async fn cancel(
+pub(crate) async fn cancel_all(
     tx: &mut Tx,
-    entry: &Entry,
+    entries: &[Entry],
     deed: Deed,
     (reason, said): (Option<&str>, &str),
-) -> Result<std::result::Result<EntryState, Refusal>> {
-    let state = match entry.state.after(deed) {
-        Ok(state) => state,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    if state != entry.state {
+) -> Result<Vec<std::result::Result<EntryState, Refusal>>> {
+    let states: Vec<_> = entries.iter().map(|entry| entry.state.after(deed)).collect();
+    let changed = entries.iter().zip(states.iter().copied()).filter_map(|(entry, state)| {
+        let state = state.ok().filter(|state| *state != entry.state)?;
+        Some(EntryEnd { entry, state, reason, said })
+    });
+    let ends: Vec<EntryEnd<'_>> = changed.collect();
+    if !ends.is_empty() {
         let now = tx.now().await?;
-        write_end(tx, entry, state, (reason, said), now).await?;
-        tell_kinds(tx, &[EntryNews { entry, moment: EntryMoment::Cancelled(now) }]).await?;
+        write_ends(tx, &ends, now).await?;
+        let news = ends.iter().map(|end| EntryNews { entry: end.entry, moment: EntryMoment::Cancelled(now) });
+        tell_kinds(tx, &news.collect::<Vec<_>>()).await?;
     }
-    Ok(Ok(state))
+    Ok(states)
 }
 
 /// Outcomes as they count where the entry has ended meanwhile: nothing is tried again or by another channel.
-/// Also returns which entries are on hold. Locks entries with a timetable, which people may answer at any
-/// moment, and those of which something goes on, before their deliveries are touched.
+/// Also returns which entries are on hold. Locks the entries before their deliveries are touched: a
+/// transaction that holds or ends an entry takes the locks in that order.
 pub(crate) async fn stop_after_end<'e>(
     tx: &mut Tx,
     ended: &'e [SettledDelivery],
 ) -> Result<(Vec<Cow<'e, SettledDelivery>>, HashSet<i64>)> {
-    let asked = ended.iter().filter(|one| one.due.delivery.kind.has_timetable() || goes_on(one));
-    let mut entries: Vec<i64> = asked.map(|one| one.due.delivery.entry.0).collect();
-    if entries.is_empty() {
-        return Ok((ended.iter().map(Cow::Borrowed).collect(), HashSet::new()));
-    }
+    let mut entries: Vec<i64> = ended.iter().map(|one| one.due.delivery.entry.0).collect();
     entries.sort_unstable();
+    entries.dedup();
     let (mut over, mut held) = (HashSet::new(), HashSet::new());
     for row in tx.query(LOCKED_STATES, &[Value::Ints(&entries)]).await? {
-        if has_ended(row.int(1)?, &row.text(2)?)? {
+        if stops_sends(row.int(1)?, &row.text(2)?)? {
             over.insert(row.int(0)?);
         }
         if row.flag(3)? {
@@ -180,7 +225,8 @@ pub(crate) async fn stop_after_end<'e>(
 const LOCKED_STATES: &str = "select e.id, e.status, e.kind, case when e.held_at is null then 0 else 1 end \
     from punctual.entry e where e.id = any($1::bigint[]) order by e.id for update";
 
-fn has_ended(status: i64, kind: &str) -> Result<bool> {
+/// Whether an entry with this status and kind lets nothing be sent any more.
+pub(crate) fn stops_sends(status: i64, kind: &str) -> Result<bool> {
     let status = EntryStatus::from_code(status);
     Ok(status.is_none_or(|status| read_kind(kind).is_ok_and(|kind| kind.stops_sends(status))))
 }
@@ -228,7 +274,7 @@ pub(crate) async fn lock_entries_of(tx: &mut Tx, items: &[&Item]) -> Result<Hash
     let ids: Vec<i64> = items.iter().map(|item| item.delivery().0).collect();
     let mut over = HashSet::new();
     for row in tx.query(LOCK_ENTRIES, &[Value::Ints(&ids)]).await? {
-        if has_ended(row.int(1)?, &row.text(2)?)? {
+        if stops_sends(row.int(1)?, &row.text(2)?)? {
             over.insert(row.int(0)?);
         }
     }

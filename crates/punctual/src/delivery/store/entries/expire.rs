@@ -10,13 +10,12 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::base::id::EntryId;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
-use crate::database::value::Value;
-use crate::delivery::store::entries::end::skip_waiting;
+use crate::delivery::store::entries::end::{EntryEnd, write_ends};
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
 use crate::flow::rules::entry::Deed;
+use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, existing, expire_lane, lock_entries};
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
@@ -91,21 +90,26 @@ async fn put_back_locked(tx: &mut Tx, taken: &[Taken], found: &[Entry]) -> Resul
 }
 
 async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
-    if ended.is_empty() {
-        return Ok(());
-    }
-    let mut rows = Vec::with_capacity(ended.len());
-    for entry in ended {
-        let Ok(state) = entry.state.after(Deed::Expired) else { continue };
-        rows.push(vec![Value::Int(entry.id.0), state.status.code().into(), now.into()]);
-    }
-    tx.each(EXPIRED, &rows).await?;
-    let all: Vec<EntryId> = ended.iter().map(|entry| entry.id).collect();
-    skip_waiting(tx, &all, "its entry has expired").await?;
-    let news: Vec<EntryNews<'_>> =
-        ended.iter().map(|entry| EntryNews { entry, moment: EntryMoment::Expired(now) }).collect();
-    tell_kinds(tx, &news).await
+    let expired = |entry: &Entry| entry.state.after(Deed::Expired).ok();
+    let ends: Vec<EntryEnd<'_>> = ended
+        .iter()
+        .filter_map(|entry| Some(EntryEnd { entry, state: expired(entry)?, reason: None, said: QUIET }))
+        .collect();
+    write_ends(tx, &ends, now).await?;
+    let changes = ends.iter().map(|end| NewChange {
+        tenant: end.entry.tenant,
+        entry: end.entry.id,
+        action: "expired",
+        from: end.entry.state.status.word(),
+        to: end.state.status.word(),
+        actor: ENGINE,
+        reason: QUIET,
+        cause: None,
+    });
+    add_changes(tx, &changes.collect::<Vec<_>>(), now).await?;
+    let news = ends.iter().map(|end| EntryNews { entry: end.entry, moment: EntryMoment::Expired(now) });
+    tell_kinds(tx, &news.collect::<Vec<_>>()).await
 }
 
-const EXPIRED: &str = "update punctual.entry set status = $2, due_at = null, open = 0, ended_at = $3, \
-    version = version + 1 where id = $1";
+/// Why an entry has expired.
+const QUIET: &str = "its entry was quiet for longer than its grace period";

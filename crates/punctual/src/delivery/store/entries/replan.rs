@@ -13,8 +13,10 @@ use crate::delivery::store::deliveries::key::key_holders;
 use crate::delivery::store::deliveries::new_deliveries::{
     NewDelivery, SendLanes, insert_deliveries, send_lane,
 };
-use crate::flow::rules::entry::{EntryKind, EntryStatus};
-use crate::flow::store::entries::{entries_by_id, wait_for_entry};
+use crate::delivery::store::entries::replay::{ReplayMode, add_replays};
+use crate::flow::rules::entry::EntryStatus;
+use crate::flow::store::entries::history::ChangeAuthor;
+use crate::flow::store::entries::{Entry, entries_by_id, wait_for_entry};
 use crate::queue::rules::message::{Entity, Message};
 use crate::queue::store::messages::{message_columns, read_message};
 
@@ -52,10 +54,10 @@ impl Store {
         tenant: Tenant,
         id: EntryId,
         deliveries: Vec<PlannedDelivery>,
-        dry_run: bool,
+        mode: ReplayMode,
     ) -> VerbFuture<'_, (u64, u64)> {
-        self.of(tenant).write((tenant, id, deliveries, dry_run), |tx, (tenant, id, deliveries, dry_run)| {
-            Box::pin(plan(tx, *tenant, *id, deliveries, *dry_run))
+        self.of(tenant).write((tenant, id, deliveries, mode), |tx, (tenant, id, deliveries, mode)| {
+            Box::pin(plan(tx, *tenant, *id, deliveries, mode))
         })
     }
 }
@@ -92,34 +94,36 @@ async fn plan(
     tenant: Tenant,
     id: EntryId,
     deliveries: &[PlannedDelivery],
-    dry_run: bool,
+    mode: &ReplayMode,
 ) -> Result<(u64, u64)> {
     let reached = deliveries.iter().filter(|planned| planned.address.is_some());
     let keys: Vec<(Tenant, &str)> = reached.map(|planned| (tenant, planned.key.as_str())).collect();
     let known = key_holders(tx, &keys, false).await?.len() as u64;
     let again = (keys.len() as u64).saturating_sub(known);
-    let entry = match dry_run {
-        true => entries_by_id(tx, &[id.0]).await?.pop(),
-        false => wait_for_entry(tx, id).await?,
+    let entry = match mode {
+        ReplayMode::DryRun => entries_by_id(tx, &[id.0]).await?.pop(),
+        ReplayMode::Real(_) => wait_for_entry(tx, id).await?,
     };
-    let is_failed = entry.is_some_and(|of| of.tenant == tenant && of.state.status == EntryStatus::Failed);
-    let is_still = is_failed && tx.first(ANY_DELIVERY, params![id.0]).await?.is_none();
-    if !is_still || again == 0 {
-        return Ok((0, if is_still { known } else { 0 }));
+    let is_failed = |of: &Entry| of.tenant == tenant && of.state.status == EntryStatus::Failed;
+    let Some(entry) = entry.filter(is_failed) else { return Ok((0, 0)) };
+    if tx.first(ANY_DELIVERY, params![id.0]).await?.is_some() {
+        return Ok((0, 0));
     }
-    if !dry_run {
-        write(tx, tenant, id, deliveries).await?;
+    if again == 0 {
+        return Ok((0, known));
+    }
+    if let ReplayMode::Real(author) = mode {
+        write(tx, &entry, deliveries, author).await?;
     }
     Ok((again, known))
 }
 
 const ANY_DELIVERY: &str = "select 1 from punctual.delivery where entry_id = $1 limit 1";
 
-async fn write(tx: &mut Tx, tenant: Tenant, entry: EntryId, deliveries: &[PlannedDelivery]) -> Result<()> {
-    let now = tx.now().await?;
+async fn write(tx: &mut Tx, of: &Entry, deliveries: &[PlannedDelivery], author: &ChangeAuthor) -> Result<()> {
+    let (now, entry, tenant, kind) = (tx.now().await?, of.id, of.tenant, of.kind);
     let (mut lanes, mut rows) = (SendLanes::new(), Vec::with_capacity(deliveries.len()));
     for planned in deliveries {
-        let kind = EntryKind::Notification;
         let lane = send_lane(tx, tenant, (kind, &planned.channel), &mut lanes).await?;
         rows.push(NewDelivery { entry, kind, tenant, lane, held: false, planned });
     }
@@ -127,9 +131,10 @@ async fn write(tx: &mut Tx, tenant: Tenant, entry: EntryId, deliveries: &[Planne
     let reached = rows.iter().filter(|row| row.planned.address.is_some());
     let open = reached.filter(|row| made.of(row).is_some()).count();
     tx.execute(REOPEN, params![entry.0, i64::try_from(open).unwrap_or(i64::MAX)]).await?;
+    add_replays(tx, std::iter::once(of), author, now).await?;
     // If all that was new went another way meanwhile, nothing is left to wait for.
     end_empty(tx, &rows, &made, now).await
 }
 
-const REOPEN: &str = "update punctual.entry set open = $2, status = 0, reason = null, ended_at = null \
-    where id = $1";
+const REOPEN: &str = "update punctual.entry set open = $2, status = 0, reason = null, ended_at = null, \
+    version = version + 1 where id = $1";

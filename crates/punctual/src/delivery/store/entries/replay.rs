@@ -21,9 +21,11 @@ use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::delivery::DeliveryStatus;
 use crate::delivery::store::deliveries::log::channels_named;
+use crate::delivery::store::entries::actions::EntryAction;
 use crate::delivery::store::entries::preview::{self, Foreseen};
 use crate::flow::rules::entry::EntryStatus;
 use crate::flow::rules::public_id::PublicId;
+use crate::flow::store::entries::history::{ChangeAuthor, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, entries_by_id, lock_entries};
 use crate::queue::store::waiting::{add_work, add_work_row, let_wait};
 use std::collections::BTreeMap;
@@ -64,6 +66,23 @@ impl ReplaySelection {
     }
 }
 
+/// Whether a replay is carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayMode {
+    /// It says what it would do, and writes nothing.
+    DryRun,
+    /// It is carried out, for this person.
+    Real(ChangeAuthor),
+}
+
+impl ReplayMode {
+    /// The mode of a request that says whether it is a dry run.
+    #[must_use]
+    pub fn of(dry_run: bool, author: ChangeAuthor) -> Self {
+        if dry_run { Self::DryRun } else { Self::Real(author) }
+    }
+}
+
 /// What a replay did, or would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
@@ -84,7 +103,8 @@ pub struct Replayed {
 }
 
 impl Store {
-    /// Puts what failed of entries back to work, a bounded number at a time; a dry run writes nothing.
+    /// Puts what failed of entries back to work, a bounded number at a time, each with a line of history; a
+    /// dry run writes nothing.
     ///
     /// # Errors
     /// [`Error::Invalid`] for too many ids.
@@ -92,7 +112,7 @@ impl Store {
         &self,
         tenant: Tenant,
         which: ReplaySelection,
-        dry_run: bool,
+        mode: ReplayMode,
     ) -> VerbFuture<'_, Replayed> {
         VerbFuture::new(async move {
             let named = which.named();
@@ -101,8 +121,8 @@ impl Store {
                 return Err(Error::invalid("ids", said));
             }
             self.of(tenant)
-                .write((tenant, which, dry_run), |tx, (tenant, which, dry)| {
-                    Box::pin(replay(tx, *tenant, which, *dry))
+                .write((tenant, which, mode), |tx, (tenant, which, mode)| {
+                    Box::pin(replay(tx, *tenant, which, mode))
                 })
                 .await
         })
@@ -132,7 +152,8 @@ impl GivenUpFilter<'_> {
     }
 }
 
-async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, dry_run: bool) -> Result<Replayed> {
+async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, mode: &ReplayMode) -> Result<Replayed> {
+    let dry_run = *mode == ReplayMode::DryRun;
     let ids = failed(tx, tenant, which).await?;
     let next = ids.last().copied().filter(|_| ids.len() == STEP_MAX);
     let mut replayed = Replayed { next, ..Replayed::default() };
@@ -164,12 +185,14 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, dry_run: b
         has_none.into_iter().partition(|entry| entry.kind.has_timetable());
     replayed.unplanned = without_deliveries(tx, &unplanned).await?;
     let now = tx.now().await?;
-    if dry_run {
-        replayed.told = preview::of_entries(tx, &filter, &anew).await?;
-    } else {
-        put_back(tx, &given_up, now).await?;
-        reopen(tx, &again, &counts, now).await?;
-        advance_anew(tx, &anew, now).await?;
+    match mode {
+        ReplayMode::DryRun => replayed.told = preview::of_entries(tx, &filter, &anew).await?,
+        ReplayMode::Real(author) => {
+            put_back(tx, &given_up, now).await?;
+            reopen(tx, &again, &counts, now).await?;
+            advance_anew(tx, &anew, now).await?;
+            add_replays(tx, again.iter().chain(&anew).copied(), author, now).await?;
+        }
     }
     replayed.again = (given_up.len() + anew.len()) as u64;
     for entry in again.iter().chain(&anew) {
@@ -296,7 +319,7 @@ async fn put_back(tx: &mut Tx, given_up: &[Row], now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-const WAIT: &str = "update punctual.delivery set status = 0, due_at = $1, \
+const WAIT: &str = "update punctual.delivery set status = 0, held = 0, due_at = $1, \
         tried_before = tried_before + tries, tries = 0, version = version + 1 \
     where id = any($2::bigint[]) and status in (3, 5)";
 const WORK_AT_ONCE: &str =
@@ -317,6 +340,26 @@ async fn reopen(tx: &mut Tx, entries: &[&Entry], counts: &BTreeMap<i64, i64>, no
 const REOPEN: &str = "update punctual.entry set open = open + $2, \
         failed = case when failed > $2 then failed - $2 else 0 end, status = 0, reason = null, \
         ended_at = null, due_at = $3, version = version + 1 where id = $1";
+
+/// Writes into the history that entries were replayed.
+pub(crate) async fn add_replays(
+    tx: &mut Tx,
+    entries: impl Iterator<Item = &Entry>,
+    author: &ChangeAuthor,
+    now: Timestamp,
+) -> Result<()> {
+    let changes = entries.map(|entry| NewChange {
+        tenant: entry.tenant,
+        entry: entry.id,
+        action: EntryAction::Retry.word(),
+        from: entry.state.status.word(),
+        to: EntryStatus::Pending.word(),
+        actor: &author.actor,
+        reason: &author.reason,
+        cause: None,
+    });
+    add_changes(tx, &changes.collect::<Vec<_>>(), now).await
+}
 
 /// Entries with a timetable plan their last send anew.
 async fn advance_anew(tx: &mut Tx, entries: &[&Entry], now: Timestamp) -> Result<()> {

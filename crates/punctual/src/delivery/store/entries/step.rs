@@ -7,6 +7,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
+use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
@@ -14,12 +15,15 @@ use crate::database::planted::Bug;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
+use crate::delivery::store::entries::counts::{CountChange, change_counts};
+use crate::delivery::store::entries::end::skip_waiting;
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
 use crate::flow::rules::entry::Deed;
 use crate::flow::rules::entry::schedule::Schedule;
 use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::store::entries::{Entry, expire_lane, wait_for_entry};
+use crate::queue::rules::attempt::kept_error;
 use crate::queue::store::waiting::{add_work, add_work_row};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -55,7 +59,7 @@ impl SendResult {
     pub(crate) fn of(outcome: &DeliveryOutcome) -> Option<Self> {
         match outcome {
             DeliveryOutcome::Sent { .. } => Some(Self::Sent),
-            DeliveryOutcome::Failed { outcome: Some("no-channel"), .. } => Some(Self::NoChannel),
+            DeliveryOutcome::Failed { outcome: Some(NO_CHANNEL), .. } => Some(Self::NoChannel),
             DeliveryOutcome::Failed { .. } | DeliveryOutcome::Uncertain { .. } => Some(Self::GivenUp),
             DeliveryOutcome::Skipped { reason, .. } if CancelReason::is_code(reason) => Some(Self::Pointless),
             DeliveryOutcome::Skipped { .. } => Some(Self::Refused),
@@ -74,7 +78,37 @@ pub(crate) struct Step<'a> {
     version: i64,
     state: EntryState,
     work: Next,
+    said: Option<StepReason>,
 }
+
+/// Why a send did not go well, as its entry says it.
+#[derive(Clone, Debug)]
+struct StepReason {
+    /// The word for it, where there is one.
+    reason: Option<String>,
+    /// The sentence.
+    error: String,
+}
+
+impl StepReason {
+    fn of(outcome: &DeliveryOutcome) -> Option<Self> {
+        match outcome {
+            DeliveryOutcome::Failed { outcome: Some(NO_CHANNEL), error, .. } => {
+                Some(Self { reason: Some(NO_CHANNEL.to_owned()), error: kept_error(error) })
+            }
+            DeliveryOutcome::Failed { error, .. } | DeliveryOutcome::Uncertain { error, .. } => {
+                Some(Self { reason: None, error: kept_error(error) })
+            }
+            DeliveryOutcome::Skipped { reason, said } => {
+                Some(Self { reason: Some(reason.clone()), error: said.clone() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The outcome of a send whose channel no process has.
+const NO_CHANNEL: &str = "no-channel";
 
 /// The work that follows a send.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +143,13 @@ impl<'a> Step<'a> {
             (_, Some(at)) => Next::Advance(at),
             (_, None) => state.expires_at(entry.grace).map_or(Next::Nothing, Next::Expire),
         };
-        Some(Self { context, result, version: entry.version, state, work })
+        Some(Self { context, result, version: entry.version, state, work, said: None })
+    }
+
+    /// Says why, where the outcome does.
+    fn because(mut self, outcome: &DeliveryOutcome) -> Self {
+        self.said = StepReason::of(outcome);
+        self
     }
 
     fn tenant(&self) -> Tenant {
@@ -134,7 +174,8 @@ pub(crate) async fn after_outcomes(
     for one in ended.iter().filter(|one| !replaced(one)) {
         let (Some(context), Some(result)) = (&one.entry, SendResult::of(&one.outcome)) else { continue };
         if context.entry.waits_for(one.due.delivery.send) || tx.has(Bug::StandingWithoutVersion) {
-            steps.extend(Step::after(context, &context.entry, result, now));
+            let step = Step::after(context, &context.entry, result, now);
+            steps.extend(step.map(|step| step.because(&one.outcome)));
         }
     }
     let mut unwritten = HashSet::new();
@@ -143,8 +184,16 @@ pub(crate) async fn after_outcomes(
             unwritten.insert(step.context.entry.id);
         }
     }
+    let moved: HashSet<EntryId> = steps.iter().map(|step| step.context.entry.id).collect();
+    let moved: HashSet<EntryId> = moved.difference(&unwritten).copied().collect();
+    count_unmoved(tx, ended, &replaced, &moved, now).await?;
     let pointless = steps.iter().filter(|step| step.result == SendResult::Pointless);
-    let cancelled = pointless.map(|step| &*step.context.entry).filter(|entry| !unwritten.contains(&entry.id));
+    let cancelled: Vec<&Entry> =
+        pointless.map(|step| &*step.context.entry).filter(|entry| moved.contains(&entry.id)).collect();
+    let ids: Vec<EntryId> = cancelled.iter().map(|entry| entry.id).collect();
+    if !ids.is_empty() {
+        skip_waiting(tx, &ids, "its entry has ended").await?;
+    }
     let sent = ended.iter().filter(|one| matches!(one.outcome, DeliveryOutcome::Sent { .. }));
     let mut news: Vec<EntryNews<'_>> = sent
         .filter_map(|one| {
@@ -152,8 +201,37 @@ pub(crate) async fn after_outcomes(
             Some(EntryNews { entry, moment: EntryMoment::Sent { at: now, send: one.due.delivery.send } })
         })
         .collect();
+    let cancelled = cancelled.into_iter();
     news.extend(cancelled.map(|entry| EntryNews { entry, moment: EntryMoment::Cancelled(now) }));
     tell_kinds(tx, &news).await
+}
+
+/// Counts sends that moved no entry: its entry has ended meanwhile, or waits for another send since a receipt
+/// said that this one did not arrive.
+async fn count_unmoved(
+    tx: &mut Tx,
+    ended: &[&SettledDelivery],
+    replaced: impl Fn(&SettledDelivery) -> bool,
+    moved: &HashSet<EntryId>,
+    now: Timestamp,
+) -> Result<()> {
+    let mut changes: BTreeMap<EntryId, CountChange> = BTreeMap::new();
+    for one in ended.iter().filter(|one| !replaced(one)) {
+        let delivery = &one.due.delivery;
+        // Without a context the entry is advanced anew, which counts the send.
+        let is_known = one.entry.is_some() && delivery.kind.has_timetable();
+        if !is_known || moved.contains(&delivery.entry) {
+            continue;
+        }
+        let (sent, failed) = match SendResult::of(&one.outcome) {
+            Some(SendResult::Sent) => (1, 0),
+            Some(SendResult::GivenUp | SendResult::NoChannel) => (0, 1),
+            _ => continue,
+        };
+        let change = changes.entry(delivery.entry).or_default();
+        (change.sent, change.failed) = (change.sent + sent, change.failed + failed);
+    }
+    change_counts(tx, &changes, now).await
 }
 
 /// An entry that has changed since it was read: the rules are asked once more, under its lock, about how it
@@ -163,8 +241,9 @@ async fn write_again(tx: &mut Tx, step: &Step<'_>, now: Timestamp) -> Result<boo
     if !entry.waits_for(step.context.entry.next_send()) {
         return Ok(false);
     }
+    let said = step.said.clone();
     let Some(step) = Step::after(step.context, &entry, step.result, now) else { return Ok(false) };
-    Ok(write_steps(tx, &[step], now).await?.is_empty())
+    Ok(write_steps(tx, &[Step { said, ..step }], now).await?.is_empty())
 }
 
 /// Writes steps, each in the version that was seen, with the work that follows; returns the steps of entries
@@ -234,9 +313,9 @@ impl WorkRow {
 }
 
 /// Columns that say what an entry becomes; those of its work follow.
-const STEP_COLUMNS: usize = 8;
+const STEP_COLUMNS: usize = 10;
 
-fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
+fn step_columns<'s>(steps: &'s [Step<'_>], work: &[WorkRow]) -> Vec<Column<'s>> {
     let ints = |pick: &dyn Fn(&Step<'_>) -> i64| Column::Ints(steps.iter().map(pick).collect());
     let times = |pick: &dyn Fn(&Step<'_>) -> Option<Timestamp>| {
         Column::MaybeInts(steps.iter().map(|s| pick(s).map(Timestamp::as_micros)).collect())
@@ -250,6 +329,8 @@ fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
         ints(&|s| s.state.remaining),
         ints(&|s| s.counts().0),
         ints(&|s| s.counts().1),
+        Column::Texts(steps.iter().map(|s| s.said.as_ref()?.reason.as_deref()).collect()),
+        Column::Texts(steps.iter().map(|s| Some(s.said.as_ref()?.error.as_str())).collect()),
         Column::Ints(work.iter().map(|w| w.lane).collect()),
         Column::MaybeInts(work.iter().map(|w| w.due.map(Timestamp::as_micros)).collect()),
     ]
@@ -259,7 +340,7 @@ fn step_columns(steps: &[Step<'_>], work: &[WorkRow]) -> Vec<Column<'static>> {
 macro_rules! stepped {
     (
         $status:literal, $due_at:literal, $last_sent_at:literal,
-        $remaining:literal, $sent:literal, $failed:literal
+        $remaining:literal, $sent:literal, $failed:literal, $reason:literal, $error:literal
     ) => {
         concat!(
             "set status = ",
@@ -278,9 +359,17 @@ macro_rules! stepped {
             $due_at,
             " is null then 0 else 1 end, held_at = case when ",
             $status,
-            " >= 3 then null else e.held_at end, ended_at = case when ",
+            " >= 3 then null else e.held_at end, held_by = case when ",
             $status,
-            " >= 3 then $1 else e.ended_at end, version = e.version + 1 "
+            " >= 3 then null else e.held_by end, hold_reason = case when ",
+            $status,
+            " >= 3 then null else e.hold_reason end, ended_at = case when ",
+            $status,
+            " >= 3 then $1 else e.ended_at end, reason = coalesce(",
+            $reason,
+            ", e.reason), error = coalesce(",
+            $error,
+            ", e.error), version = e.version + 1 "
         )
     };
 }
@@ -288,11 +377,21 @@ macro_rules! at_once {
     ($version:literal) => {
         concat!(
             "with u as (update punctual.entry e ",
-            stepped!("x.status", "x.due_at", "x.last_sent_at", "x.remaining", "x.sent", "x.failed"),
+            stepped!(
+                "x.status",
+                "x.due_at",
+                "x.last_sent_at",
+                "x.remaining",
+                "x.sent",
+                "x.failed",
+                "x.reason",
+                "x.error"
+            ),
             "from (select unnest($2::bigint[]) id, unnest($3::int[]) version, unnest($4::int[]) status, \
                 unnest($5::bigint[]) due_at, unnest($6::bigint[]) last_sent_at, \
                 unnest($7::int[]) remaining, unnest($8::int[]) sent, unnest($9::int[]) failed, \
-                unnest($10::int[]) lane_id, unnest($11::bigint[]) work_due_at) x where e.id = x.id",
+                unnest($10::text[]) reason, unnest($11::text[]) error, \
+                unnest($12::int[]) lane_id, unnest($13::bigint[]) work_due_at) x where e.id = x.id",
             $version,
             " returning e.id, x.lane_id, x.work_due_at), w as (",
             add_work!(),
@@ -304,7 +403,7 @@ macro_rules! each {
     ($version:literal) => {
         concat!(
             "update punctual.entry as e ",
-            stepped!("$4", "$5", "$6", "$7", "$8", "$9"),
+            stepped!("$4", "$5", "$6", "$7", "$8", "$9", "$10", "$11"),
             "where id = $2 and version ",
             $version,
             " $3 returning id"

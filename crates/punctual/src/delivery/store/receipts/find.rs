@@ -40,7 +40,11 @@ pub(crate) async fn found<'n>(tx: &mut Tx, news: &'n News) -> Result<HashMap<&'n
     let ids: Vec<Option<&str>> = wanted().map(|(id, _)| Some(id)).collect();
     let mut all: HashMap<String, Vec<Found>> = HashMap::new();
     if !ids.is_empty() {
-        for row in tx.query(FOUND, &[Value::Texts(&ids), Value::Texts(&texts(&news.channels))]).await? {
+        let channels = texts(&news.channels);
+        let of = [Value::Texts(&ids), Value::Texts(&channels)];
+        // The entry's lock comes before that of its delivery, and what follows asks how the entry stands.
+        tx.query(LOCK_ENTRIES, &of).await?;
+        for row in tx.query(FOUND, &of).await? {
             let one = read(&row)?;
             all.entry(one.provider_id.clone()).or_default().push(one);
         }
@@ -57,6 +61,11 @@ pub(crate) async fn found<'n>(tx: &mut Tx, news: &'n News) -> Result<HashMap<&'n
     Ok(found)
 }
 
+const LOCK_ENTRIES: &str = "select e.id from punctual.entry e where e.id in ( \
+        select d.entry_id from punctual.delivery d \
+        join punctual.delivery_attempt a on a.delivery_id = d.id \
+        where a.provider_id = any($1::text[]) and d.channel = any($2::text[])) \
+    order by e.id for update";
 /// In the order of their ids, so that two hearings never wait for each other in a circle.
 const FOUND: &str = "select d.id, d.tenant_id, d.entry_id, d.address, d.status, a.provider_id, \
         case when d.provider_id = a.provider_id then 1 else 0 end, e.kind, \

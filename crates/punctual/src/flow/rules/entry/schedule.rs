@@ -12,7 +12,8 @@ use std::time::Duration;
 /// The timetable of one trigger.
 ///
 /// ```
-/// use punctual::rules::{duration, entry::schedule::Schedule};
+/// use punctual::base::duration;
+/// use punctual::flow::rules::entry::schedule::Schedule;
 /// use punctual::Timestamp;
 ///
 /// let day = |days: &str| duration::parse(days).unwrap();

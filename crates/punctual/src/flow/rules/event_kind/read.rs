@@ -55,6 +55,7 @@ pub(crate) fn event_kind(json: &Value, problems: &mut Problems) -> Option<EventK
         related: related(&part, problems),
         schema,
         sample,
+        version: 0,
         document: document(json),
     })
 }

@@ -7,13 +7,16 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{EntryId, FlowId, LaneId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::base::zone::Zone;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use crate::flow::rules::input_hash::EntryOrigin;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::{Key, NewKey, insert_keys};
+use crate::flow::store::entries::trace::{NewTrace, add_traces};
 use crate::queue::rules::message::Entity;
 use crate::queue::store::waiting::{add_work, add_work_row};
 use std::time::Duration;
@@ -41,6 +44,8 @@ pub(crate) struct NewEntry<'a> {
     pub grace: Option<Duration>,
     /// Sends that are to end.
     pub open: i64,
+    /// Where it comes from.
+    pub origin: &'a EntryOrigin,
     /// How it ends at once, if it does: the status, the word and the sentence for it.
     pub ended: Option<(EntryStatus, Option<&'a str>, &'a str)>,
 }
@@ -68,20 +73,35 @@ pub(crate) async fn admit_keys(
     insert_keys(tx, &keys, now).await
 }
 
-/// Writes entries under the ids that their keys were given, with their work.
+/// Writes entries under the ids that their keys were given, with their work and what was loaded for them.
 pub(crate) async fn insert_entries(
     tx: &mut Tx,
     new: &[(EntryId, &NewEntry<'_>)],
     now: Timestamp,
 ) -> Result<()> {
-    tx.in_columns((INSERT_AT_ONCE, INSERT), params![now], &columns(new, now)).await?;
+    let dates: Vec<Option<String>> = new.iter().map(|(_, entry)| local_date(entry, now)).collect();
+    tx.in_columns((INSERT_AT_ONCE, INSERT), params![now], &columns(new, &dates, now)).await?;
     if tx.dialect() == Dialect::Sqlite {
         tx.in_columns(("", add_work_row!()), &[], &work_columns(new)).await?;
     }
-    Ok(())
+    let traces = new.iter().filter_map(|(id, entry)| {
+        let detail = entry.origin.trace.as_deref()?;
+        Some(NewTrace { tenant: entry.tenant, entry: *id, step: "planned", detail })
+    });
+    add_traces(tx, &traces.collect::<Vec<_>>(), now).await
 }
 
-fn columns<'a>(new: &'a [(EntryId, &NewEntry<'a>)], now: Timestamp) -> Vec<Column<'a>> {
+/// The local date on which an entry is due.
+fn local_date(entry: &NewEntry<'_>, now: Timestamp) -> Option<String> {
+    let due = entry.advance.map_or(now, |(_, due)| due);
+    entry.origin.zone.as_ref()?.local_date(due)
+}
+
+fn columns<'a>(
+    new: &'a [(EntryId, &NewEntry<'a>)],
+    dates: &'a [Option<String>],
+    now: Timestamp,
+) -> Vec<Column<'a>> {
     let ints = |pick: &dyn Fn(&NewEntry<'_>) -> i64| Column::Ints(new.iter().map(|(_, e)| pick(e)).collect());
     let maybe = |pick: &dyn Fn(&NewEntry<'_>) -> Option<i64>| {
         Column::MaybeInts(new.iter().map(|(_, e)| pick(e)).collect())
@@ -120,6 +140,9 @@ fn columns<'a>(new: &'a [(EntryId, &NewEntry<'a>)], now: Timestamp) -> Vec<Colum
         texts(|e| e.ended.and_then(|(_, reason, _)| reason)),
         texts(|e| e.ended.map(|(.., said)| said)),
         maybe(&|e| e.ended.map(|_| now.as_micros())),
+        texts(|e| e.origin.input_hash.as_deref()),
+        texts(|e| e.origin.zone.as_ref().map(Zone::name)),
+        Column::Texts(dates.iter().map(Option::as_deref).collect()),
     ]
 }
 
@@ -139,7 +162,8 @@ macro_rules! insert_entry {
          (created_at, id, tenant_id, kind, key, public_high, public_low, event_kind, \
             triggered_by, message_id, request_id, entity_type, entity_id, correlation_id, flow_id, number, \
             trigger_id, channel, address, locale, customer_ref, listeners, lane_id, due_at, reminders, \
-            grace_us, open, status, reason, error, ended_at, remaining) "
+            grace_us, open, status, reason, error, ended_at, input_hash, time_zone, local_date, \
+            remaining) "
     };
 }
 const INSERT_AT_ONCE: &str = concat!(
@@ -152,7 +176,8 @@ const INSERT_AT_ONCE: &str = concat!(
             unnest($16::bigint[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), \
             unnest($20::text[]), unnest($21::text[]), unnest($22::text[]), unnest($23::bigint[]), \
             unnest($24::bigint[]), unnest($25::int[]) reminders, unnest($26::bigint[]), unnest($27::int[]), \
-            unnest($28::int[]), unnest($29::text[]), unnest($30::text[]), unnest($31::bigint[])) x \
+            unnest($28::int[]), unnest($29::text[]), unnest($30::text[]), unnest($31::bigint[]), \
+            unnest($32::text[]), unnest($33::text[]), unnest($34::text[])) x \
         returning id, lane_id, due_at) ",
     add_work!(),
     "select id, lane_id, due_at from e where lane_id is not null"
@@ -160,5 +185,5 @@ const INSERT_AT_ONCE: &str = concat!(
 const INSERT: &str = concat!(
     insert_entry!(),
     "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, \
-        $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $25)"
+        $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $25)"
 );

@@ -16,7 +16,9 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
+use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::public_id::PublicId;
+use crate::flow::store::entries::Entry;
 use std::collections::HashMap;
 
 /// The first half of a key's digest.
@@ -58,6 +60,14 @@ pub fn key_of_hash(hash: &str) -> Option<Key> {
         *byte = u8::from_str_radix(hash.get(2 * n..2 * n + 2)?, 16).ok()?;
     }
     Some(key_of(&digest))
+}
+
+/// The key of an entry that was written. A survey's key text is a digest, that of any other kind is not.
+pub(crate) fn key_of_entry(entry: &Entry) -> Option<Key> {
+    match entry.kind {
+        EntryKind::Survey => key_of_hash(&entry.key),
+        EntryKind::Notification => Some(key_of_text(&entry.key)),
+    }
 }
 
 /// Inserts keys that are all different; answers the id of the entry to be for each that is new, in the place

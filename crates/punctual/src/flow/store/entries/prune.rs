@@ -17,15 +17,10 @@ pub(crate) struct OldEntries {
     pub finished: bool,
 }
 
-/// Looks for entries behind `cursor` that have ended and of which nothing has happened for long: a survey
-/// since before `answered`, all others since before `logged`.
-pub(crate) async fn find_old(
-    tx: &mut Tx,
-    cursor: i64,
-    (answered, logged): (Timestamp, Timestamp),
-) -> Result<OldEntries> {
+/// Looks for entries behind `cursor` that have ended and of which nothing has happened since `before`.
+pub(crate) async fn find_old(tx: &mut Tx, cursor: i64, before: Timestamp) -> Result<OldEntries> {
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
-    let rows = tx.query(OLD, params![cursor, answered, logged, limit]).await?;
+    let rows = tx.query(OLD, params![cursor, before, limit]).await?;
     let mut step = OldEntries { cursor, finished: rows.len() < limits::PRUNE_ROWS, ids: Vec::new() };
     for row in &rows {
         step.cursor = row.int(0)?;
@@ -38,13 +33,24 @@ pub(crate) async fn find_old(
     Ok(step)
 }
 
-/// An answer is kept by the last event of its entry, not by the age of the invitation.
-const OLD: &str = "select e.id, case when (e.kind = 'survey' and e.status > 2 and e.created_at < $2 \
-                and coalesce(e.last_sent_at, 0) < $2 and coalesce(e.opened_at, 0) < $2 \
-                and coalesce(e.completed_at, 0) < $2) \
-            or (e.kind <> 'survey' and e.status <> 0 and e.created_at < $3) then 1 else 0 end, \
-        case when e.created_at < $2 or e.created_at < $3 then 1 else 0 end \
-    from punctual.entry e where e.id > $1 order by e.id limit $4";
+/// An entry is kept by its last event, not by its age: an answer may come long after the invitation.
+const OLD: &str = "select e.id, case when e.ended_at < $2 and e.created_at < $2 \
+            and coalesce(e.last_sent_at, 0) < $2 and coalesce(e.opened_at, 0) < $2 \
+            and coalesce(e.completed_at, 0) < $2 then 1 else 0 end, \
+        case when e.created_at < $2 then 1 else 0 end \
+    from punctual.entry e where e.id > $1 order by e.id limit $3";
+
+/// Drops traces that are past their time, as many as fit into a step; returns how many.
+pub(crate) async fn prune_traces(tx: &mut Tx, now: Timestamp) -> Result<usize> {
+    let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
+    let before = now.minus(limits::ENTRY_TRACE_RETENTION);
+    let dropped = tx.execute(DROP_OLD_TRACES, params![before, limit]).await?;
+    Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
+}
+
+/// The ids of traces follow time.
+const DROP_OLD_TRACES: &str = "delete from punctual.entry_trace where id in ( \
+    select t.id from (select id, at from punctual.entry_trace order by id limit $2) t where t.at < $1)";
 
 /// Drops entries with their history and traces.
 pub(crate) async fn prune_entries(tx: &mut Tx, entries: &[i64]) -> Result<()> {

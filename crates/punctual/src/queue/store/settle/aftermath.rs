@@ -21,7 +21,6 @@ pub(crate) struct Aftermath<'a> {
     wanted: &'a WantedHooks,
     settled: SettledItems<'a>,
     attempts: Vec<FailedAttempt>,
-    dead: Vec<(Item, i64, String)>,
     out_of_the_way: Vec<Item>,
 }
 
@@ -33,7 +32,7 @@ impl<'a> Aftermath<'a> {
         now: Timestamp,
     ) -> Self {
         let settled = SettledItems { purpose, owner, claimed_at, now, items: Vec::new() };
-        Self { hooks, wanted, settled, attempts: Vec::new(), dead: Vec::new(), out_of_the_way: Vec::new() }
+        Self { hooks, wanted, settled, attempts: Vec::new(), out_of_the_way: Vec::new() }
     }
 
     pub(crate) fn add(
@@ -98,11 +97,8 @@ impl<'a> Aftermath<'a> {
         if self.settled.purpose != Purpose::Dispatch {
             return;
         }
-        if next_due.is_none() {
-            self.dead.push((item.clone(), lane.map_or(1, |l| l.tenant.id()), error.clone()));
-            if lane.is_some_and(|l| l.settings.dead_head == DeadHead::Pass) {
-                self.out_of_the_way.push(item.clone());
-            }
+        if next_due.is_none() && lane.is_some_and(|l| l.settings.dead_head == DeadHead::Pass) {
+            self.out_of_the_way.push(item.clone());
         }
         self.attempts.push(FailedAttempt::new(item, lane, outcome, error, next_due));
     }
@@ -123,8 +119,7 @@ impl<'a> Aftermath<'a> {
         let (owner, now) = (self.settled.owner, self.settled.now);
         let attempts: Vec<Vec<Value<'_>>> = self.attempts.iter().map(|f| f.row(owner, now)).collect();
         tx.each(ADD_ATTEMPT, &attempts).await?;
-        let dead: Vec<Vec<Value<'_>>> =
-            self.dead.iter().map(|(i, tenant, error)| dead_row(i, *tenant, error, now)).collect();
+        let dead: Vec<Vec<Value<'_>>> = self.attempts.iter().filter_map(|f| f.dead_row(now)).collect();
         tx.each(ADD_DEAD, &dead).await?;
         let done: Vec<(LaneId, &str, MessageId)> =
             self.out_of_the_way.iter().filter_map(|i| Some((i.lane(), i.key()?, i.message()))).collect();
@@ -153,18 +148,6 @@ fn untouched_row(item: &Item) -> Vec<Value<'_>> {
     vec![item.message().0.into(), item.lane().0.into(), attempts.into(), unstarted.into(), item.key().into()]
 }
 
-fn dead_row<'a>(item: &'a Item, tenant: i64, error: &'a str, now: Timestamp) -> Vec<Value<'a>> {
-    vec![
-        tenant.into(),
-        item.lane().0.into(),
-        item.message().0.into(),
-        item.key().into(),
-        i64::from(item.attempt()).into(),
-        now.into(),
-        error.into(),
-    ]
-}
-
 /// A work row stands at the time its last attempt named, or at the message's own.
 const WORK_UNTOUCHED: &str = concat!(
     "insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted, key) \
@@ -174,8 +157,8 @@ const WORK_UNTOUCHED: &str = concat!(
     "), $3, $4, $5 from punctual.message m where m.id = $1"
 );
 const ADD_ATTEMPT: &str = "insert into punctual.attempt \
-        (message_id, lane_id, number, at, owner, outcome, error, next_due) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+        (message_id, lane_id, number, at, owner, outcome, error, next_due, reason_class) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const ADD_DEAD: &str = "insert into punctual.dead_letter \
-        (tenant_id, lane_id, message_id, key, attempts, died_at, error) \
-    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing";
+        (tenant_id, lane_id, message_id, key, attempts, died_at, error, reason_class) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing";

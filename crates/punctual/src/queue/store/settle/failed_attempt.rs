@@ -3,6 +3,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
+use crate::base::reason_class::reason_class;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::queue::rules::claim::Item;
@@ -19,6 +20,7 @@ pub(crate) struct FailedAttempt {
     kind: String,
     outcome: &'static str,
     error: String,
+    reason_class: String,
     /// When the item comes back; `None` if it is dead.
     next_due: Option<Timestamp>,
 }
@@ -38,6 +40,7 @@ impl FailedAttempt {
             subscription: lane.map(|lane| lane.subscription.clone()).unwrap_or_default(),
             kind: String::new(),
             outcome,
+            reason_class: reason_class(&error),
             error,
             next_due,
         }
@@ -53,7 +56,24 @@ impl FailedAttempt {
             self.outcome.into(),
             self.error.as_str().into(),
             self.next_due.map(Timestamp::as_micros).into(),
+            self.reason_class.as_str().into(),
         ]
+    }
+
+    /// The row of its dead letter; `None` if the item comes back.
+    pub(crate) fn dead_row(&self, now: Timestamp) -> Option<Vec<Value<'_>>> {
+        self.next_due.is_none().then(|| {
+            vec![
+                self.tenant.into(),
+                self.item.lane().0.into(),
+                self.item.message().0.into(),
+                self.item.key().into(),
+                i64::from(self.item.attempt()).into(),
+                now.into(),
+                self.error.as_str().into(),
+                self.reason_class.as_str().into(),
+            ]
+        })
     }
 
     /// Logs the attempt, and the dead letter if it was the last one. To be called once it is committed.
@@ -113,7 +133,8 @@ pub(crate) async fn fetch_snoozes(
         return Ok(snoozes);
     }
     let ids: Vec<i64> = last.keys().map(|(message, _)| message.0).collect();
-    for row in tx.query(ATTEMPTS_BACKWARDS, &[Value::Ints(&ids)]).await? {
+    let lanes: Vec<i64> = last.keys().map(|(_, lane)| lane.0).collect();
+    for row in tx.query(ATTEMPTS_BACKWARDS, &[Value::Ints(&ids), Value::Ints(&lanes)]).await? {
         let place = (MessageId(row.int(0)?), LaneId(row.int(1)?));
         let (number, snoozed) = (row.count(2)?, row.flag(3)?);
         // Numbers grow until a replay begins again with 1: what is beyond is of an earlier life.
@@ -134,4 +155,5 @@ pub(crate) async fn fetch_snoozes(
 
 const ATTEMPTS_BACKWARDS: &str = "select message_id, lane_id, number, \
         case when outcome = 'snoozed' then 1 else 0 end \
-    from punctual.attempt where message_id = any($1::bigint[]) order by id desc";
+    from punctual.attempt where message_id = any($1::bigint[]) and lane_id = any($2::bigint[]) \
+    order by id desc";

@@ -1,0 +1,299 @@
+//! What the tables keep of an entry beside its deliveries: history, traces, counts; and what happens to
+//! deliveries in flight while a person changes their entry.
+
+use super::{Desk, Kind, policy, refused};
+use crate::bench::{Bench, TENANT, author, fail, replay, seconds};
+use crate::invitation::transient;
+use punctual::delivery::rules::channel::ChannelPolicy;
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
+use punctual::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+};
+use punctual::delivery::store::entries::replay::ReplaySelection;
+use punctual::delivery::store::receipts::News;
+use punctual::flow::rules::public_id::PublicId;
+use punctual::{EntryId, NewMessage, NewTimer};
+use serde_json::Value;
+use std::time::Duration;
+
+cases![
+    rmd_20_every_change_of_an_entry_has_a_line_of_history,
+    rmd_20_the_end_of_a_survey_has_a_line_of_history,
+    rmd_20_what_was_loaded_and_resolved_is_kept,
+    ntf_22_what_failed_while_it_was_held_is_sent_by_a_replay,
+    trg_16_what_ends_behind_the_window_is_not_sent,
+    rmd_20_what_is_held_behind_the_window_waits,
+    ntf_16_a_bounce_and_its_fallback_are_counted_once,
+    ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more,
+    plt_4_attempts_and_dead_letters_have_a_reason_class,
+    plt_29_topics_of_the_engine_are_not_published_to,
+];
+
+impl Desk {
+    async fn history(&self, entry: i64) -> Vec<String> {
+        let changes = self.engine.store().entry_history(TENANT, EntryId(entry)).await.unwrap();
+        changes.iter().map(|c| format!("{} {} -> {} by {}", c.action, c.from, c.to, c.actor)).collect()
+    }
+
+    async fn ids(&self) -> Vec<PublicId> {
+        let filter = punctual::flow::store::entries::lists::EntryFilter::default();
+        let all = self.engine.store().entries(TENANT, filter, EntryId(i64::MAX), 500).await.unwrap();
+        let mut ids: Vec<_> = all.iter().map(|entry| (entry.id, entry.public_id)).collect();
+        ids.sort_unstable();
+        ids.into_iter().filter_map(|(_, id)| id).collect()
+    }
+}
+
+/// RMD-20: who changed it, from what to what.
+async fn rmd_20_every_change_of_an_entry_has_a_line_of_history(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![refused(), refused(), transient()]);
+        desk.event("1").await;
+        desk.tick().await;
+        assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
+        desk.tick().await;
+        let all = ReplaySelection::default();
+        assert_eq!(desk.engine.replay_failed(TENANT, all, replay()).await.unwrap().again, 1, "{kind:?}");
+        desk.tick().await;
+        for action in [EntryAction::Hold, EntryAction::Release, EntryAction::Retry] {
+            assert_eq!(desk.change(action).await, ActionOutcome::Done, "{kind:?}");
+        }
+        desk.mailbox.fail_with(vec![transient()]);
+        desk.tick().await;
+        for action in [EntryAction::Hold, EntryAction::Cancel] {
+            assert_eq!(desk.change(action).await, ActionOutcome::Done, "{kind:?}");
+        }
+        assert_eq!(
+            desk.history(1).await,
+            [
+                "retried Failed -> Pending by sue",
+                "retried Failed -> Pending by sue",
+                "held Pending -> OnHold by sue",
+                "released OnHold -> Pending by sue",
+                "retried Pending -> Pending by sue",
+                "held Pending -> OnHold by sue",
+                "cancelled OnHold -> Cancelled by sue",
+            ],
+            "{kind:?}"
+        );
+    }
+}
+
+/// RMD-20: expired, stopped by an event, deleted; what changes nothing leaves no line.
+async fn rmd_20_the_end_of_a_survey_has_a_line_of_history(t: &Bench) {
+    let desk = Desk::open(t, Kind::Survey, ChannelPolicy::default()).await;
+    for id in ["1", "2", "3"] {
+        desk.event(id).await;
+    }
+    desk.tick().await;
+    let ids = desk.ids().await;
+    let change = async |id: PublicId, action| {
+        let request = EntryActionRequest { name: EntryName::PublicId(id), action, author: author() };
+        assert_eq!(desk.engine.change_entry(TENANT, request).await.unwrap(), ActionOutcome::Done);
+    };
+    change(ids[1], EntryAction::Cancel).await;
+    change(ids[1], EntryAction::Cancel).await;
+    change(ids[2], EntryAction::Delete).await;
+    desk.travel(t, seconds(60 * 24 * 3_600)).await;
+    assert_eq!(desk.history(1).await, ["expired Sent -> Expired by engine"]);
+    assert_eq!(desk.history(2).await, ["cancelled Sent -> Cancelled by sue"]);
+    assert_eq!(desk.history(3).await, ["deleted Sent -> Deleted by sue"]);
+}
+
+/// RMD-3, RMD-20: input hash, zone and local date stand in the entry, and what was loaded beside it for a
+/// shorter time.
+async fn rmd_20_what_was_loaded_and_resolved_is_kept(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.event("1").await;
+        desk.tick().await;
+        desk.event("2").await;
+        desk.tick().await;
+        let rows = t.texts("select input_hash, time_zone, local_date from punctual.entry order by id").await;
+        let hash = |n: usize| rows[n][0].clone().unwrap();
+        assert_eq!(hash(0).len(), 64, "{kind:?}");
+        assert_ne!(hash(0), hash(1), "{kind:?}: another event is another input");
+        let place: Vec<Option<&str>> = rows[0][1..].iter().map(Option::as_deref).collect();
+        assert_eq!(place, [Some("UTC"), Some("2026-05-14")], "{kind:?}");
+        let traces = desk.engine.store().entry_traces(TENANT, EntryId(1)).await.unwrap();
+        let step = if kind == Kind::Survey { "advanced" } else { "planned" };
+        assert_eq!(traces.iter().map(|trace| trace.step.as_str()).collect::<Vec<_>>(), [step], "{kind:?}");
+        let detail: Value = serde_json::from_str(&traces[0].detail).unwrap();
+        assert!(detail.to_string().contains("[1,1]"), "{kind:?}: template 1 in version 1: {detail}");
+        desk.travel(t, seconds(31 * 24 * 3_600)).await;
+        let left = desk.engine.store().entry_traces(TENANT, EntryId(1)).await.unwrap();
+        assert_eq!(left.len(), 0, "{kind:?}: traces go before their entry");
+        assert_eq!(t.count("select count(*) from punctual.entry").await, 2, "{kind:?}");
+    }
+}
+
+/// RMD-20, NTF-22: a hold that ends with its entry leaves nothing held.
+async fn ntf_22_what_failed_while_it_was_held_is_sent_by_a_replay(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.fail_with(vec![refused()]);
+        desk.event("1").await;
+        let silence = desk.mailbox.hold_answers().await;
+        let held = async {
+            desk.mailbox.wait_for(1).await;
+            assert_eq!(desk.change_alone(EntryAction::Hold).await, ActionOutcome::Done, "{kind:?}");
+            drop(silence);
+        };
+        tokio::join!(desk.tick(), held);
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Failed], "{kind:?}");
+        assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
+        desk.tick().await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
+    }
+}
+
+impl Desk {
+    /// Changes the first entry while the engine is busy.
+    async fn change_alone(&self, action: EntryAction) -> ActionOutcome {
+        self.change_entry_alone(EntryId(1), action).await
+    }
+
+    async fn change_entry_alone(&self, entry: EntryId, action: EntryAction) -> ActionOutcome {
+        let request = EntryActionRequest { name: EntryName::Id(entry), action, author: author() };
+        self.engine.store().change_entry(TENANT, request).await.unwrap()
+    }
+
+    /// Lets 100 events come to deliveries of one claim, changes the entry of the last one while the first
+    /// window is out, and lets the channel answer; returns that entry.
+    async fn change_behind_the_window(&self, t: &Bench, action: EntryAction) -> EntryId {
+        for n in 0..100 {
+            self.event(&n.to_string()).await;
+        }
+        let silence = self.mailbox.hold_answers().await;
+        let changed = async {
+            self.mailbox.wait_for(64).await;
+            let last = "select entry_id from punctual.delivery order by id desc limit 1";
+            let last = EntryId(t.count(last).await);
+            assert_eq!(self.change_entry_alone(last, action).await, ActionOutcome::Done);
+            drop(silence);
+            last
+        };
+        let tick = async { self.engine.tick(1_000).await.unwrap() };
+        tokio::join!(tick, changed).1
+    }
+}
+
+/// TRG-16, NTF-4: a delivery that was claimed and not begun is not sent any more when its entry has ended.
+async fn trg_16_what_ends_behind_the_window_is_not_sent(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.change_behind_the_window(t, EntryAction::Cancel).await;
+        assert_eq!(desk.mailbox.letters().len(), 99, "{kind:?}");
+        assert_eq!(desk.statuses().await[99], DeliveryStatus::Skipped, "{kind:?}");
+        assert_eq!(
+            t.count(
+                "select count(*) from punctual.work w join punctual.lane l on l.id = w.lane_id \
+            where l.purpose = 'send'"
+            )
+            .await,
+            0,
+            "{kind:?}"
+        );
+    }
+}
+
+/// RMD-20: one that was put on hold meanwhile waits until it is released.
+async fn rmd_20_what_is_held_behind_the_window_waits(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        let held = desk.change_behind_the_window(t, EntryAction::Hold).await;
+        desk.travel(t, seconds(3_600)).await;
+        assert_eq!(desk.mailbox.letters().len(), 99, "{kind:?}");
+        assert_eq!(desk.change_entry_alone(held, EntryAction::Release).await, ActionOutcome::Done);
+        desk.travel(t, seconds(60)).await;
+        assert_eq!(desk.mailbox.letters().len(), 100, "{kind:?}");
+    }
+}
+
+fn bounced() -> News {
+    let receipt = Receipt {
+        message_id: Some("mem-1".into()),
+        address: None,
+        status: ReceiptStatus::Failed,
+        said: "undelivered".into(),
+        error: None,
+        event_id: None,
+        occurred_at: None,
+    };
+    News { provider: "p".into(), channels: vec!["memory:default".into()], receipts: vec![receipt] }
+}
+
+/// NTF-16, NTF-17: what did not arrive goes by the other channel, and the entry counts one message.
+async fn ntf_16_a_bounce_and_its_fallback_are_counted_once(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, policy(|policy| policy.fallback = Some("memory:sms".into()))).await;
+        desk.event("1").await;
+        desk.tick().await;
+        desk.engine.hear_receipts(bounced()).await.unwrap();
+        desk.tick().await;
+        assert_eq!(desk.statuses().await, [DeliveryStatus::Failed, DeliveryStatus::Sent], "{kind:?}");
+        let counts = t.ints("select sent, failed from punctual.entry").await;
+        assert_eq!(counts, [[Some(1), Some(0)]], "{kind:?}");
+    }
+}
+
+/// NTF-16, TRG-16: whatever comes first, an entry that is cancelled has nothing left to send.
+async fn ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more(t: &Bench) {
+    for round in 0..12 {
+        let t = &Bench::on(t.backend).await;
+        let desk =
+            Desk::open(t, Kind::Survey, policy(|policy| policy.fallback = Some("memory:sms".into()))).await;
+        desk.event("1").await;
+        desk.tick().await;
+        let cancel = async {
+            tokio::time::sleep(Duration::from_micros(200 * round)).await;
+            desk.change_alone(EntryAction::Cancel).await
+        };
+        let (heard, cancelled) = tokio::join!(desk.engine.hear_receipts(bounced()), cancel);
+        heard.unwrap();
+        assert_eq!(cancelled, ActionOutcome::Done, "round {round}");
+        desk.travel(t, seconds(3_600)).await;
+        let pending = "select count(*) from punctual.delivery where status = 0";
+        assert_eq!(t.count(pending).await, 0, "round {round}: nothing waits");
+        let late = "select count(*) from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
+            where d.sent_at > e.ended_at";
+        assert_eq!(t.count(late).await, 0, "round {round}: nothing went out after the end");
+    }
+}
+
+/// PLT-4: equal failures have one class, so that they can be counted.
+async fn plt_4_attempts_and_dead_letters_have_a_reason_class(t: &Bench) {
+    t.put("orders", 2).await;
+    let lane = t.lane("orders").await;
+    for (n, one) in t.claim(lane, 9).await.iter().enumerate() {
+        t.say(std::slice::from_ref(one), fail(&format!("order {n} of `A-{n}` was refused"))).await;
+    }
+    for table in ["attempt", "dead_letter"] {
+        let sql = match table {
+            "attempt" => "select distinct reason_class from punctual.attempt",
+            _ => "select distinct reason_class from punctual.dead_letter",
+        };
+        assert_eq!(t.texts(sql).await, [[Some("order # of `…` was refused".to_owned())]], "{table}");
+    }
+}
+
+/// PLT-29: a message to `punctual.ingest` would be planned twice, and waited for by nobody.
+async fn plt_29_topics_of_the_engine_are_not_published_to(t: &Bench) {
+    let desk = Desk::open(t, Kind::Survey, ChannelPolicy::default()).await;
+    let before = t.dump().await;
+    let message = NewMessage::new("punctual.ingest", "service-visit-closed", "{}");
+    let said = desk.engine.enqueue_one(TENANT, message).await.unwrap_err().to_string();
+    assert!(said.contains("topic: is reserved: only the engine publishes"), "{said}");
+    let timer = NewTimer::after(seconds(1), "punctual.operations", "{}");
+    let said = desk.engine.schedule_one(TENANT, timer).await.unwrap_err().to_string();
+    assert!(said.contains("is reserved"), "{said}");
+    before.assert_equals(&t.dump().await, "a message to a reserved topic");
+}
