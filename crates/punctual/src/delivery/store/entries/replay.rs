@@ -339,7 +339,7 @@ async fn reopen(tx: &mut Tx, entries: &[&Entry], counts: &BTreeMap<i64, i64>, no
 
 const REOPEN: &str = "update punctual.entry set open = open + $2, \
         failed = case when failed > $2 then failed - $2 else 0 end, status = 0, reason = null, \
-        ended_at = null, due_at = $3, version = version + 1 where id = $1";
+        error = null, ended_at = null, due_at = $3, version = version + 1 where id = $1";
 
 /// Writes into the history that entries were replayed.
 pub(crate) async fn add_replays(

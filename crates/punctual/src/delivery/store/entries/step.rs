@@ -365,11 +365,11 @@ macro_rules! stepped {
             $status,
             " >= 3 then null else e.hold_reason end, ended_at = case when ",
             $status,
-            " >= 3 then $1 else e.ended_at end, reason = coalesce(",
+            " >= 3 then $1 else e.ended_at end, reason = ",
             $reason,
-            ", e.reason), error = coalesce(",
+            ", error = ",
             $error,
-            ", e.error), version = e.version + 1 "
+            ", version = e.version + 1 "
         )
     };
 }
