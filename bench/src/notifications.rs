@@ -78,7 +78,7 @@ pub fn notify(options: NotificationOptions) -> ReportFuture {
         let [raw, ours] = &series;
         report.figure("notify by hand", "events/s", raw);
         report.figure("notify", "events/s", ours);
-        report.require("notify / by hand", ours.median() / raw.median(), Bound::AtLeast(0.6));
+        report.require("notify / by hand", ours.median() / raw.median(), Bound::AtLeast(0.65));
         let wording = wording(options.rounds)?;
         report.figure("a letter worded", "us", &wording);
         report.require("a letter worded, in us", wording.median(), Bound::AtMost(20.0));

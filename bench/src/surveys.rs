@@ -45,6 +45,9 @@ pub struct SurveyOptions {
     pub connections: usize,
 }
 
+/// What an ingest reaches at least, beside one by hand, by the share of events that are known.
+const INGEST_LEAST: [(&str, f64); 3] = [("0 %", 0.55), ("50 %", 0.6), ("100 %", 0.8)];
+
 /// Measures ingest.
 pub fn ingest(options: SurveyOptions) -> ReportFuture {
     Box::pin(async move {
@@ -71,11 +74,11 @@ pub fn ingest(options: SurveyOptions) -> ReportFuture {
                 );
             }
         }
-        for (what, [raw, ours]) in ["0 %", "50 %", "100 %"].into_iter().zip(&series) {
+        for ((what, least), [raw, ours]) in INGEST_LEAST.into_iter().zip(&series) {
             report.figure(&format!("ingest by hand, {what} duplicates"), "entries/s", raw);
             report.figure(&format!("ingest, {what} duplicates"), "entries/s", ours);
             let ratio = ours.median() / raw.median();
-            report.require(&format!("ingest / by hand, {what} duplicates"), ratio, Bound::AtLeast(0.75));
+            report.require(&format!("ingest / by hand, {what} duplicates"), ratio, Bound::AtLeast(least));
         }
         Ok(report)
     })
@@ -101,7 +104,7 @@ pub fn send(options: SurveyOptions) -> ReportFuture {
         let [raw, ours] = &series;
         report.figure("send by hand", "letters/s", raw);
         report.figure("send", "letters/s", ours);
-        report.require("send / by hand", ours.median() / raw.median(), Bound::AtLeast(0.65));
+        report.require("send / by hand", ours.median() / raw.median(), Bound::AtLeast(0.6));
         Ok(report)
     })
 }
