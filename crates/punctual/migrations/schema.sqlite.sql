@@ -53,6 +53,15 @@ CREATE TABLE punctual_attempt (
 
 CREATE INDEX punctual_attempt_by_message on punctual_attempt (message_id, lane_id, id);
 
+CREATE TABLE punctual_channel_share (
+    channel     text    not null,
+    holder      text    not null,
+    per_second  integer not null,
+    in_flight   integer not null,
+    lease_until integer not null,
+    primary key (channel, holder)
+);
+
 CREATE TABLE punctual_claim (
     token       text   primary key,
     purpose     text   not null default 'dispatch',
@@ -125,6 +134,7 @@ CREATE TABLE punctual_delivery (
     tried_before     integer not null default 0,
     replaced_by      integer,
     carried_by       integer,
+    not_after        integer,
     created_at       integer not null,
     due_at           integer,
     sent_at          integer,
@@ -537,6 +547,7 @@ begin select raise(abort, 'rows of receipt are inserted and deleted, never updat
 CREATE TABLE punctual_recipient_preference (
     tenant_id  integer not null references punctual_tenant,
     address    text    not null,
+    person_id  text,
     document   text    not null,
     updated_at integer not null,
     updated_by text    not null,
@@ -634,6 +645,7 @@ CREATE TABLE punctual_suppression (
     id        integer primary key autoincrement,
     tenant_id integer not null references punctual_tenant,
     address   text    not null,
+    person_id text,
     channel   text    not null,
     kind      text    not null,
     reason    text    not null check (reason in ('hard-bounce', 'stop', 'unsubscribe', 'manual')),

@@ -1,3 +1,3 @@
-//! Who may do what: tenants, API keys, and the records of answered requests.
+//! Access: tenants, API keys, and the records of answered requests.
 
 pub mod store;

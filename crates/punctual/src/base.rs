@@ -29,5 +29,6 @@ pub mod rate;
 pub mod reason_class;
 pub mod rehearsal;
 pub mod schema;
+pub mod storage_fault;
 pub mod tenant;
 pub mod zone;

@@ -1,4 +1,5 @@
-//! Templates, channels, consent, deliveries, attempts and receipts: what is sent, and its outcome.
+//! Templates, channels, consent, deliveries, attempts and receipts: the messages that are sent, and their
+//! outcomes.
 
 pub mod rules;
 pub mod run;

@@ -1,4 +1,4 @@
-//! The engine: everything put together, and the verbs that users call.
+//! The engine: all parts put together, and the verbs that users call.
 //!
 //! An [`Engine`] is a handle: cheap to clone, any number per process, no globals. It can be
 //! built without any loop (only to enqueue), with handlers, or with a worker loop of the
@@ -45,6 +45,7 @@ use crate::database::clock::ClockMode;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::delivery::run::channel::Channels;
+use crate::delivery::run::channel_shares::ShareRenewal;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::receipts::EarlyReceipts;
 use crate::delivery::run::sandbox::Sandbox;
@@ -57,7 +58,7 @@ use crate::queue::run::context::WorkerContext;
 use crate::queue::run::executor::Executor;
 use crate::queue::run::handlers::{HandlerKey, HandlerSlot, Handlers};
 use crate::queue::run::inbox::{InboxKeeper, InboxSettings};
-use crate::queue::run::pulse::{Pulse, Ticks, drive};
+use crate::queue::run::loop_health::{LoopHealth, Ticks, drive};
 use crate::queue::run::reap::Reaper;
 use crate::queue::run::stop;
 use crate::queue::run::stop::{Phase, Stop, Stopper};
@@ -120,7 +121,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Loops {
     stopper: Option<Stopper>,
-    pulses: Vec<Pulse>,
+    health: Vec<LoopHealth>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -143,7 +144,7 @@ impl Engine {
         &self.inner.delivery.templates
     }
 
-    /// Whose hand moves time.
+    /// Returns the clock source.
     #[must_use]
     pub fn clock(&self) -> ClockMode {
         self.inner.clock
@@ -171,7 +172,7 @@ impl Engine {
         self.inner.sandbox.as_ref()
     }
 
-    /// Writes messages, whole or not at all, and wakes whoever may handle them.
+    /// Writes messages, whole or not at all, and wakes the workers that may handle them.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
@@ -186,21 +187,21 @@ impl Engine {
         })
     }
 
-    /// Wakes everybody who may have something to do now.
+    /// Wakes this process and, where no loop does, the others.
     async fn tell(&self) {
         self.wake();
         self.tell_others().await;
     }
 
-    /// Tells other processes, where no loop does.
+    /// Notifies other processes, where no loop does.
     async fn tell_others(&self) {
         if self.is_silent() {
-            // A lost word delays the work and loses none.
+            // A lost notification delays the work and loses none.
             self.store().notify().await.ok();
         }
     }
 
-    /// Whether no loop is there to tell other processes of new work.
+    /// Whether this process has no loop that notifies other processes of new work.
     fn is_silent(&self) -> bool {
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.clock == ClockMode::System && loops.stopper.is_none()
@@ -246,8 +247,8 @@ impl Engine {
         Candidate::new(self.store().clone(), tenant, name, self.inner.worker.owner.as_str())
     }
 
-    /// Tells the engine that work was written by other means, such as a transaction of the
-    /// host's own. Without it the work is found by the next look, which is only later.
+    /// Wakes the engine after work was written by other means, such as a transaction of the host's own.
+    /// Without this call the next look finds the work, only later.
     pub fn wake(&self) {
         self.inner.worker.wake.all();
     }
@@ -257,8 +258,8 @@ impl Engine {
         self.inner.worker.wake.heard_by_all().await;
     }
 
-    /// Starts only what a process needs that hands out work to remote workers or publishes,
-    /// but handles nothing itself: telling and hearing wake-ups.
+    /// Starts only the loops of a process that hands out work to remote workers or publishes, but handles
+    /// nothing itself: sending and receiving wake-ups.
     pub fn start_listening(&self) {
         let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
@@ -274,32 +275,13 @@ impl Engine {
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
             return;
         }
-        let (store, wake) = (self.store().clone(), self.inner.worker.wake.clone());
-        let stop = loops.begin(&store, &wake);
-        loops.run(
-            "job planner",
-            Planner::new(store.clone(), wake.clone(), self.inner.worker.poll_max),
-            &stop,
-        );
-        loops.run("reaper", Reaper::new(store.clone(), wake), &stop);
-        loops.run(
-            "retention",
-            Pruner::new(store.clone(), self.inner.retention, self.inner.log_retention),
-            &stop,
-        );
-        loops.run("inbox maintenance", InboxKeeper::new(store, self.inner.inbox), &stop);
-        let early = EarlyReceipts::new(Arc::clone(&self.inner.delivery), self.inner.worker.poll_max);
-        loops.run("early receipts", early, &stop);
-        let (worker, executors) = (&self.inner.worker, self.inner.executors.clone());
-        loops.run("worker", WorkerLoop::new(Arc::clone(worker), executors, &stop), &stop);
-        if !self.inner.handlers.slots.is_empty() {
-            let handle = vec![Arc::clone(&self.inner.handle)];
-            loops.run("worker helper", WorkerLoop::new(Arc::clone(worker), handle, &stop).helping(), &stop);
-        }
+        let stop = loops.begin(self.store(), &self.inner.worker.wake);
+        loops.run_maintenance(&self.inner, &stop);
+        loops.run_workers(&self.inner, &stop);
     }
 
-    /// Stops: begins nothing new, hands back what was not begun, waits up to `limit` for
-    /// what runs, and gives up the rest (it comes back when its lease ends). Nothing is lost.
+    /// Stops the engine: begins nothing new, hands back work that was not begun, waits up to `limit` for
+    /// running work, and gives up the rest (it is due again when its lease ends). Nothing is lost.
     pub async fn stop(&self, limit: Duration) {
         let (stopper, tasks) = {
             let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
@@ -322,24 +304,83 @@ impl Engine {
             // Batches that are cut short still write down what they know.
             let _ = tokio::time::timeout(LAST_WORDS, finished()).await;
         }
+        self.inner.delivery.release_shares().await;
     }
 }
 
 impl Loops {
-    /// The loops that every process has.
+    /// Runs the loops that every process has.
     fn begin(&mut self, store: &Store, wake: &Wake) -> Stop {
         let (stopper, stop) = stop::channel();
         self.stopper = Some(stopper);
-        self.pulses.clear();
-        self.run("wake notifier", Teller { store: store.clone(), wake: wake.clone() }, &stop);
-        self.run("wake listener", Hearer { store: store.clone(), wake: wake.clone(), ear: None }, &stop);
+        self.health.clear();
+        let (store, wake) = (store.clone(), wake.clone());
+        let notifier = {
+            let (store, wake) = (store.clone(), wake.clone());
+            move || Teller { store: store.clone(), wake: wake.clone() }
+        };
+        self.run("wake notifier", notifier, &stop);
+        let listener = move || Hearer { store: store.clone(), wake: wake.clone(), ear: None };
+        self.run("wake listener", listener, &stop);
         stop
     }
 
-    fn run(&mut self, name: &'static str, ticks: impl Ticks + 'static, stop: &Stop) {
-        let pulse = Pulse::new(name);
-        self.pulses.push(pulse.clone());
-        self.tasks.push(tokio::spawn(drive(ticks, pulse, stop.clone())));
+    /// Runs the loops that plan jobs, take back what crashed, and let history go.
+    fn run_maintenance(&mut self, inner: &Inner, stop: &Stop) {
+        let (store, wake) = (inner.worker.store.clone(), inner.worker.wake.clone());
+        let (poll_max, retention, log_retention) =
+            (inner.worker.poll_max, inner.retention, inner.log_retention);
+        let planner = {
+            let (store, wake) = (store.clone(), wake.clone());
+            move || Planner::new(store.clone(), wake.clone(), poll_max)
+        };
+        self.run("job planner", planner, stop);
+        let reaper = {
+            let store = store.clone();
+            move || Reaper::new(store.clone(), wake.clone())
+        };
+        self.run("reaper", reaper, stop);
+        let pruner = {
+            let store = store.clone();
+            move || Pruner::new(store.clone(), retention, log_retention)
+        };
+        self.run("retention", pruner, stop);
+        let inbox = inner.inbox;
+        self.run("inbox maintenance", move || InboxKeeper::new(store.clone(), inbox), stop);
+        let delivery = Arc::clone(&inner.delivery);
+        self.run("early receipts", move || EarlyReceipts::new(Arc::clone(&delivery), poll_max), stop);
+    }
+
+    fn run_workers(&mut self, inner: &Inner, stop: &Stop) {
+        let worker = {
+            let (worker, executors, stop) =
+                (Arc::clone(&inner.worker), inner.executors.clone(), stop.clone());
+            move || WorkerLoop::new(Arc::clone(&worker), executors.clone(), &stop)
+        };
+        self.run("worker", worker, stop);
+        if inner.delivery.limiters.has_shares() {
+            let delivery = Arc::clone(&inner.delivery);
+            self.run("channel shares", move || ShareRenewal::new(Arc::clone(&delivery)), stop);
+        }
+        if inner.handlers.slots.is_empty() {
+            return;
+        }
+        let helper = {
+            let (worker, handle, stop) = (Arc::clone(&inner.worker), Arc::clone(&inner.handle), stop.clone());
+            move || WorkerLoop::new(Arc::clone(&worker), vec![Arc::clone(&handle)], &stop).helping()
+        };
+        self.run("worker helper", helper, stop);
+    }
+
+    fn run<T: Ticks + 'static>(
+        &mut self,
+        name: &'static str,
+        make: impl Fn() -> T + Send + 'static,
+        stop: &Stop,
+    ) {
+        let health = LoopHealth::new(name);
+        self.health.push(health.clone());
+        self.tasks.push(tokio::spawn(drive(make, health, stop.clone())));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Event kinds, entities, definitions and entries: what becomes due, and why.
+//! Event kinds, entities, definitions and entries: the work that becomes due, and its cause.
 
 pub mod rules;
 pub mod run;

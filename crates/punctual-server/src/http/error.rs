@@ -6,6 +6,7 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use punctual::base::error::with_sources;
+use punctual::base::storage_fault::StorageFault;
 use punctual::{Error, Problem, Problems};
 use serde::Serialize;
 
@@ -168,29 +169,24 @@ impl From<Error> for Failure {
 fn unavailable(error: &Error) -> Failure {
     tracing::warn!(%error, "a request met a database that is not available");
     let (slug, said) = match error {
-        Error::Unknown(_) => (
-            OUTCOME_UNKNOWN,
-            "the database failed while the change was being committed, so it is unknown whether it happened; \
-             repeat events and timers with the same Idempotency-Key or ids, and look up anything else first",
-        ),
+        Error::Unknown(_) => (OUTCOME_UNKNOWN, UNKNOWN_SAID.to_owned()),
         _ => ("unavailable", unavailable_cause(&with_sources(error))),
     };
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
 }
 
-/// Names the cause that an operator must remove, by what SQLite and PostgreSQL call it.
-fn unavailable_cause(error: &str) -> &'static str {
-    let has = |words: &[&str]| words.iter().any(|word| error.contains(word));
-    if has(&["disk is full", "No space left on device", "could not extend file"]) {
-        "the disk of the database is full; nothing was changed, free space on it and try again"
-    } else if has(&["readonly database", "read-only transaction"]) {
-        "the database is read-only (a replica, or a file that may not be written); nothing was changed, \
-         point the server at the primary, or let it write to the file"
-    } else if has(&["disk I/O error", "Input/output error"]) {
-        "the disk of the database cannot be read or written; nothing was changed, look at the disk and at \
-         the system's log"
-    } else {
-        "the database cannot be reached or is too busy right now; nothing was changed, try again soon"
+const UNKNOWN_SAID: &str = "the database failed while the change was being committed, so it is unknown \
+    whether it happened; repeat events and timers with the same Idempotency-Key or ids, and look up anything \
+    else first";
+
+/// Names the cause that an operator must remove.
+fn unavailable_cause(error: &str) -> String {
+    match StorageFault::find(error) {
+        Some(fault) => format!("{}; nothing was changed, {}", fault.finding(), fault.advice()),
+        None => {
+            "the database cannot be reached or is too busy right now; nothing was changed, try again soon"
+                .into()
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! Health for people and load balancers: alive, ready, and the details.
 
+mod disk;
+
 use crate::app::App;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use disk::DiskSpace;
 use punctual::engine::Health;
 use punctual::operate::store::census::Census;
-use punctual::queue::run::pulse::Beat;
+use punctual::queue::run::loop_health::LoopStatus;
 use punctual::queue::store::inbox::InboxCounts;
 use punctual::{ClockMode, Timestamp};
 use serde::Serialize;
@@ -42,6 +45,9 @@ struct Database {
     stuck_claims: Option<i64>,
     dead_letters: Option<i64>,
     oldest_due: Option<Timestamp>,
+    takes_writes: Option<bool>,
+    wal_bytes: Option<u64>,
+    free_bytes: Option<u64>,
 }
 
 /// What the inbox says.
@@ -58,15 +64,18 @@ struct Inbox {
 struct Loop {
     name: &'static str,
     seconds_since_success: f64,
+    busy_seconds: f64,
+    hung: bool,
     trouble: Option<String>,
     ticks: u64,
+    panics: u64,
 }
 
 /// `GET /health`: 200 when requests can be served and the loops are alive, else 503.
 pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
     let health = app.engine.health().await;
     let (live, ready) = (app.engine.is_live(), health.is_ready());
-    let complaints = health.complaints();
+    let complaints = complaints(&app, &health);
     let status = match (live && ready, complaints.is_empty()) {
         (true, true) => "ok",
         (true, false) => "degraded",
@@ -84,6 +93,12 @@ pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
         loops: health.loops.into_iter().map(show_loop).collect(),
     };
     (code(live && ready), Json(details))
+}
+
+/// Everything that is not as it should be, in words.
+pub fn complaints(app: &App, health: &Health) -> Vec<String> {
+    let disk = DiskSpace::of(app).and_then(DiskSpace::complaint);
+    health.complaints().into_iter().chain(disk).collect()
 }
 
 /// `GET /health/live`: whether this process should go on. The database may be away.
@@ -119,6 +134,9 @@ fn database(app: &App, health: &Health) -> Database {
         stuck_claims: census.map(|c| c.stuck_claims),
         dead_letters: census.map(|c| c.dead_letters),
         oldest_due: census.and_then(|c| c.oldest_due),
+        takes_writes: census.map(|_| health.storage.write_error.is_none()),
+        wal_bytes: health.storage.wal_bytes,
+        free_bytes: DiskSpace::of(app).map(|space| space.free),
     }
 }
 
@@ -126,11 +144,14 @@ const fn inbox(counts: InboxCounts) -> Inbox {
     Inbox { processing: counts.processing, stuck: counts.stuck, dead: counts.dead }
 }
 
-fn show_loop(beat: Beat) -> Loop {
+fn show_loop(status: LoopStatus) -> Loop {
     Loop {
-        name: beat.name,
-        seconds_since_success: beat.since_success.as_secs_f64(),
-        trouble: beat.trouble,
-        ticks: beat.ticks,
+        name: status.name,
+        seconds_since_success: status.since_success.as_secs_f64(),
+        busy_seconds: status.busy_for.as_secs_f64(),
+        hung: status.is_hung(),
+        trouble: status.trouble,
+        ticks: status.ticks,
+        panics: status.panics,
     }
 }

@@ -69,16 +69,23 @@ impl Gauges<'_> {
         if let Ok(census) = &health.database {
             self.of_census(census);
             self.of_inbox(health.inbox);
+            let takes = u8::from(health.storage.write_error.is_none());
+            self.one("punctual_takes_writes", "Whether the database takes writes.", takes);
         }
         let name = "punctual_loop_seconds_since_success";
         self.head(name, "Seconds since a loop last did its work.");
-        for beat in &health.loops {
-            self.row(name, &[("loop", beat.name)], beat.since_success.as_secs_f64());
+        for status in &health.loops {
+            self.row(name, &[("loop", status.name)], status.since_success.as_secs_f64());
         }
         let name = "punctual_loop_in_trouble";
         self.head(name, "Whether a loop pauses after an error.");
-        for beat in &health.loops {
-            self.row(name, &[("loop", beat.name)], u8::from(beat.trouble.is_some()));
+        for status in &health.loops {
+            self.row(name, &[("loop", status.name)], u8::from(status.trouble.is_some()));
+        }
+        let name = "punctual_loop_busy_seconds";
+        self.head(name, "Seconds that the tick of a loop has taken which is not over.");
+        for status in &health.loops {
+            self.row(name, &[("loop", status.name)], status.busy_for.as_secs_f64());
         }
     }
 

@@ -27,7 +27,7 @@ const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
 /// What somebody asks of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+enum LinkAction {
     Look,
     Unsubscribe,
     Undo,
@@ -35,7 +35,7 @@ enum Deed {
 
 /// `GET /u/{token}`
 pub async fn show(State(app): State<App>, follower: Result<Follower, TooOften>, reader: Reader) -> Response {
-    answer(&app, follower, &reader, Deed::Look).await
+    answer(&app, follower, &reader, LinkAction::Look).await
 }
 
 /// `POST /u/{token}`
@@ -55,19 +55,24 @@ pub async fn act(
 }
 
 /// What a form asks for.
-fn wanted(form: &[u8]) -> Deed {
+fn wanted(form: &[u8]) -> LinkAction {
     let undo = form_urlencoded::parse(form)
         .any(|(name, value)| name == unsubscribe_page::FIELD && value == unsubscribe_page::UNDO);
-    if undo { Deed::Undo } else { Deed::Unsubscribe }
+    if undo { LinkAction::Undo } else { LinkAction::Unsubscribe }
 }
 
-async fn answer(app: &App, follower: Result<Follower, TooOften>, reader: &Reader, deed: Deed) -> Response {
+async fn answer(
+    app: &App,
+    follower: Result<Follower, TooOften>,
+    reader: &Reader,
+    action: LinkAction,
+) -> Response {
     let follower = match follower {
         Ok(follower) => follower,
         Err(often) => return too_often(often, reader),
     };
-    match follow(app, &follower, deed).await {
-        Ok(Some((link, standing))) => page(StatusCode::OK, rendered(&link, &standing, reader, deed)),
+    match follow(app, &follower, action).await {
+        Ok(Some((link, standing))) => page(StatusCode::OK, rendered(&link, &standing, reader, action)),
         Ok(None) => page(StatusCode::NOT_FOUND, unsubscribe_page::unknown(reader.wanted())),
         Err(error) => trouble(error.into(), reader),
     }
@@ -77,22 +82,22 @@ async fn answer(app: &App, follower: Result<Follower, TooOften>, reader: &Reader
 async fn follow(
     app: &App,
     follower: &Follower,
-    deed: Deed,
+    action: LinkAction,
 ) -> punctual::Result<Option<(Link, LinkStanding)>> {
     let store = app.engine.store();
     let Some(link) = store.link_secret().await?.open(&follower.token) else { return Ok(None) };
-    let standing = match deed {
-        Deed::Look => store.look_at_link(link.clone()).await?,
-        Deed::Unsubscribe => store.follow_link(link.clone()).await?,
-        Deed::Undo => store.undo_link(link.clone()).await?,
+    let standing = match action {
+        LinkAction::Look => store.look_at_link(link.clone()).await?,
+        LinkAction::Unsubscribe => store.follow_link(link.clone()).await?,
+        LinkAction::Undo => store.undo_link(link.clone()).await?,
     };
     Ok(standing.map(|standing| (link, standing)))
 }
 
-fn rendered(link: &Link, standing: &LinkStanding, reader: &Reader, deed: Deed) -> String {
+fn rendered(link: &Link, standing: &LinkStanding, reader: &Reader, action: LinkAction) -> String {
     let state = match (standing.suppressed, standing.by_link) {
         (true, by_link) => Stands::Unsubscribed { undo: by_link },
-        (false, _) if deed == Deed::Undo => Stands::Again,
+        (false, _) if action == LinkAction::Undo => Stands::Again,
         (false, _) => Stands::Subscribed,
     };
     let locale = standing.locale.as_deref().or(link.locale.as_deref());
@@ -136,13 +141,13 @@ mod tests {
     fn ntf_18_any_post_unsubscribes_but_an_undo() {
         let multipart =
             b"--x\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--x--";
-        let table: [(&[u8], Deed); 6] = [
-            (b"List-Unsubscribe=One-Click", Deed::Unsubscribe),
-            (multipart, Deed::Unsubscribe),
-            (b"", Deed::Unsubscribe),
-            (b"\xff\xfe{}", Deed::Unsubscribe),
-            (b"do=unsubscribe", Deed::Unsubscribe),
-            (b"do=undo", Deed::Undo),
+        let table: [(&[u8], LinkAction); 6] = [
+            (b"List-Unsubscribe=One-Click", LinkAction::Unsubscribe),
+            (multipart, LinkAction::Unsubscribe),
+            (b"", LinkAction::Unsubscribe),
+            (b"\xff\xfe{}", LinkAction::Unsubscribe),
+            (b"do=unsubscribe", LinkAction::Unsubscribe),
+            (b"do=undo", LinkAction::Undo),
         ];
         for (body, want) in table {
             assert_eq!(wanted(body), want, "{}", String::from_utf8_lossy(body));

@@ -19,7 +19,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use metrics::counter;
 use punctual::delivery::rules::receipt::Receipt;
-use punctual::delivery::store::receipts::News;
+use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual_providers::receipt::CALLBACK_BYTES_MAX;
 use punctual_providers::{Callback, Heard, Receipts, Refused};
 
@@ -54,7 +54,7 @@ pub async fn hear(State(app): State<App>, caller: Result<Caller, TooOften>, requ
             ([(header::CONTENT_TYPE, content_type)], body).into_response()
         }
         Ok(Listened::News(channels, receipts)) => {
-            take_in(&app, News { provider: caller.provider, channels, receipts }).await
+            take_in(&app, ReceiptBatch { provider: caller.provider, channels, receipts }).await
         }
         Err(failure) => refuse(&app, &caller, failure),
     }
@@ -74,11 +74,11 @@ async fn listened(webhooks: &Webhooks, provider: &str, request: Request) -> Resu
     listen(&ears, &Callback { method: head.method.as_str(), url: &url, headers: &headers, body: &body })
 }
 
-async fn take_in(app: &App, news: News) -> Response {
-    if news.receipts.is_empty() {
+async fn take_in(app: &App, batch: ReceiptBatch) -> Response {
+    if batch.receipts.is_empty() {
         return StatusCode::OK.into_response();
     }
-    match app.engine.hear_receipts(news).await {
+    match app.engine.record_receipts(batch).await {
         Ok(_) => StatusCode::OK.into_response(),
         Err(error) => Failure::from(error).into_response(),
     }

@@ -14,7 +14,7 @@ use crate::world::{Base, World};
 use cases::Case;
 use punctual::access::store::keys::Role;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::delivery::store::receipts::News;
+use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{ClockMode, Engine};
 use punctual_server::app::Settings;
@@ -66,8 +66,9 @@ async fn report(engine: &Engine, place: &TemporaryStore, base: Base) {
         event_id: None,
     };
     let (provider, channels) = ("twilio-sms".to_owned(), vec!["memory:sms".to_owned()]);
-    let learned = engine.hear_receipts(News { provider, channels, receipts: vec![receipt] }).await.unwrap();
-    assert_eq!(learned.new, [ReceiptStatus::Delivered]);
+    let outcome =
+        engine.record_receipts(ReceiptBatch { provider, channels, receipts: vec![receipt] }).await.unwrap();
+    assert_eq!(outcome.new, [ReceiptStatus::Delivered]);
 }
 
 /// NTF-23

@@ -1,6 +1,9 @@
 //! Health, metrics, and what surrounds every request.
 
 use crate::world::{Base, World, publish};
+use punctual::ClockMode;
+use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
+use punctual_server::app::Settings;
 use serde_json::json;
 
 on_each! { plt_25_health_and_metrics_over_http, every_answer_is_dressed, a_queue_keeps_its_settings }
@@ -22,6 +25,8 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
     let loops: Vec<&str> =
         health["loops"].as_array().unwrap().iter().map(|l| l["name"].as_str().unwrap()).collect();
     assert!(loops.contains(&"reaper") && loops.contains(&"retention"), "{loops:?}");
+    assert!(health["loops"].as_array().unwrap().iter().all(|of| of["hung"] == false && of["panics"] == 0));
+    assert_eq!(health["database"]["takesWrites"], true);
     assert_eq!(world.anybody().sees("/health/live").await, json!({"status": "ok"}));
     assert_eq!(world.anybody().sees("/health/ready").await, json!({"status": "ok"}));
     world.root().sees("/api/queues").await;
@@ -32,6 +37,7 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
         "punctual_live 1",
         "punctual_dead_letters 0",
         "punctual_stuck_claims 0",
+        "punctual_takes_writes 1",
         "punctual_loop_in_trouble{loop=\"reaper\"} 0",
         "punctual_loop_in_trouble{loop=\"job planner\"} 0",
         "punctual_job_lag_seconds 0",
@@ -82,4 +88,52 @@ async fn a_queue_keeps_its_settings(base: Base) {
     let rest = root.sees(&format!("/api/queues?cursor={}", first["nextCursor"].as_str().unwrap())).await;
     assert_eq!(rest["items"][0]["topic"], "orders", "{rest}");
     assert_eq!(rest["items"].as_array().unwrap().len(), 1);
+}
+
+/// PLT-25: a database that can be read and not written is not well, and health says what to do.
+#[tokio::test]
+async fn plt_25_health_tells_that_writes_fail() {
+    install();
+    let folder = std::env::temp_dir().join(format!("punctual_full_{}", punctual::base::random::hex::<8>()));
+    std::fs::create_dir(&folder).unwrap();
+    let database = folder.join("punctual.db");
+    let url = format!("sqlite:{}", database.display());
+    let world = World::furnished(url, ClockMode::Manual, Settings::default(), |builder| builder).await;
+    let well = world.anybody().sees("/health").await;
+    assert_eq!((&well["status"], &well["database"]["takesWrites"]), (&json!("ok"), &json!(true)), "{well}");
+    assert!(well["database"]["freeBytes"].as_u64().unwrap() > 0, "{well}");
+    plan(&database, FaultTarget::Syncs, Fault::NotDone);
+    let ill = world.anybody().sees("/health").await;
+    assert_eq!(
+        (&ill["status"], &ill["database"]["takesWrites"]),
+        (&json!("degraded"), &json!(false)),
+        "{ill}"
+    );
+    assert!(ill["complaints"].to_string().contains("look at the disk and at the system's log"), "{ill}");
+    assert!(!heal(&database).is_empty(), "a write was tried");
+    assert_eq!(world.anybody().sees("/health").await["status"], "ok");
+    std::fs::remove_dir_all(&folder).ok();
+}
+
+/// PLT-25: so does one that is a replica, or was made read-only.
+#[tokio::test]
+async fn plt_25_health_tells_that_the_database_is_read_only() {
+    let url = World::place(Base::Postgres).await;
+    let system = ClockMode::System;
+    World::furnished(url.clone(), system, Settings::default(), |builder| builder).await;
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let name: String = client.query_one("select current_database()", &[]).await.unwrap().get(0);
+    let alter = format!("alter database {name} set default_transaction_read_only = on");
+    client.batch_execute(&alter).await.unwrap();
+    let world =
+        World::furnished(url, system, Settings::default(), punctual::engine::Builder::without_migrations)
+            .await;
+    let ill = world.anybody().sees("/health").await;
+    assert_eq!(
+        (&ill["status"], &ill["database"]["takesWrites"]),
+        (&json!("degraded"), &json!(false)),
+        "{ill}"
+    );
+    assert!(ill["complaints"].to_string().contains("point the server at the primary"), "{ill}");
 }

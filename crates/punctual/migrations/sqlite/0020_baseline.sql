@@ -442,8 +442,9 @@ create table punctual_entity (
 -- survey's recipe, `event:{message}` or `manual:{request}`; `entry_key` decides. `listeners` are the
 -- subscriptions that its survey lists for it, as JSON; null is every one. `due_at` is when the next send of a survey is
 -- due. `open` counts sends that have not ended, the one that is planned next included; `sent` and `failed` count those
--- that have. Numbers of statuses are those of `flow/rules/entry.rs`. `person_id`, `not_after`, `input_hash`,
--- `local_date`, `time_zone`, `cursor` and `attempts` are for kinds that are not there yet.
+-- that have. Numbers of statuses are those of `flow/rules/entry.rs`. `input_hash` is the digest of
+-- what the entry was made of, `local_date` and `time_zone` say on which local day it was due. `person_id`, `not_after`,
+-- `cursor` and `attempts` are for kinds that are not there yet.
 -- What is updated is in no index, and a page has room for all its entries once more, so that an update stays on it.
 -- Indexes begin with what tells entries apart.
 create table punctual_entry (
@@ -616,6 +617,7 @@ create table punctual_suppression (
     id        integer primary key autoincrement,
     tenant_id integer not null references punctual_tenant,
     address   text    not null,
+    person_id text,
     channel   text    not null,
     kind      text    not null,
     reason    text    not null check (reason in ('hard-bounce', 'stop', 'unsubscribe', 'manual')),
@@ -633,6 +635,7 @@ create index punctual_suppression_by_tenant on punctual_suppression (tenant_id, 
 create table punctual_recipient_preference (
     tenant_id  integer not null references punctual_tenant,
     address    text    not null,
+    person_id  text,
     document   text    not null,
     updated_at integer not null,
     updated_by text    not null,
@@ -644,9 +647,21 @@ create table punctual_consent_tenant (
     tenant_id integer primary key references punctual_tenant
 );
 
+-- What is reserved for a process of the limits of a channel; the row without a holder is the lock of its channel. Belongs
+-- to no tenant, as a channel does not.
+create table punctual_channel_share (
+    channel     text    not null,
+    holder      text    not null,
+    per_second  integer not null,
+    in_flight   integer not null,
+    lease_until integer not null,
+    primary key (channel, holder)
+);
+
 -- One message to one address by one channel and template; `send` is the number of the send, 1 for the first and n + 1 for
 -- the nth reminder. `held` is set while its entry is on hold. Tries count from 0 again when it is replayed or moved; those
--- before are remembered, so that every try has a number of its own. `carried_by` and `person_id` are not written yet.
+-- before are remembered, so that every try has a number of its own. `not_after`, `carried_by`
+-- and `person_id` are for digests, for messages that are too late, and for erasure: not written yet.
 create table punctual_delivery (
     id               integer primary key autoincrement,
     tenant_id        integer not null,
@@ -667,6 +682,7 @@ create table punctual_delivery (
     tried_before     integer not null default 0,
     replaced_by      integer,
     carried_by       integer,
+    not_after        integer,
     created_at       integer not null,
     due_at           integer,
     sent_at          integer,
@@ -691,7 +707,8 @@ create table punctual_delivery_key (
 );
 create index punctual_delivery_key_by_time on punctual_delivery_key (made_at);
 
--- What became of each try, and the provider it was handed to. Never changed. Number 0 says why there was none yet, -1 why there never was one.
+-- A try of a delivery, with its outcome and the provider it was handed to. Never changed. Number 0 says why there was no
+-- try yet, -1 why there never was one.
 create table punctual_delivery_attempt (
     delivery_id integer not null,
     tried       integer not null,
@@ -713,7 +730,7 @@ begin select raise(abort, 'rows of delivery_attempt are inserted and deleted, ne
 -- A delivery is found by the id that its provider gave a try of it.
 create index punctual_delivery_attempt_by_provider on punctual_delivery_attempt (provider_id) where provider_id is not null;
 
--- What was told of one delivery. Never changed.
+-- A provider's word on one delivery. Never changed.
 create table punctual_receipt (
     id          integer primary key autoincrement,
     tenant_id   integer not null,

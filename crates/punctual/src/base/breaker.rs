@@ -1,17 +1,17 @@
 //! A circuit breaker: a provider that is down is probed, not hammered.
 //!
-//! | state | a send is asked for | it succeeds | it fails |
+//! | state | before a send | a send succeeds | a send fails |
 //! |---|---|---|---|
 //! | closed | go | the count begins anew | one more; with the last of `failures` in a row: open |
 //! | open | one probe each `probe_every`, the others wait until the next | closed | stays open |
 //!
-//! Opening counts as the first probe: the next send goes `probe_every` later. A probe that nobody hears of
-//! again costs one interval, never the channel. Sends that were under way when it opened are heard, too:
-//! any success closes it.
+//! Opening counts as the first probe: the next send goes `probe_every` later. A probe without a result costs
+//! one interval, never the channel. Sends that were under way when the breaker opened count, too: any success
+//! closes it.
 //!
-//! What a failure is, the caller says: no answer, or one that blames the provider. "This number does not
-//! exist" is an answer of a provider that works. When the clock is set back, nobody waits for longer than one
-//! interval.
+//! The caller decides what counts as a failure: no answer, or one that blames the provider. "This number does
+//! not exist" is an answer of a provider that works. When the clock is set back, no send waits for longer
+//! than one interval.
 
 use crate::base::clock::Timestamp;
 use crate::base::limits;
@@ -35,7 +35,7 @@ impl Default for BreakerSettings {
 /// Whether something may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// At once. It counts as begun.
+    /// At once. The send counts as begun.
     Go,
     /// Not before this moment, which is later; ask again then.
     WaitUntil(Timestamp),
@@ -63,7 +63,7 @@ impl Breaker {
         Self { settings, state: State::Closed(0) }
     }
 
-    /// Whether it is open.
+    /// Whether the breaker is open.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
@@ -152,48 +152,48 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Deed {
+    enum Action {
         Pass(u16),
         Ask,
         Fail,
         Succeed,
     }
 
-    fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    fn actions() -> impl Strategy<Value = Vec<Action>> {
         let one = prop_oneof![
-            (0_u16..40_000).prop_map(Deed::Pass),
-            Just(Deed::Ask),
-            Just(Deed::Ask),
-            Just(Deed::Fail),
-            Just(Deed::Fail),
-            Just(Deed::Fail),
-            Just(Deed::Succeed),
+            (0_u16..40_000).prop_map(Action::Pass),
+            Just(Action::Ask),
+            Just(Action::Ask),
+            Just(Action::Fail),
+            Just(Action::Fail),
+            Just(Action::Fail),
+            Just(Action::Succeed),
         ];
         prop::collection::vec(one, 1..200)
     }
 
     proptest! {
-        /// NTF-17: never more than one probe in an interval while it is open; whoever waits as told is let
-        /// through; and a success lets everybody through.
+        /// NTF-17: never more than one probe in an interval while it is open; a send that waits until the
+        /// given time is let through; and a success lets every send through.
         #[test]
-        fn ntf_17_one_probe_per_interval_and_nobody_waits_for_ever(failures in 1_u32..5, deeds in deeds()) {
+        fn ntf_17_one_probe_per_interval_and_no_endless_wait(failures in 1_u32..5, actions in actions()) {
             let mut breaker = breaker(failures);
             let (mut now, mut last_probe) = (at(0), None::<Timestamp>);
-            for deed in deeds {
-                match deed {
-                    Deed::Pass(millis) => now = now.plus(Duration::from_millis(millis.into())),
-                    Deed::Fail => {
+            for action in actions {
+                match action {
+                    Action::Pass(millis) => now = now.plus(Duration::from_millis(millis.into())),
+                    Action::Fail => {
                         let was = breaker.is_open();
                         breaker.failed(now);
                         if breaker.is_open() && !was {
                             last_probe = Some(now);
                         }
                     }
-                    Deed::Succeed => {
+                    Action::Succeed => {
                         breaker.succeeded();
                         prop_assert_eq!(breaker.ask(now), May::Go);
                     }
-                    Deed::Ask => {
+                    Action::Ask => {
                         let was = breaker.is_open();
                         match breaker.ask(now) {
                             May::Go if was => {
@@ -205,7 +205,7 @@ mod tests {
                             May::WaitUntil(end) => {
                                 prop_assert!(was && end > now && end <= now.plus(Duration::from_secs(30)));
                                 let mut other = breaker;
-                                prop_assert_eq!(other.ask(end), May::Go, "whoever waits as told goes");
+                                prop_assert_eq!(other.ask(end), May::Go, "a send that waits may go");
                             }
                         }
                     }

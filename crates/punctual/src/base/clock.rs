@@ -1,10 +1,9 @@
 //! Time: one kind of timestamp, and the only place that reads the host's clocks.
 //!
-//! What is *due* and whether a lease *holds* is decided by the database's clock (the host
-//! clock only where SQLite makes this host the database). Durations inside a process,
-//! such as pauses and lease renewals, use [`monotonic`]. Neither is ever mixed up with
-//! the other. With the feature `testing`, a simulation may put clocks of its own in the
-//! place of this thread's ([`pretend`]).
+//! The database's clock decides whether an item is *due* and whether a lease *holds* (the host clock only
+//! where SQLite makes this host the database). Durations inside a process, such as pauses and lease renewals,
+//! use [`monotonic`]. Neither is ever mixed up with the other. With the feature `testing`, a simulation may
+//! put clocks of its own in the place of this thread's ([`pretend`]).
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -151,9 +150,9 @@ impl Sub for Moment {
 #[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// What [`host_now`] reads.
+    /// The clock that [`host_now`] reads.
     pub wall: fn() -> Timestamp,
-    /// What [`monotonic`] reads.
+    /// The clock that [`monotonic`] reads.
     pub monotonic: fn() -> Instant,
 }
 

@@ -3,7 +3,7 @@
 //! A condition is a JSON document over [`Facts`]: a comparison `{questionId, op, value}`, or `all`,
 //! `any` (lists) and `not` (one) of conditions. An empty `all` holds, an empty `any` does not.
 //!
-//! | op | holds when what is found |
+//! | op | holds when the value found |
 //! |---|---|
 //! | `==` `!=` | is, or is not, the value: a string, number or boolean |
 //! | `<` `<=` `>` `>=` | is ordered so to the value, a string or number |
@@ -14,12 +14,12 @@
 //! | `matches` | is a string in which the pattern is found, anywhere unless it says `^` and `$` |
 //! | `exists` `notExists` | is there, or is not; all but null is there, an empty object or list, too |
 //!
-//! Comparison is strict by JSON type: `"1"` is not `1`. Numbers are compared as they are kept:
-//! integers of 64 bits exactly, beyond 2^53 too, others as doubles, whose digits after the 15th may be lost
-//! when they are read; `1.0` is `1`. Strings are ordered by their code points, except when *both* sides
-//! are an RFC 3339 date or date-time: those are ordered by time (a date is its midnight in UTC). They
-//! are still equal only when written alike. What is missing or null makes every comparison false,
-//! and so `!=`, `notIn` and `notExists` true.
+//! Comparison is strict by JSON type: `"1"` is not `1`. Numbers are compared as they are kept: integers of 64
+//! bits exactly, beyond 2^53 too, others as doubles, whose digits after the 15th may be lost when they are
+//! read; `1.0` is `1`. Strings are ordered by their code points, except when *both* sides are an RFC 3339
+//! date or date-time: those are ordered by time (a date is its midnight in UTC). They are still equal only
+//! when written alike. A missing value or null makes every comparison false, and so `!=`, `notIn` and
+//! `notExists` true.
 //!
 //! A condition is read once, with everything in it checked and compiled ([`Condition::read`]), and
 //! then decides without failing, in bounded time ([`Condition::steps`]). For that, `contains` and
@@ -69,7 +69,7 @@ enum Node {
 }
 
 impl Condition {
-    /// Whether it holds for these facts.
+    /// Whether the condition holds for these facts.
     #[must_use]
     pub fn holds(&self, facts: &Facts<'_>) -> bool {
         self.root.holds(facts, self.reach)
@@ -87,8 +87,8 @@ impl Condition {
         self.leaves().into_iter().map(|leaf| leaf.path.as_str()).collect()
     }
 
-    /// A path and the strings one of which must stand there for the condition to hold; `None` if it
-    /// has no such part. It lets many conditions be looked up by value before any is asked.
+    /// A path and the strings one of which must stand there for the condition to hold; `None` if it has no
+    /// such part. With it, many conditions can be looked up by value before any is evaluated.
     #[must_use]
     pub fn needs(&self) -> Option<(&str, Vec<&str>)> {
         match &self.root {
@@ -117,7 +117,7 @@ impl Condition {
     }
 }
 
-/// What an evaluation never costs, in steps: a millisecond.
+/// The steps that no evaluation exceeds: a millisecond.
 pub const STEPS_MAX: usize = 1_000_000;
 
 impl Node {
@@ -231,7 +231,7 @@ impl Op {
         }
     }
 
-    /// Whether it is the opposite of another: true where that is false, also of what is missing.
+    /// Whether the operator is the opposite of another: true where that is false, also for a missing value.
     const fn is_opposite(self) -> bool {
         matches!(self, Self::NotEqual | Self::NotIn | Self::NotExists)
     }

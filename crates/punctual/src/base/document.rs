@@ -1,11 +1,11 @@
-//! Definitions as people write them: JSON whose every problem is told by its path.
+//! Definitions as people write them: JSON whose every problem is reported with its path.
 //!
-//! A document is read to its end, so that all that is wrong is told at once, each by a path such as
-//! `questions[2].options[0].text.en` and with a sentence that says what would be right. `null` is the
-//! same as absent. Lists are read up to their limit, and what somebody wrote is quoted in part.
+//! A document is read to its end, so that all problems are reported at once, each with a path such as
+//! `questions[2].options[0].text.en` and a sentence with the correction. `null` is the same as absent. Lists
+//! are read up to their limit, and values are quoted in part.
 //!
-//! Not done here: bounding the document as a whole. Whoever takes it in limits its bytes, and the
-//! JSON parser its depth.
+//! Not done here: bounding the document as a whole. The caller limits its bytes, and the JSON parser its
+//! depth.
 
 use crate::base::duration;
 use crate::base::error::Problems;
@@ -14,9 +14,9 @@ use crate::base::nearest::hint;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Unknown fields of one object that are told one by one.
+/// Unknown fields of one object that are reported one by one.
 const UNKNOWN_TOLD_MAX: usize = 20;
-/// What somebody wrote is quoted up to here, in characters.
+/// Values are quoted up to here, in characters.
 const QUOTE_CHARS_MAX: usize = 40;
 
 /// One object of a document, and where in it.
@@ -26,7 +26,7 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// The object at `path`; fields that are not `known` are told, with the nearest that is.
+    /// Reads the object at `path`; fields that are not `known` are reported, with the nearest known one.
     pub fn read(value: &'a Value, path: &str, known: &[&str], problems: &mut Problems) -> Option<Self> {
         let Some(fields) = value.as_object() else {
             problems.push(path, format!("must be an object with {}, not {}", known.join(", "), kind(value)));
@@ -69,7 +69,7 @@ impl<'a> Part<'a> {
     /// A text that must be there.
     pub fn need_text(&self, field: &str, why: &str, problems: &mut Problems) -> Option<&'a str> {
         let value = self.need(field, why, problems)?;
-        // The path is only written when it is told.
+        // The path is only written when there is a problem to report.
         value.as_str().or_else(|| text(value, &self.at(field), problems))
     }
 
@@ -122,7 +122,7 @@ pub fn join(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
-/// What a person wrote, shortened.
+/// Returns a text in quotes, shortened.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let mut shown: String = text.chars().take(QUOTE_CHARS_MAX).map(plain).collect();
@@ -136,7 +136,7 @@ fn plain(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
 
-/// What a value is, in words.
+/// Returns the type of a value, in words.
 #[must_use]
 pub const fn kind(value: &Value) -> &'static str {
     match value {
@@ -200,7 +200,7 @@ mod tests {
         problems.to_string()
     }
 
-    /// TRG-3: everything that is wrong is told at once, by its path.
+    /// TRG-3: all problems are reported at once, with their paths.
     #[test]
     fn trg_3_all_problems_of_a_part_are_told() {
         assert_eq!(read(&json!({"name": "x", "every": "1d", "on": null, "days": []})), "");

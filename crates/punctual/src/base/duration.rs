@@ -14,7 +14,7 @@ const DURATION_MS_MAX: u64 = 1_000 * 365 * 86_400_000;
 /// Reads a duration.
 ///
 /// # Errors
-/// A sentence that says what is wrong and what would be right.
+/// A sentence with the problem and its correction.
 ///
 /// ```
 /// use std::time::Duration;

@@ -12,7 +12,7 @@ pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 pub struct Problem {
     /// Where in the input, such as `items[3].dueAt`.
     pub path: String,
-    /// What is wrong and what would be right.
+    /// The problem and its correction.
     pub message: String,
 }
 
@@ -37,7 +37,7 @@ impl Problems {
         if self.0.is_empty() { Ok(()) } else { Err(Error::Invalid(self)) }
     }
 
-    /// Adds a problem, unless there are [`limits::PROBLEMS_KEPT_MAX`] already: more help nobody and take
+    /// Adds a problem, unless there are [`limits::PROBLEMS_KEPT_MAX`] already: more do not help and take
     /// memory.
     pub fn push(&mut self, path: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < limits::PROBLEMS_KEPT_MAX {
@@ -66,10 +66,10 @@ pub enum Error {
     /// The input is wrong; nothing was written.
     #[error("{0}")]
     Invalid(Problems),
-    /// What was named is not there (or is another tenant's).
+    /// The named object does not exist (or is another tenant's).
     #[error("{0}")]
     NotFound(String),
-    /// It is there already, or in a state that forbids this.
+    /// The object exists already, or its state forbids the request.
     #[error("{0}")]
     Conflict(String),
     /// The database cannot be reached or is too busy; the same call may work later.

@@ -1,9 +1,8 @@
-//! Facts: what conditions and dedup recipes look at. A flat map from a path to a JSON value.
+//! Facts: the values that conditions and dedup recipes look at. A flat map from a path to a JSON value.
 //!
-//! Nested objects are opened: `{"vehicle": {"vin": "X"}}` under `candidate` gives
-//! `candidate.vehicle.vin`, and `candidate.vehicle` itself, so that one can ask whether it is
-//! there. Lists stay values. What is null is absent. Values are borrowed where they lie, because
-//! a batch of events is looked at by every trigger.
+//! Nested objects are opened: `{"vehicle": {"vin": "X"}}` under `candidate` gives `candidate.vehicle.vin`,
+//! and `candidate.vehicle` itself, so that a condition can ask whether it is there. Lists stay values. Null
+//! is absent. Values are borrowed where they lie, because a batch of events is looked at by every trigger.
 //!
 //! When two names lead to one path (`{"a.b": 1, "a": {"b": 2}}`), the one read last stays.
 //! Objects nested deeper than [`limits::FACT_DEPTH_MAX`] are not opened, and paths longer than
@@ -14,7 +13,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What is known about one event.
+/// The facts of one event.
 ///
 /// ```
 /// use punctual::base::facts::Facts;
@@ -35,12 +34,11 @@ impl<'a> Facts<'a> {
         self.put(path.into(), Cow::Owned(value));
     }
 
-    /// Adds what `value` holds, its names after `prefix` and a dot; without a prefix, the names
-    /// alone.
+    /// Adds the members of `value`, their names after `prefix` and a dot; without a prefix, the names alone.
     ///
     /// # Errors
-    /// A sentence, when there would be more than [`limits::FACTS_MAX`] facts. Those read so far are
-    /// kept, so whoever goes on regardless takes the rest as absent.
+    /// A sentence, when there would be more than [`limits::FACTS_MAX`] facts. Those read so far are kept, so
+    /// a caller that goes on regardless takes the rest as absent.
     pub fn flatten(&mut self, prefix: &str, value: &'a Value) -> Result<(), String> {
         if prefix.len() > limits::FACT_PATH_BYTES_MAX {
             return Ok(());

@@ -25,7 +25,7 @@ number_id! {
     MessageId
 }
 number_id! {
-    /// A lane: what one consumer of one topic owes for one tenant.
+    /// A lane: the work of one consumer of one topic for one tenant.
     LaneId
 }
 number_id! {
@@ -71,7 +71,7 @@ number_id! {
     TemplateId
 }
 number_id! {
-    /// A suppression: what an address is never sent.
+    /// A suppression: messages that an address is never sent.
     SuppressionId
 }
 
@@ -85,8 +85,8 @@ impl LaneId {
     pub const UNROUTED: Self = Self(0);
 }
 
-/// The token of one claim. A new one for every claim, never reused, so that what a
-/// claimer writes later can be told from what any other claimer writes.
+/// The token of one claim. A new one for every claim, never reused, so that the later writes of a claimer can
+/// be distinguished from those of any other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(Arc<str>);
 

@@ -18,7 +18,7 @@ pub const ENTRY_KEYS_PER_TRANSACTION: usize = 1_000;
 pub const TIMER_DELAY_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 /// The longest window over which equal due times are spread.
 pub const SPREAD_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
-/// Timers that one cancelling or moving by a filter touches; what is left is told.
+/// Timers that one cancelling or moving by a filter touches; the number of the others is reported.
 pub const TIMERS_CHANGED_MAX: usize = 1_000_000;
 /// Items under one claim row: more would make a partial settlement rewrite too much.
 pub const CLAIM_ITEMS_MAX: usize = 1_000;
@@ -36,7 +36,7 @@ pub const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub const LEASE_RENEW_PERCENT: u8 = 60;
 /// The least and the most of it: earlier is only load, later leaves no time for a second try.
 pub const LEASE_RENEW_PERCENT_RANGE: std::ops::RangeInclusive<u8> = 10..=80;
-/// Somebody who waits for a lease looks at least this often whether it was released.
+/// A candidate that waits for a lease looks at least this often whether it was released.
 pub const LEASE_LOOK: Duration = Duration::from_millis(500);
 /// Started attempts before an item is dead-lettered, unless the queue says otherwise.
 pub const ATTEMPTS_DEFAULT: u32 = 10;
@@ -52,7 +52,7 @@ pub const UNSTARTED_FACTOR: u32 = 5;
 pub const ERROR_CHARS_MAX: usize = 4_000;
 /// Tenant slugs, in characters.
 pub const SLUG_CHARS_MAX: usize = 63;
-/// Questions of one survey: more than anybody answers.
+/// Questions of one survey: more than a respondent answers.
 pub const QUESTIONS_MAX: usize = 200;
 /// Options of one question.
 pub const OPTIONS_MAX: usize = 100;
@@ -86,7 +86,7 @@ pub const ENTRY_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 pub const ENTRY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
 /// How long it is kept what was loaded and resolved for an entry.
 pub const ENTRY_TRACE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// What a delivery was known by is kept this long after it was made: as long as the ids of events.
+/// The key of a delivery is kept this long after it was made: as long as the ids of events.
 pub const DELIVERY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.
 pub const ADMITTED_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
@@ -94,7 +94,7 @@ pub const ADMITTED_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60)
 pub const INBOX_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How often the inbox is cleaned and looked through.
 pub const INBOX_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
-/// A message in progress this long past its lease is stuck: nobody delivers it again.
+/// A message in progress this long past its lease is stuck: its sender does not deliver it again.
 pub const INBOX_STUCK_AFTER: Duration = Duration::from_secs(60 * 60);
 /// How long the answer to an Idempotency-Key is kept.
 pub const ANSWER_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -118,17 +118,17 @@ pub const JOB_NAME_CHARS_MAX: usize = 100;
 pub const MISFIRE_GRACE: Duration = Duration::from_secs(60);
 /// Missed occurrences that the policy `runAll` runs after a downtime, the latest ones.
 pub const MISFIRE_RUNS_MAX: usize = 1_000;
-/// What a run hands in as its output, in bytes of JSON text.
+/// The output of a run, in bytes of JSON text.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// How long runs of jobs are kept after they ended.
 pub const RUN_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Moments that one preview of a job tells.
+/// Occurrences that one preview of a job returns.
 pub const PREVIEW_ITEMS_MAX: usize = 1_000;
 /// Runs of one job that may wait for an earlier one (overlap policy `queue`).
 pub const QUEUED_RUNS_MAX: i64 = 1_000;
 /// Facts about one event, each a path and a value; more is a file, not an event.
 pub const FACTS_MAX: usize = 10_000;
-/// How deep nested objects are opened into facts; what lies deeper stays one value.
+/// How deep nested objects are opened into facts; objects that lie deeper stay one value.
 pub const FACT_DEPTH_MAX: usize = 32;
 /// The path of a fact, in bytes: a longer one cannot be asked for, and so is not kept.
 pub const FACT_PATH_BYTES_MAX: usize = 512;
@@ -146,23 +146,24 @@ pub const CONDITION_TEXT_BYTES_MAX: usize = 512;
 pub const CONDITION_PATTERN_BYTES_MAX: usize = 250;
 /// All patterns of one condition as they are compiled, in bytes: `.{3}` is as large as `...`.
 pub const CONDITION_COMPILED_BYTES_MAX: usize = 10_000;
-/// What all patterns of one condition may do: characters looked at, times compiled bytes. A step is 0.4 ns.
+/// The work of all patterns of one condition: characters looked at, times compiled bytes. A step is 0.4 ns.
 pub const CONDITION_PATTERN_STEPS_MAX: usize = 1_000_000;
-/// What every `contains` of one condition may do together, in bytes looked at: 2 ns each at worst.
+/// The work of every `contains` of one condition together, in bytes looked at: 2 ns each at worst.
 pub const CONDITION_SEARCH_BYTES_MAX: usize = 100_000;
-/// Problems that are told about one condition; who has more begins with these.
+/// Problems that are reported about one condition; the author corrects these first.
 pub const CONDITION_PROBLEMS_MAX: usize = 100;
 /// Tries of one send (an invitation, a reminder) before it is given up, unless its channel says otherwise.
 pub const SEND_TRIES_DEFAULT: u32 = 5;
-/// The newest messages that are looked at for an event that nobody was told of when it came.
+/// The newest messages that are searched for an event that had no notifications when it came.
 pub const UNTOLD_MESSAGES_MAX: usize = 100_000;
-/// How often a send is made again whose answer nobody understood, unless its channel says otherwise.
+/// How often a send with an answer that could not be understood is repeated, unless its channel has another
+/// limit.
 pub const UNKNOWN_RETRIES_DEFAULT: u32 = 1;
 /// The wait after the first failed try of a send; it doubles …
 pub const SEND_WAIT_MIN: Duration = Duration::from_secs(60);
-/// … up to this: a provider is seldom away for longer without somebody looking.
+/// … up to this: a provider is seldom away for longer without an operator looking.
 pub const SEND_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
-/// A channel that has not answered after this long may have sent: nobody knows.
+/// A channel that has not answered after this long may have sent; the outcome is unknown.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// Sends of one claim that are begun and not settled: after a crash no more than these may have gone out.
 pub const SEND_WINDOW: usize = 64;
@@ -170,8 +171,8 @@ pub const SEND_WINDOW: usize = 64;
 pub const EXPIRY_GRACE_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The key of a channel, in characters.
 pub const CHANNEL_KEY_CHARS_MAX: usize = 100;
-/// Letters that a sandbox keeps …
-pub const SANDBOX_LETTERS_MAX: usize = 100_000;
+/// Messages that a sandbox keeps …
+pub const SANDBOX_MESSAGES_MAX: usize = 100_000;
 /// … and their texts together, in bytes; the oldest go first.
 pub const SANDBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Channels of a sandbox that have a script at the same time.
@@ -188,7 +189,7 @@ pub const SUBJECT_CHARS_MAX: usize = 500;
 pub const TEMPLATE_PLACEHOLDERS_MAX: usize = 500;
 /// Filters of one placeholder.
 pub const TEMPLATE_FILTERS_MAX: usize = 8;
-/// What stands behind the colon of a filter, in bytes.
+/// The argument behind the colon of a filter, in bytes.
 pub const TEMPLATE_ARGUMENT_BYTES_MAX: usize = 500;
 /// One value in a text, in bytes; the rest of it is cut off.
 pub const TEMPLATE_VALUE_BYTES_MAX: usize = 16 * 1024;
@@ -212,7 +213,7 @@ pub const SCHEMA_NODES_MAX: usize = 1_000;
 pub const SCHEMA_DEPTH_MAX: usize = 20;
 /// Items of one list in a schema: values, required names, alternatives.
 pub const SCHEMA_LIST_ITEMS_MAX: usize = 1_000;
-/// What does not fit a schema is told this often for one event.
+/// Schema problems that are reported for one event.
 pub const SCHEMA_PROBLEMS_MAX: usize = 20;
 /// A string that a schema's pattern looks at, in characters; a longer one does not fit.
 pub const SCHEMA_PATTERN_CHARS_MAX: usize = 1_000;
@@ -226,8 +227,8 @@ pub const EVENT_KIND_BYTES_MAX: usize = 256 * 1024;
 pub const EVENT_KINDS_MAX: usize = 1_000;
 /// A change of event kinds is seen by other processes after at most this long.
 pub const EVENT_KINDS_FRESH: Duration = TEMPLATES_FRESH;
-/// What surveys are published is looked at again after this long for events older than the last look; for
-/// newer ones always.
+/// The published surveys are read again after this long for events older than the last read; for newer ones
+/// always.
 pub const FLOWS_FRESH: Duration = TEMPLATES_FRESH;
 /// The state of an entity, in bytes of JSON text.
 pub const ENTITY_STATE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
@@ -245,11 +246,11 @@ pub const BREAKER_FAILURES_DEFAULT: u32 = 20;
 pub const BREAKER_PROBE_EVERY: Duration = Duration::from_secs(30);
 /// Sends per second that a channel may be allowed: each of the last second's is remembered.
 pub const SENDS_PER_SECOND_MAX: u32 = 100_000;
-/// Messages that one page of the outbox looks at for a status; what is left is the next page's.
+/// Messages that one page of the outbox looks at for a status; the others are on the next page.
 pub const OUTBOX_EXAMINED_MAX: usize = 10_000;
 /// How far a message's time may lie from those of its neighbours by id, as in a long transaction.
 pub const OUTBOX_TIME_SLACK: Duration = Duration::from_secs(60 * 60);
-/// How long a receipt is kept whose message nobody knows: longer than any send takes to be written down.
+/// How long a receipt is kept whose message is unknown: longer than any send takes to be stored.
 pub const RECEIPT_KEPT: Duration = Duration::from_secs(15 * 60);
 /// The first look for its message is after this long; each later one after as long as it has waited.
 pub const RECEIPT_LOOK_MIN: Duration = Duration::from_secs(1);

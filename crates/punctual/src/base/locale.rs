@@ -1,7 +1,7 @@
 //! Locales: how one is written, and which of several texts a reader gets.
 //!
-//! A locale is a BCP 47 tag of language, script and region, such as `ar`, `en-US` or `zh-Hant-TW`.
-//! Tags are compared without regard to case. What a tag means is not looked up: `xx` passes.
+//! A locale is a BCP 47 tag of language, script and region, such as `ar`, `en-US` or `zh-Hant-TW`. Tags are
+//! compared without regard to case. The meaning of a tag is not looked up: `xx` passes.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! The word that somebody probably meant.
+//! The known word nearest to an unknown one.
 
-/// Words longer than this are not looked at, in characters: nobody mistypes that much.
+/// Words longer than this are not looked at, in characters: typing errors are shorter.
 const WORD_CHARS_MAX: usize = 40;
 
 /// The known word nearest to `unknown`, when it is near: a letter or two away for a word of its

@@ -5,7 +5,7 @@
 
 use serde_json::{Number, Value};
 
-/// From here on a float cannot tell neighbouring whole numbers apart.
+/// From here on a float cannot distinguish neighbouring whole numbers.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The number of a JSON number or of a text that a form sent.
@@ -28,8 +28,8 @@ pub fn canonical(number: &Number) -> Number {
     number.clone()
 }
 
-/// Whether a number still has all digits that it was written with, as far as can be told. Whole numbers of 64
-/// bits have; others are kept as doubles, which hold 15 digits of any number, and not of each one more.
+/// Whether a number still has all digits that it was written with, as far as that can be known. Whole numbers
+/// of 64 bits have; others are kept as doubles, which hold 15 digits of any number, and not of each one more.
 ///
 /// ```
 /// use punctual::base::number::has_all_digits;

@@ -1,6 +1,6 @@
 //! Outcomes that verbs of several domains share.
 
-/// What writing a definition did.
+/// The outcome of writing a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
     /// The definition is new.

@@ -1,8 +1,8 @@
-//! Paths: where in a JSON document something stands, such as `guest.phone` or `guests[0].phone`.
+//! Paths: places in a JSON document, such as `guest.phone` or `guests[0].phone`.
 //!
-//! Names are parted by dots and are taken as they are written; a number in brackets, or as a name, counts
-//! the items of a list. `$` is the document itself, and may begin any path (`$.guest.phone`). What is null
-//! is not there. A name that has a dot in it cannot be reached.
+//! Names are parted by dots and are taken as they are written; a number in brackets, or as a name, counts the
+//! items of a list. `$` is the document itself, and may begin any path (`$.guest.phone`). Null counts as
+//! absent. A name that has a dot in it cannot be reached.
 
 use crate::base::document::quote;
 use crate::base::limits;
@@ -56,13 +56,13 @@ impl Path {
         Ok(Self { written: text.to_owned(), steps })
     }
 
-    /// What stands there; null is nothing.
+    /// Returns the value at the path; null counts as absent.
     #[must_use]
     pub fn find<'v>(&self, document: &'v Value) -> Option<&'v Value> {
         walk(document, &self.steps)
     }
 
-    /// What stands there, if the path begins with `root` and goes on: `payload.guest` under `payload`.
+    /// Returns the value at the path, if it begins with `root` and goes on: `payload.guest` under `payload`.
     pub(crate) fn find_under<'v>(&self, root: &str, document: &'v Value) -> Option<&'v Value> {
         let (first, rest) = self.steps.split_first()?;
         if first != root || rest.is_empty() { None } else { walk(document, rest) }
@@ -73,7 +73,7 @@ impl Path {
         self.steps.first().filter(|_| self.steps.len() > 1).map(String::as_str)
     }
 
-    /// Whether it is the document itself.
+    /// Whether the path is the document itself.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.steps.is_empty()
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Path::parse("$[1]").unwrap().find(&list), Some(&json!("b")));
     }
 
-    /// PRD-18: what is no path is told.
+    /// PRD-18: a text that is not a path is reported.
     #[test]
     fn prd_18_what_is_no_path_is_told() {
         let long = "x".repeat(513);

@@ -47,7 +47,7 @@ pub fn seed() -> u64 {
     u64::from_le_bytes(bytes::<8>())
 }
 
-/// What fills bytes in the place of the operating system.
+/// A source that fills bytes in the place of the operating system.
 #[cfg(feature = "testing")]
 pub type Source = fn(&mut [u8]);
 

@@ -1,12 +1,12 @@
 //! A rate limit: so many sends a second, and so many under way at once.
 //!
-//! A bucket holds as many tokens as sends are allowed in a second. A send takes one, and it comes back one
-//! second later: so **no window of one second, wherever it begins, has more sends than the rate**, and a
-//! burst of a whole second's worth at once is allowed. It costs eight bytes for each send of the last
+//! A bucket holds as many tokens as sends are allowed in a second. A send takes one, and the token comes back
+//! one second later: so **no window of one second, wherever it begins, has more sends than the rate**, and a
+//! burst of a whole second's worth at once is allowed. The limit costs eight bytes for each send of the last
 //! second.
 //!
-//! Sends under way are counted by whoever begins and ends them. A clock that is set back forgets
-//! what lies ahead of it.
+//! The caller, which begins and ends sends, counts those under way. After a clock was set back, sends that
+//! lie ahead of it are forgotten.
 
 use crate::base::breaker::May;
 use crate::base::clock::Timestamp;
@@ -31,6 +31,11 @@ impl Rate {
     pub fn per_second(sends: u32) -> Self {
         let most = sends.clamp(1, limits::SENDS_PER_SECOND_MAX);
         Self { per_second: usize::try_from(most).unwrap_or(1), taken: VecDeque::new() }
+    }
+
+    /// Allows so many sends a second from now on; tokens that are out come back as before. Zero allows none.
+    pub fn change(&mut self, sends: u32) {
+        self.per_second = usize::try_from(sends.min(limits::SENDS_PER_SECOND_MAX)).unwrap_or(0);
     }
 
     /// How many sends may begin now.
@@ -85,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_blocks_nobody() {
+    fn a_clock_that_is_set_back_blocks_no_send() {
         let mut rate = Rate::per_second(1);
         assert_eq!(rate.ask(at(1_000_000)), May::Go);
         assert_eq!((rate.ask(at(0)), rate.ask(at(0))), (May::Go, May::WaitUntil(at(1_000))));
@@ -108,7 +113,7 @@ mod tests {
                         May::Go => sent.push(now),
                         May::WaitUntil(end) => {
                             prop_assert!(end > at(now) && end <= at(now + 1_000));
-                            prop_assert_eq!(rate.clone().ask(end), May::Go, "whoever waits as told goes");
+                            prop_assert_eq!(rate.clone().ask(end), May::Go, "a send that waits may go");
                             let full = sent.iter().filter(|at| **at > now - 1_000).count();
                             prop_assert_eq!(full, per_second as usize, "refused only when full");
                         }

@@ -1,8 +1,8 @@
-//! Rehearsals: what a test tells a whole process through its environment.
+//! Rehearsals: settings that a test gives a whole process through its environment.
 //!
-//! With the feature `testing`, the wall clock can be hours off (`PUNCTUAL_TEST_CLOCK_OFFSET_S`), and
-//! the pauses after trouble can be shorter (`PUNCTUAL_TEST_HASTE`, a divisor), so that a test which
-//! breaks things a thousand times ends before dinner. Without the feature both are nothing.
+//! With the feature `testing`, the wall clock can be hours off (`PUNCTUAL_TEST_CLOCK_OFFSET_S`), and the
+//! pauses after trouble can be shorter (`PUNCTUAL_TEST_HASTE`, a divisor), so that a test which breaks things
+//! a thousand times ends soon. Without the feature both are nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Schemas: what form a payload has, in a part of JSON Schema.
+//! Schemas: the form of a payload, in a part of JSON Schema.
 //!
 //! | keyword | of |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `allOf`, `anyOf` | anything |
 //!
 //! Titles, descriptions and other words for people are let through. Any other keyword is refused when the
-//! schema is read: one that was passed over would let through what its author meant to stop. A value that
-//! does not fit is told by its path, as far as [`limits::SCHEMA_PROBLEMS_MAX`] problems.
+//! schema is read: an ignored one would let through values that its author meant to stop. A value that does
+//! not fit is reported with its path, up to [`limits::SCHEMA_PROBLEMS_MAX`] problems.
 //!
 //! Deliberately absent: references, and schemas that are computed from several others.
 
@@ -39,7 +39,7 @@ pub struct Schema {
     root: Node,
 }
 
-/// What one value must be. What is not said does not matter.
+/// The requirements on one value. A requirement that is not given does not matter.
 #[derive(Clone, Debug, Default)]
 struct Node {
     types: Vec<Type>,
@@ -105,7 +105,7 @@ impl Schema {
         read::schema(value, path, problems).map(|root| Self { root })
     }
 
-    /// Tells where a value that stands at `path` does not fit.
+    /// Reports where a value that stands at `path` does not fit.
     pub fn check(&self, value: &Value, path: &str, problems: &mut Problems) {
         let mut found = Problems::default();
         self.root.check(value, path, &mut found);

@@ -1,4 +1,4 @@
-//! Time zones by their IANA names, and what a local time means in one.
+//! Time zones by their IANA names, and the moment of a local time in one.
 //!
 //! The rules of all zones are part of the binary, so that every instance of one version gives
 //! the same answer, whatever its host has installed; an update of the zone data is an update of
@@ -70,7 +70,7 @@ impl Zone {
         format!("{}{offset} {}", offset.to_datetime(at), self.name)
     }
 
-    /// What the clocks on the wall show at a moment. `None` only beyond the calendar's ends.
+    /// Returns the wall time at a moment. `None` only beyond the calendar's ends.
     #[must_use]
     pub fn local(&self, moment: Timestamp) -> Option<DateTime> {
         let at = jiff::Timestamp::from_microsecond(moment.as_micros()).ok()?;

@@ -8,7 +8,7 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Value, params};
 use std::time::Duration;
 
-/// Whose hand moves time.
+/// The clock source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
     /// Time passes by itself.

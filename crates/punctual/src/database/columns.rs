@@ -46,8 +46,8 @@ impl Column<'_> {
 }
 
 impl Tx {
-    /// Runs a statement for all rows of these columns; what it returns, in the order of the rows on
-    /// SQLite and in any order on Postgres.
+    /// Runs a statement for all rows of these columns; the results are in the order of the rows on SQLite and
+    /// in any order on Postgres.
     pub(crate) async fn in_columns(
         &mut self,
         (postgres, sqlite): (&'static str, &'static str),

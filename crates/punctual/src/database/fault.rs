@@ -4,7 +4,7 @@
 
 use crate::base::error::Result;
 
-/// What is to go wrong: which statement of a transaction fails, and which bug is there.
+/// A fault to inject: the statement of a transaction that fails, and the planted bug.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault {
     #[cfg(feature = "testing")]
@@ -103,7 +103,7 @@ const FULL: &str = "pragma max_page_count = 1";
 #[cfg(all(feature = "testing", feature = "sqlite"))]
 const ROOMY: &str = "pragma max_page_count = 1000000000";
 
-/// What becomes of calls on their way to the database.
+/// The fate of calls on their way to the database.
 #[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
@@ -112,7 +112,7 @@ pub enum Way {
     Open,
     /// They fail at once.
     Refused,
-    /// They never arrive, and nobody says so.
+    /// They never arrive, without an error.
     Cut,
     /// They arrive and are carried out, but no answer comes back.
     Deaf,

@@ -47,7 +47,7 @@ impl Parts {
 }
 
 fn find<T: Send + Sync + 'static>(parts: &[Part]) -> Option<Arc<T>> {
-    // The last one: whoever gives a part again replaces the first.
+    // The last one: a part that is given again replaces the first.
     parts.iter().rev().find_map(|part| Arc::clone(part).downcast().ok())
 }
 

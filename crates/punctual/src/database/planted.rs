@@ -10,13 +10,13 @@ use crate::database::store::Store;
 /// A mistake that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// A settlement is accepted whatever became of its claim.
+    /// A settlement is accepted in every state of its claim.
     NoFence,
     /// The reaper lists claims first, and closes them later by their name alone.
     ReapByIdOnly,
     /// On SQLite, a writing transaction begins as a reading one.
     DeferredBegin,
-    /// What is due is handed out before the transaction that takes it has committed.
+    /// Due work is handed out before the transaction that takes it has committed.
     TimerFiredBeforeCommit,
     /// The next run of a job is found by the host's clock.
     CronPlannedByHostClock,
@@ -26,11 +26,11 @@ pub enum Bug {
     IntentWithoutLock,
     /// The last look before a send does not ask whether the entry has ended.
     SendAfterTheEnd,
-    /// What a send makes of an entry is written whatever has become of it meanwhile.
+    /// The new state of an entry after a send is written even if the entry has changed meanwhile.
     StandingWithoutVersion,
     /// On SQLite, a commit that failed is answered as one that did not happen.
     FailedCommitIsRefused,
-    /// Outcomes of deliveries are written whatever became of their claim.
+    /// Outcomes of deliveries are written in every state of their claim.
     SettleWithoutToken,
     /// An entry ends, and its waiting deliveries are not asked.
     EndWithoutDeliveries,
@@ -42,6 +42,8 @@ pub enum Bug {
     KeyMadeAtRender,
     /// Whether a delivery is in flight is looked up by its number alone, among items of every purpose.
     LookUpWithoutPurpose,
+    /// Every process takes the whole limit of a channel for its own.
+    LimitOfEachProcess,
 }
 
 impl Bug {
@@ -63,9 +65,10 @@ impl Bug {
         Self::IntentAfterCall,
         Self::KeyMadeAtRender,
         Self::LookUpWithoutPurpose,
+        Self::LimitOfEachProcess,
     ];
 
-    /// Its name, for a process that is told by text.
+    /// Returns its name, for a process that gets it as text.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,6 +88,7 @@ impl Bug {
             Self::IntentAfterCall => "intent-after-call",
             Self::KeyMadeAtRender => "key-made-at-render",
             Self::LookUpWithoutPurpose => "look-up-without-purpose",
+            Self::LimitOfEachProcess => "limit-of-each-process",
         }
     }
 

@@ -1,24 +1,24 @@
-//! Named points: where a crash or a pause tells most, marked in the code.
+//! Named points: places in the code where a crash or a pause shows most.
 //!
-//! With the feature `testing`, a process can be told ([`arm`]) to end itself without a warning
-//! (`claimed-before-commit:3:abort`), or to hold its breath (`…:3:pause-400`, in milliseconds), when
-//! it reaches a point for the third time. Without the feature a point is nothing. A trap is one
-//! thing of the process and not of a store, because so is a crash.
+//! With the feature `testing`, a process can be armed ([`arm`]) to end itself without a warning
+//! (`claimed-before-commit:3:abort`), or to pause (`…:3:pause-400`, in milliseconds), when it reaches a point
+//! for the third time. Without the feature a point is nothing. A trap belongs to the process and not to a
+//! store, because so does a crash.
 
-/// Where a process may be told to end itself.
+/// A point at which a process may be armed to end itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// A message with an id is written, its transaction still open.
     EnqueuedBeforeCommit,
     /// Messages are committed, and their publisher does not know it yet.
     EnqueuedBeforeAnswer,
-    /// Work is taken out of its table, or letters are written without any, and no claim holds them yet.
+    /// Work is taken out of its table, or deliveries are written without any, and no claim holds them yet.
     ClaimedBeforeCommit,
     /// A claim is committed, and its claimer does not know it yet.
     ClaimedBeforeAnswer,
     /// A suspect is marked as started, and has not.
     MarkedBeforeStart,
-    /// Handlers are through with a batch, and nobody else knows.
+    /// Handlers are through with a batch, and no result is stored yet.
     HandledBeforeSettle,
     /// A settlement is written, its transaction still open.
     SettledBeforeCommit,
@@ -82,7 +82,7 @@ mod armed {
 
     struct Trap {
         point: Point,
-        /// Zero: it ends. Else it holds its breath for so many milliseconds, each time from then on.
+        /// Zero: the process ends. Else it pauses for so many milliseconds, each time from then on.
         pause_ms: u64,
         left: u64,
     }

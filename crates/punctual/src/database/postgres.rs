@@ -1,11 +1,10 @@
 //! PostgreSQL: the only file of the store that names its driver.
 //!
-//! A transaction runs in a task of its own: a caller that goes away neither cuts a write
-//! in half nor leaves a connection inside an open transaction. `BEGIN` travels with the
-//! first statement, and so does the tenant of a verb that is for one, for the policies of the tables
-//! (`database/wall.rs`). Deadlocks and serialisation failures are tried again as a whole.
-//! [`listen::Listener`] hears wake-ups on a connection of its own; they are hints, and a lost
-//! connection costs time, never work.
+//! A transaction runs in a task of its own: a caller that goes away neither cuts a write in half nor leaves a
+//! connection inside an open transaction. `BEGIN` travels with the first statement, and so does the tenant of
+//! a verb that is for one, for the policies of the tables (`database/wall.rs`). Deadlocks and serialisation
+//! failures are tried again as a whole. [`listen::Listener`] receives wake-ups on a connection of its own;
+//! they are hints, and a lost connection costs time, never work.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -39,16 +38,16 @@ mod role;
 
 /// Connections of one process when the configuration does not say.
 pub const POOL_SIZE_DEFAULT: usize = 8;
-/// How long a caller waits for a free connection before it hears of it.
+/// How long a caller waits for a free connection before it gets an error.
 const POOL_PATIENCE: Duration = Duration::from_secs(10);
 /// A connection attempt ends after this.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// A statement that has no answer by then has lost its link, even if nobody says so (a pooler or a
-/// proxy in between may keep the connection and swallow what is said on it). No statement of ours
-/// takes nearly as long, but migrations, which wait for ever.
+/// A statement that has no answer by then has lost its link, even without an error (a pooler or a proxy in
+/// between may keep the connection and drop its packets). No statement of ours takes nearly as long, except
+/// migrations, which wait for ever.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
-/// The server ends a transaction of ours that says nothing for so long: whoever vanished in the
-/// middle of one (a host without power, a link that swallows) must not keep its row locks.
+/// The server ends a transaction of ours that is silent for so long: a client that vanished in the middle of
+/// one (a host without power, a link that drops packets) must not keep its row locks.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often a deadlocked transaction is tried as a whole.
 const TRIES_MAX: usize = 5;
@@ -58,7 +57,7 @@ const TRIES_MAX: usize = 5;
 pub struct Postgres {
     pool: Pool,
     config: Arc<Config>,
-    /// What this process signs its notifications with, so as not to wake itself.
+    /// The name with which this process signs its notifications, so as not to wake itself.
     name: Arc<str>,
     /// Whether tenants' verbs can change their role. Each new connection says what it may.
     wall: Arc<AtomicBool>,
@@ -97,7 +96,7 @@ impl PostgresTx {
 enum State {
     /// `BEGIN` travels with the first statement.
     Fresh,
-    /// The same, and nobody waits for the end of it.
+    /// The same, without waiting for its end.
     FreshToRead,
     /// Inside a transaction.
     Begun,
@@ -176,7 +175,7 @@ impl Postgres {
         let result = call.steps(&mut tx).await;
         #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
         if let (Tx::Postgres(tx), Err(Error::Unavailable(_))) = (&mut tx, &result) {
-            // An answer may still be on its way, to nobody.
+            // An answer for which no caller waits may still arrive.
             tx.client.unclean = true;
         }
         Ok(result)
@@ -228,7 +227,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Tells listeners of every process that there may be work.
+    /// Notifies the listeners of every process that there may be work.
     pub async fn notify(&self) -> Result<()> {
         let client = connection(&self.pool, &self.config).await?;
         heard(client.batch_execute(&format!("notify punctual, '{}'", self.name))).await
@@ -355,7 +354,8 @@ impl PostgresTx {
         Ok(())
     }
 
-    /// What begins the transaction, if it must be begun now. From then on its connection is not clean.
+    /// Returns the statement that begins the transaction, if it must be begun now. From then on its
+    /// connection is not clean.
     fn begins(&mut self) -> Option<Cow<'static, str>> {
         match self.state {
             State::Fresh => {
@@ -394,8 +394,8 @@ fn clashed(e: &Error) -> bool {
     code.is_some_and(|code| clashes.contains(code))
 }
 
-/// A commit, or a statement that is its own, whose answer was lost may have happened. So it may when
-/// the server was shut down meanwhile: it can say so after it has committed.
+/// A commit, or a statement that is its own, whose answer was lost may have happened. So may one when the
+/// server was shut down meanwhile: the server can report the shutdown after it has committed.
 pub(crate) fn unless_refused(e: Error) -> Error {
     let Error::Unavailable(source) = e else { return e };
     let said = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);

@@ -31,7 +31,7 @@ pub mod direct;
 pub mod simulated;
 pub(crate) mod threads;
 
-/// How long another connection's lock is waited for before a caller hears of it.
+/// How long a caller waits for another connection's lock before it gets an error.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
 /// Statements kept prepared per connection.
 const STATEMENTS_CACHED: usize = 256;
@@ -97,7 +97,7 @@ impl Sqlite {
         ask(&self.writer, call, Error::Unknown).await
     }
 
-    /// The writer answers this request itself. Whether it can.
+    /// Has the writer answer this request itself; returns whether it can.
     pub(crate) fn hand_to_writer(&self, request: Box<dyn Request>) -> bool {
         self.writer.send(request).is_ok()
     }
@@ -150,7 +150,7 @@ fn connect(path: Option<&Path>, read_only: bool, manual: &Arc<AtomicBool>) -> Re
 }
 
 /// Creates a missing database file that only its owner may read; SQLite gives its journals the same mode.
-/// What keeps the file from being made is left to SQLite to report, and an existing file keeps its mode.
+/// SQLite reports the error if the file cannot be made, and an existing file keeps its mode.
 fn create_private(path: &Path) {
     let mut how = std::fs::OpenOptions::new();
     how.write(true).create_new(true);
@@ -177,8 +177,8 @@ fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)
 }
 
-/// The first to open a new file changes its journal mode, alone. Who comes at the same
-/// moment is told that the file is locked without being made to wait, so this waits.
+/// The first to open a new file changes its journal mode, alone. A connection that comes at the same moment
+/// gets the error that the file is locked, without a wait, so this waits.
 fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     let start = monotonic();
     loop {

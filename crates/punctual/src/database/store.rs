@@ -9,6 +9,7 @@ use crate::database::postgres;
 #[cfg(feature = "sqlite")]
 use crate::database::sqlite;
 use crate::database::tx::{Call, Steps, Verb, VerbFuture};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A database, ready for verbs.
@@ -30,7 +31,7 @@ pub(crate) enum Backend {
     Simulated(sqlite::simulated::Simulated),
 }
 
-/// What a verb needs of its database.
+/// The access that a verb needs to its database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Read,
@@ -94,6 +95,19 @@ impl Store {
             Backend::Postgres(_) => Dialect::Postgres,
             #[cfg(all(feature = "testing", feature = "sqlite"))]
             Backend::Simulated(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// The file of the database, where it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.backend {
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite(db) => db.path(),
+            #[cfg(feature = "postgres")]
+            Backend::Postgres(_) => None,
+            #[cfg(all(feature = "testing", feature = "sqlite"))]
+            Backend::Simulated(_) => None,
         }
     }
 
@@ -163,7 +177,7 @@ fn open_sqlite(path: &str) -> Result<sqlite::Sqlite> {
     match path {
         ":memory:" => sqlite::Sqlite::open(None),
         "" => Err(Error::Config("`sqlite:` needs a path, such as sqlite:punctual.db".into())),
-        path => sqlite::Sqlite::open(Some(std::path::Path::new(path))),
+        path => sqlite::Sqlite::open(Some(Path::new(path))),
     }
 }
 

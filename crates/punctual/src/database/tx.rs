@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What a verb returns: its statements, on their way.
+/// The future of a verb: its statements, on their way.
 pub type Steps<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
 /// A verb: the statements of one transaction for one request.

@@ -1,4 +1,4 @@
-//! What goes into a statement and what comes out, without naming a driver.
+//! The parameters and rows of statements, without naming a driver.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};

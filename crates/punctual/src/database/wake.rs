@@ -1,4 +1,4 @@
-//! How the database tells of other processes' work: notifications, or a change counter.
+//! Wake-ups for other processes' work: notifications of the database, or a change counter.
 
 use crate::base::error::Result;
 use crate::database::store::{Backend, Store};
@@ -13,7 +13,7 @@ pub enum Ear {
     /// The file's change counter, as it was seen last.
     #[cfg(feature = "sqlite")]
     Counting(Store, i64),
-    /// A simulation decides what is heard when.
+    /// A simulation decides which wake-ups are received, and when.
     #[cfg(all(feature = "testing", feature = "sqlite"))]
     Simulated(std::sync::Arc<dyn super::sqlite::simulated::Link>),
 }
@@ -68,8 +68,8 @@ impl Store {
 }
 
 impl Ear {
-    /// Whether somebody else may have written work. Waits for that on Postgres; on SQLite
-    /// it answers at once and is asked again.
+    /// Whether another process may have written work. Waits for that on Postgres; on SQLite the method
+    /// returns at once and is called again.
     ///
     /// # Errors
     /// When the subscription is broken: make a new one, and look.
@@ -89,7 +89,7 @@ impl Ear {
         }
     }
 
-    /// Whether it must be asked again and again.
+    /// Whether the caller must poll.
     #[must_use]
     pub const fn must_poll(&self) -> bool {
         match self {

@@ -2,14 +2,14 @@
 //!
 //! The first wall is that every statement names its tenant, and that a verb without a [`Tenant`] does not
 //! compile. The second is PostgreSQL's row-level security: the transaction of a verb that is for one tenant
-//! runs as a role that sees that tenant's rows and no others, so a condition that somebody forgets shows and
-//! changes nothing of anybody else. The tenant travels with `BEGIN`, at the cost of no round trip. Where the
-//! role is not to be had, verbs run without the second wall, and [`Store::wall_stands`] says so.
+//! runs as a role that sees that tenant's rows and no others, so a statement with a forgotten condition shows
+//! and changes no rows of another tenant. The tenant travels with `BEGIN`, without a round trip of its own.
+//! Where the role is not available, verbs run without the second wall, and [`Store::wall_stands`] says so.
 //!
-//! Not promised: a wall for what is nobody's in particular. Loops work for all tenants, and so do verbs that
-//! begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims, settlements.
-//! Plain enqueues are one statement without a transaction; it inserts, by the tenant it is given. SQLite has
-//! only the first wall. Why it is so: ADR 18.
+//! Not promised: a wall for transactions that serve no single tenant. Loops work for all tenants, and so do
+//! verbs that begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims,
+//! settlements. Plain enqueues are one statement without a transaction, which inserts for the tenant it is
+//! given. SQLite has only the first wall. Why it is so: ADR 18.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;

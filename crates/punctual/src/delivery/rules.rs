@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod channel;
+pub mod channel_share;
 pub mod consent;
 pub mod delivery;
 pub mod event_values;

@@ -3,6 +3,7 @@
 pub(crate) mod begin_allowance;
 pub mod channel;
 pub mod channel_limiter;
+pub mod channel_shares;
 pub mod consent;
 pub mod context;
 pub(crate) mod definitions;

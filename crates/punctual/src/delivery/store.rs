@@ -1,5 +1,6 @@
 //! The tables of templates, consent, deliveries, attempts and receipts.
 
+pub mod channel_shares;
 pub mod consent;
 pub mod deliveries;
 pub mod entries;

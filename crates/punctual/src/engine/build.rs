@@ -13,6 +13,7 @@ use crate::database::tx::VerbFuture;
 use crate::delivery::rules::channel::ChannelPolicy;
 use crate::delivery::run::channel::{Channel, Channels};
 use crate::delivery::run::channel_limiter::{ChannelLimiters, LimiterSettings};
+use crate::delivery::run::channel_shares::ShareHolder;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::executors;
 use crate::delivery::run::kinds::Kinds;
@@ -140,24 +141,25 @@ impl Builder {
         self
     }
 
-    /// The link by which a recipient ends letters of a kind, with `{token}` where the token belongs. Whoever
-    /// serves it hands the token to [`crate::database::store::Store::link_secret`].
+    /// Sets the link by which a recipient unsubscribes from messages of a kind, with `{token}` where the
+    /// token belongs. The server of the link opens the token with
+    /// [`crate::database::store::Store::link_secret`].
     #[must_use]
     pub fn unsubscribe_url(mut self, url: impl Into<String>) -> Self {
         self.unsubscribe_url = Some(url.into());
         self
     }
 
-    /// Says how a channel is used: how often, what becomes of a send that nobody answered, and which channel
-    /// takes what it refuses.
+    /// Sets the policy of a channel: its limits, the handling of sends without an answer, and the fallback
+    /// channel for refused messages.
     #[must_use]
     pub fn channel_policy(mut self, key: impl Into<String>, policy: ChannelPolicy) -> Self {
         self.policies.insert(key.into(), policy);
         self
     }
 
-    /// Declares a job of the default tenant: it is put when the engine opens. Its runs go to the
-    /// topic's handler, here or in another process.
+    /// Declares a job of the default tenant, which is put when the engine opens. Its runs go to the topic's
+    /// handler, here or in another process.
     #[must_use]
     pub fn job(mut self, name: impl Into<String>, job: NewJob) -> Self {
         self.jobs.push((name.into(), job));
@@ -193,7 +195,7 @@ impl Builder {
         self
     }
 
-    /// Leaves the schema alone: it must be there already.
+    /// Leaves the schema alone: the schema must exist already.
     #[must_use]
     pub const fn without_migrations(mut self) -> Self {
         self.migrate = false;
@@ -243,8 +245,8 @@ impl Builder {
         self
     }
 
-    /// How the inbox is kept: how long processed messages are remembered, what is stuck, and
-    /// how often it is looked through.
+    /// Sets how long the inbox remembers processed messages, when a message counts as stuck, and how often
+    /// the inbox is pruned.
     #[must_use]
     pub const fn inbox(mut self, settings: InboxSettings) -> Self {
         self.inbox = settings;
@@ -317,7 +319,8 @@ impl Builder {
             ]),
             templates: Templates::new(fresh),
             event_kinds: EventKinds::new(fresh),
-            limiters: ChannelLimiters::new(limiter_settings(&self.policies)),
+            limiters: limiters(&self.policies, manual_clock),
+            share_holder: ShareHolder::fresh(),
             policies: self.policies,
             default_policy: ChannelPolicy::default(),
             unsubscribe_url: self.unsubscribe_url,
@@ -389,7 +392,13 @@ async fn declare_handled(engine: &Engine) -> Result<()> {
     engine.store().declare_handled(topics).await
 }
 
-/// What channels allow by their policies.
+/// The limiters of channels. Where time stands still, one process at a time sends.
+fn limiters(policies: &BTreeMap<String, ChannelPolicy>, manual_clock: bool) -> ChannelLimiters {
+    let limiters = ChannelLimiters::new(limiter_settings(policies));
+    if manual_clock { limiters } else { limiters.shared() }
+}
+
+/// Returns the limits of channels by their policies.
 fn limiter_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<String, LimiterSettings> {
     let settings = policies.iter().map(|(key, policy)| {
         let usual = LimiterSettings::of(key);

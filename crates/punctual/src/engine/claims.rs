@@ -55,14 +55,14 @@ impl ClaimOptions {
     }
 }
 
-/// One claimed item and what is to become of it.
+/// One claimed item and its action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemSettlement {
     /// The token that the item was claimed with.
     pub token: Token,
     /// The item's message.
     pub message: MessageId,
-    /// What is to become of it.
+    /// The action for the item.
     pub word: SettleAction,
 }
 

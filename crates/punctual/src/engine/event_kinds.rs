@@ -1,4 +1,4 @@
-//! Event kinds, and events that tell the state of what they are about.
+//! Event kinds, and events that carry the state of their entity.
 
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;

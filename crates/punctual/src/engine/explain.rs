@@ -1,4 +1,4 @@
-//! Explain: what an event would come to, and why. Writes nothing.
+//! Explain: the entries that an event would begin, and the reasons. Writes nothing.
 
 use crate::base::clock::Timestamp;
 use crate::base::condition::Explanation;
@@ -21,7 +21,7 @@ use crate::survey::run::definition_cache::{ActiveTriggers, Place};
 use crate::survey::run::ingest::Outcome;
 use serde::Serialize;
 
-/// What one event would come to.
+/// The explanation of one event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
@@ -31,7 +31,7 @@ pub struct Explained {
     pub triggers: Vec<ExplainedTrigger>,
 }
 
-/// What one trigger would make of an event.
+/// The explanation of one trigger for an event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedTrigger {
@@ -45,9 +45,9 @@ pub struct ExplainedTrigger {
     pub outcome: Outcome,
     /// The same in words.
     pub because: String,
-    /// What the filter saw; nothing if it has none.
+    /// The evaluation of the filter; `None` if the trigger has none.
     pub filter: Option<Explanation>,
-    /// What is hashed, with `␟` for the separator.
+    /// The text that is hashed, with `␟` for the separator.
     pub dedup_text: String,
     /// The dedup key.
     pub unique_hash: String,
@@ -59,7 +59,7 @@ pub struct ExplainedTrigger {
     pub channel_known: bool,
     /// When it would be sent, if every send goes out on time.
     pub sends: Vec<ExplainedSend>,
-    /// When it would expire, if nobody answers.
+    /// When the entry would expire without an answer.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -84,12 +84,12 @@ pub struct ExplainedSend {
     /// The text as it would be sent today. The link has `{publicId}` where an entry that is not made yet
     /// has its id.
     pub body: String,
-    /// What had no value in it.
+    /// The placeholders without a value.
     pub warnings: Vec<String>,
 }
 
 impl Engine {
-    /// What events of a kind would come to. Writes nothing.
+    /// Explains events of a kind. Writes nothing.
     ///
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] as [`Engine::ingest`].
@@ -211,7 +211,7 @@ impl Engine {
     }
 }
 
-/// What all triggers of one explanation are seen with.
+/// The context that all triggers of one explanation share.
 struct Sight<'a> {
     tenant: Tenant,
     offered: &'a ActiveTriggers,

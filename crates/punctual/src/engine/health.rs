@@ -1,16 +1,14 @@
-//! Health: what an operator and a load balancer want to know.
+//! Health: the state of the engine, for an operator and a load balancer.
 
 use crate::base::error::Error;
 use crate::engine::Engine;
 use crate::operate::store::census::Census;
-use crate::queue::run::pulse::{Beat, Pulse};
+use crate::operate::store::storage::StorageStatus;
+use crate::queue::run::loop_health::{HUNG_AFTER, LoopHealth, LoopStatus};
 use crate::queue::store::inbox::InboxCounts;
 use std::pin::Pin;
 use std::sync::PoisonError;
 use std::time::Duration;
-
-/// A loop that has not done its work for this long is not well.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 /// A job that is due for longer than this has no planner.
 const JOB_LATE_MAX: Duration = Duration::from_secs(60);
@@ -22,8 +20,10 @@ pub struct Health {
     pub database: Result<Census, String>,
     /// The inbox; all zero when it cannot be read.
     pub inbox: InboxCounts,
+    /// Whether the database takes writes; not asked when it cannot be read.
+    pub storage: StorageStatus,
     /// The loops of this process.
-    pub loops: Vec<Beat>,
+    pub loops: Vec<LoopStatus>,
 }
 
 impl Health {
@@ -43,25 +43,33 @@ impl Health {
                 all.extend(census.missing.iter().map(|name| format!("the table or index {name} is missing")));
                 if census.stuck_claims > 0 {
                     all.push(format!(
-                        "{} claims are past their lease and nobody reaps them: is a worker running?",
+                        "{} claims are past their lease and were not reaped: is a worker running?",
                         census.stuck_claims
                     ));
                 }
                 if let Some(due) = census.next_job.filter(|due| census.now.since(*due) > JOB_LATE_MAX) {
-                    all.push(format!("jobs are due since {due} and nobody plans them: is a worker running?"));
+                    all.push(format!("jobs are due since {due} and were not planned: is a worker running?"));
                 }
             }
         }
+        all.extend(self.storage.complaints());
         if self.inbox.stuck > 0 {
             all.push(format!(
-                "{} messages in the inbox are long past their lease and nobody delivers them again: \
+                "{} messages in the inbox are long past their lease and were not delivered again: \
                  has their sender given up?",
                 self.inbox.stuck
             ));
         }
-        for beat in &self.loops {
-            if let Some(trouble) = &beat.trouble {
-                all.push(format!("the loop `{}` pauses: {trouble}", beat.name));
+        for status in &self.loops {
+            if let Some(trouble) = &status.trouble {
+                all.push(format!("the loop `{}` pauses: {trouble}", status.name));
+            }
+            if status.is_hung() {
+                all.push(format!(
+                    "the loop `{}` hangs: its tick has taken more than {} s; start this process again",
+                    status.name,
+                    HUNG_AFTER.as_secs()
+                ));
             }
         }
         all
@@ -77,24 +85,25 @@ impl Engine {
     async fn look_at_health(&self) -> Health {
         let asked = async {
             let census = self.store().census().await?;
-            // A schema that is too old for an inbox is told by its version, not by this.
+            // A schema that is too old for an inbox is reported by its version, not here.
             let inbox = self.store().inbox_counts(self.inner.inbox.stuck_after).await;
-            Ok((census, inbox.unwrap_or_default()))
+            Ok((census, inbox.unwrap_or_default(), self.store().storage_status().await))
         };
-        let (database, inbox) = match tokio::time::timeout(Duration::from_secs(5), asked).await {
-            Ok(Ok((census, inbox))) => (Ok(census), inbox),
-            Ok(Err::<_, Error>(error)) => (Err(error.to_string()), InboxCounts::default()),
-            Err(_) => (Err("the database did not answer within 5 seconds".into()), InboxCounts::default()),
+        let none = || (InboxCounts::default(), StorageStatus::default());
+        let (database, (inbox, storage)) = match tokio::time::timeout(Duration::from_secs(5), asked).await {
+            Ok(Ok((census, inbox, storage))) => (Ok(census), (inbox, storage)),
+            Ok(Err::<_, Error>(error)) => (Err(error.to_string()), none()),
+            Err(_) => (Err("the database did not answer within 5 seconds".into()), none()),
         };
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
-        Health { database, inbox, loops: loops.pulses.iter().map(Pulse::beat).collect() }
+        Health { database, inbox, storage, loops: loops.health.iter().map(LoopHealth::status).collect() }
     }
 
-    /// Whether all loops are alive: one that is silent for two minutes is not.
+    /// Whether all loops go on by themselves: one whose tick hangs does not. A loop that pauses because the
+    /// database is away does.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
-        let silent = |p: &Pulse| p.beat().trouble.is_some() && p.beat().since_success > SILENCE_MAX;
-        !loops.pulses.iter().any(silent)
+        !loops.health.iter().any(|of| of.status().is_hung())
     }
 }

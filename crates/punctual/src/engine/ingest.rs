@@ -1,4 +1,4 @@
-//! Ingest: the verbs by which somebody hands events in, or chooses who gets a survey.
+//! Ingest: the verbs that take events in, or send a survey to chosen people.
 
 use crate::base::document::quote;
 use crate::base::error::{Error, Problems, Result};
@@ -57,7 +57,7 @@ impl Engine {
         })
     }
 
-    /// What is doubtful about a draft, channels that this process does not have included.
+    /// Returns the doubtful parts of a draft, including channels that this process does not have.
     #[must_use]
     pub fn doubts(&self, draft: &crate::flow::store::flows::FlowDraft) -> Problems {
         let (_, mut warnings) = draft.check();
@@ -75,8 +75,8 @@ impl Engine {
         warnings
     }
 
-    /// Sends a survey to people that somebody chose: the trigger's filter is not asked, its dedup
-    /// recipe is. A dry run writes nothing and tells who would get it and who would not.
+    /// Sends a survey to chosen people: the trigger's filter is not evaluated, its dedup recipe is. A dry run
+    /// writes nothing and reports who would get the survey and who would not.
     ///
     /// # Errors
     /// [`Error::NotFound`] when no such trigger is published.

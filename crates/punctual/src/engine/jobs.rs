@@ -31,7 +31,7 @@ impl Engine {
         })
     }
 
-    /// Deletes a job with its runs that wait; what is in flight ends by itself.
+    /// Deletes a job with its waiting runs; runs in flight complete.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.

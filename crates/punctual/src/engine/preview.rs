@@ -1,4 +1,4 @@
-//! What a template would say: with a payload, a real event, or its kind's sample. Nothing is written.
+//! Previews of a template: with a payload, a real event, or its kind's sample. Nothing is written.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -13,12 +13,12 @@ use crate::queue::rules::message::Entity;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a template is tried with.
+/// The input of a preview.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
     /// The payload; the kind's sample, if there is none.
     pub payload: Option<Value>,
-    /// What the event is about, if it says so itself.
+    /// The entity of the event, if the event names it.
     pub entity: Option<Entity>,
     /// The reader's locale; the recipient's own, if it is not said.
     pub locale: Option<String>,
@@ -26,7 +26,7 @@ pub struct Trial {
     pub open: bool,
 }
 
-/// What a template says, and the locale it says it in.
+/// The rendered text of a template, and its locale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// The texts.
@@ -56,7 +56,7 @@ impl Engine {
             let mut snapshot = Snapshot::Unknown;
             if let Some(entity) = entity.as_ref().filter(|_| trial.open) {
                 let mut found = self.store().snapshots(tenant, vec![entity.clone()]).await?;
-                // What a message about something deleted would say is still worth seeing.
+                // The message about a deleted entity is still worth a preview.
                 snapshot = found.remove(entity).filter(|found| found.state().is_some()).unwrap_or_default();
             }
             let related =

@@ -1,6 +1,6 @@
-//! Failed entries once more, of every kind: what was given up is sent again, and a notification that had no
-//! template when its event came is planned by those of today. And what a failed event would come to, if it
-//! were told now.
+//! Replay of failed entries, of every kind: deliveries that were given up are sent again, and a notification
+//! that had no template when its event came is planned with the present templates. Also the preview of a
+//! failed event.
 
 use crate::base::error::Result;
 use crate::base::id::{EntryId, MessageId};
@@ -17,7 +17,7 @@ use crate::notification::rules::notification::{Event, Plan, entity_of};
 use crate::queue::rules::message::{Entity, Message};
 use std::sync::Arc;
 
-/// What an event would come to.
+/// The preview of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outlook {
     /// There is no such event.
@@ -29,9 +29,9 @@ pub enum Outlook {
 }
 
 impl Engine {
-    /// Puts all failed entries that fit back to work, of every kind, in as many transactions as it takes; a
-    /// dry run only counts and tells. It goes upwards, so that what fails again meanwhile is left for the
-    /// next call.
+    /// Requeues all failed entries that match, of every kind, in as many transactions as it takes; a dry run
+    /// only counts and reports. The replay goes upwards by id, so that an entry that fails again meanwhile is
+    /// left for the next call.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for too many ids.
@@ -103,7 +103,7 @@ impl Engine {
         }
         for Unplanned { id, event, entity } in self.store().unplanned_notifications(tenant, ids).await? {
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
-            // What still has no template, or makes no sense any more, stays as it is.
+            // An entry that still has no template, or is pointless by now, stays as it is.
             let (Plan::Deliveries(planned), _) = self.plan_event(&event, entity.as_ref(), &set, None).await?
             else {
                 continue;
@@ -120,7 +120,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What an event would come to if people were told of it now; writes nothing.
+    /// Previews the notifications of an event as of now; writes nothing.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -142,7 +142,7 @@ impl Engine {
         })
     }
 
-    /// What an event is about.
+    /// Returns the entity of an event.
     async fn about(&self, tenant: Tenant, event: &Message) -> Result<Option<Entity>> {
         let kinds = self.event_kinds().of(self.store(), tenant).await?;
         let payload = serde_json::from_str(&event.payload).unwrap_or_default();

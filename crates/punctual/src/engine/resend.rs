@@ -1,10 +1,10 @@
 //! A notification once more, because a person asks for it.
 //!
 //! The entity's latest event for which there is a template on the channel today is planned again, by the
-//! templates and the state of today, under keys of the request's own: so it is sent although it was before.
-//! Who names a template or a kind of events means the latest event of that kind. What was written then stays
-//! as it is. Nothing is sent here: the deliveries wait for the sender like all others, and it asks for
-//! consent like always.
+//! templates and the state of today, under keys of the request's own: so it is sent although it was before. A
+//! request that names a template or an event kind means the latest event of that kind. The earlier entries
+//! stay as they are. Nothing is sent here: the deliveries wait for the dispatcher like all others, which
+//! checks consent as always.
 
 use crate::base::error::Result;
 use crate::base::id::TemplateId;
@@ -30,10 +30,10 @@ use std::fmt;
 /// Templates that are read at a time.
 const PAGE: usize = 500;
 
-/// What is to be sent again, and who asks.
+/// A request to send a notification again.
 #[derive(Clone, Debug)]
 pub struct Resend {
-    /// What the event was about; its type in any case of letters.
+    /// The entity of the event; its type in upper or lower case.
     pub entity: Entity,
     /// The channel: a key, or a kind of channels.
     pub channel: String,
@@ -41,11 +41,11 @@ pub struct Resend {
     pub template: Option<TemplateId>,
     /// Only the latest event of this kind.
     pub event_type: Option<String>,
-    /// Who asks, for the log.
+    /// The author of the request, for the log.
     pub requested_by: String,
 }
 
-/// What came of it.
+/// The outcome of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resent {
     /// These wait to be sent.
@@ -62,24 +62,24 @@ pub enum Resent {
 /// Why nothing is sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotResent {
-    /// Nobody was ever told of such an event.
+    /// There is no notification of such an event.
     NoEvent,
     /// The event was dropped by age.
     EventDropped,
     /// There is no template in use that fits.
     NoTemplate,
-    /// Nobody could be reached by that channel.
+    /// No recipient could be reached by that channel.
     NoRecipient,
-    /// It makes no sense any more; with the sentence why.
+    /// The message is pointless by now; with the reason.
     Pointless(String),
 }
 
 impl fmt::Display for NotResent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoEvent => {
-                f.write_str("nobody was told of any such event about it, so there is nothing to send again")
-            }
+            Self::NoEvent => f.write_str(
+                "no notification of such an event exists for this entity, so there is nothing to send again",
+            ),
             Self::EventDropped => {
                 f.write_str("the event was dropped by age; publish it again to have it sent")
             }
@@ -91,7 +91,7 @@ impl fmt::Display for NotResent {
 }
 
 impl Engine {
-    /// Has the latest event about an entity told once more.
+    /// Sends the notifications of the latest event about an entity once more.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -156,7 +156,7 @@ impl Engine {
         Ok(Some(kinds.into_iter().collect()))
     }
 
-    /// Whether a template is for the channel that somebody names.
+    /// Whether a template is for the named channel.
     fn serves(&self, of: &Definition, channel: &str) -> bool {
         is_named(&of.channel, channel) || is_named(&self.channels().reach(&of.channel), channel)
     }
@@ -188,7 +188,7 @@ impl Engine {
         })
     }
 
-    /// What an event that was comes to now.
+    /// Plans an earlier event with the present templates.
     pub(crate) async fn plan_event(
         &self,
         event: &Message,

@@ -1,5 +1,5 @@
-//! What the answers to a survey come to, read in pages, so that any number of them needs the memory of
-//! one.
+//! The results of a survey's answers, read in pages, so that any number of answers needs the memory of one
+//! page.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Error;
@@ -24,7 +24,7 @@ pub struct SurveyResults {
     pub survey: Arc<Survey>,
     /// Entries by status.
     pub counts: EntryCounts,
-    /// What retention has dropped before, of the whole survey.
+    /// The entries that retention has dropped before, of the whole survey.
     pub removed: RemovedEntries,
     /// Answers, counted.
     pub results: Results,
@@ -32,7 +32,7 @@ pub struct SurveyResults {
     pub comments: Vec<Comment>,
 }
 
-/// A text in somebody's own words.
+/// A free text answer.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comment {
@@ -53,7 +53,7 @@ pub type After = (Timestamp, EntryId);
 pub const FROM_THE_START: After = (Timestamp::MIN, EntryId(0));
 
 impl Engine {
-    /// What the answers to a survey come to; those of other versions count where they fit.
+    /// Returns the results of a survey; answers to other versions count where they fit.
     ///
     /// # Errors
     /// [`Error::NotFound`] for a survey that is not there or was never published.

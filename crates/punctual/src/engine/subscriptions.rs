@@ -12,7 +12,7 @@ use crate::queue::store::queues::Lane;
 use crate::queue::store::subscriptions::Subscription;
 use std::sync::Arc;
 
-/// What went with a deleted subscription.
+/// The data that was dropped with a deleted subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletedSubscription {
     /// Items that waited and were dropped.
@@ -51,8 +51,8 @@ impl Engine {
         })
     }
 
-    /// Deletes a subscription with what waits for it. What is in flight ends by itself, dead letters
-    /// stay until they are purged.
+    /// Deletes a subscription with its waiting messages. Messages in flight complete, dead letters stay until
+    /// they are purged.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.

@@ -15,7 +15,7 @@ use crate::queue::store::messages::Enqueued;
 use crate::queue::store::timers::Which;
 use std::time::Duration;
 
-/// What a filter did, or would do.
+/// The result of a change by filter, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// The timers that were changed in time, in the order of their ids.
@@ -111,8 +111,7 @@ impl Engine {
         })
     }
 
-    /// Cancels all timers that are meant, up to a million at once; with `dry_run` only tells
-    /// which.
+    /// Cancels all selected timers, up to a million at once; with `dry_run` only returns which.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when a filter is not a name.

@@ -19,7 +19,7 @@ use crate::queue::run::worker::WorkerLoop;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What stepping did.
+/// The result of stepping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stepped {
     /// Messages that a handler took well.
@@ -54,12 +54,12 @@ impl From<WorkCounts> for Stepped {
     }
 }
 
-/// What a tick did.
+/// The result of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Ticked {
-    /// Letters that a channel took.
+    /// Messages that a channel took.
     pub sent: usize,
-    /// Tries of letters that did not go well.
+    /// Failed tries of messages.
     pub failed: usize,
     /// Entries that expired.
     pub expired: usize,
@@ -89,8 +89,8 @@ impl Engine {
         })
     }
 
-    /// The same with claims of entries of this size, and told in the words of a scheduler's tick.
-    /// It may be called on any clock, and beside loops and other ticks: each does its share.
+    /// The same with claims of entries of this size, reported in the words of a scheduler's tick. The method
+    /// may be called on any clock, and beside loops and other ticks: each does its share.
     ///
     /// # Errors
     /// When the database does not answer.

@@ -1,6 +1,6 @@
-//! A visit: somebody follows the link of an entry, looks, fills in and answers.
+//! A visit: a recipient follows the link of an entry, looks, fills in and answers.
 //!
-//! Whoever has the link may do that, and nothing else: no verb here takes a tenant, and none tells
+//! A person who has the link may do that, and nothing else: no verb here takes a tenant, and none reveals
 //! anything about another entry.
 
 use crate::base::clock::Timestamp;
@@ -19,7 +19,7 @@ use crate::survey::store::visits::{Answer, TransitionOutcome};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What somebody with the link sees.
+/// The view of a person with the link.
 #[derive(Clone, Debug)]
 pub struct Visit {
     /// The entry.
@@ -30,20 +30,20 @@ pub struct Visit {
     pub flow: FlowId,
     /// The version.
     pub version: u32,
-    /// What has become of the entry.
+    /// The status of the entry.
     pub status: EntryStatus,
     /// The locale that the recipient is said to read.
     pub locale: Option<String>,
-    /// What was filled in so far.
+    /// The answers that were filled in so far.
     pub progress: Map<String, Value>,
     /// When it was answered.
     pub completed_at: Option<Timestamp>,
 }
 
-/// What became of an answer.
+/// The outcome of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Submitted {
-    /// It counts.
+    /// The answer was accepted.
     Done {
         /// When it was kept.
         completed_at: Timestamp,
@@ -52,12 +52,13 @@ pub enum Submitted {
     Wrong(Refused),
     /// The entry takes no answer any more.
     Ended(Refusal),
-    /// Nobody has this id.
+    /// There is no entry with this id.
     Unknown,
 }
 
 impl Engine {
-    /// What the link leads to; `None` if nobody has this id, or it was deleted. Changes nothing.
+    /// Reads the entry of a link; `None` if there is no entry with this id, or it was deleted. Changes
+    /// nothing.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -90,15 +91,15 @@ impl Engine {
     /// When the database does not answer.
     pub fn record_opened(&self, id: PublicId) -> VerbFuture<'_, bool> {
         VerbFuture::new(async move {
-            let deeded = self.store().record_opened(id).await?;
-            if let TransitionOutcome::Done(entry) = &deeded
+            let outcome = self.store().record_opened(id).await?;
+            if let TransitionOutcome::Done(entry) = &outcome
                 && self.stops_itself(entry, "instance-opened").await?
             {
-                // Whoever is reading it must be able to answer: only what is still to be sent ends.
+                // A recipient who reads the page must be able to answer: only the later sends end.
                 self.store().stop_reminders(id).await?;
             }
             self.tell().await;
-            Ok(deeded != TransitionOutcome::Unknown)
+            Ok(outcome != TransitionOutcome::Unknown)
         })
     }
 
@@ -118,8 +119,8 @@ impl Engine {
         VerbFuture::new(async move { self.store().keep_progress(id, answers).await })
     }
 
-    /// Answers: checked against the version that was sent, kept once, and told to others in the
-    /// same transaction.
+    /// Submits answers: checked against the version that was sent, kept once, and published in the same
+    /// transaction.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -133,7 +134,7 @@ impl Engine {
             let Some((entry, _)) = self.store().entry_of_link(id).await? else {
                 return Ok(Submitted::Unknown);
             };
-            if let Err(refusal) = entry.state.status.after(crate::flow::rules::entry::Deed::Submitted) {
+            if let Err(refusal) = entry.state.status.after(crate::flow::rules::entry::Transition::Submitted) {
                 return Ok(Submitted::Ended(refusal));
             }
             let Some(of) = Instance::of(&entry) else { return Ok(Submitted::Unknown) };
@@ -158,7 +159,7 @@ impl Engine {
     }
 }
 
-/// The subscriptions that hear of these answers; `None` is every one of the topic.
+/// Returns the subscriptions that get these answers; `None` is every one of the topic.
 fn listeners_of(survey: &Survey, of: &Instance<'_>, answers: &Map<String, Value>) -> Option<Vec<String>> {
     let trigger = survey.trigger(of.trigger_id);
     survey.subscribers_of(trigger)?;

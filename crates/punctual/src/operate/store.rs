@@ -3,3 +3,4 @@
 pub mod census;
 pub mod outbox;
 pub mod prune;
+pub mod storage;

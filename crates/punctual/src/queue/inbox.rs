@@ -1,15 +1,14 @@
 //! Completing a received message inside a transaction of the host's own.
 //!
-//! What the message causes and the mark that it was processed commit together: after a crash
-//! in between neither is there, and the message comes again; a delivery that is too late
-//! finds it processed. The message is begun beforehand, in a transaction of the store's
-//! own ([`Store::inbox_begin`](crate::Store::inbox_begin)), so that no second delivery does the same work
+//! The effects of the message and the mark that it was processed commit together: after a crash in between
+//! neither is there, and the message comes again; a delivery that is too late finds it processed. The message
+//! is begun beforehand, in a transaction of the store's own
+//! ([`Store::inbox_begin`](crate::Store::inbox_begin)), so that no second delivery does the same work
 //! meanwhile.
 //!
-//! A ticket whose token holds nothing any more is an *error* here, not an outcome: somebody
-//! else was told to process the message, and the host must roll back, which `?` makes it do.
-//! Fail or give up a message outside of the transaction, which is rolled back then:
-//! [`Store::inbox_mark`](crate::Store::inbox_mark).
+//! A ticket whose token holds nothing any more is an *error* here, not an outcome: another receiver was told
+//! to process the message, and the host must roll back, which `?` makes it do. Fail or give up a message
+//! outside of the transaction, which is rolled back then: [`Store::inbox_mark`](crate::Store::inbox_mark).
 //!
 //! There is an adapter for each driver we know, behind its feature: `inbox::rusqlite`,
 //! `inbox::tokio_postgres`, `inbox::sqlx_sqlite`, `inbox::sqlx_postgres`. With any other driver,
@@ -46,9 +45,9 @@ impl<'a> Completion<'a> {
         Self { tenant, ticket }
     }
 
-    /// What marks it: run it inside the transaction. It returns one row, or none when the
-    /// ticket holds nothing any more. From then to the end of the transaction other deliveries are
-    /// told that the message is in progress.
+    /// Returns the statement that marks the message: run it inside the transaction. The statement returns one
+    /// row, or none when the ticket holds nothing any more. From then to the end of the transaction other
+    /// deliveries get the answer that the message is in progress.
     #[must_use]
     pub fn statement(&self, dialect: Dialect) -> Statement {
         let mut params = vec![
@@ -64,7 +63,7 @@ impl<'a> Completion<'a> {
         Statement { sql: dialect.pick(POSTGRES, SQLITE), params }
     }
 
-    /// What the number of returned rows says.
+    /// Reads the outcome from the number of returned rows.
     ///
     /// # Errors
     /// [`Error::Conflict`] when the ticket held nothing any more: roll back.

@@ -1,18 +1,17 @@
 //! The outbox: enqueueing inside a transaction of the host's own.
 //!
-//! What the host writes and what it wants to be done about it commit together: rolled back
-//! means never sent, committed means handled at least once. An enqueue inserts messages,
-//! their work and the ids they were published under, and nothing else; it takes no lock
-//! that another enqueuer waits for, unless both publish under the same id. A topic that
-//! nobody knows yet is routed by the engine.
+//! The rows that the host writes and the messages about them commit together: rolled back means never sent,
+//! committed means handled at least once. An enqueue inserts messages, their work and the ids they were
+//! published under, and nothing else; it takes no lock that another enqueuer waits for, unless both publish
+//! under the same id. The engine routes a topic that is new.
 //!
 //! There is an adapter for each driver we know, behind its feature: `outbox::rusqlite`,
 //! `outbox::tokio_postgres`, `outbox::sqlx_sqlite`, `outbox::sqlx_postgres`. With any other
 //! driver, run [`Enqueue::statements`]: texts with integers and texts as parameters.
 //!
-//! After the commit call [`Engine::wake`](crate::engine::Engine::wake). It is not needed
-//! for safety: without it the work waits for a notification (PostgreSQL), for the next
-//! look at the file (SQLite, a second at most), or for a poll.
+//! After the commit call [`Engine::wake`](crate::engine::Engine::wake). The call is not needed for safety:
+//! without it the work waits for a notification (PostgreSQL), for the next look at the file (SQLite, a second
+//! at most), or for a poll.
 
 mod outcome;
 #[cfg(feature = "sqlite")]
@@ -85,7 +84,7 @@ pub struct Enqueue {
     notify: bool,
 }
 
-/// What must be known of a message to tell what became of it.
+/// The data of a message that its outcome is read from.
 #[derive(Clone, Debug)]
 struct Slot {
     name: Option<Name>,
@@ -140,13 +139,12 @@ impl Enqueue {
         self.slots.is_empty()
     }
 
-    /// What writes the batch: run all of it, in order, on one connection, inside a
-    /// transaction; if one fails, roll back. The time of a SQLite enqueue is that of this
-    /// call, so build it when it is wanted.
+    /// Returns the statements that write the batch: run all of them, in order, on one connection, inside a
+    /// transaction; if one fails, roll back. The time of a SQLite enqueue is that of this call, so build the
+    /// statements right before they are run.
     ///
-    /// The first statement answers with what was written, a row for each new message: `id`,
-    /// `source`, `external_id`. Nobody has to read it. To learn what became of each message,
-    /// hand it to [`Enqueue::outcome`].
+    /// The first statement returns a row for each new message: `id`, `source`, `external_id`. A host may
+    /// ignore the rows. For the outcome of each message, pass them to [`Enqueue::outcome`].
     #[must_use]
     pub fn statements(&self, dialect: Dialect) -> Vec<Statement> {
         if self.is_empty() {
@@ -183,7 +181,7 @@ impl Slot {
     }
 }
 
-/// A message as the statements read it. What is absent is null.
+/// A message as the statements read it. An absent field is null.
 #[derive(Serialize)]
 struct Entry<'a> {
     topic: &'a str,

@@ -1,4 +1,4 @@
-//! The entries of surveys: how events make them, what recipients do to them, and the messages about that.
+//! The entries of surveys: their creation by events, the visits of recipients, and the messages about them.
 
 pub mod admit;
 pub mod instance;

@@ -30,12 +30,12 @@ use crate::testing::cluster::host::{Account, buffers_mb, command_as, find_progra
 
 /// How long a server may take until it accepts connections.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// A free port may be taken by somebody else between finding it and using it.
+/// Another process may take a free port between finding it and using it.
 const PORT_TRIES: u32 = 5;
 
-/// Runs the server (`$2` and on) and stops it at once when standard input ends, then removes the
-/// folder `$1`. A server that ends by itself leaves its log, and the mark `ended`, until then, or
-/// until somebody makes the file `again`: then it is run once more.
+/// Runs the server (`$2` and on) and stops it at once when standard input ends, then removes the folder `$1`.
+/// A server that ends by itself leaves its log, and the mark `ended`, until then, or until the file `again`
+/// exists: then it is run once more.
 const WATCHDOG: &str = r#"
 folder=$1; shift
 exec 3<&0
@@ -293,7 +293,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A server says that it is ready only in a file: somebody has to look again.
+/// A server reports that it is ready only in a file, so the file must be polled.
 #[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but a file")]
 fn nap() {
     thread::sleep(Duration::from_millis(10));

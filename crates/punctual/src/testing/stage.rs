@@ -34,7 +34,7 @@ use std::time::Duration;
 /// let reminder = NewTimer::after(Duration::from_secs(86_400), "mails", r#"{"to": "ada"}"#);
 /// stage.engine().schedule_one(Tenant::DEFAULT, reminder).await?;
 ///
-/// // … and this is what came of it, without anybody waiting a day.
+/// // … and this is the result, without waiting a day.
 /// stage.assert_enqueued("mails").with_kind("welcome").with_key("ada").count(1).await;
 /// stage.drain().await?;
 /// assert_eq!(mails.payloads(), [r#"{"to": "ada"}"#]);
@@ -187,7 +187,7 @@ impl StageBuilder {
         let builder = Engine::builder(place.url()).clock(ClockMode::Manual);
         let builder = self.changes.into_iter().fold(builder, |builder, change| (change.0)(builder));
         let engine = builder.open().await?;
-        // One that nobody sends to, if the engine was changed to have none.
+        // An unused sandbox, if the engine was changed to have none.
         let sandbox = engine.sandbox().cloned().unwrap_or_default();
         Ok(Stage { engine, sandbox, place })
     }

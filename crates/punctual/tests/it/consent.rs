@@ -3,7 +3,9 @@
 use crate::bench::{Bench, TENANT};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::delivery::rules::consent::{Asked, Preferences, Reason, Scope, Settings, Verdict, Why};
+use punctual::delivery::rules::consent::{
+    ConsentQuestion, Preferences, Reason, Scope, Settings, Verdict, Why,
+};
 use punctual::delivery::rules::unsubscribe::Link;
 use punctual::delivery::store::consent::{NewSuppression, Suppression, SuppressionFilter};
 use punctual::{Error, Problems, SuppressionId, Timestamp};
@@ -58,11 +60,11 @@ async fn tenant(t: &Bench, slug: &str) -> Tenant {
     t.store().create_tenant(new).await.unwrap().tenant
 }
 
-fn ask(channel: &'static str, kind: &'static str, now: Timestamp) -> Asked<'static> {
-    Asked { channel, kind, now, redirected: false, zone: None }
+fn ask(channel: &'static str, kind: &'static str, now: Timestamp) -> ConsentQuestion<'static> {
+    ConsentQuestion { channel, kind, now, redirected: false, zone: None }
 }
 
-async fn verdict(t: &Bench, tenant: Tenant, address: &str, asked: Asked<'_>) -> Verdict {
+async fn verdict(t: &Bench, tenant: Tenant, address: &str, asked: ConsentQuestion<'_>) -> Verdict {
     t.store().consent(vec![(tenant, address.to_owned())]).await.unwrap().verdict(tenant, address, &asked)
 }
 

@@ -4,7 +4,7 @@ use crate::bench::{Bench, TENANT};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
 use punctual::flow::rules::entity::{NewState, Snapshot};
-use punctual::flow::store::entities::Told;
+use punctual::flow::store::entities::EntityOutcome;
 use punctual::{Enqueued, Entity, NewMessage};
 use serde_json::{Value, json};
 
@@ -30,13 +30,13 @@ fn state(id: &str, state: Value, version: Option<i64>) -> NewState {
 }
 
 async fn put(t: &Bench, id: &str, status: &str, version: Option<i64>) -> bool {
-    let told = t.store().put_entity(TENANT, state(id, json!({"status": status}), version)).await.unwrap();
-    matches!(told, Told::Kept(_))
+    let outcome = t.store().put_entity(TENANT, state(id, json!({"status": status}), version)).await.unwrap();
+    matches!(outcome, EntityOutcome::Kept(_))
 }
 
 async fn delete(t: &Bench, id: &str, version: Option<i64>) -> bool {
-    let told = t.store().delete_entity(TENANT, booking(id), version).await.unwrap();
-    matches!(told, Told::Kept(_))
+    let outcome = t.store().delete_entity(TENANT, booking(id), version).await.unwrap();
+    matches!(outcome, EntityOutcome::Kept(_))
 }
 
 /// The status, the version; `gone` and `unknown` for what has no state.
@@ -157,18 +157,18 @@ async fn ntf_3_states_come_with_their_messages(t: &Bench) {
         (0, state("1", json!({"status": "one"}), None)),
         (1, state("1", json!({"status": "two"}), None)),
     ];
-    let told = t.store().enqueue_with_states(TENANT, first.clone(), states.clone()).await.unwrap();
-    assert!(told.iter().all(|one| matches!(one, Enqueued::New(_))));
+    let outcome = t.store().enqueue_with_states(TENANT, first.clone(), states.clone()).await.unwrap();
+    assert!(outcome.iter().all(|one| matches!(one, Enqueued::New(_))));
     assert_eq!(seen(t, "1").await.0, "two", "the last of a batch stands");
     put(t, "1", "three", None).await;
-    let told = t.store().enqueue_with_states(TENANT, first, states).await.unwrap();
-    assert!(told.iter().all(|one| matches!(one, Enqueued::Duplicate { same: true, .. })));
+    let outcome = t.store().enqueue_with_states(TENANT, first, states).await.unwrap();
+    assert!(outcome.iter().all(|one| matches!(one, Enqueued::Duplicate { same: true, .. })));
     assert_eq!(seen(t, "1").await.0, "three", "a duplicate tells nothing");
     let plain = NewMessage::new("booking.events", "booking.confirmed", "{}");
     let old = vec![(0, state("2", json!({"status": "x"}), Some(1)))];
     put(t, "2", "y", Some(2)).await;
-    let told = t.store().enqueue_with_states(TENANT, vec![plain], old).await.unwrap();
-    assert!(matches!(told[..], [Enqueued::New(_)]), "the message is a fact, whatever its state");
+    let outcome = t.store().enqueue_with_states(TENANT, vec![plain], old).await.unwrap();
+    assert!(matches!(outcome[..], [Enqueued::New(_)]), "the message is a fact, whatever its state");
     assert_eq!(seen(t, "2").await.0, "y");
 }
 

@@ -7,7 +7,7 @@ use punctual::base::random;
 use punctual::flow::rules::entry::log::DeliveryLine;
 use punctual::flow::rules::entry::schedule::{Next, Schedule};
 use punctual::flow::rules::entry::state::EntryState;
-use punctual::flow::rules::entry::{Deed, EntryStatus};
+use punctual::flow::rules::entry::{EntryStatus, Transition};
 use punctual::flow::rules::public_id::PublicId;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
 }
 
-/// Every status (the columns) after every deed (the rows). A dash: refused.
+/// Every status (the columns) after every transition (the rows). A dash: refused.
 const MOVES: &str = "
             Pending   Sent      Opened    Completed Expired   Cancelled Failed
   Sending   Pending   Sent      Opened    -         -         -         -
@@ -33,7 +33,7 @@ const MOVES: &str = "
   Replayed  -         -         -         -         -         -         Pending
 ";
 
-/// TRG-13, TRG-16: only the legal moves, for every status and every deed.
+/// TRG-13, TRG-16: only the legal moves, for every status and every transition.
 #[test]
 fn trg_13_every_deed_does_to_every_status_what_the_table_says() {
     let mut lines = MOVES.lines().filter(|line| !line.is_empty());
@@ -41,17 +41,21 @@ fn trg_13_every_deed_does_to_every_status_what_the_table_says() {
     let statuses = EntryStatus::ALL.map(EntryStatus::word);
     assert_eq!(columns, statuses, "the table has a column for every status");
     let mut met = 0;
-    for (deed, line) in Deed::ALL.into_iter().zip(lines.by_ref()) {
+    for (transition, line) in Transition::ALL.into_iter().zip(lines.by_ref()) {
         let mut words = line.split_whitespace();
-        assert_eq!(words.next().unwrap(), format!("{deed:?}"), "the table has a row for every deed");
+        assert_eq!(
+            words.next().unwrap(),
+            format!("{transition:?}"),
+            "the table has a row for every transition"
+        );
         for status in EntryStatus::ALL {
             let wanted = words.next().unwrap();
-            let became = status.after(deed).map_or("-", EntryStatus::word);
-            assert_eq!(became, wanted, "{status} after {deed:?}");
+            let became = status.after(transition).map_or("-", EntryStatus::word);
+            assert_eq!(became, wanted, "{status} after {transition:?}");
             met += 1;
         }
     }
-    assert_eq!((met, lines.next()), (EntryStatus::ALL.len() * Deed::ALL.len(), None));
+    assert_eq!((met, lines.next()), (EntryStatus::ALL.len() * Transition::ALL.len(), None));
 }
 
 /// The columns of a row that the scheduler looks at.
@@ -72,7 +76,7 @@ fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
     let mut log = Vec::new();
     let mut send = |row: &EntryState, now: Timestamp, id: &str| {
         assert!(row.is_due(now), "due at {now}: {row:?}");
-        row.status.after(Deed::Sending).unwrap();
+        row.status.after(Transition::Sending).unwrap();
         log.push(DeliveryLine::delivered(schedule.attempt(row.remaining), now, Some(id.into())));
         row.sent(&schedule, now).unwrap()
     };
@@ -95,9 +99,9 @@ fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
     assert!(!reminded.is_quiet(at("2026-06-14T05:13:00Z"), grace), "30 days are not longer than 30 days");
     assert_eq!(reminded.expires_at(grace), Some(at("2026-06-14T05:13:00.000001Z")));
     assert!(reminded.is_quiet(at("2026-06-14T05:13:00.000001Z"), grace));
-    let expired = reminded.after(Deed::Expired).unwrap();
+    let expired = reminded.after(Transition::Expired).unwrap();
     assert_eq!(columns(&expired), (EntryStatus::Expired, None, some("2026-05-15T05:13:00Z"), 0));
-    assert!(expired.after(Deed::Submitted).unwrap_err().is_gone());
+    assert!(expired.after(Transition::Submitted).unwrap_err().is_gone());
 
     assert_eq!(
         serde_json::to_value(&log).unwrap(),
@@ -119,15 +123,15 @@ fn trg_16_an_answer_ends_the_sends_whenever_it_comes() {
     let made = EntryState::new(&schedule, Some(event), event.plus(DAY));
     let invited = made.sent(&schedule, event.plus(DAY * 60)).unwrap();
     let reminded = invited.sent(&schedule, event.plus(DAY * 65)).unwrap();
-    for row in [made, invited, reminded, reminded.after(Deed::Opened).unwrap()] {
-        row.status.after(Deed::Sending).unwrap();
-        let answered = row.after(Deed::Submitted).unwrap();
+    for row in [made, invited, reminded, reminded.after(Transition::Opened).unwrap()] {
+        row.status.after(Transition::Sending).unwrap();
+        let answered = row.after(Transition::Submitted).unwrap();
         assert_eq!((answered.status, answered.next_send_at), (EntryStatus::Completed, None));
         assert!(!answered.is_due(Timestamp::MAX) && !answered.is_quiet(Timestamp::MAX, Duration::ZERO));
         let now = event.plus(DAY * 66);
         let late = [answered.sent(&schedule, now), answered.gave_up(&schedule, now), answered.halted()];
         assert!(late.iter().all(Result::is_err), "a result that comes late changes nothing: {late:?}");
-        let again = answered.after(Deed::Submitted).unwrap_err();
+        let again = answered.after(Transition::Submitted).unwrap_err();
         assert!(!again.is_gone(), "a second answer is a conflict");
     }
 }
@@ -215,20 +219,20 @@ proptest! {
         prop_assert!(row.is_quiet(end, grace) && !row.is_quiet(end.minus(Duration::from_micros(1)), grace));
     }
 
-    /// TRG-13, TRG-16: through any row of deeds: after its end nothing is due or expires, and a
+    /// TRG-13, TRG-16: through any row of transitions: after its end nothing is due or expires, and a
     /// status that has ended stays.
     #[test]
     fn trg_13_no_row_of_deeds_leaves_the_table(
-        schedule in schedule(), deeds in prop::collection::vec(0_usize..9, 0..40),
+        schedule in schedule(), transitions in prop::collection::vec(0_usize..9, 0..40),
     ) {
         let mut now = at("2026-01-01T00:00:00Z");
         let mut row = EntryState::new(&schedule, None, now);
-        for pick in deeds {
+        for pick in transitions {
             now = row.next_send_at.unwrap_or(now).max(now);
-            let next = match Deed::ALL[pick] {
-                Deed::Sent => row.sent(&schedule, now),
-                Deed::GaveUp => row.gave_up(&schedule, now),
-                Deed::NotSent => row.halted(),
+            let next = match Transition::ALL[pick] {
+                Transition::Sent => row.sent(&schedule, now),
+                Transition::GaveUp => row.gave_up(&schedule, now),
+                Transition::NotSent => row.halted(),
                 other => row.after(other),
             };
             let became = next.unwrap_or(row);

@@ -17,7 +17,7 @@ use punctual::delivery::store::entries::actions::{
 };
 use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
-use punctual::delivery::store::receipts::News;
+use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::flow::rules::entity::NewState;
 use punctual::{
     Accepted, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, NotSent, Problems, RenderedMessage,
@@ -135,7 +135,7 @@ impl Desk {
     }
 
     fn keys(&self) -> Vec<String> {
-        self.mailbox.letters().iter().map(|letter| letter.idempotency_key.clone()).collect()
+        self.mailbox.messages().iter().map(|letter| letter.idempotency_key.clone()).collect()
     }
 
     async fn change(&self, action: EntryAction) -> ActionOutcome {
@@ -198,9 +198,12 @@ async fn ntf_16_a_receipt_finds_its_delivery_by_the_providers_id(t: &Bench) {
             event_id: None,
             occurred_at: None,
         };
-        let news =
-            News { provider: "p".into(), channels: vec!["memory:default".into()], receipts: vec![receipt] };
-        assert_eq!(desk.engine.hear_receipts(news).await.unwrap().new.len(), 1, "{kind:?}");
+        let batch = ReceiptBatch {
+            provider: "p".into(),
+            channels: vec!["memory:default".into()],
+            receipts: vec![receipt],
+        };
+        assert_eq!(desk.engine.record_receipts(batch).await.unwrap().new.len(), 1, "{kind:?}");
         assert_eq!(desk.statuses().await, [DeliveryStatus::Delivered], "{kind:?}");
     }
 }
@@ -234,7 +237,7 @@ async fn ntf_4_what_may_have_gone_out_is_held_by_policy(t: &Bench) {
             desk.mailbox.fail_with(vec![unknown()]);
             desk.event("1").await;
             desk.travel(t, seconds(3_600)).await;
-            let seen = (desk.mailbox.letters().len(), desk.statuses().await);
+            let seen = (desk.mailbox.messages().len(), desk.statuses().await);
             assert_eq!(seen, (sends, vec![status]), "{kind:?}, {on_unknown:?}");
         }
     }
@@ -303,7 +306,7 @@ impl Desk {
 
     /// Key, words and language of each message that the provider was given.
     fn words(&self) -> Vec<(String, String, String)> {
-        let letters = self.mailbox.letters();
+        let letters = self.mailbox.messages();
         let words = |letter: &Arc<RenderedMessage>| {
             (letter.idempotency_key.clone(), letter.body.clone(), letter.locale.clone())
         };
@@ -388,7 +391,7 @@ async fn ntf_18_a_suppressed_recipient_is_skipped_with_the_reason(t: &Bench) {
         desk.event("1").await;
         desk.tick().await;
         assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}");
-        assert_eq!(desk.mailbox.letters().len(), 0, "{kind:?}");
+        assert_eq!(desk.mailbox.messages().len(), 0, "{kind:?}");
         let reasons = t.texts("select reason from punctual.delivery_attempt where outcome = 'skipped'").await;
         assert_eq!(reasons, [[Some("opted-out".to_owned())]], "{kind:?}");
     }
@@ -403,7 +406,7 @@ async fn ntf_18_quiet_hours_shift_a_send(t: &Bench) {
         prefer(&desk.engine, kind.address(), &quiet).await;
         desk.event("1").await;
         desk.tick().await;
-        assert_eq!(desk.mailbox.letters().len(), 0, "{kind:?}");
+        assert_eq!(desk.mailbox.messages().len(), 0, "{kind:?}");
         let log = desk.log().await;
         assert_eq!(log[0].due_at, Some(time("2026-05-14T07:00:00Z")), "{kind:?}");
         assert!(log[0].tries.is_empty(), "{kind:?}: it uses up no try");
@@ -474,7 +477,7 @@ async fn ntf_3_what_is_pointless_by_now_is_cancelled(t: &Bench) {
                 desk.engine.store().put_entity(TENANT, state).await.unwrap();
             }
             desk.travel(t, seconds(3_600)).await;
-            assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}, {reason}: one try, before");
+            assert_eq!(desk.mailbox.messages().len(), 1, "{kind:?}, {reason}: one try, before");
             assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}, {reason}");
             let ended = t.ints("select status from punctual.entry").await;
             assert_eq!(ended, [[Some(5)]], "{kind:?}, {reason}: cancelled");
@@ -555,7 +558,7 @@ async fn rmd_20_a_held_entry_sends_nothing_until_it_is_released(t: &Bench) {
         let held = desk.engine.store().scheduled_entry(TENANT, EntryId(1)).await.unwrap().unwrap();
         assert_eq!(held.entry.hold.map(|hold| hold.reason).as_deref(), Some("asked for"), "{kind:?}");
         desk.travel(t, seconds(24 * 3_600)).await;
-        assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}: nothing is sent while it is held");
+        assert_eq!(desk.mailbox.messages().len(), 1, "{kind:?}: nothing is sent while it is held");
         assert_eq!(desk.change(EntryAction::Release).await, ActionOutcome::Done, "{kind:?}");
         desk.travel(t, seconds(60)).await;
         assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
@@ -578,7 +581,7 @@ async fn rmd_20_a_cancelled_entry_sends_nothing_more(t: &Bench) {
         assert_eq!(desk.change(EntryAction::Cancel).await, ActionOutcome::Done, "{kind:?}");
         assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}");
         desk.travel(t, seconds(24 * 3_600)).await;
-        assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}");
+        assert_eq!(desk.mailbox.messages().len(), 1, "{kind:?}");
         assert_eq!(t.count("select count(*) from punctual.entry where status = 5").await, 1, "{kind:?}");
         assert!(matches!(desk.change(EntryAction::Hold).await, ActionOutcome::Refused(_)), "{kind:?}");
     }
@@ -593,7 +596,7 @@ async fn rmd_20_a_retry_does_not_wait_for_its_time(t: &Bench) {
         desk.event("1").await;
         desk.tick().await;
         desk.tick().await;
-        assert_eq!(desk.mailbox.letters().len(), 1, "{kind:?}: it waits for its time");
+        assert_eq!(desk.mailbox.messages().len(), 1, "{kind:?}: it waits for its time");
         assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
         desk.tick().await;
         assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}");
@@ -613,7 +616,7 @@ async fn ntf_4_a_crash_leaves_only_the_window_in_doubt(t: &Bench) {
         desk.mailbox.never_answer(true);
         let tick = desk.engine.tick(1_000);
         tokio::time::timeout(Duration::from_millis(1_500), tick).await.unwrap_err();
-        let begun = desk.mailbox.letters().len();
+        let begun = desk.mailbox.messages().len();
         assert_eq!(begun, 64, "{kind:?}: no more are begun than may be in doubt");
         desk.mailbox.never_answer(false);
         desk.travel(t, seconds(3_600)).await;
@@ -621,5 +624,8 @@ async fn ntf_4_a_crash_leaves_only_the_window_in_doubt(t: &Bench) {
         let count = |status| statuses.iter().filter(|one| **one == status).count();
         let seen = (count(DeliveryStatus::Uncertain), count(DeliveryStatus::Sent));
         assert_eq!(seen, (64, 136), "{kind:?}");
+        let classes = "select distinct reason_class from punctual.delivery_attempt where outcome = 'unknown'";
+        let lost = "the sender crashed before it stored the outcome; the message may have gone out";
+        assert_eq!(t.texts(classes).await, [[Some(lost.to_owned())]], "{kind:?}: they are one class");
     }
 }

@@ -92,15 +92,15 @@ pub fn survey(edit: impl FnOnce(&mut Value)) -> Value {
 /// What a channel was given, and what it is to answer; `None` is fine.
 #[derive(Clone, Default)]
 pub struct Mailbox {
-    letters: Arc<Mutex<Vec<Arc<RenderedMessage>>>>,
+    messages: Arc<Mutex<Vec<Arc<RenderedMessage>>>>,
     script: Arc<Mutex<VecDeque<Option<NotSent>>>>,
     silent: Arc<AtomicBool>,
     answers: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Mailbox {
-    pub fn letters(&self) -> Vec<Arc<RenderedMessage>> {
-        self.letters.lock().unwrap().clone()
+    pub fn messages(&self) -> Vec<Arc<RenderedMessage>> {
+        self.messages.lock().unwrap().clone()
     }
 
     pub fn fail_with(&self, script: Vec<Option<NotSent>>) {
@@ -119,13 +119,13 @@ impl Mailbox {
 
     /// Waits until the channel has taken so many messages.
     pub async fn wait_for(&self, count: usize) {
-        while self.letters().len() < count {
+        while self.messages().len() < count {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
     fn take(&self, letter: Arc<RenderedMessage>) -> Result<Accepted, NotSent> {
-        self.letters.lock().unwrap().push(letter);
+        self.messages.lock().unwrap().push(letter);
         match self.script.lock().unwrap().pop_front().flatten() {
             Some(trouble) => Err(trouble),
             None => Ok(Accepted { message_id: Some("mem-1".into()), answer: None }),
@@ -247,7 +247,7 @@ async fn trg_8_a_deleted_entry_does_not_block(t: &Bench) {
     assert_eq!(withdraw(&engine, first, EntryAction::Delete).await, ActionOutcome::NotFound);
     assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Skipped);
     assert_eq!(tick(&engine).await.sent, 1);
-    assert_eq!(mailbox.letters()[0].public_id, Some(second));
+    assert_eq!(mailbox.messages()[0].public_id, Some(second));
 }
 
 /// TRG-8: the unique key decides, whoever comes at the same time.
@@ -332,7 +332,7 @@ async fn trg_12_the_long_cadence_sends_on_its_days(t: &Bench) {
     let start = t.now().await;
     let (silent, answering) = (invite(&engine, "1").await, invite(&engine, "2").await);
     engine.travel(start.plus(66 * DAY), true).await.unwrap();
-    assert_eq!(mailbox.letters().len(), 4, "two each on days 60 and 65");
+    assert_eq!(mailbox.messages().len(), 4, "two each on days 60 and 65");
     assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
     engine.travel(start.plus(400 * DAY), true).await.unwrap();
     let lines = engine.store().delivery_log(TENANT, entry(&engine, silent).await.id).await.unwrap();
@@ -343,7 +343,7 @@ async fn trg_12_the_long_cadence_sends_on_its_days(t: &Bench) {
     assert_eq!(log(&engine, answering).await, ["1 delivered", "2 delivered"]);
     assert_eq!(status(&engine, answering).await, EntryStatus::Completed);
     let attempts: Vec<u32> =
-        mailbox.letters().iter().filter(|l| l.public_id == Some(silent)).map(|l| l.attempt).collect();
+        mailbox.messages().iter().filter(|l| l.public_id == Some(silent)).map(|l| l.attempt).collect();
     assert_eq!(attempts, [1, 2, 3, 4]);
 }
 
@@ -378,7 +378,7 @@ async fn trg_15_failures_are_logged_retried_and_given_up(t: &Bench) {
     engine.travel(start.plus(seconds(600)), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 failed", "1 unknown", "1 delivered"]);
     let keys: std::collections::BTreeSet<String> =
-        mailbox.letters().iter().map(|l| l.idempotency_key.clone()).collect();
+        mailbox.messages().iter().map(|l| l.idempotency_key.clone()).collect();
     assert_eq!(keys.len(), 1, "every try of a send has the same key");
     mailbox.fail_with(vec![Some(NotSent::Permanent { error: "no such number".into() })]);
     engine.travel(start.plus(3 * DAY), true).await.unwrap();
@@ -449,7 +449,7 @@ async fn trg_16_nothing_is_sent_after_the_end(t: &Bench) {
     withdraw(&engine, ids[1], EntryAction::Cancel).await;
     withdraw(&engine, ids[2], EntryAction::Delete).await;
     engine.travel(t.now().await.plus(100 * DAY), true).await.unwrap();
-    assert_eq!(mailbox.letters().len(), 3, "one try each, before the end");
+    assert_eq!(mailbox.messages().len(), 3, "one try each, before the end");
     assert_eq!(status(&engine, ids[1]).await, EntryStatus::Cancelled);
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
 }
@@ -510,7 +510,7 @@ async fn trg_2_an_event_can_stop_what_another_began(t: &Bench) {
     assert_eq!((stopped[0].outcome, stopped[0].instances[0].public_id), (Outcome::Stopped, id));
     assert_eq!(stopped[1].outcome, Outcome::NoMatch);
     engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
-    let to: Vec<_> = mailbox.letters().iter().map(|l| l.public_id.unwrap()).collect();
+    let to: Vec<_> = mailbox.messages().iter().map(|l| l.public_id.unwrap()).collect();
     assert!(!to.contains(&id) && to.contains(&other), "{to:?}");
 }
 
@@ -525,7 +525,7 @@ async fn a_lost_claim_of_letters_is_sent_again_and_says_so(t: &Bench) {
     assert_eq!(lost.outgoing.due.len(), 1);
     assert_eq!(tick(&engine).await.sent, 0, "it is in somebody's hands");
     engine.travel(t.now().await.plus(seconds(120)), true).await.unwrap();
-    assert_eq!(mailbox.letters().len(), 1);
+    assert_eq!(mailbox.messages().len(), 1);
     assert_eq!(log(&engine, id).await, ["1 unknown", "1 delivered"]);
     assert_eq!(status(&engine, id).await, EntryStatus::Sent);
 }
@@ -586,7 +586,7 @@ async fn trg_18_texts_come_from_templates_by_locale_and_attempt(t: &Bench) {
     engine.store().create_template(TENANT, read_template(&template)).await.unwrap();
     let id = invite(&engine, "1").await;
     engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
-    let letters = mailbox.letters();
+    let letters = mailbox.messages();
     let url = format!("https://survey.example/s/{id}");
     assert!(letters[0].body.contains(&url) && !letters[0].body.contains("تذكير"), "{}", letters[0].body);
     assert_eq!(letters[1].body, format!("تذكير Kadhem Owaid: {url}"));
@@ -640,7 +640,7 @@ async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries)
             trace: String::new(),
         }
     });
-    let room = Room { letters: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
+    let room = Room { messages: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
     let start = Start { owner: "crowd".into(), lease: seconds(30), batch: 1_000, room, window: None };
     let advanced = store.advance_entries(sends.collect(), gone, Some(start)).await.unwrap();
     let begun = advanced.begun.into_iter().next();
@@ -710,7 +710,7 @@ async fn trg_2_opening_can_end_the_reminders_and_nothing_else(t: &Bench) {
         assert_eq!(entry(&engine, id).await.state.next_send_at, None);
     }
     engine.travel(t.now().await.plus(5 * DAY), true).await.unwrap();
-    assert_eq!(mailbox.letters().len(), 2, "only the invitations");
+    assert_eq!(mailbox.messages().len(), 2, "only the invitations");
     assert!(matches!(engine.submit(reading, answers(5), None).await.unwrap(), Submitted::Done { .. }));
     engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
     assert_eq!(status(&engine, forgetting).await, EntryStatus::Expired);

@@ -96,7 +96,7 @@ async fn ntf_18_who_was_suppressed_gets_no_survey(t: &Bench) {
     publish(&engine, survey(|_| {})).await;
     suppress(&engine, ADDRESS, Reason::HardBounce).await;
     let id = invite(&engine, "1").await;
-    assert_eq!((tick(&engine).await.sent, mailbox.letters().len()), (0, 0));
+    assert_eq!((tick(&engine).await.sent, mailbox.messages().len()), (0, 0));
     assert_eq!(
         (status(&engine, id).await, log(&engine, id).await),
         (EntryStatus::Failed, vec!["1 failed hard-bounce".into()])
@@ -105,12 +105,12 @@ async fn ntf_18_who_was_suppressed_gets_no_survey(t: &Bench) {
     assert_eq!(t.count("select count(*) from punctual.work").await, 0);
     lift(&engine).await;
     engine.travel(t.now().await.plus(5 * DAY), true).await.unwrap();
-    assert_eq!(mailbox.letters().len(), 0, "nothing stale follows");
+    assert_eq!(mailbox.messages().len(), 0, "nothing stale follows");
 
     prefer(&engine, ADDRESS, &json!({"optOuts": [{"kind": "survey.invitation"}]})).await;
     let id = invite(&engine, "2").await;
     tick(&engine).await;
-    assert_eq!((mailbox.letters().len(), log(&engine, id).await), (0, vec!["1 failed opted-out".into()]));
+    assert_eq!((mailbox.messages().len(), log(&engine, id).await), (0, vec!["1 failed opted-out".into()]));
     prefer(&engine, ADDRESS, &json!({"optOuts": [{"kind": "booking.confirmed"}]})).await;
     invite(&engine, "3").await;
     assert_eq!(tick(&engine).await.sent, 1, "another kind is another matter");
@@ -131,7 +131,7 @@ async fn ntf_18_a_stop_ends_the_reminders_and_its_lift_brings_none_back(t: &Benc
     }
     lift(&engine).await;
     engine.travel(t.now().await.plus(3 * DAY), true).await.unwrap();
-    assert_eq!(mailbox.letters().len(), 2, "only the invitations");
+    assert_eq!(mailbox.messages().len(), 2, "only the invitations");
     assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
     engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
     assert_eq!(status(&engine, forgetting).await, EntryStatus::Expired);
@@ -151,7 +151,7 @@ async fn ntf_18_quiet_hours_shift_an_invitation(t: &Bench) {
     assert_eq!(t.ints("select attempts, unstarted from punctual.work").await, [[Some(0), Some(0)]]);
     mailbox.fail_with(vec![transient()]);
     engine.travel(time("2026-05-14T11:59:59Z"), true).await.unwrap();
-    assert_eq!(mailbox.letters().len(), 0);
+    assert_eq!(mailbox.messages().len(), 0);
     engine.travel(time("2026-05-14T12:10:00Z"), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 failed", "1 delivered"]);
     let sent = entry(&engine, id).await.state;
@@ -179,9 +179,9 @@ async fn ntf_18_another_channel_takes_the_invitation_if_it_can(t: &Bench) {
     publish(&engine, survey(|_| {})).await;
     prefer(&engine, ADDRESS, &json!({"channelOverride": {"memory:default": "memory:sms"}})).await;
     let id = invite(&engine, "1").await;
-    assert_eq!((tick(&engine).await.sent, mailbox.letters().len()), (1, 0));
-    let got = engine.sandbox().unwrap().letters(&Wanted::default(), 10);
-    assert_eq!((got[0].letter.channel.as_str(), got[0].letter.to.as_str()), ("memory:sms", ADDRESS));
+    assert_eq!((tick(&engine).await.sent, mailbox.messages().len()), (1, 0));
+    let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    assert_eq!((got[0].message.channel.as_str(), got[0].message.to.as_str()), ("memory:sms", ADDRESS));
     assert_eq!(status(&engine, id).await, EntryStatus::Sent);
     prefer(&engine, ADDRESS, &json!({"channelOverride": {"memory:default": "memory:email"}})).await;
     let id = invite(&engine, "2").await;
@@ -208,9 +208,9 @@ async fn ntf_18_one_click_ends_invitations(t: &Bench) {
         made[0].instances[0].public_id
     };
     invite("1").await;
-    let got = engine.sandbox().unwrap().letters(&Wanted::default(), 10);
-    let url = got[0].letter.unsubscribe_url.clone().expect("a link");
-    assert!(got[0].letter.body.ends_with(&url), "{}", got[0].letter.body);
+    let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    let url = got[0].message.unsubscribe_url.clone().expect("a link");
+    assert!(got[0].message.body.ends_with(&url), "{}", got[0].message.body);
     let token = url.strip_prefix("https://example.org/u/").unwrap();
     let link = engine.store().link_secret().await.unwrap().open(token).expect("it opens");
     assert_eq!((link.address.as_str(), link.channel.as_str()), ("guest@example.com", "email"));
@@ -238,7 +238,7 @@ async fn ntf_18_a_dry_run_tells_who_is_not_sent_it(t: &Bench) {
     assert_eq!(dry[0].error.as_deref(), Some("the recipient is not sent this: manual"));
     let made = send(false).await;
     assert_eq!(tick(&engine).await.sent, 1);
-    assert_eq!(mailbox.letters()[0].to, "+964 2");
+    assert_eq!(mailbox.messages()[0].to, "+964 2");
     assert_eq!(log(&engine, made[0].instances[0].public_id).await, ["1 failed manual"]);
 }
 
@@ -251,7 +251,7 @@ async fn ntf_8_a_preferred_language_words_the_invitation(t: &Bench) {
     prefer(&engine, ADDRESS, &json!({"locale": "en"})).await;
     invite(&engine, "2").await;
     tick(&engine).await;
-    let locales: Vec<String> = mailbox.letters().iter().map(|letter| letter.locale.clone()).collect();
+    let locales: Vec<String> = mailbox.messages().iter().map(|letter| letter.locale.clone()).collect();
     assert_eq!(locales, ["ar", "en"]);
 }
 
@@ -265,7 +265,7 @@ async fn ntf_10_a_providers_own_template_invites(t: &Bench) {
     engine.store().create_template(TENANT, read_template(&template)).await.unwrap();
     let id = invite(&engine, "1").await;
     assert_eq!(tick(&engine).await.sent, 1);
-    let letter = engine.sandbox().unwrap().letters(&Wanted::default(), 1).remove(0).letter.clone();
+    let letter = engine.sandbox().unwrap().messages(&Wanted::default(), 1).remove(0).message.clone();
     let own = letter.provider_template.expect("the provider's own template");
     let url = format!("https://survey.example/s/{id}");
     assert_eq!(
@@ -299,7 +299,7 @@ async fn ntf_4_an_invitation_that_may_have_gone_out_is_held(t: &Bench) {
     mailbox.fail_with(vec![timeout()]);
     let id = invite(&engine, "1").await;
     engine.travel(t.now().await.plus(DAY / 2), true).await.unwrap();
-    assert_eq!((mailbox.letters().len(), log(&engine, id).await), (1, vec!["1 unknown".into()]));
+    assert_eq!((mailbox.messages().len(), log(&engine, id).await), (1, vec!["1 unknown".into()]));
     assert_eq!(error(&engine, id).await, "no answer in 10 s");
     assert_eq!(
         t.count("select count(*) from punctual.delivery where status = 5").await,
@@ -317,7 +317,7 @@ async fn ntf_4_a_lost_invitation_is_held(t: &Bench) {
     let id = invite(&engine, "1").await;
     assert_eq!(claim(&engine).await.due.len(), 1);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
-    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, EntryStatus::Failed));
+    assert_eq!((mailbox.messages().len(), status(&engine, id).await), (0, EntryStatus::Failed));
     assert_eq!(log(&engine, id).await, ["1 unknown"]);
     let held =
         "select count(*) from punctual.delivery where status = 5 and error like '%does not send twice'";
@@ -342,7 +342,7 @@ async fn ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back(t: &Bench) 
     let settled = engine.store().end_deliveries(token.unwrap(), unused.collect(), None).await.unwrap();
     assert_eq!(settled, DeliverySettlement::Done);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
-    assert_eq!((mailbox.letters().len(), status(&engine, id).await), (0, EntryStatus::Failed));
+    assert_eq!((mailbox.messages().len(), status(&engine, id).await), (0, EntryStatus::Failed));
 }
 
 /// Claims what is due, as a process does.
@@ -389,7 +389,7 @@ async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
         (log(&engine, failing).await, status(&engine, failing).await),
         (tries.map(String::from).to_vec(), EntryStatus::Sent)
     );
-    let keys: Vec<String> = mailbox.letters().iter().map(|l| l.idempotency_key.clone()).collect();
+    let keys: Vec<String> = mailbox.messages().iter().map(|l| l.idempotency_key.clone()).collect();
     let of_failing = keys.iter().filter(|key| **key == format!("survey:{failing}:1"));
     assert_eq!(of_failing.collect::<std::collections::BTreeSet<_>>().len(), 1, "one key: {keys:?}");
 }

@@ -50,6 +50,7 @@ macro_rules! shake {
 mod answer;
 mod bad_input;
 mod bench;
+mod channel_share;
 mod chaos;
 mod claim;
 mod clock;

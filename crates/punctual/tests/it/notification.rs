@@ -85,8 +85,10 @@ pub async fn tick(engine: &Engine) -> Ticked {
 
 /// What the sandbox got, as `channel to: body`.
 pub fn inbox(engine: &Engine) -> Vec<String> {
-    let all = engine.sandbox().unwrap().letters(&Wanted::default(), 1_000);
-    all.iter().map(|got| format!("{} {}: {}", got.letter.channel, got.letter.to, got.letter.body)).collect()
+    let all = engine.sandbox().unwrap().messages(&Wanted::default(), 1_000);
+    all.iter()
+        .map(|got| format!("{} {}: {}", got.message.channel, got.message.to, got.message.body))
+        .collect()
 }
 
 pub fn script(engine: &Engine, key: &str, words: Value) {
@@ -413,9 +415,9 @@ async fn ntf_18_one_click_ends_letters_of_a_kind(t: &Bench) {
     template(&engine, TENANT, "Email", "stop: {{unsubscribeUrl}}").await;
     confirm(&engine, "1").await;
     tick(&engine).await;
-    let got = engine.sandbox().unwrap().letters(&Wanted::default(), 10);
-    let url = got[0].letter.unsubscribe_url.clone().expect("a link");
-    assert!(got[0].letter.body.ends_with(&url), "{}", got[0].letter.body);
+    let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    let url = got[0].message.unsubscribe_url.clone().expect("a link");
+    assert!(got[0].message.body.ends_with(&url), "{}", got[0].message.body);
     let token = url.strip_prefix("https://example.org/u/").unwrap();
     let link = engine.store().link_secret().await.unwrap().open(token).expect("it opens");
     assert_eq!((link.address.as_str(), link.channel.as_str()), ("guest@example.com", "email"));

@@ -29,7 +29,7 @@ const CLAIMED: &str = "select count(*) from punctual.claim where purpose = 'send
 
 fn start(room: &[(&str, usize)]) -> Start {
     let by_channel = room.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-    let room = Room { letters: 5_000, by_channel };
+    let room = Room { messages: 5_000, by_channel };
     Start { owner: "teller".into(), lease: seconds(30), batch: CLAIM_ITEMS_MAX, room, window: None }
 }
 
@@ -141,7 +141,7 @@ async fn ntf_17_no_more_letters_begin_than_there_is_room_for(t: &Bench) {
         ("nothing is known of the channel", start(&[("memory:email", 9)]), 0),
         ("the channel is closed", start(&[("memory:sms", 0)]), 0),
         ("the channel has room for two", start(&[("memory:sms", 2)]), 2),
-        ("one in all", Start { room: Room { letters: 1, ..by_sms().room }, ..by_sms() }, 1),
+        ("one in all", Start { room: Room { messages: 1, ..by_sms().room }, ..by_sms() }, 1),
         ("claims of one", Start { batch: 1, ..by_sms() }, 3),
     ];
     for (n, (what, start, expected)) in cases.into_iter().enumerate() {

@@ -11,7 +11,7 @@ use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::delivery::rules::template::Definition;
 use punctual::delivery::run::sandbox::Wanted;
-use punctual::delivery::store::receipts::News;
+use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::flow::rules::entity::NewState;
 use punctual::{Engine, Entity, Problems};
 use serde_json::{Value, json};
@@ -130,8 +130,8 @@ async fn ntf_5_two_who_did_not_get_it_are_both_told_by_the_other_channel(t: &Ben
         event_id: None,
     };
     let receipts = ids.into_iter().map(failed).collect();
-    let news = News { provider: "meta".into(), channels: vec!["memory:whatsapp".into()], receipts };
-    assert!(engine.hear_receipts(news).await.unwrap().sends);
+    let batch = ReceiptBatch { provider: "meta".into(), channels: vec!["memory:whatsapp".into()], receipts };
+    assert!(engine.record_receipts(batch).await.unwrap().sends);
     assert_eq!(notifications(t).await, ["0 -"]);
     assert_eq!(tick(&engine).await.sent, 2);
     assert_eq!(by_sms(&engine), both_by_sms());
@@ -195,11 +195,11 @@ async fn provided(engine: &Engine, channel: &str, key: &str) -> punctual::Templa
 /// What went by SMS, with the provider's own template.
 fn sms_of(engine: &Engine) -> Vec<(String, Option<String>)> {
     let wanted = Wanted { channel: Some("memory:sms".into()), ..Wanted::default() };
-    let all = engine.sandbox().unwrap().letters(&wanted, 100);
+    let all = engine.sandbox().unwrap().messages(&wanted, 100);
     let own = |letter: &punctual::RenderedMessage| {
         letter.provider_template.as_ref().map(|own| own["key"].as_str().unwrap().to_owned())
     };
-    all.iter().map(|got| (got.letter.body.clone(), own(&got.letter))).collect()
+    all.iter().map(|got| (got.message.body.clone(), own(&got.message))).collect()
 }
 
 /// NTF-17, NTF-10: WhatsApp's template is nothing that an SMS provider knows.

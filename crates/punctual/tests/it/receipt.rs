@@ -12,7 +12,7 @@ use punctual::base::id::LaneId;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
-use punctual::delivery::store::receipts::{Learned, News};
+use punctual::delivery::store::receipts::{ReceiptBatch, ReceiptOutcome};
 use punctual::{DeliveryId, Engine, Token};
 use serde_json::json;
 use std::time::Duration;
@@ -54,12 +54,12 @@ fn reply(status: ReceiptStatus, event_id: &str) -> Receipt {
     Receipt { message_id: None, error: None, event_id: Some(event_id.to_owned()), ..of("", status) }
 }
 
-async fn hear_by(engine: &Engine, channel: &str, receipts: Vec<Receipt>) -> Learned {
-    let news = News { provider: "twilio-sms".into(), channels: vec![channel.into()], receipts };
-    engine.hear_receipts(news).await.unwrap()
+async fn hear_by(engine: &Engine, channel: &str, receipts: Vec<Receipt>) -> ReceiptOutcome {
+    let batch = ReceiptBatch { provider: "twilio-sms".into(), channels: vec![channel.into()], receipts };
+    engine.record_receipts(batch).await.unwrap()
 }
 
-async fn hear(engine: &Engine, receipts: Vec<Receipt>) -> Learned {
+async fn hear(engine: &Engine, receipts: Vec<Receipt>) -> ReceiptOutcome {
     hear_by(engine, SMS, receipts).await
 }
 
@@ -93,15 +93,15 @@ async fn suppressed(t: &Bench) -> Vec<String> {
     texts(t, sql).await
 }
 
-fn learned(new: &[ReceiptStatus]) -> Learned {
-    Learned { new: new.to_vec(), ..Learned::default() }
+fn outcome(new: &[ReceiptStatus]) -> ReceiptOutcome {
+    ReceiptOutcome { new: new.to_vec(), ..ReceiptOutcome::default() }
 }
 
 /// NTF-16, NTF-19: delivered, then read; the log has both, and the contract's word.
 async fn ntf_16_a_receipt_updates_the_log(t: &Bench) {
     let (engine, id) = sent(t).await;
-    assert_eq!(hear(&engine, vec![of(&id, Delivered)]).await, learned(&[Delivered]));
-    assert_eq!(hear(&engine, vec![of(&id, Read)]).await, learned(&[Read]));
+    assert_eq!(hear(&engine, vec![of(&id, Delivered)]).await, outcome(&[Delivered]));
+    assert_eq!(hear(&engine, vec![of(&id, Read)]).await, outcome(&[Read]));
     let logged = engine.store().communication(TENANT, DeliveryId(1)).await.unwrap().unwrap();
     assert_eq!(logged.status.word(), "Delivered");
     let heard: Vec<&str> = logged.receipts.iter().map(|one| one.status.as_str()).collect();
@@ -122,8 +122,8 @@ async fn ntf_19_receipts_go_with_their_deliveries(t: &Bench) {
 async fn ntf_16_late_and_repeated_receipts_change_nothing(t: &Bench) {
     let (engine, id) = sent(t).await;
     hear(&engine, vec![of(&id, Read)]).await;
-    assert_eq!(hear(&engine, vec![of(&id, Delivered)]).await, learned(&[Delivered]));
-    assert_eq!(hear(&engine, vec![of(&id, Failed)]).await, learned(&[Failed]));
+    assert_eq!(hear(&engine, vec![of(&id, Delivered)]).await, outcome(&[Delivered]));
+    assert_eq!(hear(&engine, vec![of(&id, Failed)]).await, outcome(&[Failed]));
     let before = t.texts("select * from punctual.delivery").await;
     let again = hear(&engine, vec![of(&id, Failed), of(&id, Read)]).await;
     assert_eq!((again.new, again.repeated), (vec![], 2));
@@ -139,7 +139,7 @@ async fn ntf_16_late_and_repeated_receipts_change_nothing(t: &Bench) {
 async fn ntf_16_what_nobody_knows_is_only_counted(t: &Bench) {
     let (engine, _) = sent(t).await;
     let said = hear(&engine, vec![of("foreign", Delivered), of("foreign", Failed)]).await;
-    assert_eq!(said, Learned { unknown: 2, ..Learned::default() });
+    assert_eq!(said, ReceiptOutcome { unknown: 2, ..ReceiptOutcome::default() });
     assert_eq!(t.count("select count(*) from punctual.early_receipt").await, 0);
     assert_eq!((statuses(t).await, told(t).await.len()), (vec!["1".to_owned()], 0));
 }
@@ -171,7 +171,7 @@ fn ended(due: DueDelivery, id: &str) -> SettledDelivery {
 async fn ntf_16_a_receipt_before_its_outcome_is_kept(t: &Bench) {
     let (engine, due, token) = sending(t).await;
     let early = hear(&engine, vec![of("SM1", Delivered)]).await;
-    assert_eq!(early, Learned { waiting: 1, ..Learned::default() });
+    assert_eq!(early, ReceiptOutcome { waiting: 1, ..ReceiptOutcome::default() });
     assert_eq!(hear(&engine, vec![of("SM1", Delivered)]).await.waiting, 1, "and again");
     assert_eq!(t.count("select count(*) from punctual.early_receipt").await, 1);
     engine.travel(time("2026-05-14T05:15:03Z"), true).await.unwrap();

@@ -49,8 +49,8 @@ fn scripted(words: serde_json::Value) -> Script {
 }
 
 fn keys(sandbox: &Sandbox) -> Vec<String> {
-    let all = sandbox.letters(&Wanted::default(), 1_000);
-    all.iter().map(|received| received.letter.idempotency_key.clone()).collect()
+    let all = sandbox.messages(&Wanted::default(), 1_000);
+    all.iter().map(|received| received.message.idempotency_key.clone()).collect()
 }
 
 /// TRG-17, PRD-17: what a script says comes in its order; a timeout delivers, a refusal does not.
@@ -71,7 +71,7 @@ async fn prd_17_sends_go_wrong_as_the_script_says() {
     assert!(answers[3..5].iter().all(|one| matches!(one, Err(NotSent::NoAnswer { .. }))), "{answers:?}");
     assert!(answers[5..].iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(keys(&sandbox), ["k3", "k5", "k6"]);
-    let all = sandbox.letters(&Wanted::default(), 9);
+    let all = sandbox.messages(&Wanted::default(), 9);
     let outcomes: Vec<Outcome> = all.iter().map(|received| received.outcome).collect();
     assert_eq!(outcomes, [Outcome::Timeout, Outcome::Sent, Outcome::Sent]);
     let told = answers[5].as_ref().unwrap().message_id.as_deref();
@@ -103,7 +103,7 @@ async fn a_second_delivery_under_a_key_is_kept_and_marked(t: &Bench) {
     send(&sandbox, "ada", "p:1:0").await.unwrap_err();
     send(&sandbox, "ada", "p:1:0").await.unwrap();
     send(&sandbox, "ada", "p:2:0").await.unwrap();
-    let all = sandbox.letters(&Wanted::default(), 9);
+    let all = sandbox.messages(&Wanted::default(), 9);
     let first = Some(all[0].message_id.clone());
     let marks: Vec<Option<String>> = all.iter().map(|received| received.duplicate_of.clone()).collect();
     assert_eq!(marks, [None, first, None]);
@@ -140,38 +140,38 @@ async fn letters_are_listed_by_channel_and_address_and_in_parts() {
     ];
     for (wanted, keys) in table {
         let key = |received: &Arc<punctual::delivery::run::sandbox::Received>| {
-            received.letter.idempotency_key.clone()
+            received.message.idempotency_key.clone()
         };
-        assert_eq!(sandbox.letters(&wanted, 99).iter().map(key).collect::<String>(), keys, "{wanted:?}");
+        assert_eq!(sandbox.messages(&wanted, 99).iter().map(key).collect::<String>(), keys, "{wanted:?}");
         let back: String = sandbox.latest(&wanted, 99).iter().map(key).collect();
         assert_eq!(back, keys.chars().rev().collect::<String>(), "{wanted:?}");
         assert_eq!(sandbox.count(&wanted), keys.len());
-        assert_eq!(sandbox.letters(&wanted, 1).len(), keys.len().min(1));
+        assert_eq!(sandbox.messages(&wanted, 1).len(), keys.len().min(1));
     }
     assert_eq!(sandbox.clear(&wanted(None, Some("ada"))), 3);
     assert_eq!(keys(&sandbox), ["1", "3", "5"]);
-    assert_eq!(sandbox.letters(&Wanted { after: 2, ..Wanted::default() }, 9).len(), 2, "gaps do not matter");
+    assert_eq!(sandbox.messages(&Wanted { after: 2, ..Wanted::default() }, 9).len(), 2, "gaps do not matter");
     assert_eq!(sandbox.clear(&Wanted::default()), 3);
     sandbox.send(Arc::new(letter("memory:a", "ada", "1"))).await.unwrap();
-    let again = &sandbox.letters(&Wanted::default(), 9)[0];
+    let again = &sandbox.messages(&Wanted::default(), 9)[0];
     assert_eq!(
         (again.number, &again.duplicate_of),
         (7, &None),
         "numbers go on, what was cleared is forgotten"
     );
-    assert_eq!(*again.letter.payload, json!(null), "payloads are not kept");
+    assert_eq!(*again.message.payload, json!(null), "payloads are not kept");
 }
 
 /// The oldest go when there are too many, or too large ones, and are counted.
 #[tokio::test]
 async fn a_full_sandbox_lets_the_oldest_go() {
     let sandbox = Sandbox::new();
-    for n in 0..limits::SANDBOX_LETTERS_MAX + 2 {
+    for n in 0..limits::SANDBOX_MESSAGES_MAX + 2 {
         send(&sandbox, "ada", &n.to_string()).await.unwrap();
     }
-    assert_eq!((sandbox.count(&Wanted::default()), sandbox.dropped()), (limits::SANDBOX_LETTERS_MAX, 2));
-    assert_eq!(sandbox.letters(&Wanted::default(), 1)[0].letter.idempotency_key, "2");
-    assert_eq!(sandbox.clear(&Wanted::default()), limits::SANDBOX_LETTERS_MAX);
+    assert_eq!((sandbox.count(&Wanted::default()), sandbox.dropped()), (limits::SANDBOX_MESSAGES_MAX, 2));
+    assert_eq!(sandbox.messages(&Wanted::default(), 1)[0].message.idempotency_key, "2");
+    assert_eq!(sandbox.clear(&Wanted::default()), limits::SANDBOX_MESSAGES_MAX);
     assert_eq!(sandbox.dropped(), 0);
     for n in 0..9 {
         let large = RenderedMessage {
@@ -215,7 +215,7 @@ async fn many_sends_at_once_use_each_step_once() {
         fine += usize::from(one.await.unwrap());
     }
     assert_eq!((fine, sandbox.count(&Wanted::default())), (150, 150));
-    let numbers: Vec<u64> = sandbox.letters(&Wanted::default(), 999).iter().map(|one| one.number).collect();
+    let numbers: Vec<u64> = sandbox.messages(&Wanted::default(), 999).iter().map(|one| one.number).collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
 }
 
@@ -272,11 +272,11 @@ async fn prd_17_an_invitation_that_timed_out_is_seen_twice(t: &Bench) {
     assert_eq!(sandbox.count(&Wanted::default()), 1, "the second try was refused for good");
     sandbox.script("memory:sms", scripted(json!(["timeout"]))).unwrap();
     engine.travel(start.plus(Duration::from_secs(25 * 60 * 60)), true).await.unwrap();
-    let all = sandbox.letters(&Wanted::default(), 9);
-    let attempts: Vec<u32> = all.iter().map(|one| one.letter.attempt).collect();
+    let all = sandbox.messages(&Wanted::default(), 9);
+    let attempts: Vec<u32> = all.iter().map(|one| one.message.attempt).collect();
     assert_eq!(attempts, [1, 2, 2], "the invitation, and its reminder twice");
     assert_eq!(all[2].duplicate_of.as_ref(), Some(&all[1].message_id));
-    let first = &all[0].letter;
+    let first = &all[0].message;
     assert_eq!((first.sent_at, first.public_id, first.locale.as_str()), (start, Some(id), "ar"));
     assert_eq!(first.to, "+964 770 000 0001", "the address as it was given");
     assert_eq!(first.survey_url, Some(format!("https://survey.example/s/{id}")));
@@ -290,6 +290,6 @@ async fn a_stage_shows_what_was_sent(t: &Bench) {
         .send(Arc::new(RenderedMessage { sent_at, ..letter("memory:default", "ada", "k") }))
         .await
         .unwrap();
-    let received = stage.sandbox().letters(&Wanted::default(), 10);
-    assert_eq!((received[0].letter.sent_at, received[0].letter.to.as_str()), (sent_at, "ada"));
+    let received = stage.sandbox().messages(&Wanted::default(), 10);
+    assert_eq!((received[0].message.sent_at, received[0].message.to.as_str()), (sent_at, "ada"));
 }

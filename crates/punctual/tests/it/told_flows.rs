@@ -18,6 +18,8 @@ cases![
     ntf_2_what_a_filter_does_not_want_begins_nothing,
     ntf_2_the_same_event_begins_one_entry,
     ntf_2_an_event_of_a_topic_stops_what_another_began,
+    ntf_2_a_stop_that_comes_again_beside_an_earlier_one_still_stops,
+    ntf_2_a_topic_that_a_kind_has_taken_in_vain_keeps_its_queue,
     ntf_2_a_timer_stops_what_was_begun_before_it_fired,
     ntf_2_a_kind_with_templates_and_a_survey_gets_both,
     ntf_2_a_crash_before_the_event_is_settled_makes_nothing_twice,
@@ -210,6 +212,39 @@ async fn ntf_2_an_event_of_a_topic_stops_what_another_began(t: &Bench) {
     assert_eq!(dead(t).await, [""; 0]);
     engine.travel(time("2026-05-16T00:00:00Z"), true).await.unwrap();
     assert_eq!(sent(&engine), ["memory:sms +919876543210"]);
+}
+
+/// NTF-2, TRG-2: the stop that came after the beginning counts, also when a crash brings all three again.
+async fn ntf_2_a_stop_that_comes_again_beside_an_earlier_one_still_stops(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    publish(&engine, stoppable()).await;
+    let cancelled = json!({"bookingId": "1"});
+    tell(&engine, "booking.cancelled", &cancelled).await;
+    confirm(&engine, "1").await;
+    tell(&engine, "booking.cancelled", &cancelled).await;
+    rename(t, "entry_history", "history_elsewhere").await;
+    // The stop cannot be written, the beginning is.
+    let _ = engine.tick(100).await;
+    assert_eq!(entries(t).await, ["memory:sms +919876543210 0"]);
+    rename(t, "history_elsewhere", "entry_history").await;
+    engine.travel(t.now().await.plus(seconds(3_600)), true).await.unwrap();
+    assert_eq!(entries(t).await, ["memory:sms +919876543210 5"], "the last event withdraws it");
+    assert_eq!(dead(t).await, [""; 0]);
+}
+
+/// NTF-2, PLT-9: a kind that no survey publishes takes their topic. What is published there goes somewhere,
+/// and the worker does not look for its route without end.
+async fn ntf_2_a_topic_that_a_kind_has_taken_in_vain_keeps_its_queue(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    publish(&engine, after_booking(|_| {})).await;
+    let kind = json!({"topic": "survey.responses", "recipients": {"phone": "phone"}});
+    engine.store().put_event_kind(TENANT, "response-complete", kind).await.unwrap();
+    confirm(&engine, "1").await;
+    let ticked = tokio::time::timeout(seconds(30), tick(&engine)).await;
+    assert_eq!(ticked.expect("the tick should end").sent, 1);
+    assert_eq!(t.count("select count(*) from punctual.work where lane_id = 0").await, 0);
 }
 
 /// NTF-2, TRG-2: an event counts from when it was due, not from when it was written.
@@ -409,8 +444,9 @@ async fn ntf_2_an_answer_begins_another_survey_and_a_send_none(t: &Bench) {
     let payload = json!({"bookingId": "1", "status": "Confirmed", "phone": "+1"});
     tell(&engine, KIND, &payload).await;
     assert_eq!(tick(&engine).await.sent, 1, "only the first survey");
-    let letters = engine.sandbox().unwrap().letters(&punctual::delivery::run::sandbox::Wanted::default(), 10);
-    let id = letters[0].letter.public_id.unwrap();
+    let letters =
+        engine.sandbox().unwrap().messages(&punctual::delivery::run::sandbox::Wanted::default(), 10);
+    let id = letters[0].message.public_id.unwrap();
     let answers = [("rate".to_owned(), json!(5))].into_iter().collect();
     engine.submit(id, answers, None).await.unwrap();
     assert_eq!(tick(&engine).await.sent, 1);

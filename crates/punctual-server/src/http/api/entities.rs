@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use punctual::flow::rules::entity::{NewState, Snapshot, check_entity};
-use punctual::flow::store::entities::{KeptEntity, Told};
+use punctual::flow::store::entities::{EntityOutcome, KeptEntity};
 use punctual::{Entity, Error, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -81,9 +81,9 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
     let (state, version) = read_state(&mut read);
     problems.into_result()?;
     let new = NewState { entity: name.0, state: state.unwrap_or_default(), version };
-    let told = app.engine.store().put_entity(caller.tenant, new).await?;
-    let applied = matches!(told, Told::Kept(_));
-    Ok(Json(shown(&caller, told.standing(), Some(applied))))
+    let outcome = app.engine.store().put_entity(caller.tenant, new).await?;
+    let applied = matches!(outcome, EntityOutcome::Kept(_));
+    Ok(Json(shown(&caller, outcome.into_entity(), Some(applied))))
 }
 
 /// `DELETE /api/entities/{type}/{id}?version=`: it is gone, also if nobody had told of it.
@@ -97,8 +97,8 @@ pub async fn delete(State(app): State<App>, caller: Caller, name: Name, page: Pa
     }
     let version = version.flatten().and_then(|n| i64::try_from(n).ok());
     match app.engine.store().delete_entity(caller.tenant, name.0, version).await? {
-        Told::Kept(_) => Ok(StatusCode::NO_CONTENT),
-        Told::Older(_) => Err(Failure::conflict("a newer version of this entity is known")),
+        EntityOutcome::Kept(_) => Ok(StatusCode::NO_CONTENT),
+        EntityOutcome::Older(_) => Err(Failure::conflict("a newer version of this entity is known")),
     }
 }
 

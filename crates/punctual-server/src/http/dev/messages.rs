@@ -60,7 +60,7 @@ pub async fn list(
     let sandbox = sandbox(&app)?;
     let all = wanted(&caller, &headers, &page);
     let wanted = Wanted { after: after(&page)?, ..all.clone() };
-    let letters = sandbox.letters(&wanted, page.limit + 1);
+    let letters = sandbox.messages(&wanted, page.limit + 1);
     let shown = letters.iter().map(|received| shown(received)).collect();
     Ok(Json(Inbox {
         list: page.list(shown, |one: &Shown| one.number.to_string()),
@@ -100,7 +100,7 @@ fn after(page: &Page) -> Answer<u64> {
 }
 
 fn shown(received: &Received) -> Shown {
-    let letter = received.letter.clone();
+    let letter = received.message.clone();
     Shown {
         number: received.number,
         message_id: received.message_id.clone(),

@@ -111,7 +111,7 @@ fn older(sight: &Sight) -> String {
 }
 
 fn item(received: &Received) -> String {
-    let letter = &received.letter;
+    let letter = &received.message;
     let direction = if right_to_left(&letter.locale) { "rtl" } else { "ltr" };
     let subject =
         letter.subject.as_deref().map_or_else(String::new, |text| format!("<h2>{}</h2>", escape(text)));
@@ -134,7 +134,7 @@ fn item(received: &Received) -> String {
 
 /// The text, in which the link to the survey is one.
 fn text(received: &Received) -> String {
-    let letter = &received.letter;
+    let letter = &received.message;
     let body = escape(&letter.body);
     let is_web = |url: &&str| url.starts_with("https://") || url.starts_with("http://");
     let Some(url) = letter.survey_url.as_deref().filter(is_web).map(escape) else {
@@ -148,7 +148,7 @@ fn text(received: &Received) -> String {
 }
 
 fn about(received: &Received) -> String {
-    let letter = &received.letter;
+    let letter = &received.message;
     let which = match letter.attempt {
         n if letter.public_id.is_none() => format!("Send {n}"),
         0 | 1 => "Invitation".to_owned(),

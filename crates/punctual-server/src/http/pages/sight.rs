@@ -2,6 +2,7 @@
 
 use super::counters;
 use crate::app::{App, Role};
+use crate::http::health::complaints;
 use punctual::engine::Health;
 use punctual::queue::store::dead_letters::{DeadLetter, Which};
 use punctual::queue::store::queues::QueueState;
@@ -37,6 +38,8 @@ pub(super) struct Sight {
     pub sandbox: bool,
     /// The engine's health.
     pub health: Health,
+    /// What is not as it should be, in words.
+    pub complaints: Vec<String>,
     /// Queues with their tenant's slug.
     pub queues: Vec<(String, QueueState)>,
     /// Whether there is more than one tenant.
@@ -64,6 +67,7 @@ impl Sight {
         }
         letters.sort_by_key(|(_, letter)| std::cmp::Reverse(letter.died_at));
         letters.truncate(LETTERS_SHOWN);
+        let health = app.engine.health().await;
         let metrics = app.settings.metrics.as_ref().map(|m| m.render()).unwrap_or_default();
         Ok(Self {
             now: store.now().await?,
@@ -74,7 +78,8 @@ impl Sight {
             demo: app.settings.demo,
             providers: app.settings.fakes.is_some(),
             sandbox: app.engine.sandbox().is_some(),
-            health: app.engine.health().await,
+            complaints: complaints(app, &health),
+            health,
             queues,
             many_tenants: tenants.len() > 1,
             letters,

@@ -14,15 +14,15 @@ const ERROR_CHARS: usize = 200;
 
 /// The whole page.
 pub(super) fn render(sight: &Sight) -> String {
-    let complaints = sight.health.complaints();
+    let complaints = &sight.complaints;
     let main = format!(
         "<header><h1>Punctual</h1>{}<p class=\"about\">{}{}{}</p></header>\n<main>\n{}{}{}{}{}{}</main>\n\
          <footer>As of <time datetime=\"{}\">{}</time></footer>",
-        badge(&complaints),
+        badge(complaints),
         escape(&about(sight)),
         if sight.sandbox { "; <a href=\"/dev/inbox\">sandbox inbox</a>" } else { "" },
         if sight.providers { ", <a href=\"/demo/providers\">fake providers</a>" } else { "" },
-        trouble(&complaints),
+        trouble(complaints),
         figures(sight),
         section("queues", "Queues", &queues(sight)),
         section("dead", "Latest dead letters", &letters(sight)),
@@ -178,16 +178,16 @@ fn loops(sight: &Sight) -> String {
         .health
         .loops
         .iter()
-        .map(|beat| {
-            let state = match &beat.trouble {
+        .map(|status| {
+            let state = match &status.trouble {
                 None => "<td>well</td>".to_owned(),
                 Some(said) => format!("<td class=\"warn\">{}</td>", escape(said)),
             };
             format!(
                 "<tr><th scope=\"row\">{}</th>{state}<td>{} ago</td><td class=\"n\">{}</td></tr>",
-                escape(beat.name),
-                words::length(beat.since_success),
-                beat.ticks
+                escape(status.name),
+                words::length(status.since_success),
+                status.ticks
             )
         })
         .collect();

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// A reservation without an answer is given up after this long.
 const RESERVED_FOR: Duration = Duration::from_secs(60);
 
-/// What is known of a key.
+/// The state of an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Nothing, or the same request, whose outcome is unknown: carry out the request.

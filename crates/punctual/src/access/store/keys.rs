@@ -11,7 +11,7 @@ use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
 
-/// What a key may do; each role may do all that stands before it.
+/// The role of a key; each role includes the rights of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Reads, with personal data masked.
@@ -54,11 +54,11 @@ impl Role {
 pub struct ApiKey {
     /// Its id.
     pub id: KeyId,
-    /// Whose it is.
+    /// The tenant of the key.
     pub tenant: Tenant,
     /// Its name; also the default source of what it publishes.
     pub name: String,
-    /// What it may do.
+    /// The role of the key.
     pub role: Role,
     /// The first characters of the secret, to recognise it by.
     pub prefix: String,
@@ -68,7 +68,7 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
 }
 
-/// What came of a revocation.
+/// The outcome of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevokeOutcome {
     /// The key no longer works.
@@ -146,7 +146,7 @@ impl Store {
         })
     }
 
-    /// Revokes a key at once, unless its role is above `by`, the role of whoever asks.
+    /// Revokes a key at once, unless its role is above `by`, the role of the caller.
     pub fn revoke_key(&self, tenant: Tenant, id: KeyId, by: Role) -> VerbFuture<'_, RevokeOutcome> {
         self.of(tenant).write((tenant, id, by), |tx, (tenant, id, by)| {
             Box::pin(async move {

@@ -63,7 +63,7 @@ impl NewTenant {
     }
 }
 
-/// Language tags, in characters: the longest that BCP 47 asks everybody to take.
+/// Language tags, in characters: the longest that BCP 47 requires implementations to accept.
 const LOCALE_CHARS_MAX: usize = 35;
 
 impl Store {

@@ -13,11 +13,11 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// Items of a list that a sentence names.
 const NAMED_ITEMS_MAX: usize = 5;
 
-/// A decision, and what each comparison saw. As a text, one sentence: `skipped because …`.
+/// A decision, and the finding of each comparison. As a text, one sentence: `skipped because …`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Whether the condition holds; what [`Condition::holds`] says.
+    /// Whether the condition holds, as [`Condition::holds`] returns it.
     pub holds: bool,
     /// The first comparison that decided, in words.
     pub because: String,
@@ -25,7 +25,7 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
 }
 
-/// What one comparison saw.
+/// The finding of one comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -35,12 +35,12 @@ pub struct Finding {
     pub question_id: String,
     /// The operator's word.
     pub op: &'static str,
-    /// What it compares with; nothing for `exists` and `notExists`.
+    /// The value to compare with; `None` for `exists` and `notExists`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Value>,
-    /// What was there; a long value is the beginning of its text. Nothing when it is missing.
+    /// The value that was found; of a long value the beginning of its text. `None` when it is missing.
     pub found: Option<Value>,
-    /// Whether it held.
+    /// Whether the comparison held.
     pub held: bool,
 }
 
@@ -69,7 +69,7 @@ struct Walk<'f> {
 }
 
 impl Walk<'_> {
-    /// Whether it holds, and the first comparison that made it so.
+    /// Returns whether the node holds, and the first comparison that decided it.
     fn node<'n>(&mut self, node: &'n Node, at: &str) -> (bool, Option<&'n Leaf>) {
         let under = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
         match node {

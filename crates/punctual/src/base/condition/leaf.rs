@@ -16,7 +16,7 @@ pub(crate) struct Leaf {
     pub(crate) test: Test,
 }
 
-/// What must be so for an operator to hold, or not to hold if it is an opposite.
+/// The test of an operator, negated if the operator is an opposite.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Test {
     Exists,
@@ -38,7 +38,7 @@ pub(crate) struct Reach {
     pub(crate) pattern_chars: usize,
 }
 
-/// What looking at one member of a list counts as, in bytes.
+/// The cost of looking at one member of a list, in bytes.
 const MEMBER_BYTES: usize = 32;
 
 impl Reach {
@@ -66,7 +66,7 @@ impl Leaf {
         }
     }
 
-    /// What it compares with, as the document has it.
+    /// Returns the value to compare with, as the document has it.
     pub(crate) fn wanted(&self) -> Option<Value> {
         match &self.test {
             Test::Exists => None,
@@ -149,11 +149,12 @@ fn keeps(bound: &Bound<Limit>, found: &Value, right: impl Fn(Ordering) -> bool) 
     }
 }
 
-/// A compiled pattern. It never goes back, so the time it takes is its size times the text's.
+/// A compiled pattern. The matcher never goes back, so the time it takes is the pattern's size times the
+/// text's.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     regex: Regex,
-    /// How large it is; what one character costs at most.
+    /// The size of the pattern, and so the greatest cost of one character.
     pub(crate) compiled_bytes: usize,
 }
 
@@ -169,12 +170,12 @@ impl Pattern {
     /// # Errors
     /// A sentence that says what is wrong with it.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
-        /// Sizes are told apart to this, which is two states.
+        /// The resolution of sizes, which is two states.
         const GRAIN_BYTES: usize = 64;
         const GRAINS: usize = limits::CONDITION_COMPILED_BYTES_MAX / GRAIN_BYTES;
         let within = |grains: usize| RegexBuilder::new(text).size_limit(grains * GRAIN_BYTES).build();
         let regex = within(GRAINS).map_err(|e| format!("is not a pattern that can be used: {e}"))?;
-        // The compiler tells no size, but whether one is enough.
+        // The compiler does not report a size, only whether a given one is enough.
         let (mut low, mut high) = (0, GRAINS);
         while low + 1 < high {
             let middle = usize::midpoint(low, high);

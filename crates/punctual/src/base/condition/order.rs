@@ -15,7 +15,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// What something is ordered against: a string or a number.
+/// The limit of an ordering: a string or a number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limit {
     pub(crate) value: Value,
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// TRG-4: what is not a date or time of RFC 3339 is a string like any other.
+    /// TRG-4: a text that is not a date or time of RFC 3339 is a string like any other.
     #[test]
     fn trg_4_only_rfc_3339_is_a_time() {
         for text in [

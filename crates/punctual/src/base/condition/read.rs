@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const GROUPS: [&str; 3] = ["all", "any", "not"];
 const FIELDS: [&str; 3] = ["questionId", "op", "value"];
 
-/// What people write who know another language.
+/// Names of operators in other languages, which people write by mistake.
 const ALIASES: [(&str, Op); 18] = [
     ("=", Op::Equal),
     ("===", Op::Equal),
@@ -126,7 +126,7 @@ impl Reader<'_> {
             return None;
         };
         let read = |(n, part)| self.node(part, &format!("{place}[{n}]"), depth + 1);
-        // All of them are read, so that the problems of all are told; up to the limit of parts.
+        // All of them are read, so that the problems of all are reported; up to the limit of parts.
         let parts: Vec<Option<Node>> =
             parts.iter().take(limits::CONDITION_PARTS_MAX + 1).enumerate().map(read).collect();
         let parts = parts.into_iter().collect::<Option<Vec<Node>>>()?;

@@ -23,7 +23,7 @@ fn facts(found: &Value) -> Facts<'static> {
     facts
 }
 
-/// TRG-4: each operator, with what it holds for and what it does not.
+/// TRG-4: each operator, with values for which it holds and values for which it does not.
 #[test]
 fn trg_4_operators_hold_as_they_say() {
     let table = [
@@ -188,7 +188,7 @@ fn trg_3_wrong_values_say_what_would_be_right() {
     ]);
 }
 
-/// TRG-3: a document of the wrong form is told where, and what was probably meant.
+/// TRG-3: a document of the wrong form is reported with the place and the probable correction.
 #[test]
 fn trg_3_broken_conditions_say_where_and_what() {
     let good = json!({"questionId": "x", "op": "exists"});
@@ -229,7 +229,7 @@ fn trg_3_broken_conditions_say_where_and_what() {
     ]);
 }
 
-/// TRG-3: all problems are told at once, up to a bound.
+/// TRG-3: all problems are reported at once, up to a bound.
 #[test]
 fn trg_3_every_problem_is_told() {
     let document =

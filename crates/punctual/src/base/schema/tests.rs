@@ -1,4 +1,4 @@
-//! What fits a schema, and what is wrong with one.
+//! Values that fit a schema, and the problems of schemas.
 
 use super::*;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn said(schema: &Value, value: &Value) -> String {
     problems.to_string()
 }
 
-/// PRD-18: a payload fits, or what does not is told by its path.
+/// PRD-18: a payload fits, or each problem is reported with its path.
 #[test]
 fn prd_18_values_fit_a_schema_or_are_told() {
     let booking = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Booking",
@@ -78,7 +78,7 @@ fn prd_18_values_fit_a_schema_or_are_told() {
     }
 }
 
-/// PRD-18: what a schema cannot say is refused, so that nobody relies on it.
+/// PRD-18: an unknown keyword is refused, so that no author relies on it.
 #[test]
 fn prd_18_a_bad_schema_is_told() {
     let deep = (0..40).fold(json!({}), |inner, _| json!({"items": inner}));

@@ -1,12 +1,12 @@
-//! A pooled connection on loan: it goes back only if nothing is left open on it.
+//! A pooled connection on loan, which goes back only if nothing is left open on it.
 //!
 //! A transaction that ends in neither a commit nor a rollback, such as one whose verb panicked,
 //! would else hand its connection to the next verb, which would work inside that transaction and
 //! lose everything with it.
 //!
-//! A transaction that only reads is ended here, without waiting for the answer: what the next verb says comes
-//! after the commit on the same connection. So it costs its caller nothing, and a caller that goes away costs
-//! no connection.
+//! A transaction that only reads is ended here, without waiting for the answer: the statements of the next
+//! verb come after the commit on the same connection. So the commit costs its caller nothing, and a caller
+//! that goes away costs no connection.
 
 use deadpool_postgres::Object;
 use futures_util::FutureExt;

@@ -1,8 +1,8 @@
-//! Hearing wake-ups on a connection of its own.
+//! Receives wake-ups on a connection of its own.
 //!
-//! A [`Listener`] exists only while it is subscribed, so its user looks at the tables
-//! *after* connecting; what was notified before is found by that look. It asks the server
-//! something now and then, because a link can be half open for hours without an error.
+//! A [`Listener`] exists only while it is subscribed, so its user looks at the tables *after* connecting;
+//! that look finds the work of earlier notifications. The listener queries the server now and then, because a
+//! link can be half open for hours without an error.
 
 use crate::base::error::{Error, Result};
 use crate::base::rehearsal::hastened;
@@ -29,7 +29,7 @@ impl Listener {
         let connected = tokio::time::timeout(hastened(CONNECT_PATIENCE), connecting).await;
         let (client, mut connection) =
             connected.map_err(|e| Error::Unavailable(e.into()))?.map_err(trouble)?;
-        // One slot: a wake-up that is not yet heard stands for all that follow it.
+        // One slot: a wake-up that is not yet received stands for all that follow it.
         let (tell, notified) = mpsc::channel(1);
         let own_name = postgres.name.clone();
         tokio::spawn(async move {

@@ -1,6 +1,6 @@
-//! What a new connection is told and asked: how long it may be silent, that it need not compile statements
-//! (ours are short, and a page of the outbox took forty times as long with it), and whether it can become the
-//! role of tenants' verbs (`database/wall.rs`). All in one round trip.
+//! The settings and checks of a new connection: how long it may be silent, that it does not compile
+//! statements (ours are short, and a page of the outbox took forty times as long with it), and whether it can
+//! become the role of tenants' verbs (`database/wall.rs`). All in one round trip.
 
 use crate::base::rehearsal::hastened;
 use crate::database::postgres::{CONNECT_PATIENCE, SILENCE_MAX};

@@ -1,10 +1,10 @@
 //! A database for simulations: SQLite in memory without any thread, and a [`Link`] between it
 //! and each of its users, on which anything may happen.
 //!
-//! Every call is one whole transaction on the caller's own task: first the link has its say
-//! (the request may be slow, get lost, or carry a fault), then the transaction runs at once, then the
-//! link has its say about the answer. Whoever owns the links decides about time, faults and
-//! wake-ups, so a run can be repeated exactly.
+//! Every call is one whole transaction on the caller's own task: first the link decides about the request (it
+//! may be slow, get lost, or carry a fault), then the transaction runs at once, then the link decides about
+//! the answer. The owner of the links decides about time, faults and wake-ups, so a run can be repeated
+//! exactly.
 //!
 //! Not covered: two transactions inside each other's statements (they run one after the
 //! other, as with SQLite's one writer), and the threads of the real driver.
@@ -22,10 +22,10 @@ use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a link does takes its time.
+/// The future of a link's action.
 pub type Later<'l, T> = Pin<Box<dyn Future<Output = T> + Send + 'l>>;
 
-/// The place in the store that calls: what a verb is known by in a simulation.
+/// The place in the store that calls: it identifies a verb in a simulation.
 pub type Verb = &'static Location<'static>;
 
 /// A request on its way.
@@ -40,16 +40,16 @@ pub struct Request {
 /// A commit that fails and leaves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedCommit {
-    /// The caller hears that it did not happen.
+    /// The caller gets the error that the commit did not happen.
     Refused,
-    /// The caller hears that it may have happened.
+    /// The caller gets the error that the commit may have happened.
     Unknown,
 }
 
-/// What became of a transaction at the database.
+/// The result of a transaction at the database.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// How it had been asked for.
+    /// The request.
     pub request: Request,
     /// Whether it was committed.
     pub committed: bool,
@@ -59,8 +59,7 @@ pub struct Answer {
     pub now: Timestamp,
 }
 
-/// What stands between one user and the database. A future of it that never ends is a user
-/// that waits for ever.
+/// The link between one user and the database. A future of it that never ends is a user that waits for ever.
 pub trait Link: fmt::Debug + Send + Sync {
     /// The database's clock.
     fn now(&self) -> Timestamp;
@@ -71,8 +70,8 @@ pub trait Link: fmt::Debug + Send + Sync {
     /// When it never reaches the database.
     fn request(&self, verb: Verb) -> Later<'_, Result<Request>>;
 
-    /// The transaction has ended, and its answer goes back. This is called before anybody else
-    /// can touch the database.
+    /// The transaction has ended, and its answer goes back. This is called before any other user can touch
+    /// the database.
     ///
     /// # Errors
     /// When the answer is lost.
@@ -84,7 +83,7 @@ pub trait Link: fmt::Debug + Send + Sync {
     /// When that did not work; nothing is lost by it.
     fn notify(&self) -> Later<'_, Result<()>>;
 
-    /// Waits until somebody wakes this one.
+    /// Waits until a notification wakes this user.
     ///
     /// # Errors
     /// When the subscription is broken.

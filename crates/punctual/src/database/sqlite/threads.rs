@@ -28,11 +28,12 @@ const CROWD_MIN: usize = 8;
 
 /// Something to run in a transaction and to answer afterwards.
 pub(crate) trait Request: Send {
-    /// Runs it; false when it failed, and what it wrote must be rolled back. It may be run again.
+    /// Runs the request; false when it failed, and its writes must be rolled back. A request may be run
+    /// again.
     fn run(&mut self, tx: &mut Tx) -> bool;
     /// Why it failed when it was run last.
     fn failure(&self) -> Option<&Error>;
-    /// Answers whoever asked: what was run has committed, unless there was trouble.
+    /// Answers the caller: the request has committed, unless there was trouble.
     fn answer(self: Box<Self>, trouble: Option<Error>);
     /// How many callers it has served.
     fn callers(&self) -> usize;
@@ -261,7 +262,7 @@ fn is_over(tx: &Tx) -> bool {
     tx.connection.is_autocommit()
 }
 
-/// What a statement hears that comes after the end of its transaction.
+/// Returns the error of a statement that comes after the end of its transaction.
 pub(crate) fn ended_transaction() -> Error {
     Error::Unavailable("the transaction was rolled back because of an earlier error".into())
 }

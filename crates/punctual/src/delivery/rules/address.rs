@@ -3,7 +3,7 @@
 use crate::delivery::rules::template::choose::kind_of;
 use crate::flow::rules::event_kind::Recipient;
 
-/// What a channel needs to reach somebody.
+/// The kind of address that a channel needs to reach a recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     /// A phone number.
@@ -28,7 +28,7 @@ impl AddressKind {
         }
     }
 
-    /// Where somebody is reached so.
+    /// Returns the recipient's address of this kind.
     #[must_use]
     pub fn to(self, who: &Recipient<'_>) -> Option<String> {
         match self {
@@ -39,7 +39,8 @@ impl AddressKind {
     }
 }
 
-/// Where a channel reaches somebody: by phone, by mail, or by whatever there is.
+/// Returns the address at which a channel reaches a recipient: the phone, the mailbox, or the first address
+/// that exists.
 #[must_use]
 pub fn address_for(channel: &str, to: &Recipient<'_>) -> Option<String> {
     AddressKind::of(channel).to(to)

@@ -6,19 +6,19 @@ use crate::base::limits;
 use crate::flow::rules::entry::failure;
 use crate::queue::rules::attempt::Patience;
 
-/// What every key of the sandbox begins with.
+/// The prefix of every key of the sandbox.
 pub const MEMORY: &str = "memory:";
 
-/// How a channel is used: what its configuration says beside its provider's settings.
+/// The policy of a channel: its configuration beside the settings of its provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelPolicy {
     /// Sends per second, at most; as many as there are if `None`.
     pub rate_per_second: Option<u32>,
     /// Sends that are under way at once, at most.
     pub in_flight: Option<usize>,
-    /// What becomes of a send whose outcome nobody knows.
+    /// The policy for a send whose outcome is unknown.
     pub unknown: OnUnknown,
-    /// How often a send is made again whose answer nobody understood, before it is held all the same; once if
+    /// How often a send with an answer that could not be understood is repeated before it is held; once if
     /// `None`.
     pub unknown_retries: Option<u32>,
     /// The channel that takes what this one refuses for good.
@@ -32,7 +32,8 @@ pub struct ChannelPolicy {
 }
 
 impl ChannelPolicy {
-    /// Whether a send whose answer nobody understood is made again, after so many of the kind before it.
+    /// Whether a send with an answer that could not be understood is repeated after `before` sends of that
+    /// kind.
     #[must_use]
     pub fn resends_unknown(&self, before: u32) -> bool {
         let retries = self.unknown_retries.unwrap_or(limits::UNKNOWN_RETRIES_DEFAULT);
@@ -56,13 +57,13 @@ impl ChannelPolicy {
     }
 }
 
-/// What becomes of a send whose outcome nobody knows.
+/// The policy for a send whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUnknown {
-    /// It is sent again, and somebody may get it twice.
+    /// The message is sent again; the recipient may get it twice.
     #[default]
     Resend,
-    /// It waits until somebody decides, and somebody may not get it at all.
+    /// The message waits until an operator decides; the recipient may not get it at all.
     Hold,
 }
 

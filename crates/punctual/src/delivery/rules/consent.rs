@@ -1,16 +1,17 @@
-//! Whether, how and when somebody may be sent a message: suppressions, preferences, quiet hours.
+//! Whether, how and when a recipient may be sent a message: suppressions, preferences, quiet hours.
 //!
-//! Asked with what is known of one address ([`Standing`]) and of its tenant ([`House`]), [`decide`] gives one
-//! [`Verdict`], in this order:
+//! From a [`ConsentQuestion`], the [`Standing`] of one address and the settings of its tenant ([`House`]),
+//! [`decide`] derives one [`Verdict`], in this order:
 //!
 //! 1. **The channel.** The recipient's override, else the tenant's, else the one asked for. One hop only.
 //! 2. **May it be sent?** A suppression or an opt-out that covers that channel and kind: never.
 //! 3. **Is it quiet there?** Then later, at the first moment that is not ([`quiet`]). Kinds that the tenant
 //!    exempts are not held.
 //!
-//! A shift never drops: whoever shifts asks again at that moment. An override may lead to a channel with
-//! another kind of address (a phone, a mailbox); then ask again with that address's standing and
-//! [`Asked::redirected`] set. Addresses are compared in one form ([`address::normal`]).
+//! A shift never drops a message: the caller asks again at the moment that the verdict names. An override may
+//! lead to a channel with another kind of address (a phone, a mailbox); then ask again with that address's
+//! standing and [`ConsentQuestion::redirected`] set. Addresses are compared in one form
+//! ([`address::normal`]).
 //!
 //! Not promised: that a provider has not taken it already. The answer is as old as the transaction that
 //! read the standing, so it is asked for each claim anew.
@@ -31,7 +32,7 @@ use crate::delivery::rules::template::choose::kind_of;
 /// The word for every channel, where one is named.
 pub const ALL_CHANNELS: &str = "all";
 
-/// What messages something is about. What is `None` does not matter.
+/// The messages that a suppression or an opt-out covers. A field that is `None` matches every message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// By this kind of channel, in lower case: `sms`, `whatsapp`, `email`.
@@ -52,13 +53,13 @@ impl Scope {
 /// Why an address is suppressed. The gravest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The provider said that nobody is there.
+    /// The provider reported that the address does not exist.
     HardBounce,
     /// They answered STOP.
     Stop,
     /// They followed the link.
     Unsubscribe,
-    /// Somebody entered it.
+    /// An operator or an API client entered it.
     Manual,
 }
 
@@ -84,16 +85,16 @@ impl Reason {
     }
 }
 
-/// What is known of one address.
+/// The suppressions and preferences of one address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// What it is never sent.
+    /// The messages that are never sent to the address, with the reason.
     pub suppressed: Vec<(Scope, Reason)>,
-    /// What its owner wants.
+    /// The preferences of its owner.
     pub preferences: Preferences,
 }
 
-/// What is known of the tenant.
+/// The tenant's settings that a decision needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct House {
     /// Its settings.
@@ -102,9 +103,9 @@ pub struct House {
     pub time_zone: String,
 }
 
-/// What is to be sent.
+/// A message for which the caller asks whether it may be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ConsentQuestion<'a> {
     /// By the channel of this key.
     pub channel: &'a str,
     /// The kind of the event.
@@ -113,7 +114,7 @@ pub struct Asked<'a> {
     pub now: Timestamp,
     /// Whether an override led to this channel already.
     pub redirected: bool,
-    /// The recipient's zone, as the event names it; one that nobody knows does not count.
+    /// The recipient's zone, as the event names it; an unknown zone is ignored.
     pub zone: Option<&'a str>,
 }
 
@@ -143,7 +144,7 @@ impl std::fmt::Display for Why {
     }
 }
 
-/// What to do.
+/// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Send it.
@@ -164,7 +165,7 @@ pub fn channel_kind(channel: &str) -> String {
 
 /// Whether, how and when it may be sent.
 #[must_use]
-pub fn decide(asked: &Asked<'_>, standing: &Standing, house: &House) -> Verdict {
+pub fn decide(asked: &ConsentQuestion<'_>, standing: &Standing, house: &House) -> Verdict {
     let other = instead_of(asked, standing, house);
     let channel = channel_kind(other.unwrap_or(asked.channel));
     if let Some(why) = standing.refusal(&channel, asked.kind) {
@@ -177,7 +178,7 @@ pub fn decide(asked: &Asked<'_>, standing: &Standing, house: &House) -> Verdict 
 }
 
 /// The key of another channel that is to be used. One named by its key goes before one named by its kind.
-fn instead_of<'a>(asked: &Asked<'_>, standing: &'a Standing, house: &'a House) -> Option<&'a str> {
+fn instead_of<'a>(asked: &ConsentQuestion<'_>, standing: &'a Standing, house: &'a House) -> Option<&'a str> {
     if asked.redirected {
         return None;
     }
@@ -200,7 +201,7 @@ impl Standing {
 /// When the quiet hours end that hold now. The recipient's go before the tenant's. Their zone is the one
 /// they want, else the one their event names, else the tenant's; only a zone that their own hours name goes
 /// before.
-fn quiet_until(asked: &Asked<'_>, standing: &Standing, house: &House) -> Option<Timestamp> {
+fn quiet_until(asked: &ConsentQuestion<'_>, standing: &Standing, house: &House) -> Option<Timestamp> {
     let (own, settings) = (&standing.preferences, &house.settings);
     let theirs = [own.time_zone.as_deref(), asked.zone];
     let (hours, zones) = match (&own.quiet, &settings.quiet) {

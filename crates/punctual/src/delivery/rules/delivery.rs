@@ -47,17 +47,17 @@ macro_rules! statuses {
 statuses! {
     /// How a delivery stands.
     DeliveryStatus {
-        /// It waits, or is on its way.
+        /// The delivery waits, or is being sent.
         Pending = 0,
         /// A provider took it.
         Sent = 1,
-        /// It arrived, says the provider.
+        /// The provider reported that it arrived.
         Delivered = 2,
-        /// It was given up.
+        /// The delivery was given up.
         Failed = 3,
-        /// It was not to be sent.
+        /// The delivery was not to be sent.
         Skipped = 4,
-        /// Nobody knows whether it went out, and its channel does not send twice.
+        /// The outcome of the send is unknown, and its channel does not send twice.
         Uncertain = 5,
     }
 }
@@ -65,7 +65,7 @@ statuses! {
 /// One message to one person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedDelivery {
-    /// What makes it the same as another.
+    /// The key by which a delivery is recognised as the same as another.
     pub key: String,
     /// The key of its channel.
     pub channel: String,
@@ -93,7 +93,7 @@ pub struct RecipientIdentity {
 }
 
 impl RecipientIdentity {
-    /// Who a recipient is.
+    /// Returns the identity of a recipient.
     #[must_use]
     pub fn of(recipient: &Recipient<'_>) -> Self {
         Self { name: recipient.name.clone(), reference: recipient.reference.clone() }

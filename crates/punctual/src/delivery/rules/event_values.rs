@@ -9,20 +9,20 @@ use crate::flow::rules::event_kind::{EventKind, Mapping, Recipient, stands_for};
 use crate::queue::rules::message::Entity;
 use serde_json::Value;
 
-/// What one message is worded from.
+/// The values that the text of one message is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion<'a> {
     /// The event's payload.
     pub payload: &'a Value,
-    /// What the event is about.
+    /// The entity of the event.
     pub entity: Option<&'a Entity>,
-    /// What is known of it.
+    /// The snapshot of that entity.
     pub snapshot: &'a Snapshot,
-    /// Who is told.
+    /// The recipient of the message.
     pub recipient: &'a Recipient<'a>,
     /// The states of related entities, by the kind's names.
     pub related: &'a [(&'a str, Value)],
-    /// What else there is to name, such as a link; it goes before everything.
+    /// Further named values, such as a link; they take precedence over all others.
     pub given: &'a [(&'a str, &'a str)],
 }
 
@@ -39,8 +39,8 @@ impl EventKind {
         template.fill(&values, template.locale_for(of.recipient.locale.as_deref()))
     }
 
-    /// What the templates of a message can name: what was given, the recipient and the entity's name, then
-    /// the payload, the entity's state, and the related entities.
+    /// Returns the values that the templates of a message can name: the given ones, the recipient and the
+    /// entity's name, then the payload, the entity's state, and the related entities.
     #[must_use]
     pub fn values<'a>(&'a self, of: &Occasion<'a>) -> Values<'a> {
         let who = of.recipient;
@@ -104,7 +104,7 @@ impl EventKind {
         own.chain(ids).chain(each).filter(|path| path.root() != Some("entity"))
     }
 
-    /// What a template says with the sample, if there is one.
+    /// Renders a template with the sample, if there is one.
     #[must_use]
     pub fn sample_of(&self, template: &MessageTemplate, zone: &Zone) -> Option<Filled> {
         let payload = self.sample.as_ref()?;

@@ -1,11 +1,11 @@
-//! Receipts: what a provider tells later about a message, and what that means.
+//! Receipts: the reports that a provider makes later about a message, and their effect.
 //!
-//! Receipts come late, twice and out of order. [`after`] says how a delivery stands after one: it never
-//! goes back, so the order does not matter, and what is only repeated changes nothing.
-//! [`Receipt::dedup_key`] is the same for the same news. [`look_again`] says how long one is kept whose
-//! message nobody knows yet: a provider may be faster than the commit of what it answered.
+//! Receipts come late, twice and out of order. [`after`] says how a delivery stands after one: it never goes
+//! back, so the order does not matter, and a repeated receipt changes nothing. [`Receipt::dedup_key`] is the
+//! same for the same report. [`look_again`] says how long a receipt is kept while its message is unknown: a
+//! provider may be faster than the commit that stores its message id.
 //!
-//! Not decided here: whether a receipt can be believed. Whoever hands one on has verified it.
+//! Not decided here: whether a receipt can be believed. The caller has verified it.
 
 use crate::base::clock::Timestamp;
 use crate::base::digest;
@@ -15,20 +15,20 @@ use crate::delivery::rules::consent::Reason;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use std::time::Duration;
 
-/// What became of a message.
+/// The status of a message, as a provider reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReceiptStatus {
-    /// It is on the phone or in the mailbox.
+    /// The message is on the phone or in the mailbox.
     Delivered,
-    /// Somebody has looked at it.
+    /// The recipient opened the message.
     Read,
     /// The address does not take anything, and never will.
     Bounced,
     /// This message did not arrive.
     Failed,
-    /// Whoever has the address wants nothing more.
+    /// The owner of the address wants no more messages.
     Stopped,
-    /// Whoever has the address has stopped it before, and wants messages again.
+    /// The owner of the address opted out before, and wants messages again.
     Resumed,
 }
 
@@ -66,25 +66,25 @@ impl ReceiptStatus {
         }
     }
 
-    /// Whether it says that the message did not arrive.
+    /// Whether the status means that the message did not arrive.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Bounced | Self::Failed)
     }
 }
 
-/// What a provider told about one message, or one address.
+/// One report of a provider about a message or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The provider's id of the message, if it names one.
     pub message_id: Option<String>,
     /// The address, if it names one, as the provider writes it.
     pub address: Option<String>,
-    /// What became of it.
+    /// The reported status.
     pub status: ReceiptStatus,
     /// The provider's own word for that.
     pub said: String,
-    /// What went wrong, in the provider's words.
+    /// The error, in the provider's words.
     pub error: Option<String>,
     /// The provider's id of this very news, if it names one.
     pub event_id: Option<String>,
@@ -114,19 +114,20 @@ impl Receipt {
         }
     }
 
-    /// When it happened, as far as that is known; never after it was heard.
+    /// Returns when the reported event happened, as far as that is known; never after the receipt was
+    /// received.
     #[must_use]
     pub fn occurred_by(&self, heard_at: Timestamp) -> Timestamp {
         self.occurred_at.map_or(heard_at, |at| at.min(heard_at))
     }
 
-    /// The time before which an opt-out must have been told to be lifted by this receipt; `None` if the
-    /// receipt lifts none.
+    /// Returns the time before which an opt-out must have been reported to be lifted by this receipt; `None`
+    /// if the receipt lifts none.
     ///
     /// Only a receipt that says that messages are wanted again lifts opt-outs, and only if a copy of it that
-    /// is posted after a newer opt-out can be told from it: by the time at which it happened, or by an id.
-    /// Providers tell times in whole seconds, so an opt-out of the same second stays. A receipt without a
-    /// time lifts what was told up to now, when it is received for the first time.
+    /// is posted after a newer opt-out can be distinguished from it: by the time at which it happened, or by
+    /// an id. Providers report times in whole seconds, so an opt-out of the same second stays. A receipt
+    /// without a time lifts the opt-outs reported up to now, when it is received for the first time.
     #[must_use]
     pub fn lifts_before(&self, now: Timestamp) -> Option<Timestamp> {
         match (self.status, self.occurred_at, &self.event_id) {
@@ -136,9 +137,9 @@ impl Receipt {
         }
     }
 
-    /// The same for the same news, however often it comes. News about an address alone that has no id of
-    /// its own has no key: a second STOP is not the first one again, and to suppress twice is as good as
-    /// once.
+    /// Returns the same key for the same report, however often it comes. A report about an address alone that
+    /// has no id of its own has no key: a second STOP is not the first one again, and to suppress twice is as
+    /// good as once.
     #[must_use]
     pub fn dedup_key(&self) -> Option<String> {
         if self.message_id.is_none() && self.event_id.is_none() {
@@ -151,9 +152,9 @@ impl Receipt {
     }
 }
 
-/// How a delivery stands after a receipt; `None` if as before. Nothing goes back: what arrived has arrived,
-/// what was given up stays given up (another channel may have it), and what waits is not judged by what
-/// became of an earlier try.
+/// Returns the status of a delivery after a receipt; `None` if it is unchanged. No status goes back: a
+/// delivery that arrived has arrived, one that was given up stays given up (another channel may take its
+/// place), and the outcome of an earlier try does not change a delivery that waits.
 #[must_use]
 pub const fn after(stands: DeliveryStatus, told: ReceiptStatus) -> Option<DeliveryStatus> {
     use DeliveryStatus::{Delivered, Failed, Sent, Uncertain};

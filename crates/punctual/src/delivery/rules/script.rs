@@ -1,4 +1,4 @@
-//! Scripts: what the next sends of a sandbox channel are answered, one step for each send.
+//! Scripts: the answers to the next sends of a sandbox channel, one step for each send.
 //!
 //! ```json
 //! {"script": ["transient", {"transient": {"retryAfter": "2m"}}, "timeout", "permanent"], "latencyMs": 50}
@@ -11,9 +11,8 @@
 //! | `permanent` | will never go well | is not |
 //! | `timeout` | has no answer | **is delivered** unless it says `"delivered": false` |
 //!
-//! A provider that does not answer in time often delivers all the same, hence the last row.
-//! After its last step everything is taken. An `error` in `transient` and `permanent` is what the
-//! channel says.
+//! A provider that does not answer in time often delivers all the same, hence the last row. After its last
+//! step everything is taken. An `error` in `transient` and `permanent` is the error of the channel.
 
 use crate::base::document;
 use crate::base::document::{Listed, Part, join, kind, quote};
@@ -28,22 +27,22 @@ use std::time::Duration;
 
 const WORDS: [&str; 4] = ["ok", "transient", "permanent", "timeout"];
 
-/// What one send is answered.
+/// The answer to one send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Step {
-    /// It is taken.
+    /// The sandbox takes the message.
     #[default]
     Ok,
-    /// It may go well another time.
+    /// The send fails, and a later try may succeed.
     Transient {
         /// How long the provider wants to be left alone.
         retry_after: Option<Duration>,
-        /// What it says.
+        /// The error text.
         error: Option<String>,
     },
-    /// It will never go well.
+    /// The send fails for good.
     Permanent {
-        /// What it says.
+        /// The error text.
         error: Option<String>,
     },
     /// There is no answer.
@@ -53,7 +52,7 @@ pub enum Step {
     },
 }
 
-/// What the next sends are answered, and how long each answer takes.
+/// The answers to the next sends, and how long each answer takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
     steps: VecDeque<Step>,
@@ -97,18 +96,18 @@ impl Script {
         if problems.0.is_empty() { Ok(script.unwrap_or_default()) } else { Err(Error::Invalid(problems)) }
     }
 
-    /// What the next send is answered, and after how long.
+    /// Returns the answer to the next send, and its latency.
     pub fn next_step(&mut self) -> (Step, Duration) {
         (self.steps.pop_front().unwrap_or_default(), self.latency)
     }
 
-    /// Whether it says no more than no script at all.
+    /// Whether the script has no effect any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.steps.is_empty() && self.latency.is_zero()
     }
 
-    /// What is left of it, as [`Script::read`] takes it.
+    /// Returns the rest of the script, in the form that [`Script::read`] takes.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
         let steps: Vec<Value> = self.steps.iter().map(Step::to_json).collect();
@@ -152,7 +151,7 @@ fn read_steps(list: &Listed<'_>, problems: &mut Problems) -> VecDeque<Step> {
     list.iter().filter_map(|(value, path)| read_step(value, path, problems)).collect()
 }
 
-/// A word, or an object of one word and what more there is to say.
+/// Reads a word, or an object of one word and its further fields.
 fn read_step(value: &Value, path: &str, problems: &mut Problems) -> Option<Step> {
     let nothing = Value::Object(Map::new());
     let (word, more) = match value {

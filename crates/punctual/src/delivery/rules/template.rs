@@ -1,11 +1,11 @@
 //! Templates: texts with placeholders, parsed once and rendered many times.
 //!
-//! `{{key}}` stands for a value, in any case of its letters; `{{key | upper}}` passes it through
-//! filters; `\{{` is two braces. A key is a path into what is known ([`Values`]): `guest.phone`, or
-//! joined, `guestPhone`. Values are escaped for where they go ([`Target`]).
+//! `{{key}}` stands for a value, in upper or lower case; `{{key | upper}}` passes it through filters; `\{{`
+//! is two braces. A key is a path into what is known ([`Values`]): `guest.phone`, or joined, `guestPhone`.
+//! Values are escaped for where they go ([`Target`]).
 //!
-//! Rendering never fails. What has no value is empty or left as it stands ([`Missing`]), a value that a
-//! filter cannot read goes through as it is, one that is too long is cut; each with a warning. Not
+//! Rendering never fails. A placeholder without a value is empty or left as it stands ([`Missing`]), a value
+//! that a filter cannot read goes through as it is, one that is too long is cut; each with a warning. Not
 //! promised: that an address from a value is safe to click. HTML is escaped, its attributes are not
 //! understood.
 
@@ -51,7 +51,7 @@ pub enum Target {
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// What was missing or did not fit, a sentence each.
+    /// Values that were missing or did not fit, a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ impl Template {
         self.parts.iter().map(words).collect()
     }
 
-    /// Whether it is nothing but words.
+    /// Whether the text has no placeholders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.keys().next().is_none()
@@ -192,8 +192,8 @@ fn cut(text: &mut Cow<'_, str>, warn: &mut impl FnMut(&str)) {
     warn("is very long and was cut");
 }
 
-/// Adds a value, escaped. Control characters have no business in a message, and what would turn the
-/// direction of the text around a value has none in a value.
+/// Adds a value, escaped. Control characters are left out of a message, and characters that turn the
+/// direction of the text around a value are left out of a value.
 fn push(out: &mut String, value: &str, target: Target) {
     for c in value.chars() {
         match (c, target) {

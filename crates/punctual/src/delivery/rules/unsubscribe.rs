@@ -1,10 +1,10 @@
-//! The token of an unsubscribe link: who it is for is in it, sealed.
+//! The token of an unsubscribe link: the recipient's address is sealed inside it.
 //!
 //! A token is made without asking or writing anything, works for as long as the database's secret does, and
-//! tells nobody whose it is: an address in a URL would end up in the logs of every proxy on the way. The
-//! scheme is a synthetic IV (SIV) over HMAC-SHA256: the tag is the MAC of the text, and the text is hidden
-//! by a key stream that begins from the tag. So the same link has always the same token, and a token that
-//! was touched anywhere opens to nothing. Why no table: `docs/adr/0016-unsubscribe-links.md`.
+//! does not reveal its recipient: an address in a URL would end up in the logs of every proxy on the way. The
+//! scheme is a synthetic IV (SIV) over HMAC-SHA256: the tag is the MAC of the text, and the text is hidden by
+//! a key stream that begins from the tag. So the same link has always the same token, and a token that was
+//! touched anywhere opens to nothing. Why no table: `docs/adr/0016-unsubscribe-links.md`.
 
 use crate::base::tenant::Tenant;
 use hmac_sha256::HMAC;
@@ -14,10 +14,10 @@ use serde_json::json;
 #[derive(Clone, Copy)]
 pub struct Secret([u8; 32]);
 
-/// What a token stands for.
+/// The contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Whose recipient.
+    /// The tenant of the recipient.
     pub tenant: Tenant,
     /// The address, as consent compares it.
     pub address: String,
@@ -29,7 +29,7 @@ pub struct Link {
     pub locale: Option<String>,
 }
 
-/// Bytes of the tag: nobody guesses 128 bits.
+/// Bytes of the tag: 128 bits cannot be guessed.
 const TAG_BYTES: usize = 16;
 /// The longest token that is looked at, in characters; none that is made is as long.
 const TOKEN_CHARS_MAX: usize = 4_000;
@@ -58,14 +58,14 @@ impl Secret {
         base64(tag.into_iter().chain(text))
     }
 
-    /// The link of a token; `None` is a text that nobody was given.
+    /// Returns the link of a token; `None` if the text is not a token of this database.
     #[must_use]
     pub fn open(&self, token: &str) -> Option<Link> {
         let bytes = (token.len() <= TOKEN_CHARS_MAX).then(|| from_base64(token))??;
         let (tag, rest) = bytes.split_first_chunk::<TAG_BYTES>()?;
         let mut text = rest.to_vec();
         self.stream(tag, &mut text);
-        // All of both tags is compared: how long it takes tells nothing.
+        // All of both tags is compared: the time it takes reveals nothing.
         let differs = tag.iter().zip(self.tag(&text)).fold(0, |differs, (a, b)| differs | (a ^ b));
         if differs != 0 {
             return None;
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// NTF-18: a token says who it is for to us, and to nobody else.
+    /// NTF-18: a token reveals its recipient to this engine only.
     #[test]
     fn ntf_18_a_token_opens_to_its_link_and_shows_nothing() {
         let secret = Secret::new([7; 32]);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(format!("{secret:?}"), "Secret");
     }
 
-    /// NTF-18: nobody makes a token up, by changing one or from nothing.
+    /// NTF-18: a token cannot be forged, by changing one or from nothing.
     #[test]
     fn ntf_18_a_touched_token_opens_to_nothing() {
         let secret = Secret::new([7; 32]);

@@ -25,7 +25,7 @@ pub(crate) struct BeginAllowance {
 }
 
 impl BeginAllowance {
-    /// What one turn of an executor allows.
+    /// Returns the allowance of one turn of an executor.
     pub(crate) fn of(round: &WorkRound<'_>) -> Self {
         let waiting = round.ready.values().filter(|lane| lane.purpose == Purpose::Send);
         Self {
@@ -42,7 +42,7 @@ impl BeginAllowance {
         context: &DeliveryContext,
         channels: impl Iterator<Item = &'c String>,
     ) -> Start {
-        let mut room = Room { letters: self.claims.saturating_mul(self.batch), ..Room::default() };
+        let mut room = Room { messages: self.claims.saturating_mul(self.batch), ..Room::default() };
         let now = self.clock.now();
         for channel in channels {
             if room.by_channel.contains_key(channel) || self.awaited.contains(channel) {

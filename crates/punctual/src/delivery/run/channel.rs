@@ -2,8 +2,8 @@
 //!
 //! A channel is known by its key (`whatsapp:default`, `memory:default`). It is called outside of any
 //! transaction, after the intent to send was committed. It may be called again with the same
-//! [`RenderedMessage::idempotency_key`], after a crash, a lost lease or a failure: one that can tell its
-//! provider the key does, and then nothing goes out twice.
+//! [`RenderedMessage::idempotency_key`], after a crash, a lost lease or a failure: a channel that passes the
+//! key to its provider does not send twice.
 
 use crate::base::clock::Timestamp;
 use crate::base::tenant::Tenant;
@@ -18,10 +18,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a channel takes to somebody.
+/// A message as a channel sends it to a recipient.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedMessage {
-    /// Whose it is.
+    /// The tenant of the message.
     pub tenant: Tenant,
     /// The key of the channel.
     pub channel: String,
@@ -41,7 +41,7 @@ pub struct RenderedMessage {
     pub body: String,
     /// The text with markup, for channels that can show it.
     pub html: Option<String>,
-    /// The link that ends such letters with one click, for channels that have a place for it.
+    /// The link that unsubscribes from such messages with one click, for channels that have a place for it.
     pub unsubscribe_url: Option<String>,
     /// The provider's own template, `{key, params?, language?, entityId?}`, with its params rendered.
     pub provider_template: Option<Arc<serde_json::Value>>,
@@ -58,13 +58,13 @@ pub struct RenderedMessage {
 pub struct Accepted {
     /// The provider's id of the message, if it gives any.
     pub message_id: Option<String>,
-    /// What it answered, for the log: in part, without secrets and addresses.
+    /// The provider's answer, for the log: in part, without secrets and addresses.
     pub answer: Option<String>,
 }
 
 impl Accepted {
-    /// The same without zero characters, which PostgreSQL does not take: one strange answer must not keep
-    /// what became of its neighbours from being written.
+    /// The same without zero characters, which PostgreSQL does not take: one strange answer must not prevent
+    /// the outcomes of its neighbours from being stored.
     #[must_use]
     pub(crate) fn fit_to_keep(self) -> Self {
         let clean = |text: String| if text.contains('\0') { text.replace('\0', "") } else { text };
@@ -75,41 +75,41 @@ impl Accepted {
 /// A provider did not take it, or did not say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotSent {
-    /// It may go well another time.
+    /// The send failed, and a later try may succeed.
     Transient {
-        /// What went wrong.
+        /// The error.
         error: String,
         /// How long the provider wants to be left alone.
         retry_after: Option<Duration>,
     },
-    /// It will never go well.
+    /// The send failed for good.
     Permanent {
-        /// What went wrong.
+        /// The error.
         error: String,
     },
-    /// There was no answer, or none in time: it may have gone out.
+    /// There was no answer, or none in time: the message may have gone out.
     NoAnswer {
-        /// What is known.
+        /// The error, as far as it is known.
         error: String,
     },
-    /// What was answered says neither that it went out nor that it did not.
+    /// The answer does not say whether the message went out.
     Unknown {
-        /// What is known.
+        /// The error, as far as it is known.
         error: String,
     },
 }
 
-/// What a channel answers.
+/// The answer of a channel.
 pub type Sent = Result<Accepted, NotSent>;
 
-/// A letter on its way.
+/// A send in flight.
 pub type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
 
 /// A way to reach people. Async closures are channels:
-/// `|letter: Arc<RenderedMessage>| async move { Ok(Accepted::default()) }`.
+/// `|message: Arc<RenderedMessage>| async move { Ok(Accepted::default()) }`.
 pub trait Channel: Send + Sync + 'static {
-    /// Takes one letter. Whatever it does must be safe to repeat with the same idempotency key.
-    fn send(&self, letter: Arc<RenderedMessage>) -> Sending;
+    /// Sends one message. A repeated call with the same idempotency key must be safe.
+    fn send(&self, message: Arc<RenderedMessage>) -> Sending;
 
     /// The name of the provider behind it, for the log; none if it is code of the host's own.
     fn provider(&self) -> Option<&str> {
@@ -122,8 +122,8 @@ where
     F: Fn(Arc<RenderedMessage>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Sent> + Send + 'static,
 {
-    fn send(&self, letter: Arc<RenderedMessage>) -> Sending {
-        Box::pin(self(letter))
+    fn send(&self, message: Arc<RenderedMessage>) -> Sending {
+        Box::pin(self(message))
     }
 }
 

@@ -1,19 +1,22 @@
-//! The gate before a channel: how many letters a second, how many at once, and none while it is down.
+//! The limiter of a channel: how many sends a second, how many at once, and none while the channel is down.
 //!
-//! A sender asks its gate before each letter and says afterwards what came of it. The gate asks a rate limit
-//! (`base/rate.rs`) and a circuit breaker (`base/breaker.rs`).
+//! A sender asks the limiter before each send and reports the result afterwards. The limiter asks a rate
+//! limit (`base/rate.rs`) and a circuit breaker (`base/breaker.rs`).
 //!
-//! **A gate is its process's own.** With `n` processes a channel is sent at most `n` times the rate, and
-//! each process probes a provider that is down once per interval; what one has learnt the others learn by
-//! themselves. A provider's hard limit is to be divided by the number of workers. Nothing of it is written
-//! down: after a restart a gate is open. What waits at a gate is still work in the database, and in its
-//! order.
+//! **The limits hold over all processes on one database.** A limiter with limits uses a share of them that
+//! its process leases ([`super::channel_shares`]); without a lease nothing is sent. On a manual clock, and
+//! for channels without limits, there is nothing to lease. Circuit breakers are each process's own: each
+//! probes a provider that is down once per interval, and none learns of an outage from another.
+//!
+//! The state of a limiter is not stored. A send that waits for a limiter is still work in the database, and
+//! in its order.
 
 use crate::base::breaker::{Breaker, BreakerSettings, May};
-use crate::base::clock::Timestamp;
-use crate::base::limits::SEND_WINDOW;
+use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::limits::{SEND_WINDOW, SENDS_PER_SECOND_MAX};
 use crate::base::rate::Rate;
 use crate::delivery::rules::channel::MEMORY;
+use crate::delivery::rules::channel_share::{SHARE_LEASE, SHARE_RENEWAL, SHARE_SETTLED_AFTER, ShareAmounts};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,20 +24,25 @@ use std::time::Duration;
 
 /// Senders of one process may be this far apart in what they take for now.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
+/// A channel for which nothing was asked for so long gives its share up.
+const DEMAND_KEPT: Duration = Duration::from_secs(3);
+/// A limiter without a share is asked again after this long.
+const SHARE_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a channel allows.
+/// The limits of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimiterSettings {
-    /// Letters that begin in any one second; any number if `None`.
+    /// Sends that begin in any one second; any number if `None`.
     pub per_second: Option<u32>,
-    /// Letters on their way at the same time; any number if `None`.
+    /// Sends in flight at the same time; any number if `None`.
     pub in_flight: Option<usize>,
-    /// When it is closed because nothing gets through; never if `None`.
+    /// When the limiter closes because the provider does not answer; never if `None`.
     pub breaker: Option<BreakerSettings>,
 }
 
 impl LimiterSettings {
-    /// What a channel without settings of its own allows: any rate, with a breaker unless it is a sandbox.
+    /// Returns the limits of a channel without settings of its own: any rate, with a breaker unless it is a
+    /// sandbox.
     #[must_use]
     pub fn of(channel: &str) -> Self {
         let breaker = (!channel.starts_with(MEMORY)).then(BreakerSettings::default);
@@ -42,32 +50,33 @@ impl LimiterSettings {
     }
 }
 
-/// Whether a letter may begin.
+/// Whether a send may begin.
 #[derive(Debug)]
 pub enum LimiterDecision {
-    /// At once. The pass is to be settled.
+    /// At once. The caller settles the permit.
     Go(SendPermit),
     /// Not before this moment.
     WaitUntil(Timestamp),
-    /// Not before one that is on its way has ended.
+    /// Not before a send that is in flight has ended.
     WaitForOne,
 }
 
-/// What came of a letter, as far as its channel is concerned.
+/// The result of a send, as far as its channel is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The provider answered as one that works: it took the letter, or it refused this letter for good.
+    /// The provider works: it took the message, or refused this message for good.
     Answered,
-    /// It did not: nobody there, no answer, trouble of its own.
+    /// The provider does not work: no connection, no answer, or an error of its own.
     Failed,
 }
 
-/// The gate of one channel.
+/// The limiter of one channel.
 #[derive(Debug)]
 pub struct ChannelLimiter {
     /// How many sends in a row were answered without waiting.
     answered_at_once: AtomicUsize,
-    in_flight_max: usize,
+    /// The limits, where they are shared with other processes.
+    shared: Option<ShareAmounts>,
     inner: Mutex<Inner>,
 }
 
@@ -76,43 +85,134 @@ struct Inner {
     breaker: Option<Breaker>,
     rate: Option<Rate>,
     in_flight: usize,
-    /// The latest moment that anybody asked at.
+    in_flight_max: usize,
+    /// The latest time at which a sender asked.
     latest: Timestamp,
+    /// The share of the limits that this process has leased.
+    share: Option<LeasedShare>,
+    /// When a send was last asked for.
+    asked: Option<Moment>,
+    /// A reading of the database's clock, from which the time of a shared limiter goes on evenly.
+    anchor: Option<(Timestamp, Moment)>,
 }
 
-/// A letter on its way. One that is dropped without a word (a cancelled task) makes room, and says nothing
-/// about the provider.
+/// A share, by the monotonic clock of its process.
+#[derive(Clone, Copy, Debug)]
+struct LeasedShare {
+    amounts: ShareAmounts,
+    /// Since when no more than these amounts are used.
+    since: Moment,
+    renewed: Moment,
+}
+
+impl LeasedShare {
+    /// Counted from before the lease was asked for, so that it never ends later than the database thinks.
+    fn is_valid(&self) -> bool {
+        self.renewed.elapsed() < SHARE_LEASE
+    }
+}
+
+/// The permit of a send in flight. A permit that is dropped without a settlement (a cancelled task) makes
+/// room, and says nothing about the provider.
 #[derive(Debug)]
 pub struct SendPermit {
-    gate: Arc<ChannelLimiter>,
+    limiter: Arc<ChannelLimiter>,
     probe: bool,
 }
 
 impl ChannelLimiter {
-    /// An open gate.
+    /// Creates an open limiter.
     #[must_use]
     pub fn new(settings: LimiterSettings) -> Self {
         let inner = Inner {
             breaker: settings.breaker.map(Breaker::new),
             rate: settings.per_second.map(Rate::per_second),
             in_flight: 0,
-            latest: Timestamp::MIN,
-        };
-        Self {
-            answered_at_once: AtomicUsize::new(0),
             in_flight_max: settings.in_flight.map_or(usize::MAX, |most| most.max(1)),
-            inner: Mutex::new(inner),
+            latest: Timestamp::MIN,
+            share: None,
+            asked: None,
+            anchor: None,
+        };
+        Self { answered_at_once: AtomicUsize::new(0), shared: None, inner: Mutex::new(inner) }
+    }
+
+    /// Creates a limiter that lets nothing through before it has a share of its limits.
+    #[must_use]
+    pub(crate) fn shared(settings: LimiterSettings) -> Self {
+        let limiter = Self::new(settings);
+        let in_flight = settings.in_flight.map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
+        let limits = ShareAmounts {
+            per_second: settings.per_second.map_or(0, |sends| sends.clamp(1, SENDS_PER_SECOND_MAX)),
+            in_flight,
+        };
+        Self { shared: (limits != ShareAmounts::default()).then_some(limits), ..limiter }
+    }
+
+    /// Returns what to ask for when the share is to be leased or renewed: the limits, and what has settled.
+    pub(crate) fn share_wanted(&self) -> Option<(ShareAmounts, Option<ShareAmounts>)> {
+        let limits = self.shared?;
+        let inner = self.lock();
+        let is_in_use = inner.in_flight > 0 || inner.asked.is_some_and(|at| at.elapsed() < DEMAND_KEPT);
+        let is_fresh = inner.share.is_some_and(|share| share.renewed.elapsed() < SHARE_RENEWAL);
+        if !is_in_use || is_fresh {
+            return None;
+        }
+        let settled = inner.share.filter(|share| share.since.elapsed() >= SHARE_SETTLED_AFTER);
+        let settled = settled.map(|share| {
+            // Sends that began before the share was lowered are still in flight.
+            let in_flight = u32::try_from(inner.in_flight).unwrap_or(u32::MAX);
+            ShareAmounts { in_flight: share.amounts.in_flight.max(in_flight), ..share.amounts }
+        });
+        Some((limits, settled))
+    }
+
+    /// Uses this share from now on; its lease was asked for at that moment.
+    pub(crate) fn use_share(&self, amounts: ShareAmounts, asked: Moment) {
+        let Some(limits) = self.shared else { return };
+        let mut inner = self.lock();
+        let before = inner.share.filter(LeasedShare::is_valid).map(|share| (share.amounts, share.since));
+        let since = match before {
+            Some((before, since)) if before == amounts => since,
+            _ => monotonic(),
+        };
+        if limits.per_second > 0 {
+            inner.rate.get_or_insert_with(|| Rate::per_second(1)).change(amounts.per_second);
+        }
+        if limits.in_flight > 0 {
+            inner.in_flight_max = usize::try_from(amounts.in_flight).unwrap_or(usize::MAX);
+        }
+        inner.share = Some(LeasedShare { amounts, since, renewed: asked });
+    }
+
+    /// Notes that something waits for this channel.
+    pub(crate) fn note_demand(&self) {
+        if self.shared.is_some() {
+            self.lock().asked = Some(monotonic());
         }
     }
 
-    /// Whether a letter may begin now, by the database's clock.
+    /// Whether a process that shares the limits has nothing to use of them now.
+    fn lacks_share(&self, inner: &mut Inner) -> bool {
+        let Some(limits) = self.shared else { return false };
+        inner.asked = Some(monotonic());
+        let share = inner.share.filter(LeasedShare::is_valid).map(|share| share.amounts);
+        share.is_none_or(|share| {
+            (limits.per_second > 0 && share.per_second == 0) || (limits.in_flight > 0 && share.in_flight == 0)
+        })
+    }
+
+    /// Decides whether a send may begin now, by the database's clock.
     #[must_use]
     pub fn may_send(self: &Arc<Self>, now: Timestamp) -> LimiterDecision {
         let mut inner = self.lock();
-        if inner.in_flight >= self.in_flight_max {
+        if self.lacks_share(&mut inner) {
+            return LimiterDecision::WaitUntil(now.plus(SHARE_PAUSE));
+        }
+        if inner.in_flight >= inner.in_flight_max {
             return LimiterDecision::WaitForOne;
         }
-        let (now, probe) = (inner.present(now), inner.is_open());
+        let (now, probe) = (self.present(&mut inner, now), inner.is_open());
         // The rate is only looked at before the breaker is asked: a probe that is taken is used.
         if let Some(May::WaitUntil(moment)) = inner.rate.as_mut().map(|rate| rate.look(now)) {
             return LimiterDecision::WaitUntil(moment);
@@ -124,7 +224,7 @@ impl ChannelLimiter {
             rate.ask(now);
         }
         inner.in_flight += 1;
-        LimiterDecision::Go(SendPermit { gate: Arc::clone(self), probe })
+        LimiterDecision::Go(SendPermit { limiter: Arc::clone(self), probe })
     }
 
     /// Notes whether a send was answered without waiting.
@@ -141,12 +241,16 @@ impl ChannelLimiter {
         self.answered_at_once.load(Ordering::Relaxed) >= SEND_WINDOW
     }
 
-    /// How many letters may begin now; so many are worth claiming. None while it is closed, but for a probe.
+    /// Returns how many sends may begin now, and so how many deliveries are worth claiming. None while the
+    /// limiter is closed, except for a probe.
     #[must_use]
     pub fn room(&self, now: Timestamp) -> usize {
         let mut inner = self.lock();
-        let now = inner.present(now);
-        let places = self.in_flight_max.saturating_sub(inner.in_flight);
+        if self.lacks_share(&mut inner) {
+            return 0;
+        }
+        let now = self.present(&mut inner, now);
+        let places = inner.in_flight_max.saturating_sub(inner.in_flight);
         let tokens = inner.rate.as_mut().map_or(usize::MAX, |rate| rate.room(now));
         let most = match inner.breaker {
             // A copy: looking takes no probe.
@@ -156,11 +260,14 @@ impl ChannelLimiter {
         places.min(tokens).min(most)
     }
 
-    /// When a letter may begin that may not now, as far as that is known.
+    /// Returns when the next send may begin if none may begin now, as far as that is known.
     #[must_use]
     pub fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
         let mut inner = self.lock();
-        let now = inner.present(now);
+        if self.lacks_share(&mut inner) {
+            return Some(now.plus(SHARE_PAUSE));
+        }
+        let now = self.present(&mut inner, now);
         let rate = inner.rate.as_mut().map(|rate| rate.look(now));
         // A copy: looking takes no probe.
         let breaker = inner.breaker.map(|mut breaker| breaker.ask(now));
@@ -171,10 +278,21 @@ impl ChannelLimiter {
         moments.max()
     }
 
-    /// Whether it is closed because nothing gets through.
+    /// Whether the limiter is closed because the provider does not answer.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.lock().is_open()
+    }
+
+    /// Returns the time of a question. Shared limits are counted by the even time of this process: readings
+    /// of the database's clock arrive more or less late.
+    fn present(&self, inner: &mut Inner, now: Timestamp) -> Timestamp {
+        if self.shared.is_none() {
+            return inner.present(now);
+        }
+        let (said, at) = *inner.anchor.get_or_insert_with(|| (now, monotonic()));
+        inner.latest = said.plus(at.elapsed());
+        inner.latest
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -183,8 +301,8 @@ impl ChannelLimiter {
 }
 
 impl Inner {
-    /// The moment that somebody asks at. Senders count from when each of them was told the time, so one may
-    /// be a little behind another; that is not a clock that was set back.
+    /// Returns the time of a question. Each sender counts from its own reading of the clock, so one may be a
+    /// little behind another; that is not a clock that was set back.
     fn present(&mut self, now: Timestamp) -> Timestamp {
         if now >= self.latest || self.latest.since(now) > BEHIND_MAX {
             self.latest = now;
@@ -204,10 +322,10 @@ impl SendPermit {
         self.probe
     }
 
-    /// Says what came of the letter, at this moment.
+    /// Reports the result of the send, at this time.
     pub fn settle(self, now: Timestamp, ending: Ending) {
-        let mut inner = self.gate.lock();
-        let now = inner.present(now);
+        let mut inner = self.limiter.lock();
+        let now = self.limiter.present(&mut inner, now);
         if let Some(breaker) = &mut inner.breaker {
             match ending {
                 Ending::Answered => breaker.succeeded(),
@@ -219,35 +337,57 @@ impl SendPermit {
 
 impl Drop for SendPermit {
     fn drop(&mut self) {
-        self.gate.lock().in_flight -= 1;
+        self.limiter.lock().in_flight -= 1;
     }
 }
 
-/// The gates of a process, by the channel's key.
+/// The limiters of a process, by the channel's key.
 #[derive(Debug, Default)]
 pub struct ChannelLimiters {
     settings: HashMap<String, LimiterSettings>,
-    gates: Mutex<HashMap<String, Arc<ChannelLimiter>>>,
+    /// Whether limits are shared with other processes.
+    is_shared: bool,
+    limiters: Mutex<HashMap<String, Arc<ChannelLimiter>>>,
 }
 
 impl ChannelLimiters {
-    /// ChannelLimiters with settings for some channels; the others have those of [`LimiterSettings::of`].
+    /// Creates limiters with settings for some channels; the others have those of [`LimiterSettings::of`].
     #[must_use]
     pub fn new(settings: HashMap<String, LimiterSettings>) -> Self {
-        Self { settings, gates: Mutex::default() }
+        Self { settings, ..Self::default() }
     }
 
-    /// The gate of a channel.
+    /// Lets limits hold over all processes on the database.
+    #[must_use]
+    pub(crate) fn shared(self) -> Self {
+        let is_limited = |of: &LimiterSettings| of.per_second.is_some() || of.in_flight.is_some();
+        Self { is_shared: self.settings.values().any(is_limited), ..self }
+    }
+
+    /// Returns the limiter of a channel.
     #[must_use]
     pub fn of(&self, channel: &str) -> Arc<ChannelLimiter> {
-        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(gate) = gates.get(channel) {
-            return Arc::clone(gate);
+        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limiter) = limiters.get(channel) {
+            return Arc::clone(limiter);
         }
         let settings = self.settings.get(channel).copied().unwrap_or_else(|| LimiterSettings::of(channel));
-        let gate = Arc::new(ChannelLimiter::new(settings));
-        gates.insert(channel.to_owned(), Arc::clone(&gate));
-        gate
+        let new = if self.is_shared { ChannelLimiter::shared } else { ChannelLimiter::new };
+        let limiter = Arc::new(new(settings));
+        limiters.insert(channel.to_owned(), Arc::clone(&limiter));
+        limiter
+    }
+
+    /// Whether any channel has limits that are shared.
+    #[must_use]
+    pub(crate) const fn has_shares(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Returns the limiters that were asked for, by channel.
+    pub(crate) fn all(&self) -> Vec<(String, Arc<ChannelLimiter>)> {
+        let limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        limiters.iter().map(|(channel, limiter)| (channel.clone(), Arc::clone(limiter))).collect()
     }
 }
 
@@ -259,91 +399,95 @@ mod tests {
         Timestamp::from_micros(millis * 1_000)
     }
 
-    fn gate(per_second: Option<u32>, in_flight: Option<usize>, failures: u32) -> Arc<ChannelLimiter> {
+    fn limiter(per_second: Option<u32>, in_flight: Option<usize>, failures: u32) -> Arc<ChannelLimiter> {
         let breaker = Some(BreakerSettings { failures, probe_every: Duration::from_secs(30) });
         Arc::new(ChannelLimiter::new(LimiterSettings { per_second, in_flight, breaker }))
     }
 
     #[track_caller]
-    fn go(gate: &Arc<ChannelLimiter>, millis: i64) -> SendPermit {
-        match gate.may_send(at(millis)) {
-            LimiterDecision::Go(pass) => pass,
-            other => panic!("a letter should go at {millis} ms, but it was {other:?}"),
+    fn go(limiter: &Arc<ChannelLimiter>, millis: i64) -> SendPermit {
+        match limiter.may_send(at(millis)) {
+            LimiterDecision::Go(permit) => permit,
+            other => panic!("a send should begin at {millis} ms, but the decision was {other:?}"),
         }
     }
 
     #[track_caller]
-    fn waits(gate: &Arc<ChannelLimiter>, millis: i64, until: i64) {
-        match gate.may_send(at(millis)) {
+    fn waits(limiter: &Arc<ChannelLimiter>, millis: i64, until: i64) {
+        match limiter.may_send(at(millis)) {
             LimiterDecision::WaitUntil(moment) => assert_eq!(moment, at(until), "asked at {millis} ms"),
-            other => panic!("a letter should wait at {millis} ms, but it was {other:?}"),
+            other => panic!("a send should wait at {millis} ms, but the decision was {other:?}"),
         }
     }
 
     /// NTF-17: so many at once, and room as soon as one has ended or was given up.
     #[test]
     fn ntf_17_only_so_many_are_on_their_way() {
-        let gate = gate(None, Some(2), 20);
-        let (first, second) = (go(&gate, 0), go(&gate, 0));
-        assert!(matches!(gate.may_send(at(0)), LimiterDecision::WaitForOne));
-        assert_eq!(gate.room(at(0)), 0);
+        let limiter = limiter(None, Some(2), 20);
+        let (first, second) = (go(&limiter, 0), go(&limiter, 0));
+        assert!(matches!(limiter.may_send(at(0)), LimiterDecision::WaitForOne));
+        assert_eq!(limiter.room(at(0)), 0);
         first.settle(at(1), Ending::Answered);
-        let third = go(&gate, 1);
+        let third = go(&limiter, 1);
         drop((second, third));
-        assert_eq!(gate.room(at(1)), 2);
+        assert_eq!(limiter.room(at(1)), 2);
     }
 
     /// NTF-17: a provider that is down is probed within the rate, and a backlog drains at the rate.
     #[test]
     fn ntf_17_a_channel_that_is_down_is_probed_and_then_drained_at_its_rate() {
-        let gate = gate(Some(2), None, 2);
+        let limiter = limiter(Some(2), None, 2);
         for _ in 0..2 {
-            go(&gate, 0).settle(at(0), Ending::Failed);
+            go(&limiter, 0).settle(at(0), Ending::Failed);
         }
-        assert!(gate.is_closed());
+        assert!(limiter.is_closed());
         let mut probes = 0;
         for second in 0..3_600 {
-            if let LimiterDecision::Go(pass) = gate.may_send(at(second * 1_000)) {
+            if let LimiterDecision::Go(permit) = limiter.may_send(at(second * 1_000)) {
                 probes += 1;
-                pass.settle(at(second * 1_000), Ending::Failed);
+                permit.settle(at(second * 1_000), Ending::Failed);
             }
         }
         assert_eq!(probes, 119, "an hour of probes, one each half minute");
-        assert_eq!((gate.room(at(3_599_999)), gate.room(at(3_600_000))), (0, 1), "room for the probe alone");
-        go(&gate, 3_600_000).settle(at(3_600_100), Ending::Answered);
-        assert!(!gate.is_closed());
-        let _second = go(&gate, 3_600_200);
-        waits(&gate, 3_600_300, 3_601_000);
-        assert_eq!(gate.room(at(3_601_000)), 1);
+        assert_eq!(
+            (limiter.room(at(3_599_999)), limiter.room(at(3_600_000))),
+            (0, 1),
+            "room for the probe alone"
+        );
+        go(&limiter, 3_600_000).settle(at(3_600_100), Ending::Answered);
+        assert!(!limiter.is_closed());
+        let _second = go(&limiter, 3_600_200);
+        waits(&limiter, 3_600_300, 3_601_000);
+        assert_eq!(limiter.room(at(3_601_000)), 1);
     }
 
     /// NTF-17: a sender that is a little behind another neither forgets what that one has sent nor brings
     /// the next probe nearer.
     #[test]
     fn ntf_17_a_sender_that_is_behind_another_gets_no_more_than_its_share() {
-        let gate = gate(Some(2), None, 2);
+        let limiter = limiter(Some(2), None, 2);
         for _ in 0..2 {
-            go(&gate, 900).settle(at(900), Ending::Answered);
+            go(&limiter, 900).settle(at(900), Ending::Answered);
         }
-        waits(&gate, 100, 1_900);
+        waits(&limiter, 100, 1_900);
         for _ in 0..2 {
-            go(&gate, 2_900).settle(at(2_100), Ending::Failed);
+            go(&limiter, 2_900).settle(at(2_100), Ending::Failed);
         }
-        waits(&gate, 32_800, 32_900);
-        assert!(go(&gate, 32_900).is_probe());
+        waits(&limiter, 32_800, 32_900);
+        assert!(go(&limiter, 32_900).is_probe());
     }
 
-    /// NTF-17: the sandbox has no breaker, and each channel has its own gate.
+    /// NTF-17: the sandbox has no breaker, and each channel has its own limiter.
     #[test]
     fn ntf_17_channels_do_not_concern_each_other() {
         let one = LimiterSettings { per_second: Some(1), ..LimiterSettings::of("sms:a") };
-        let gates = ChannelLimiters::new(HashMap::from([("sms:a".to_owned(), one)]));
+        let limiters = ChannelLimiters::new(HashMap::from([("sms:a".to_owned(), one)]));
         for _ in 0..50 {
-            go(&gates.of("memory:sms"), 0).settle(at(0), Ending::Failed);
-            go(&gates.of("sms:b"), 0).settle(at(0), Ending::Answered);
+            go(&limiters.of("memory:sms"), 0).settle(at(0), Ending::Failed);
+            go(&limiters.of("sms:b"), 0).settle(at(0), Ending::Answered);
         }
-        go(&gates.of("sms:a"), 0).settle(at(0), Ending::Answered);
-        waits(&gates.of("sms:a"), 1, 1_000);
+        go(&limiters.of("sms:a"), 0).settle(at(0), Ending::Answered);
+        waits(&limiters.of("sms:a"), 1, 1_000);
         assert_eq!(LimiterSettings::of("memory:x").breaker, None);
         assert_eq!(LimiterSettings::of("sms:x").breaker.unwrap().failures, 20);
     }

@@ -1,10 +1,10 @@
-//! What is known of the recipients of one claim: whether, how and when they want their letters, in which
-//! language, and the links that end them. Read once for all of them, not once for each.
+//! The consent of the recipients of one claim: whether, how and when they want messages, in which language,
+//! and the links that unsubscribe. Read once for all recipients, not once for each.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::consent::address::normal;
-use crate::delivery::rules::consent::{Asked, Verdict, channel_kind};
+use crate::delivery::rules::consent::{ConsentQuestion, Verdict, channel_kind};
 use crate::delivery::rules::unsubscribe::{Link, Secret};
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
@@ -19,10 +19,10 @@ pub struct Recipients {
     secret: Option<Secret>,
 }
 
-/// One letter to one of them.
+/// One message to one of the recipients.
 #[derive(Clone, Copy, Debug)]
 pub struct To<'a> {
-    /// Whose letter it is.
+    /// The tenant of the message.
     pub tenant: Tenant,
     /// The address, however it is written.
     pub address: &'a str,
@@ -51,7 +51,7 @@ impl Recipients {
 
     /// Whether, how and when an address may be sent something.
     #[must_use]
-    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &Asked<'_>) -> Verdict {
+    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &ConsentQuestion<'_>) -> Verdict {
         self.consent.verdict(tenant, address, asked)
     }
 
@@ -61,7 +61,7 @@ impl Recipients {
         &self,
         context: &DeliveryContext,
         of: &Delivery,
-        asked: &Asked<'_>,
+        asked: &ConsentQuestion<'_>,
         address: impl FnOnce(&str) -> Option<String>,
     ) -> GateDecision {
         match self.verdict(of.tenant, &of.address, asked) {
@@ -92,7 +92,7 @@ impl Recipients {
         self.consent.locale(tenant, address)
     }
 
-    /// The link that ends letters of this kind to this address.
+    /// Returns the link that unsubscribes this address from messages of this kind.
     #[must_use]
     pub fn unsubscribe_url(&self, context: &DeliveryContext, to: &To<'_>, locale: &str) -> Option<String> {
         let (url, secret) = (context.unsubscribe_url.as_ref()?, self.secret.as_ref()?);

@@ -1,10 +1,11 @@
-//! What all sends of a process share.
+//! The context that all sends of a process share.
 
 use crate::base::limits::SEND_WINDOW;
 use crate::database::store::Store;
 use crate::delivery::rules::channel::ChannelPolicy;
 use crate::delivery::run::channel::Channels;
 use crate::delivery::run::channel_limiter::ChannelLimiters;
+use crate::delivery::run::channel_shares::ShareHolder;
 use crate::delivery::run::kinds::Kinds;
 use crate::delivery::run::templates::Templates;
 use crate::flow::run::event_kinds::EventKinds;
@@ -31,6 +32,8 @@ pub struct DeliveryContext {
     pub event_kinds: EventKinds,
     /// How often each channel may be used, and whether it works.
     pub limiters: ChannelLimiters,
+    /// The name under which this process holds shares of limits.
+    pub share_holder: ShareHolder,
     /// The policies of channels that have their own.
     pub policies: BTreeMap<String, ChannelPolicy>,
     /// The policy of all others.

@@ -1,4 +1,4 @@
-//! What tenants have defined for some events: their kinds and templates, read once for all of them.
+//! The definitions of tenants for some events: their kinds and templates, read once for all of them.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -34,7 +34,7 @@ impl Definitions {
         Ok(known)
     }
 
-    /// The kind of an event, if somebody has defined it.
+    /// Returns the kind of an event, if its tenant has defined one.
     pub fn kind(&self, event: &Message) -> Option<&EventKind> {
         self.kinds.get(&event.tenant)?.get(&event.kind).map(Arc::as_ref)
     }

@@ -12,8 +12,8 @@
 //! back, and consent, entities and templates are read anew. A channel that answers without waiting, such as
 //! one inside this process, is exempt from the window.
 //!
-//! What a delivery says is up to the [`Renderer`] of its kind; whether it goes on to its channel at all is
-//! asked right before that ([`super::delivery_gate`]).
+//! The [`Renderer`] of a delivery's kind makes its text; whether it goes on to its channel at all is decided
+//! right before that ([`super::delivery_gate`]).
 //!
 //! Not promised: that an entry which ends while its delivery is in the current window is spared that send.
 
@@ -41,11 +41,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::{Id, JoinSet};
 
-/// What is known of a claim that is not through is written this often.
+/// The outcomes of a claim that is not through are stored this often.
 const FLUSH: Duration = Duration::from_millis(250);
 /// The lease is renewed when this part of it has passed: one part in so many.
 pub(crate) const RENEW_SHARE: u32 = 3;
-/// What the database did not answer is asked again after this long.
+/// A request that the database did not answer is repeated after this long.
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A delivery whose message is out.
@@ -84,7 +84,7 @@ pub struct DeliveryBatch {
 }
 
 impl DeliveryBatch {
-    /// What a claim brought that was asked for at `asked`; `None` if there is nothing to send.
+    /// Creates a batch from a claim that was requested at `asked`; `None` if there is nothing to send.
     #[must_use]
     pub fn new(
         context: &Arc<DeliveryContext>,
@@ -253,8 +253,8 @@ impl DeliveryBatch {
         true
     }
 
-    /// Begins messages as far as there is room. Once a stop is asked for, nothing new is begun: what
-    /// waits goes back.
+    /// Begins messages as far as there is room. Once a stop is requested, nothing new is begun: waiting
+    /// messages go back.
     async fn hand_out(&mut self, stop: &Stop) {
         let Some(renderer) = self.renderer.clone() else { return };
         while self.out.len() < SEND_WINDOW && self.begun < self.loaded {
@@ -275,7 +275,7 @@ impl DeliveryBatch {
                     continue;
                 }
             };
-            // Only now is the lease looked at: it may have run out while messages were made.
+            // The lease is checked only now: it may have run out while messages were rendered.
             if !self.holds().await {
                 self.put_back(due);
                 continue;
@@ -330,7 +330,7 @@ impl DeliveryBatch {
                 let renderer = Arc::clone(renderer);
                 self.begin(channel.send(Arc::new(message)), Out { due, permit, renderer });
             }
-            // It goes back to its place: no process claims it before the limiter has room again.
+            // The delivery goes back to its place: no process claims it before the limiter has room again.
             _ => self.put_back(due),
         }
     }
@@ -452,17 +452,18 @@ pub(crate) async fn run_batches(
         }
         match batch.run(stop.clone()).await {
             Ok(done) => counts.add(done),
-            // What else was claimed is sent all the same.
+            // The other claimed deliveries are sent all the same.
             Err(error) => result = Err(error),
         }
     }
     result
 }
 
-/// What a channel answers without waiting, if it does. One that breaks may have sent it.
+/// Returns the answer of a channel that answers without waiting. A channel that panics may have sent the
+/// message.
 fn at_once(sending: &mut Sending) -> Option<Sent> {
-    let mut nobody = Context::from_waker(Waker::noop());
-    let polled = catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut nobody)));
+    let mut noop = Context::from_waker(Waker::noop());
+    let polled = catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut noop)));
     match polled {
         Ok(Poll::Ready(sent)) => Some(sent),
         Ok(Poll::Pending) => None,

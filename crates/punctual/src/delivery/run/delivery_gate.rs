@@ -11,19 +11,19 @@ use crate::delivery::store::deliveries::delivery::DeliveryOutcome;
 /// The word for why a delivery was not sent by itself.
 const MERGED: &str = "Merged";
 
-/// What becomes of a delivery that is due.
+/// The decision about a delivery that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GateDecision {
-    /// It is rendered and sent now.
+    /// The delivery is rendered and sent now.
     Deliver,
-    /// It comes again later, and no try is counted.
+    /// The delivery is due again later, and no try is counted.
     Delay {
         /// When.
         until: Timestamp,
         /// The sentence for the log.
         said: String,
     },
-    /// It is not sent.
+    /// The delivery is not sent.
     Drop {
         /// The word for why, in lists.
         reason: String,
@@ -35,7 +35,7 @@ pub enum GateDecision {
         /// That delivery.
         into: DeliveryId,
     },
-    /// It goes by another channel.
+    /// The delivery goes by another channel.
     Redirect {
         /// The key of the channel.
         channel: String,
@@ -48,7 +48,7 @@ impl GateDecision {
     /// Ends the delivery as decided; `Ok` if it goes on to its channel.
     ///
     /// # Errors
-    /// What becomes of the delivery instead.
+    /// The outcome of the delivery instead.
     pub(crate) fn into_outcome(self) -> Result<(), Box<DeliveryOutcome>> {
         Err(Box::new(match self {
             Self::Deliver => return Ok(()),

@@ -8,7 +8,7 @@
 //! Deliveries are begun with their entries where nothing waits before them
 //! (`delivery/store/deliveries/begin.rs`).
 //!
-//! What an event comes to, by the plans of all kinds:
+//! The result for an event, by the plans of all kinds:
 //!
 //! | plans | the event |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | one is `Taken`, with something made or without a problem | is done |
 //! | all that were `Taken` made nothing and have a problem | fails, with the problem |
 //! | one is `Otherwise`, and none of the above | is done, with that entry |
-//! | all are `Ignored` | is passed over: it waits in its topic's own queue if nothing else takes it |
+//! | all are `Ignored` | is passed over and waits in its topic's own queue if no other consumer takes it |
 
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Error, Result};
@@ -87,7 +87,7 @@ impl EventBatch {
         let mut begun = Vec::new();
         let written = self.write_claims(claims, &stop, &mut begun).await;
         drop(self);
-        // What was begun is sent, also when something went wrong later.
+        // Deliveries that were begun are sent, also when a later step failed.
         run_batches(begun, &stop, in_turn, &mut counts).await?;
         written?;
         context.worker.wake.all();
@@ -209,7 +209,7 @@ fn log_dead(events: &[(Arc<Message>, PlannedEvent)]) {
     }
 }
 
-/// What claimed events come to, with their payloads in the same order.
+/// The plans for claimed events, with their payloads in the same order.
 struct Plans {
     events: PlannedEvents,
     payloads: Vec<Arc<Value>>,
@@ -233,7 +233,7 @@ async fn plan_all(context: &DeliveryContext, events: Vec<Message>) -> Result<Pla
     Ok(Plans { events: events.into(), payloads })
 }
 
-/// What an event comes to, by the plans of all kinds (the table above).
+/// Combines the plans of all kinds for an event (the table above).
 fn combine(event: &Message, plans: Vec<EventPlan>) -> PlannedEvent {
     let (mut entry, mut otherwise, mut failed, mut problem) = (None, None, None, None);
     let (mut is_taken, mut is_made) = (false, false);

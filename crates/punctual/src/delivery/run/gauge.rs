@@ -1,20 +1,20 @@
-//! What the loops of deliveries count.
+//! The metrics of the delivery loops.
 
-use crate::delivery::store::receipts::Learned;
+use crate::delivery::store::receipts::ReceiptOutcome;
 use metrics::counter;
 
-/// Receipts were heard.
-pub(crate) fn receipts(provider: &str, learned: &Learned) {
+/// Counts recorded receipts.
+pub(crate) fn receipts(provider: &str, outcome: &ReceiptOutcome) {
     let count = |what: &'static str, n: usize| {
         if n > 0 {
             let labels = [("provider", provider.to_owned()), ("what", what.to_owned())];
             counter!("punctual_receipts_total", &labels).increment(n as u64);
         }
     };
-    for status in &learned.new {
+    for status in &outcome.new {
         count(status.word(), 1);
     }
-    count("repeated", learned.repeated);
-    count("early", learned.waiting);
-    count("unknown", learned.unknown);
+    count("repeated", outcome.repeated);
+    count("early", outcome.waiting);
+    count("unknown", outcome.unknown);
 }

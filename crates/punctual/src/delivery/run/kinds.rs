@@ -1,4 +1,4 @@
-//! Kinds of entries: what each of them adds to the pipeline.
+//! Kinds of entries: the part that each of them adds to the pipeline.
 //!
 //! A kind is a [`Planner`], which says which entries events lead to and what a due entry sends next, and a
 //! [`Renderer`], which makes messages of its deliveries. Claims, sending, settlement, consent, fallback, log,
@@ -48,7 +48,7 @@ pub trait Planner: Debug + Send + Sync {
     fn renderer(&self) -> Box<dyn Renderer>;
 }
 
-/// What a kind makes of an event.
+/// The plan of a kind for an event.
 #[derive(Clone, Debug)]
 pub enum EventPlan {
     /// The kind has no definition for such events.
@@ -91,10 +91,10 @@ pub trait Renderer: Send + Sync {
     /// Says whether a delivery goes on to its channel as it is.
     fn gate(&self, context: &DeliveryContext, due: &DueDelivery, now: Timestamp) -> GateDecision;
 
-    /// Makes the message of a delivery that the gate lets through.
+    /// Renders the message of a delivery that its gate lets through.
     ///
     /// # Errors
-    /// Why there is none to send, now or at all.
+    /// The reason why there is no message to send, now or at all.
     fn render(
         &self,
         context: &DeliveryContext,

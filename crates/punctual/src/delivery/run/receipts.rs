@@ -1,7 +1,7 @@
-//! Receipts: hears what providers tell, and looks again for messages that were not known yet.
+//! Records receipts of providers, and looks again for messages that were not known yet.
 //!
-//! What is sent in the place of a message that did not arrive is worked out first, from what its delivery
-//! says, and that never changes; one transaction then hears all of it. The loop sleeps until the next look
+//! The delivery that replaces a message that did not arrive is planned first, from its delivery, which never
+//! changes in that respect; one transaction then records the whole batch. The loop sleeps until the next look
 //! is due; a lost wake-up only delays it.
 
 use crate::base::error::Result;
@@ -9,39 +9,43 @@ use crate::base::limits::RECEIPT_LOOK_MIN;
 use crate::delivery::rules::receipt::Receipt;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::gauge;
-use crate::delivery::store::receipts::{Hearing, Learned, News};
-use crate::queue::run::pulse::Ticks;
+use crate::delivery::store::receipts::{PreparedReceipts, ReceiptBatch, ReceiptOutcome};
+use crate::queue::run::loop_health::Ticks;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hears news.
+/// Records a batch of receipts.
 ///
 /// # Errors
-/// When the database does not answer; nothing was heard then, and the provider tells it again.
-pub async fn hear(context: &DeliveryContext, mut news: News) -> Result<Learned> {
-    news.receipts = news.receipts.into_iter().map(Receipt::fit_to_keep).collect();
-    let learned = take_in(context, Hearing { news, ..Hearing::default() }).await?;
-    if learned.waiting > 0 {
+/// When the database does not answer; nothing was recorded then, and the provider repeats its callback.
+pub async fn record(context: &DeliveryContext, mut batch: ReceiptBatch) -> Result<ReceiptOutcome> {
+    batch.receipts = batch.receipts.into_iter().map(Receipt::fit_to_keep).collect();
+    let outcome =
+        prepare_and_record(context, PreparedReceipts { batch, ..PreparedReceipts::default() }).await?;
+    if outcome.waiting > 0 {
         context.worker.wake.receipts();
     }
-    Ok(learned)
+    Ok(outcome)
 }
 
-async fn take_in(context: &DeliveryContext, mut hearing: Hearing) -> Result<Learned> {
-    let provider = hearing.news.provider.clone();
+async fn prepare_and_record(
+    context: &DeliveryContext,
+    mut prepared: PreparedReceipts,
+) -> Result<ReceiptOutcome> {
+    let provider = prepared.batch.provider.clone();
     let has_other = |key: &String| context.policy(key).fallback.is_some();
-    let failures = hearing.news.receipts.iter().filter(|receipt| receipt.status.is_failure());
+    let failures = prepared.batch.receipts.iter().filter(|receipt| receipt.status.is_failure());
     let failed: Vec<String> = failures.filter_map(|receipt| receipt.message_id.clone()).collect();
-    if !failed.is_empty() && hearing.news.channels.iter().any(has_other) {
-        let deliveries = context.store().reported_deliveries(hearing.news.channels.clone(), failed).await?;
-        hearing.instead = context.kinds.fallbacks(context, deliveries).await?;
+    if !failed.is_empty() && prepared.batch.channels.iter().any(has_other) {
+        let deliveries = context.store().reported_deliveries(prepared.batch.channels.clone(), failed).await?;
+        prepared.fallbacks = context.kinds.fallbacks(context, deliveries).await?;
     }
-    let learned = context.store().hear_receipts(hearing).await?;
-    gauge::receipts(&provider, &learned);
-    if learned.sends {
+    let outcome = context.store().record_receipts(prepared).await?;
+    gauge::receipts(&provider, &outcome);
+    if outcome.sends {
         context.worker.wake.all();
     }
-    Ok(learned)
+    Ok(outcome)
 }
 
 /// The loop that looks for messages of receipts that came early.
@@ -59,20 +63,20 @@ impl EarlyReceipts {
         Self { context, poll, next: poll }
     }
 
-    /// Looks for all messages that are to be looked for by now; answers what was learned.
+    /// Looks for all messages that are to be looked for by now; returns the total result.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn look_all(&mut self) -> Result<Learned> {
-        let mut all = Learned::default();
+    pub async fn look_all(&mut self) -> Result<ReceiptOutcome> {
+        let mut all = ReceiptOutcome::default();
         loop {
             let waiting = self.context.store().waiting_receipts().await?;
             if waiting.due.is_empty() {
                 self.next = waiting.next.unwrap_or(self.poll);
                 return Ok(all);
             }
-            for hearing in waiting.due {
-                all.add(take_in(&self.context, hearing).await?);
+            for prepared in waiting.due {
+                all.add(prepare_and_record(&self.context, prepared).await?);
             }
         }
     }
@@ -85,13 +89,13 @@ impl Ticks for EarlyReceipts {
 
     async fn wait(&mut self) {
         let due = tokio::time::sleep(self.next.clamp(Duration::from_millis(50), self.poll));
-        let told = async {
+        let notified = async {
             tokio::time::sleep(RECEIPT_LOOK_MIN).await;
             self.context.worker.wake.receipts_wait().await;
         };
         tokio::select! {
             () = due => {}
-            () = told => {}
+            () = notified => {}
         }
     }
 }

@@ -1,16 +1,16 @@
-//! The sandbox: a channel that reaches nobody and keeps what it was given, to be looked at.
+//! The sandbox: a channel that sends to no provider and keeps its messages in memory, to be looked at.
 //!
-//! Promised: what it answered with success, and what it was told to time out on (a provider that
-//! does not answer often delivers all the same), is in the list, the oldest first. A second delivery
-//! under an idempotency key is kept as well and marked, so that a double send can be seen; a real
-//! provider would swallow it. What a [`Script`] refuses is not in the list.
+//! Promised: the list has, the oldest first, every message that the sandbox answered with success, and every
+//! one that its script let time out (a provider that does not answer often delivers all the same). A second
+//! delivery under an idempotency key is kept as well and marked, so that a double send can be seen; a real
+//! provider would swallow it. A message that a [`Script`] refuses is not in the list.
 //!
-//! A letter is kept when its send begins, and the answer follows after the script's latency: whoever
-//! loses patience has sent it all the same.
+//! A message is kept when its send begins, and the answer follows after the script's latency: a sender that
+//! gives up waiting has sent it all the same.
 //!
-//! Not promised: any memory beyond this process, and beyond [`limits::SANDBOX_LETTERS_MAX`] letters
-//! and [`limits::SANDBOX_BYTES_MAX`] bytes. The oldest go first, and [`Sandbox::dropped`] counts them.
-//! A double of a letter that is gone, or was cleared away, is not recognised.
+//! Not promised: any memory beyond this process, and beyond [`limits::SANDBOX_MESSAGES_MAX`] messages and
+//! [`limits::SANDBOX_BYTES_MAX`] bytes. The oldest go first, and [`Sandbox::dropped`] counts them. A double
+//! of a message that was dropped or cleared is not recognised.
 
 use crate::base::error::{Error, Result};
 use crate::base::limits;
@@ -24,10 +24,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a kept letter takes beside its texts, in bytes; roughly.
-const LETTER_BYTES: usize = 512;
+/// The size of a kept message beside its texts, in bytes; roughly.
+const MESSAGE_BYTES: usize = 512;
 
-/// Keeps letters in the memory of the process. Clones share them.
+/// Keeps messages in the memory of the process. Clones share them.
 ///
 /// ```
 /// # use punctual::delivery::run::sandbox::{Sandbox, Wanted};
@@ -44,27 +44,27 @@ pub struct Sandbox {
     room: Arc<Mutex<Room>>,
 }
 
-/// A letter that the sandbox took.
+/// A message that the sandbox took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
     /// Its place in the list: later ones have higher numbers.
     pub number: u64,
-    /// The id that the sender was told, unless it timed out.
+    /// The id that the sandbox returned to the sender, unless the send timed out.
     pub message_id: String,
-    /// The letter, without its payload.
-    pub letter: RenderedMessage,
-    /// What the sender was told.
+    /// The message, without its payload.
+    pub message: RenderedMessage,
+    /// The answer to the sender.
     pub outcome: Outcome,
-    /// The message id of the first letter under the same idempotency key, if this is not the first.
+    /// The message id of the first message under the same idempotency key, if this is not the first.
     pub duplicate_of: Option<String>,
 }
 
-/// What the sender of a received letter was told.
+/// The answer to the sender of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// That it was taken.
+    /// The sandbox took the message.
     Sent,
-    /// Nothing.
+    /// The sandbox did not answer.
     Timeout,
 }
 
@@ -79,7 +79,7 @@ impl Outcome {
     }
 }
 
-/// Which letters; what is left open fits all.
+/// Selects messages; a field that is left open matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Of this tenant.
@@ -96,10 +96,10 @@ pub struct Wanted {
 
 impl Wanted {
     fn fits(&self, received: &Received) -> bool {
-        let letter = &received.letter;
-        self.tenant.is_none_or(|tenant| tenant == letter.tenant)
-            && self.channel.as_deref().is_none_or(|key| key == letter.channel)
-            && self.to.as_deref().is_none_or(|to| to == letter.to)
+        let message = &received.message;
+        self.tenant.is_none_or(|tenant| tenant == message.tenant)
+            && self.channel.as_deref().is_none_or(|key| key == message.channel)
+            && self.to.as_deref().is_none_or(|to| to == message.to)
             && received.number > self.after
             && self.before.is_none_or(|before| received.number < before)
     }
@@ -131,24 +131,24 @@ impl Sandbox {
         self
     }
 
-    /// Whether it is the channel of this key.
+    /// Whether the sandbox is the channel of this key.
     #[must_use]
     pub fn takes(&self, key: &str) -> bool {
         self.keys.contains(key) || self.every_memory && key.starts_with(MEMORY)
     }
 
-    /// Whether it takes every `memory:` key.
+    /// Whether the sandbox takes every `memory:` key.
     #[must_use]
     pub const fn takes_every_memory(&self) -> bool {
         self.every_memory
     }
 
-    /// The keys it takes besides, in order.
+    /// Returns the other keys that the sandbox takes, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(String::as_str)
     }
 
-    /// Tells what the next sends by a channel are answered, in the place of what was told before.
+    /// Sets the answers to the next sends by a channel, in place of the earlier script.
     ///
     /// # Errors
     /// [`Error::NotFound`] for a channel that is not the sandbox's, [`Error::Conflict`] when very
@@ -170,25 +170,25 @@ impl Sandbox {
         Ok(())
     }
 
-    /// What is left of the script of a channel.
+    /// Returns the rest of the script of a channel.
     #[must_use]
     pub fn scripted(&self, key: &str) -> Script {
         self.room().scripts.get(key).cloned().unwrap_or_default()
     }
 
-    /// Letters, the oldest first, at most `limit`.
+    /// Returns messages, the oldest first, at most `limit`.
     #[must_use]
-    pub fn letters(&self, wanted: &Wanted, limit: usize) -> Vec<Arc<Received>> {
+    pub fn messages(&self, wanted: &Wanted, limit: usize) -> Vec<Arc<Received>> {
         let room = self.room();
-        let from = room.letters.partition_point(|received| received.number <= wanted.after);
-        room.letters.range(from..).filter(|received| wanted.fits(received)).take(limit).cloned().collect()
+        let from = room.messages.partition_point(|received| received.number <= wanted.after);
+        room.messages.range(from..).filter(|received| wanted.fits(received)).take(limit).cloned().collect()
     }
 
-    /// Letters, the newest first, at most `limit`.
+    /// Returns messages, the newest first, at most `limit`.
     #[must_use]
     pub fn latest(&self, wanted: &Wanted, limit: usize) -> Vec<Arc<Received>> {
         self.room()
-            .letters
+            .messages
             .iter()
             .rev()
             .filter(|received| wanted.fits(received))
@@ -197,25 +197,25 @@ impl Sandbox {
             .collect()
     }
 
-    /// How many letters.
+    /// Counts messages.
     #[must_use]
     pub fn count(&self, wanted: &Wanted) -> usize {
-        self.room().letters.iter().filter(|received| wanted.fits(received)).count()
+        self.room().messages.iter().filter(|received| wanted.fits(received)).count()
     }
 
-    /// Channels that letters came by, in order.
+    /// Returns the channels by which messages came, in order.
     #[must_use]
     pub fn channels(&self) -> BTreeSet<String> {
-        self.room().letters.iter().map(|received| received.letter.channel.clone()).collect()
+        self.room().messages.iter().map(|received| received.message.channel.clone()).collect()
     }
 
-    /// How many letters had to go for newer ones since everything was cleared.
+    /// Returns how many messages were dropped for newer ones since everything was cleared.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.room().dropped
     }
 
-    /// Forgets letters; says how many.
+    /// Removes messages; returns how many.
     pub fn clear(&self, wanted: &Wanted) -> usize {
         self.room().clear(wanted)
     }
@@ -226,10 +226,10 @@ impl Sandbox {
 }
 
 impl Channel for Sandbox {
-    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, message: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         let sandbox = self.clone();
         Box::pin(async move {
-            let (latency, sent) = sandbox.room().take(letter);
+            let (latency, sent) = sandbox.room().take(message);
             if !latency.is_zero() {
                 tokio::time::sleep(latency).await;
             }
@@ -244,9 +244,9 @@ impl Channel for Sandbox {
 
 #[derive(Debug, Default)]
 struct Room {
-    letters: VecDeque<Arc<Received>>,
+    messages: VecDeque<Arc<Received>>,
     bytes: usize,
-    /// The message id of the first letter that is there under a tenant's idempotency key.
+    /// The message id of the first message that is kept under a tenant's idempotency key.
     firsts: HashMap<(Tenant, String), String>,
     scripts: BTreeMap<String, Script>,
     dropped: u64,
@@ -254,23 +254,23 @@ struct Room {
 }
 
 impl Room {
-    fn take(&mut self, letter: Arc<RenderedMessage>) -> (Duration, Sent) {
-        let (step, latency) = self.next_step(&letter.channel);
+    fn take(&mut self, message: Arc<RenderedMessage>) -> (Duration, Sent) {
+        let (step, latency) = self.next_step(&message.channel);
         let said = |error: Option<String>, usual: &str| error.unwrap_or_else(|| usual.to_owned());
         let sent = match step {
-            Step::Ok => Ok(Accepted { message_id: Some(self.keep(letter, Outcome::Sent)), answer: None }),
+            Step::Ok => Ok(Accepted { message_id: Some(self.keep(message, Outcome::Sent)), answer: None }),
             Step::Transient { retry_after, error } => {
-                let error = said(error, "the sandbox was told to fail for now");
+                let error = said(error, "the sandbox's script fails this send for now");
                 Err(NotSent::Transient { error, retry_after })
             }
             Step::Permanent { error } => {
-                Err(NotSent::Permanent { error: said(error, "the sandbox was told to refuse it") })
+                Err(NotSent::Permanent { error: said(error, "the sandbox's script refuses this message") })
             }
             Step::Timeout { delivered } => {
                 if delivered {
-                    self.keep(letter, Outcome::Timeout);
+                    self.keep(message, Outcome::Timeout);
                 }
-                Err(NotSent::NoAnswer { error: "the sandbox was told not to answer".to_owned() })
+                Err(NotSent::NoAnswer { error: "the sandbox's script does not answer".to_owned() })
             }
         };
         (latency, sent)
@@ -287,57 +287,57 @@ impl Room {
         next
     }
 
-    fn keep(&mut self, letter: Arc<RenderedMessage>, outcome: Outcome) -> String {
-        let mut letter = Arc::unwrap_or_clone(letter);
-        letter.payload = Arc::default();
+    fn keep(&mut self, message: Arc<RenderedMessage>, outcome: Outcome) -> String {
+        let mut message = Arc::unwrap_or_clone(message);
+        message.payload = Arc::default();
         self.last += 1;
         let message_id = format!("mem-{}", random::hex::<6>());
-        let key = (letter.tenant, letter.idempotency_key.clone());
+        let key = (message.tenant, message.idempotency_key.clone());
         let duplicate_of = self.firsts.get(&key).cloned();
         if duplicate_of.is_none() {
             self.firsts.insert(key, message_id.clone());
         }
-        self.bytes += bytes(&letter);
+        self.bytes += bytes(&message);
         let received =
-            Received { number: self.last, message_id: message_id.clone(), letter, outcome, duplicate_of };
-        self.letters.push_back(Arc::new(received));
+            Received { number: self.last, message_id: message_id.clone(), message, outcome, duplicate_of };
+        self.messages.push_back(Arc::new(received));
         self.make_room();
         message_id
     }
 
     fn make_room(&mut self) {
-        while self.letters.len() > limits::SANDBOX_LETTERS_MAX || self.bytes > limits::SANDBOX_BYTES_MAX {
-            let Some(oldest) = self.letters.pop_front() else { return };
+        while self.messages.len() > limits::SANDBOX_MESSAGES_MAX || self.bytes > limits::SANDBOX_BYTES_MAX {
+            let Some(oldest) = self.messages.pop_front() else { return };
             self.forget(&oldest);
             self.dropped += 1;
         }
     }
 
     fn forget(&mut self, gone: &Received) {
-        self.bytes = self.bytes.saturating_sub(bytes(&gone.letter));
+        self.bytes = self.bytes.saturating_sub(bytes(&gone.message));
         if gone.duplicate_of.is_none() {
-            self.firsts.remove(&(gone.letter.tenant, gone.letter.idempotency_key.clone()));
+            self.firsts.remove(&(gone.message.tenant, gone.message.idempotency_key.clone()));
         }
     }
 
     fn clear(&mut self, wanted: &Wanted) -> usize {
-        let all = std::mem::take(&mut self.letters);
+        let all = std::mem::take(&mut self.messages);
         let (gone, left): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(|one| wanted.fits(one));
-        self.letters = left;
+        self.messages = left;
         gone.iter().for_each(|received| self.forget(received));
-        if self.letters.is_empty() {
+        if self.messages.is_empty() {
             self.dropped = 0;
         }
         gone.len()
     }
 }
 
-/// What a letter takes, roughly.
-fn bytes(letter: &RenderedMessage) -> usize {
+/// Returns the size of a message, roughly.
+fn bytes(message: &RenderedMessage) -> usize {
     let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let texts = [&letter.channel, &letter.to, &letter.locale, &letter.body, &letter.idempotency_key];
-    let more = [&letter.survey_url, &letter.subject, &letter.html, &letter.unsubscribe_url];
-    LETTER_BYTES
+    let texts = [&message.channel, &message.to, &message.locale, &message.body, &message.idempotency_key];
+    let more = [&message.survey_url, &message.subject, &message.html, &message.unsubscribe_url];
+    MESSAGE_BYTES
         + texts.iter().map(|text| text.len()).sum::<usize>()
         + more.into_iter().map(optional).sum::<usize>()
 }

@@ -1,5 +1,5 @@
-//! What a channel's answer makes of a delivery: sent, tried again, given up, or uncertain. The same for
-//! every kind.
+//! The outcome of a delivery after a channel's answer: sent, tried again, given up, or uncertain. The same
+//! for every kind.
 
 use crate::base::clock::Timestamp;
 use crate::base::random;
@@ -14,7 +14,7 @@ use crate::queue::rules::attempt::Patience;
 /// A transient failure without a wish for a wait.
 const SILENT: Failure = Failure::Transient { retry_after: None };
 
-/// What a channel answered.
+/// The answer of a channel.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Its words.
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// What becomes of the delivery; `fallback` is asked where its channel refuses it for good.
+    /// Returns the outcome of the delivery; `fallback` is asked where its channel refuses it for good.
     pub(crate) fn ending(
         self,
         due: &DueDelivery,
@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// What follows a try that did not go well.
+/// The next step after a failed try.
 struct Next<'a> {
     due: &'a DueDelivery,
     patience: Patience,
@@ -78,7 +78,7 @@ impl Next<'_> {
         }
     }
 
-    /// What may have gone out counts, probe or not.
+    /// A message that may have gone out counts as a try, also if it was a probe.
     fn after_unknown(&self, policy: &ChannelPolicy, error: String) -> DeliveryOutcome {
         let tries = self.due.item.attempt();
         match failure::after_failure(SILENT, tries, &self.patience, self.now, random::seed()) {
@@ -90,7 +90,8 @@ impl Next<'_> {
     }
 }
 
-/// What is not sent any more after a try that may have gone out: nobody must take it for never sent.
+/// Marks a delivery that is not sent any more after a try that may have gone out, so that it does not count
+/// as never sent.
 pub(crate) fn doubted(ending: DeliveryOutcome) -> DeliveryOutcome {
     match ending {
         DeliveryOutcome::Skipped { said, .. }

@@ -1,7 +1,8 @@
-//! The causes of deliveries: the events that they tell of, parsed.
+//! The source events of deliveries, parsed.
 //!
-//! Whoever sends what it has just filed knows them ([`filed`]); all else is read ([`read`]): what another
-//! process filed, what waited, what comes again. An event never changes, so both are the same.
+//! A process that sends deliveries which it has just written knows their events ([`filed`]); all others are
+//! read ([`read`]): those that another process wrote, that waited, or that are tried again. An event never
+//! changes, so both are the same.
 
 use crate::base::error::Result;
 use crate::base::id::{EntryId, MessageId};
@@ -13,19 +14,20 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An event that somebody is told of.
+/// The event of a notification, with its parsed payload.
 #[derive(Clone, Debug)]
-pub struct Told {
-    /// The event, and what is known of it.
+pub struct ParsedSourceEvent {
+    /// The event, and its entity as far as it is known.
     pub cause: Cause,
     /// Its payload, parsed.
     pub payload: Arc<Value>,
 }
 
-/// The causes of deliveries, by their notifications. One that was dropped by age is not among them.
-pub type SourceEventByEntry = HashMap<EntryId, Told>;
+/// The source events of deliveries, by their notifications. An event that was dropped by age is not among
+/// them.
+pub type SourceEventByEntry = HashMap<EntryId, ParsedSourceEvent>;
 
-/// Reads them all.
+/// Reads the source events of notifications.
 ///
 /// # Errors
 /// When the database does not answer.
@@ -35,23 +37,23 @@ pub(crate) async fn read(store: &Store, mut notifications: Vec<EntryId>) -> Resu
     }
     notifications.sort_unstable();
     notifications.dedup();
-    let told = |cause: Cause| Told { payload: Arc::new(payload_of(&cause.event)), cause };
+    let parsed = |cause: Cause| ParsedSourceEvent { payload: Arc::new(payload_of(&cause.event)), cause };
     let causes = store.causes(notifications).await?;
-    Ok(causes.into_iter().map(|(notification, cause)| (notification, told(cause))).collect())
+    Ok(causes.into_iter().map(|(notification, cause)| (notification, parsed(cause))).collect())
 }
 
-/// What was just filed, with the payloads in the same order.
+/// Returns the source events of entries that were just written, with the payloads in the same order.
 pub(crate) fn filed(
     filings: &PlannedEvents,
     payloads: Vec<Arc<Value>>,
     by_event: &HashMap<MessageId, EntryId>,
 ) -> SourceEventByEntry {
-    let told = filings.iter().zip(payloads).filter_map(|((event, filed), payload)| {
+    let parsed = filings.iter().zip(payloads).filter_map(|((event, filed), payload)| {
         let (PlannedEvent::Entry(entry), Some(id)) = (filed, by_event.get(&event.id)) else {
             return None;
         };
         let cause = Cause { event: Arc::clone(event), entity: entry.entity.clone(), by_hand: false };
-        Some((*id, Told { cause, payload }))
+        Some((*id, ParsedSourceEvent { cause, payload }))
     });
-    told.collect()
+    parsed.collect()
 }

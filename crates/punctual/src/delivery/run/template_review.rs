@@ -11,7 +11,7 @@ use crate::flow::rules::event_kind::EventKind;
 use crate::flow::run::event_kinds::KindSet;
 
 impl KindSet {
-    /// What is doubtful about a template, by what its kind is known to have.
+    /// Returns the doubtful parts of a template, checked against the known names of its kind.
     #[must_use]
     pub fn review(&self, template: &MessageTemplate) -> Problems {
         let (of, texts) = (&template.definition, &template.texts);

@@ -1,9 +1,9 @@
 //! Templates in memory, compiled, for as long as the tenant's stamp stays.
 //!
 //! A set is asked for by every batch of sends; reading and parsing it each time would cost more than the
-//! sends. What is handed out may be older than the database by [`limits::TEMPLATES_FRESH`]; a delivery
-//! that is planned meanwhile says which version it has. A change of the tenant's own language or zone is
-//! seen with the next change of a template.
+//! sends. A set that is handed out may be older than the database by [`limits::TEMPLATES_FRESH`]; a delivery
+//! that is planned meanwhile says which version it has. A change of the tenant's own language or zone is seen
+//! with the next change of a template.
 //!
 //! A delivery is rendered by the version that was fixed when it was written. If that version is not in use
 //! any more, it is read from the database, in one query for all deliveries of a claim. Versions never
@@ -121,7 +121,7 @@ fn compile_one(id: TemplateId, version: u32, definition: Definition) -> Option<M
     }
 }
 
-/// What was kept was checked; what cannot be read all the same is left out, and told.
+/// Stored templates were checked; one that cannot be read all the same is left out and logged.
 fn compile(active: Active) -> TemplateSet {
     let Active { templates, known, default_locale, time_zone, .. } = active;
     let zone = Zone::find(&time_zone).unwrap_or_else(|_| Zone::utc());

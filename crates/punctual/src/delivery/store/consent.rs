@@ -1,7 +1,7 @@
-//! What is known of recipients before they are sent anything: one read for a whole batch.
+//! The consent of recipients, read before anything is sent to them: one read for a whole batch.
 //!
-//! A sender asks once for each claim, before its first letter: one statement for all addresses of a batch, of
-//! any number of tenants. For tenants that never had a suppression, a preference or a setting there is
+//! A sender asks once for each claim, before its first message: one statement for all addresses of a batch,
+//! of any number of tenants. For tenants that never had a suppression, a preference or a setting there is
 //! nothing to ask: `has_consent!` is an expression for a statement that is made anyway.
 //!
 //! A suppression that commits after that read is not seen by it. It holds from the next claim on.
@@ -24,7 +24,7 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::consent::address::normal;
 use crate::delivery::rules::consent::{
-    Asked, House, Preferences, Reason, Scope, Settings, Standing, Verdict, decide,
+    ConsentQuestion, House, Preferences, Reason, Scope, Settings, Standing, Verdict, decide,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ macro_rules! has_consent {
     };
 }
 
-/// What is known of some recipients of some tenants at one moment.
+/// The consent of some recipients of some tenants at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Consent {
     houses: BTreeMap<Tenant, House>,
@@ -43,10 +43,10 @@ pub struct Consent {
 }
 
 impl Consent {
-    /// Whether, how and when an address, however it is written, may be sent something. It must be one that
-    /// was asked for.
+    /// Decides whether, how and when an address, however it is written, may be sent a message. The address
+    /// must be one of those that were read.
     #[must_use]
-    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &Asked<'_>) -> Verdict {
+    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &ConsentQuestion<'_>) -> Verdict {
         let Some(house) = self.houses.get(&tenant) else { return Verdict::Send };
         match self.standings.get(&(tenant, normal(address))) {
             Some(standing) => decide(asked, standing, house),
@@ -60,7 +60,7 @@ impl Consent {
         self.standing(tenant, address)?.preferences.locale.as_deref()
     }
 
-    /// What is known of an address, if anything is.
+    /// Returns the standing of an address, if it has one.
     #[must_use]
     pub fn standing(&self, tenant: Tenant, address: &str) -> Option<&Standing> {
         self.standings.get(&(tenant, normal(address)))
@@ -78,7 +78,7 @@ impl Store {
         })
     }
 
-    /// What is known of these recipients.
+    /// Reads the consent of these recipients.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -92,7 +92,7 @@ impl Store {
 
 const HAS_CONSENT: &str = concat!("select 1 where ", has_consent!("$1"));
 
-/// What is known of these recipients, in one statement.
+/// Reads the consent of these recipients, in one statement.
 pub(crate) async fn read(tx: &mut Tx, recipients: Vec<(Tenant, &str)>) -> Result<Consent> {
     let tenants: BTreeSet<i64> = recipients.iter().map(|(tenant, _)| tenant.id()).collect();
     let addresses: BTreeSet<String> = recipients.iter().map(|(_, address)| normal(address)).collect();
@@ -105,7 +105,7 @@ pub(crate) async fn read(tx: &mut Tx, recipients: Vec<(Tenant, &str)>) -> Result
     Ok(consent)
 }
 
-/// Every tenant with every address: what nobody asked for is only a little more to read.
+/// Every tenant with every address: the pairs that the caller did not ask for are only a little more to read.
 const READ: &str = "\
     select 0, t.id, '', coalesce(s.document, '{}'), t.time_zone, '' from punctual.consent_tenant k \
         join punctual.tenant t on t.id = k.tenant_id \
@@ -136,7 +136,7 @@ impl Consent {
     }
 }
 
-/// A document as it was kept. What a later version may find wrong with it is left out.
+/// Reads a stored document. Parts that a later version would refuse are left out.
 fn document<T: Default>(text: &str, read: fn(&serde_json::Value, &mut Problems) -> Option<T>) -> Result<T> {
     let json = serde_json::from_str(text).map_err(|error| Error::Database(error.into()))?;
     Ok(read(&json, &mut Problems::default()).unwrap_or_default())

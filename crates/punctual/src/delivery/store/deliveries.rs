@@ -31,7 +31,7 @@ pub(crate) use crate::delivery::store::deliveries::reaped::DeliveryHook;
 
 /// The lane of a topic's events for the flows.
 pub(crate) const FLOWS_LANE: &str = "/flows";
-/// Why nothing was sent: nobody could be reached.
+/// The reason of an entry that sent nothing because no recipient could be reached.
 pub const NO_RECIPIENT: &str = "NoRecipient";
-/// Why something is not sent yet: it is quiet where its recipient is.
+/// The reason of a delivery that waits for the end of its recipient's quiet hours.
 pub const QUIET_HOURS: &str = "QuietHours";

@@ -1,18 +1,18 @@
-//! Receipts: what providers tell later, heard in one transaction.
+//! Receipts: the later reports of providers, recorded in one transaction.
 //!
-//! [`Store::hear_receipts`] finds the delivery of each by the id that the provider gave one of its tries, and
-//! only among the channels whose callback was verified: a message of another channel cannot be touched.
-//! Each passes the inbox of the delivery's tenant, so that what comes twice changes nothing; then it is
-//! written down (`receipt`, never changed), and the delivery, its notification and the suppression of
-//! its address follow, as `delivery/rules/receipt.rs` says. What a provider gave up may go by another
+//! [`Store::record_receipts`] finds the delivery of each by the id that the provider gave one of its tries,
+//! and only among the channels whose callback was verified: a message of another channel cannot be touched.
+//! Each receipt passes the inbox of the delivery's tenant, so that a repeated receipt changes nothing; then
+//! it is stored (`receipt`, never changed), and the delivery, its notification and the suppression of its
+//! address follow, as `delivery/rules/receipt.rs` says. A message that a provider gave up may go by another
 //! channel.
 //!
-//! A provider may be faster than the commit of what it answered. Then its receipt waits ([`early`]) and is
-//! looked at again. That can only be while a claim of deliveries is open: the claim is asked for first,
-//! so an outcome that commits in between is found.
+//! A provider may be faster than the commit of its own answer. Then its receipt waits ([`early`]) and is
+//! looked at again. That is only possible while a claim of deliveries is open: the open claim is queried
+//! first, so an outcome that commits in between is found.
 //!
-//! News about an address alone (a STOP) is for every tenant that has written to it by one of these channels;
-//! if none has, for the only tenant that uses them, if there is but one.
+//! A receipt about an address alone (a STOP) applies to every tenant that has written to the address by one
+//! of these channels; if none has, to the only tenant that uses the channels, if there is just one.
 
 pub mod early;
 mod find;
@@ -38,45 +38,45 @@ use crate::queue::rules::attempt::kept_error;
 use crate::queue::store::inbox;
 use std::collections::{BTreeMap, HashMap};
 
-/// What a provider told in one callback.
+/// The receipts of one callback of a provider.
 #[derive(Clone, Debug, Default)]
-pub struct News {
+pub struct ReceiptBatch {
     /// The provider's name.
     pub provider: String,
     /// The channels whose secrets the callback was verified with.
     pub channels: Vec<String>,
-    /// What it told, in its order.
+    /// The receipts, in the provider's order.
     pub receipts: Vec<Receipt>,
 }
 
-/// News, and what is sent in the place of messages that did not arrive.
+/// A batch of receipts, with the deliveries that replace messages that did not arrive.
 #[derive(Clone, Debug, Default)]
-pub struct Hearing {
-    /// The news.
-    pub news: News,
-    /// What another channel is given if a delivery turns out to have failed.
-    pub instead: HashMap<DeliveryId, PlannedDelivery>,
-    /// The numbers of receipts that waited before, and since when: one for each receipt, or none.
+pub struct PreparedReceipts {
+    /// The receipts.
+    pub batch: ReceiptBatch,
+    /// The delivery for another channel, by the delivery that it replaces if that one has failed.
+    pub fallbacks: HashMap<DeliveryId, PlannedDelivery>,
+    /// The numbers of receipts that waited before, and the time since when: one for each receipt, or none.
     pub waited: Vec<(i64, Timestamp)>,
 }
 
-/// What came of news.
+/// The result of recording receipts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Learned {
-    /// Receipts that were news to us, by their status.
+pub struct ReceiptOutcome {
+    /// Receipts that were new, by their status.
     pub new: Vec<ReceiptStatus>,
-    /// Receipts that had been heard before.
+    /// Receipts that had been recorded before.
     pub repeated: usize,
     /// Receipts whose message may be known soon.
     pub waiting: usize,
-    /// Receipts whose message or address nobody knows.
+    /// Receipts whose message or address is unknown.
     pub unknown: usize,
     /// Whether something is to be sent now.
     pub sends: bool,
 }
 
-impl Learned {
-    /// Adds what other news came to.
+impl ReceiptOutcome {
+    /// Adds the result of another batch.
     pub fn add(&mut self, other: Self) {
         self.new.extend(other.new);
         self.repeated += other.repeated;
@@ -87,15 +87,15 @@ impl Learned {
 }
 
 impl Store {
-    /// Hears what a provider told: all of it, or nothing.
+    /// Records the receipts of a batch: all of them, or none.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn hear_receipts(&self, hearing: Hearing) -> VerbFuture<'_, Learned> {
-        self.write(hearing, |tx, hearing| Box::pin(hear(tx, hearing)))
+    pub fn record_receipts(&self, prepared: PreparedReceipts) -> VerbFuture<'_, ReceiptOutcome> {
+        self.write(prepared, |tx, prepared| Box::pin(record(tx, prepared)))
     }
 
-    /// The deliveries of these channels that the provider gave these ids.
+    /// Finds the deliveries of these channels that have these ids of the provider.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -110,44 +110,44 @@ impl Store {
     }
 }
 
-/// What one hearing has changed so far.
+/// The changes of one batch so far.
 struct Session<'a> {
-    hearing: &'a Hearing,
+    prepared: &'a PreparedReceipts,
     now: Timestamp,
     source: String,
-    learned: Learned,
+    outcome: ReceiptOutcome,
     changes: BTreeMap<EntryId, CountChange>,
     given_up: Vec<(Found, &'a PlannedDelivery)>,
 }
 
-async fn hear(tx: &mut Tx, hearing: &Hearing) -> Result<Learned> {
+async fn record(tx: &mut Tx, prepared: &PreparedReceipts) -> Result<ReceiptOutcome> {
     let now = tx.now().await?;
     // Before the look for messages: see the top of this file.
     let may_come = early::may_come(tx).await?;
-    let mut found = find::found(tx, &hearing.news).await?;
-    let source = format!("receipts:{}", hearing.news.provider);
-    let (learned, changes, given_up) = (Learned::default(), BTreeMap::new(), Vec::new());
-    let mut session = Session { hearing, now, source, learned, changes, given_up };
+    let mut found = find::found(tx, &prepared.batch).await?;
+    let source = format!("receipts:{}", prepared.batch.provider);
+    let (outcome, changes, given_up) = (ReceiptOutcome::default(), BTreeMap::new(), Vec::new());
+    let mut session = Session { prepared, now, source, outcome, changes, given_up };
     let mut missing = Vec::new();
-    for (n, receipt) in hearing.news.receipts.iter().enumerate() {
+    for (n, receipt) in prepared.batch.receipts.iter().enumerate() {
         match receipt.message_id.as_ref().map(|id| found.get_mut(id.as_str())) {
-            Some(Some(of)) => session.tell(tx, of, receipt).await?,
+            Some(Some(of)) => session.record_for_delivery(tx, of, receipt).await?,
             Some(None) => missing.push(n),
-            None => session.tell_of_address(tx, receipt).await?,
+            None => session.record_for_address(tx, receipt).await?,
         }
     }
     session.finish(tx).await?;
-    let nobodys = early::keep(tx, hearing, &missing, may_come, now).await?;
-    session.learned.waiting = missing.len() - nobodys.len();
-    for receipt in nobodys {
-        session.tell_of_address(tx, receipt).await?;
+    let unmatched = early::keep(tx, prepared, &missing, may_come, now).await?;
+    session.outcome.waiting = missing.len() - unmatched.len();
+    for receipt in unmatched {
+        session.record_for_address(tx, receipt).await?;
     }
-    Ok(session.learned)
+    Ok(session.outcome)
 }
 
 impl Session<'_> {
-    /// News of a delivery.
-    async fn tell(&mut self, tx: &mut Tx, of: &mut Found, receipt: &Receipt) -> Result<()> {
+    /// Records a receipt about a delivery.
+    async fn record_for_delivery(&mut self, tx: &mut Tx, of: &mut Found, receipt: &Receipt) -> Result<()> {
         if !self.is_new(tx, of.tenant, receipt).await? {
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl Session<'_> {
         ];
         tx.execute(WRITE, row).await?;
         self.consent(tx, of.tenant, &of.address, receipt).await?;
-        // What became of an earlier try says nothing of the last one.
+        // The outcome of an earlier try says nothing about the last one.
         if !of.is_latest {
             return Ok(());
         }
@@ -180,26 +180,27 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// It did not arrive after all: another channel may have it.
+    /// Gives up a delivery that did not arrive after all: another channel may take its place.
     fn give_up(&mut self, of: &Found) {
         let stopped = |receipt: &Receipt| {
             receipt.status == ReceiptStatus::Stopped && receipt.message_id.as_ref() == Some(&of.provider_id)
         };
-        // Who wants no more of us by this channel is not written to by another, nor who has answered.
-        let instead = self.hearing.instead.get(&of.id).filter(|_| !of.has_ended);
-        if let Some(planned) = instead.filter(|_| !self.hearing.news.receipts.iter().any(stopped)) {
+        // A recipient who opted out of this channel is not written to by another, nor is one who has
+        // answered.
+        let instead = self.prepared.fallbacks.get(&of.id).filter(|_| !of.has_ended);
+        if let Some(planned) = instead.filter(|_| !self.prepared.batch.receipts.iter().any(stopped)) {
             self.given_up.push((of.clone(), planned));
         }
     }
 
-    /// News of an address alone, or of a message that nobody knows.
-    async fn tell_of_address(&mut self, tx: &mut Tx, receipt: &Receipt) -> Result<()> {
+    /// Records a receipt about an address alone, or about an unknown message.
+    async fn record_for_address(&mut self, tx: &mut Tx, receipt: &Receipt) -> Result<()> {
         let matters = receipt.status.suppresses().is_some() || receipt.status == ReceiptStatus::Resumed;
         let tenants = match receipt.address.as_deref().filter(|_| matters) {
-            Some(address) => find::writers(tx, &self.hearing.news.channels, address).await?,
+            Some(address) => find::writers(tx, &self.prepared.batch.channels, address).await?,
             None => Vec::new(),
         };
-        self.learned.unknown += usize::from(tenants.is_empty());
+        self.outcome.unknown += usize::from(tenants.is_empty());
         let address = receipt.address.as_deref().unwrap_or_default();
         // Remembered even where it concerns no tenant yet.
         self.lifts_before(tx, receipt).await?;
@@ -217,17 +218,17 @@ impl Session<'_> {
             None => true,
         };
         if new {
-            self.learned.new.push(receipt.status);
+            self.outcome.new.push(receipt.status);
         } else {
-            self.learned.repeated += 1;
+            self.outcome.repeated += 1;
         }
         Ok(new)
     }
 
-    /// What an address is sent from now on.
+    /// Stores or lifts the suppression of an address.
     async fn consent(&self, tx: &mut Tx, tenant: Tenant, address: &str, receipt: &Receipt) -> Result<()> {
-        let channel = self.hearing.news.channels.first().map(|key| channel_kind(key));
-        let by = format!("receipt of {}", self.hearing.news.provider);
+        let channel = self.prepared.batch.channels.first().map(|key| channel_kind(key));
+        let by = format!("receipt of {}", self.prepared.batch.provider);
         if let Some(reason) = receipt.status.suppresses() {
             let scope = Scope { channel, kind: None };
             let told_at = Some(receipt.occurred_by(self.now));
@@ -242,7 +243,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The time before which an opt-out must have been told to be lifted by this receipt.
+    /// Returns the time before which an opt-out must have been reported to be lifted by this receipt.
     ///
     /// A resumption with an id is remembered for every tenant and without end, because an opt-out has no end
     /// either: the same resumption posted again counts from when it was first received.
@@ -257,7 +258,7 @@ impl Session<'_> {
         Ok(Some(first.unwrap_or(before)))
     }
 
-    /// Other channels take over, and notifications count.
+    /// Writes the replacements by other channels, and the counts of notifications.
     async fn finish(&mut self, tx: &mut Tx) -> Result<()> {
         let given_up: Vec<GivenUp<'_>> = self
             .given_up
@@ -280,7 +281,7 @@ impl Session<'_> {
             // A survey counts what it has sent, not what waits.
             let waits = *instead == Replacement::New && !of.kind.has_timetable();
             change.open += i64::from(waits);
-            self.learned.sends |= *instead == Replacement::New;
+            self.outcome.sends |= *instead == Replacement::New;
         }
         change_counts(tx, &self.changes, self.now).await
     }
@@ -291,7 +292,7 @@ fn counts_as_sent(stands: DeliveryStatus) -> i64 {
     i64::from(matches!(stands, DeliveryStatus::Sent | DeliveryStatus::Delivered))
 }
 
-/// What the log says of a delivery that did not arrive.
+/// Returns the error that is stored for a delivery that did not arrive.
 fn failed_as(receipt: &Receipt) -> String {
     let said = receipt.error.as_deref().unwrap_or(&receipt.said);
     let how = if receipt.status == ReceiptStatus::Bounced { "bounced" } else { "did not arrive" };

@@ -1,10 +1,10 @@
-//! Message templates: what is said, by version.
+//! Message templates: texts, by version.
 //!
-//! Editing writes a new version beside the old ones, which a log may name, and never changes one. Switching
-//! a template on or off is no edit. A template that the communication log refers to is only switched off when
+//! Editing writes a new version beside the old ones, which a log may name, and never changes one. Switching a
+//! template on or off is no edit. A template that the communication log refers to is only switched off when
 //! it is to be deleted; another is never used again and no longer listed, and its versions stay. Every change
-//! raises the tenant's stamp in the same transaction: who keeps templates in memory reads the stamp *before*
-//! the templates, so what it keeps is never older than its stamp says.
+//! raises the tenant's stamp in the same transaction: a process that keeps templates in memory reads the
+//! stamp *before* the templates, so a cached set is never older than its stamp.
 
 use crate::access::store::tenants::locale_and_zone;
 use crate::base::clock::Timestamp;
@@ -28,7 +28,7 @@ pub struct Template {
     pub id: TemplateId,
     /// Its current version, from 1.
     pub version: u32,
-    /// Whether it is used.
+    /// Whether the template is used.
     pub active: bool,
     /// The current version.
     pub definition: Definition,
@@ -38,7 +38,7 @@ pub struct Template {
     pub updated_at: Timestamp,
 }
 
-/// Which templates a list shows; what is `None` does not matter.
+/// Selects templates for a list; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct TemplateFilter {
     /// For this kind of events.
@@ -55,7 +55,7 @@ pub struct TemplateFilter {
     pub active: Option<bool>,
 }
 
-/// What wording a tenant's messages takes.
+/// The active templates of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Active {
     /// The stamp that all this is at least as new as.
@@ -70,14 +70,14 @@ pub struct Active {
     pub time_zone: String,
 }
 
-/// What became of a template that was to be deleted.
+/// The outcome of deleting a template.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deleted {
     /// There was none.
     Unknown,
-    /// It is gone.
+    /// The template was deleted.
     Gone,
-    /// Messages were worded by it: it is only switched off.
+    /// Messages were rendered from the template: it is only deactivated.
     SwitchedOff(Box<Template>),
 }
 
@@ -117,9 +117,9 @@ impl Store {
         })
     }
 
-    /// Deletes a template, or switches it off if messages were worded by it: it is used no more. Whether it
-    /// was used is looked up before, since that may take a while; a message that is planned just then keeps
-    /// its version, and nothing else of it.
+    /// Deletes a template, or deactivates it if messages were rendered from it. The lookup of its use is made
+    /// before, since that may take a while; a message that is planned just then keeps its version, and
+    /// nothing else of the template.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -142,7 +142,7 @@ impl Store {
         self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id)))
     }
 
-    /// What a version of a template said, also of a deleted one.
+    /// Reads a version of a template, also of a deleted one.
     pub fn template_version(
         &self,
         tenant: Tenant,
@@ -358,7 +358,7 @@ async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<Temp
     tx.first(FIND, params![tenant.id(), id.0]).await?.as_ref().map(read_template).transpose()
 }
 
-/// One statement for all of them: it may read more versions than are wanted, which are dropped.
+/// One statement for all of them: the result may have more versions than are wanted, which are dropped.
 async fn versions(
     tx: &mut Tx,
     wanted: &BTreeSet<(TemplateId, u32)>,

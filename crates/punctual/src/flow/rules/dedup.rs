@@ -1,16 +1,16 @@
-//! The dedup key: have we made something of this event, for this recipient, before?
+//! The dedup key: whether this event led to an entry for this recipient before.
 //!
-//! A recipe names paths of [`Facts`]. For each, in order, `path=value` is written, joined by the
-//! unit separator (U+001F); the SHA-256 of those bytes is the key. Strings are written as they
-//! are, numbers and booleans in their one canonical text (so `1`, `1.0` and `"1"` are the same),
-//! lists and objects as canonical JSON, and what is absent as nothing.
+//! A recipe names paths of [`Facts`]. For each, in order, `path=value` is written, joined by the unit
+//! separator (U+001F); the SHA-256 of those bytes is the key. Strings are written as they are, numbers and
+//! booleans in their one canonical text (so `1`, `1.0` and `"1"` are the same), lists and objects as
+//! canonical JSON, and an absent value as nothing.
 //!
 //! Numbers that are not whole numbers of 64 bits are doubles here, and two that differ in a later digit
 //! would have one key. [`check`] refuses those with more than 15 digits; a publisher sends them as texts.
 //!
-//! What it does not promise: that values are told apart that are written alike. `"1"` and `1` are
-//! meant to meet, and so do an empty string and an absent value; a value that itself contains a
-//! unit separator could imitate the next part.
+//! Not promised: that values with the same text are distinguished. `"1"` and `1` give the same key on
+//! purpose, and so do an empty string and an absent value; a value that itself contains a unit separator
+//! could imitate the next part.
 
 use crate::base::facts::Facts;
 use crate::base::{canonical, digest, number};
@@ -38,7 +38,7 @@ pub fn text(recipe: &[String], facts: &Facts<'_>) -> String {
     text
 }
 
-/// Checks that no number of the recipe may have lost digits, and with them what tells two events apart.
+/// Checks that no number of the recipe may have lost digits, and with them the difference between two events.
 ///
 /// # Errors
 /// A sentence with the path of the first that may have.
@@ -83,8 +83,8 @@ pub fn hex(recipe: &[String], facts: &Facts<'_>) -> String {
     digest::hex(&digest(recipe, facts))
 }
 
-/// What an author should think about: one sentence for each of the three things that a recipe
-/// needs to mean "each event at most once, for each recipient and survey".
+/// Returns advice for an author: one sentence for each missing one of the three parts that a recipe needs to
+/// mean "each event at most once, for each recipient and survey".
 #[must_use]
 pub fn advice(recipe: &[String]) -> Vec<String> {
     let names = |wanted: &str| recipe.iter().any(|path| path == wanted);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(hex(&recipe, &seed()), "6383108901bdd1b187b55f88d5c3ddce0670dfe24a066f34655538f1d4564efa");
     }
 
-    /// TRG-7: what is written alike hashes alike, and nothing else does.
+    /// TRG-7: values with the same text have the same hash, and no others do.
     #[test]
     fn trg_7_values_have_one_text() {
         let groups = [
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(texts, ["a=\u{1f}b=", "b=\u{1f}a=", "a=", "a=\u{1f}b=\u{1f}c=", ""]);
     }
 
-    /// TRG-3: a recipe that lacks one of the three things is told what would happen.
+    /// TRG-3: a recipe that lacks one of the three parts gets advice on the effect.
     #[test]
     fn trg_3_an_incomplete_recipe_is_advised() {
         assert_eq!(advice(&recipe(&SEED)), [""; 0]);

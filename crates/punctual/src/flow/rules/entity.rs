@@ -1,8 +1,8 @@
 //! Entities: the latest known state of what events are about.
 //!
-//! A state replaces the one before it. One with a version is fenced: an older version never replaces a
-//! newer one, and a deleted entity only comes back with a newer version. One without a version is taken as
-//! it comes, also for a deleted entity: whose events may overtake each other gives versions.
+//! A state replaces the one before it. One with a version is fenced: an older version never replaces a newer
+//! one, and a deleted entity only comes back with a newer version. One without a version is taken as it
+//! comes, also for a deleted entity: a publisher whose events may overtake each other gives versions.
 
 use crate::base::error::Problems;
 use crate::base::limits;
@@ -11,13 +11,13 @@ use crate::queue::rules::message::{Entity, check_json};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is known of an entity.
+/// The latest known state of an entity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Snapshot {
-    /// Nobody ever told of it.
+    /// The entity was never reported.
     #[default]
     Unknown,
-    /// It is gone.
+    /// The entity was deleted.
     Deleted,
     /// Its latest state.
     State(Value),
@@ -34,10 +34,10 @@ impl Snapshot {
     }
 }
 
-/// A state that somebody tells of an entity.
+/// A reported state of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewState {
-    /// Whose state.
+    /// The entity.
     pub entity: Entity,
     /// The state: an object's JSON text.
     pub state: String,
@@ -59,7 +59,7 @@ impl NewState {
         }
     }
 
-    /// Whether it may replace another state that was told before it.
+    /// Whether this state may replace another one that was reported before it.
     fn follows(&self, other: &Self) -> bool {
         match (self.version, other.version) {
             (Some(new), Some(old)) => new >= old,
@@ -74,8 +74,8 @@ pub fn check_entity(entity: &Entity, problems: &mut Problems) {
     check_name(&entity.id, "id", problems);
 }
 
-/// One state for each entity, as if they had been told one after another; sorted, so that two writers
-/// never wait for each other in a circle.
+/// Reduces to one state for each entity, as if the states had been reported one after another; sorted, so
+/// that two writers never wait for each other in a circle.
 #[must_use]
 pub fn settled(states: Vec<NewState>) -> Vec<NewState> {
     let mut by_entity: BTreeMap<Entity, NewState> = BTreeMap::new();
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(settled(given), want);
     }
 
-    /// PRD-18: what is wrong with a state is told, all of it.
+    /// PRD-18: every problem of a state is reported.
     #[test]
     fn prd_18_a_bad_state_is_told() {
         let mut problems = Problems::default();

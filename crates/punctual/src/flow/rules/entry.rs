@@ -1,18 +1,17 @@
-//! An entry: one occurrence of a trigger, from its event to its end, and the one table of what
-//! may become of it.
+//! An entry: one occurrence of a trigger, from its event to its end, and the one table of its transitions.
 //!
-//! Whatever happens to an entry is a [`Deed`], and [`EntryStatus::after`] says what the deed makes of
-//! it, or refuses it. Nothing else decides a status; the store writes what was decided here under
-//! the version it was decided by, so that of two deeds at the same time one sees the other.
+//! Every change of an entry is a [`Transition`], and [`EntryStatus::after`] returns the status after it, or
+//! refuses it. No other code decides a status; the store writes a decision under the version of the entry
+//! that it was based on, so that of two transitions at the same time one sees the other.
 //!
-//! A send is two deeds. [`Deed::Sending`] is committed before the channel is called, and is the
-//! last look: nothing is sent that ended before it. [`Deed::Sent`] is committed after the call, and
-//! may be refused because the entry has ended meanwhile. The message is out then; it is logged, and
-//! the status stays. What the table does not promise is that nobody gets a message after they
-//! answered: one that left just before may arrive just after.
+//! A send is two transitions. [`Transition::Sending`] is committed before the channel is called, and is the
+//! last check: an entry that ended before it sends nothing. [`Transition::Sent`] is committed after the call,
+//! and may be refused because the entry has ended meanwhile. The message is out then; it is logged, and the
+//! status stays. The table does not promise that a recipient gets no message after answering: a message that
+//! left just before may arrive just after.
 //!
-//! When what is sent is [`schedule`], what an entry's row has to remember of it [`state`], what
-//! a failure leads to [`failure`], and what is written down of each try [`log`].
+//! [`schedule`] decides when an entry sends, [`state`] has the columns of its row, [`failure`] decides after
+//! a failed try, and [`log`] has the record of each try.
 
 use std::fmt;
 
@@ -21,13 +20,13 @@ pub mod log;
 pub mod schedule;
 pub mod state;
 
-/// What kind of entry it is: who plans it and who renders its deliveries. All else is the same for every
-/// kind.
+/// The kind of an entry: it decides which planner makes the entry and which renderer makes its messages. All
+/// else is the same for every kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntryKind {
     /// A survey for one person, with reminders until it is answered.
     Survey,
-    /// What an event means for the people it is about.
+    /// A notification of the people that an event is about.
     Notification,
 }
 
@@ -75,6 +74,13 @@ impl EntryKind {
         matches!(self, Self::Notification)
     }
 
+    /// Whether people answer entries of this kind. These are kept for a time of their own, whatever the
+    /// retention of the communication log.
+    #[must_use]
+    pub const fn has_answers(self) -> bool {
+        matches!(self, Self::Survey)
+    }
+
     /// The kind with this word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
@@ -82,22 +88,22 @@ impl EntryKind {
     }
 }
 
-/// What has become of an entry.
+/// The status of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryStatus {
-    /// It was made; nothing has reached anybody.
+    /// The entry was made; no message has reached the recipient.
     Pending,
     /// At least one send went out.
     Sent,
-    /// Somebody has opened its page. Reminders still go.
+    /// The recipient has opened the page. Reminders are still sent.
     Opened,
-    /// It was answered.
+    /// The recipient has answered.
     Completed,
-    /// It was quiet for too long.
+    /// The entry was quiet for too long.
     Expired,
-    /// Somebody withdrew it.
+    /// The entry was cancelled by a request.
     Cancelled,
-    /// No send got through, and none is left. Whoever has the link may still answer.
+    /// No send succeeded, and none is left. A recipient who has the link may still answer.
     Failed,
 }
 
@@ -154,43 +160,52 @@ impl EntryStatus {
         Self::ALL.into_iter().find(|status| status.code() == code)
     }
 
-    /// Whether it can still be sent and can still expire: what the hot index holds.
+    /// Whether the entry can still send and expire: the entries of the hot index.
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::Pending | Self::Sent | Self::Opened)
     }
 
-    /// Whether no deed changes it any more. `Failed` is neither active nor this: nothing is sent
+    /// Whether no transition changes it any more. `Failed` is neither active nor this: nothing is sent
     /// and it does not expire, but an answer completes it.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Expired | Self::Cancelled)
     }
 
-    /// What the deed makes of an entry in this status: the table of all legal moves.
+    /// Returns the status after a transition from this status: the table of all legal moves.
     ///
-    /// `Ok` with the same status is a deed that changes nothing, such as opening a page again.
+    /// `Ok` with the same status is a transition that changes nothing, such as opening a page again.
     ///
     /// # Errors
     /// A [`Refusal`] when it may not happen any more; nothing is written then.
-    pub const fn after(self, deed: Deed) -> Result<Self, Refusal> {
+    pub const fn after(self, transition: Transition) -> Result<Self, Refusal> {
         use EntryStatus::{Cancelled, Completed, Expired, Failed, Opened, Pending, Sent};
-        let next = match (deed, self) {
-            (Deed::Sending | Deed::NotSent, Pending | Sent | Opened) => self,
-            (Deed::Sent, Pending | Sent) => Sent,
-            (Deed::Sent, Opened) => Opened,
-            (Deed::GaveUp, Pending) => Failed,
-            (Deed::GaveUp, Sent | Opened) => self,
-            (Deed::Opened, Pending | Sent | Opened) => Opened,
-            (Deed::Opened, Completed | Expired | Cancelled | Failed) => self,
-            (Deed::Submitted, Pending | Sent | Opened | Failed) => Completed,
-            (Deed::Expired, Pending | Sent | Opened) => Expired,
-            (Deed::Cancelled | Deed::Deleted, Pending | Sent | Opened | Failed | Cancelled) => Cancelled,
-            (Deed::Deleted, Completed | Expired) => self,
-            (Deed::Replayed, Failed) => Pending,
-            (Deed::Sending | Deed::Sent | Deed::NotSent | Deed::GaveUp | Deed::Expired, _)
-            | (Deed::Submitted | Deed::Cancelled | Deed::Replayed, _) => {
-                return Err(Refusal { status: self, deed });
+        let next = match (transition, self) {
+            (Transition::Sending | Transition::NotSent, Pending | Sent | Opened) => self,
+            (Transition::Sent, Pending | Sent) => Sent,
+            (Transition::Sent, Opened) => Opened,
+            (Transition::GaveUp, Pending) => Failed,
+            (Transition::GaveUp, Sent | Opened) => self,
+            (Transition::Opened, Pending | Sent | Opened) => Opened,
+            (Transition::Opened, Completed | Expired | Cancelled | Failed) => self,
+            (Transition::Submitted, Pending | Sent | Opened | Failed) => Completed,
+            (Transition::Expired, Pending | Sent | Opened) => Expired,
+            (Transition::Cancelled | Transition::Deleted, Pending | Sent | Opened | Failed | Cancelled) => {
+                Cancelled
+            }
+            (Transition::Deleted, Completed | Expired) => self,
+            (Transition::Replayed, Failed) => Pending,
+            (
+                Transition::Sending
+                | Transition::Sent
+                | Transition::NotSent
+                | Transition::GaveUp
+                | Transition::Expired,
+                _,
+            )
+            | (Transition::Submitted | Transition::Cancelled | Transition::Replayed, _) => {
+                return Err(Refusal { status: self, transition });
             }
         };
         Ok(next)
@@ -203,9 +218,9 @@ impl fmt::Display for EntryStatus {
     }
 }
 
-/// What happens to an entry.
+/// A change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Deed {
+pub enum Transition {
     /// A send is about to be made. Changes nothing; refused when nothing may be sent any more.
     Sending,
     /// The invitation or a reminder went out.
@@ -218,18 +233,18 @@ pub enum Deed {
     Opened,
     /// A person answered.
     Submitted,
-    /// It was quiet for too long.
+    /// The entry was quiet for too long.
     Expired,
-    /// Somebody withdrew it.
+    /// The entry was cancelled by a request.
     Cancelled,
-    /// Somebody deleted it. That it is deleted is a mark beside the status; the status makes sure
-    /// that nothing is sent.
+    /// The entry was deleted by a request. The deletion itself is a mark beside the status; the status makes
+    /// sure that nothing is sent.
     Deleted,
-    /// Somebody has what failed sent once more.
+    /// A request has the failed send repeated.
     Replayed,
 }
 
-impl Deed {
+impl Transition {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::Sending,
@@ -245,12 +260,12 @@ impl Deed {
     ];
 }
 
-/// A deed that may not happen any more, and why. Displayed, it is what a caller is told.
+/// A transition that may not happen any more, and why. Its text is the error that a caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.words())]
 pub struct Refusal {
     status: EntryStatus,
-    deed: Deed,
+    transition: Transition,
 }
 
 impl Refusal {
@@ -260,28 +275,31 @@ impl Refusal {
         self.status
     }
 
-    /// What was refused.
+    /// Returns the refused transition.
     #[must_use]
-    pub const fn deed(&self) -> Deed {
-        self.deed
+    pub const fn transition(&self) -> Transition {
+        self.transition
     }
 
     /// Whether what the caller wanted is gone for good (410), not merely in conflict (409): an
     /// answer to what has ended without one. A second answer is a conflict with the first.
     #[must_use]
     pub const fn is_gone(&self) -> bool {
-        matches!((self.deed, self.status), (Deed::Submitted, EntryStatus::Expired | EntryStatus::Cancelled))
+        matches!(
+            (self.transition, self.status),
+            (Transition::Submitted, EntryStatus::Expired | EntryStatus::Cancelled)
+        )
     }
 
     fn words(&self) -> String {
-        let why = match (self.deed, self.status) {
-            (Deed::Submitted, EntryStatus::Completed) => "was answered already, and one answer counts",
-            (Deed::Submitted, EntryStatus::Expired) => "has expired and takes no answers any more",
-            (Deed::Submitted, _) => "was withdrawn and takes no answers any more",
-            (Deed::Cancelled, EntryStatus::Completed) => "was answered, so it cannot be cancelled",
-            (Deed::Cancelled, _) => "has expired, so there is nothing left to cancel",
-            (Deed::Replayed, _) => "has not failed, so there is nothing to send again",
-            (Deed::Expired, _) => return format!("is {} and does not expire any more", self.status),
+        let why = match (self.transition, self.status) {
+            (Transition::Submitted, EntryStatus::Completed) => "was answered already, and one answer counts",
+            (Transition::Submitted, EntryStatus::Expired) => "has expired and takes no answers any more",
+            (Transition::Submitted, _) => "was withdrawn and takes no answers any more",
+            (Transition::Cancelled, EntryStatus::Completed) => "was answered, so it cannot be cancelled",
+            (Transition::Cancelled, _) => "has expired, so there is nothing left to cancel",
+            (Transition::Replayed, _) => "has not failed, so there is nothing to send again",
+            (Transition::Expired, _) => return format!("is {} and does not expire any more", self.status),
             _ => return format!("is {}, so nothing is sent any more", self.status),
         };
         why.to_owned()
@@ -306,12 +324,12 @@ mod tests {
         );
     }
 
-    /// TRG-13: what has ended stays as it is, whatever happens to it.
+    /// TRG-13: an entry that has ended keeps its status in every transition.
     #[test]
     fn trg_13_nothing_changes_a_terminal_status() {
         for status in EntryStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
-            for deed in Deed::ALL {
-                assert_eq!(status.after(deed).unwrap_or(status), status, "{deed:?}");
+            for transition in Transition::ALL {
+                assert_eq!(status.after(transition).unwrap_or(status), status, "{transition:?}");
             }
         }
     }
@@ -320,8 +338,9 @@ mod tests {
     #[test]
     fn trg_16_nothing_is_sent_once_it_has_ended() {
         for status in EntryStatus::ALL {
-            for deed in [Deed::Sending, Deed::Sent, Deed::NotSent, Deed::GaveUp] {
-                assert_eq!(status.after(deed).is_ok(), status.is_active(), "{status} {deed:?}");
+            for transition in [Transition::Sending, Transition::Sent, Transition::NotSent, Transition::GaveUp]
+            {
+                assert_eq!(status.after(transition).is_ok(), status.is_active(), "{status} {transition:?}");
             }
         }
     }
@@ -329,18 +348,33 @@ mod tests {
     #[test]
     fn a_refusal_says_what_a_caller_is_told() {
         let table = [
-            (EntryStatus::Completed, Deed::Submitted, false, "was answered already, and one answer counts"),
-            (EntryStatus::Expired, Deed::Submitted, true, "has expired and takes no answers any more"),
-            (EntryStatus::Cancelled, Deed::Submitted, true, "was withdrawn and takes no answers any more"),
-            (EntryStatus::Completed, Deed::Cancelled, false, "was answered, so it cannot be cancelled"),
-            (EntryStatus::Expired, Deed::Cancelled, false, "has expired, so there is nothing left to cancel"),
-            (EntryStatus::Failed, Deed::Sending, false, "is Failed, so nothing is sent any more"),
-            (EntryStatus::Completed, Deed::Sent, false, "is Completed, so nothing is sent any more"),
-            (EntryStatus::Cancelled, Deed::Expired, false, "is Cancelled and does not expire any more"),
+            (
+                EntryStatus::Completed,
+                Transition::Submitted,
+                false,
+                "was answered already, and one answer counts",
+            ),
+            (EntryStatus::Expired, Transition::Submitted, true, "has expired and takes no answers any more"),
+            (
+                EntryStatus::Cancelled,
+                Transition::Submitted,
+                true,
+                "was withdrawn and takes no answers any more",
+            ),
+            (EntryStatus::Completed, Transition::Cancelled, false, "was answered, so it cannot be cancelled"),
+            (
+                EntryStatus::Expired,
+                Transition::Cancelled,
+                false,
+                "has expired, so there is nothing left to cancel",
+            ),
+            (EntryStatus::Failed, Transition::Sending, false, "is Failed, so nothing is sent any more"),
+            (EntryStatus::Completed, Transition::Sent, false, "is Completed, so nothing is sent any more"),
+            (EntryStatus::Cancelled, Transition::Expired, false, "is Cancelled and does not expire any more"),
         ];
-        for (status, deed, gone, words) in table {
-            let refusal = status.after(deed).unwrap_err();
-            assert_eq!((refusal.status(), refusal.deed()), (status, deed));
+        for (status, transition, gone, words) in table {
+            let refusal = status.after(transition).unwrap_err();
+            assert_eq!((refusal.status(), refusal.transition()), (status, transition));
             assert_eq!((refusal.is_gone(), refusal.to_string().as_str()), (gone, words));
         }
     }

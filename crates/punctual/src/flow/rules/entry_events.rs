@@ -1,6 +1,8 @@
-//! Kinds of events that the engine publishes about entries, on the topic `survey.responses`.
+//! Kinds of events that the engine publishes about entries.
 
-/// A send went out. It comes without a person having done anything.
+/// The topic that they are published on.
+pub const ENTRY_EVENTS: &str = "survey.responses";
+/// A send went out. This event comes without an action of a person.
 pub const INSTANCE_SENT: &str = "instance-sent";
 /// The kinds that a person or the passing of time causes: these may begin another survey. [`INSTANCE_SENT`]
 /// may not, because two surveys could go on sending because of each other.

@@ -1,12 +1,12 @@
-//! Kinds of events as documents: who is told of an event, what its templates can name, when a message
-//! about it is pointless, and what form its payload has.
+//! Kinds of events as documents: the recipients of an event, the names for its templates, when a message
+//! about it is pointless, and the form of its payload.
 //!
-//! Everything here is decided from the payload and from what is known of the entity; nothing is looked up.
-//! A path leads into the payload. One that begins with `entity.` or `payload.` and is not found there leads
-//! into the entity's state or the whole payload; while nobody has told the entity's state, the payload
-//! stands in for it.
+//! Everything here is decided from the payload and the entity's snapshot; nothing is looked up. A path leads
+//! into the payload. One that begins with `entity.` or `payload.` and is not found there leads into the
+//! entity's state or the whole payload; while the entity's state was not reported, the payload stands in for
+//! it.
 //!
-//! Not promised: that an address is one. Whoever sends checks it.
+//! Not promised: that an address is valid. The sender checks it.
 
 mod read;
 mod recipients;
@@ -30,15 +30,15 @@ use std::sync::LazyLock;
 pub struct EventKind {
     /// The topic its events come by; any, if it does not say.
     pub topic: Option<String>,
-    /// What its events are about, for those that do not say it themselves: the type …
+    /// The entity of events that do not name one themselves: the type …
     pub entity_type: Option<String>,
     /// … and where in the payload the id stands.
     pub entity_id: Option<Path>,
-    /// Who is told.
+    /// The recipients.
     pub recipients: Mapping,
     /// When a message would be pointless.
     pub cancel_when: Option<Condition>,
-    /// Whether a message is pointless while nobody has told the entity's state.
+    /// Whether a message is pointless while the entity's state was not reported.
     pub require_entity: bool,
     /// Other entities whose states templates can name.
     pub related: Vec<Related>,
@@ -46,7 +46,7 @@ pub struct EventKind {
     pub schema: Option<Schema>,
     /// A payload as it may come.
     pub sample: Option<Value>,
-    /// How often it was changed, from 1; 0 of one that nobody has defined.
+    /// The number of the last change, from 1; 0 of a kind that is not defined.
     pub version: u32,
     /// The document as it was written.
     document: Value,
@@ -55,7 +55,7 @@ pub struct EventKind {
 /// Another entity that an event leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
-    /// What templates call it.
+    /// The name in templates.
     pub name: String,
     /// Its type.
     pub kind: String,
@@ -68,9 +68,9 @@ pub struct Related {
 pub enum CancelReason {
     /// The entity is gone.
     EntityDeleted,
-    /// Nobody ever told of the entity, and the kind asks for it.
+    /// The entity was never reported, and the kind requires it.
     EntityUnknown,
-    /// What the kind says makes a message pointless is so; with what was seen.
+    /// A condition of the kind under which a message is pointless holds; with the value that was found.
     CancelWhen(String),
 }
 
@@ -98,27 +98,29 @@ impl std::fmt::Display for CancelReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::EntityDeleted => f.write_str("what the event is about was deleted"),
-            Self::EntityUnknown => f.write_str("nobody has told the state of what the event is about"),
+            Self::EntityUnknown => f.write_str("the state of the event's entity was never reported"),
             Self::CancelWhen(seen) => write!(f, "cancelWhen holds: {seen}"),
         }
     }
 }
 
 impl EventKind {
-    /// Reads a document. Every problem is told by its path; a kind comes back only if there is none.
+    /// Reads a document. Every problem is reported with its path; a kind is returned only if there is none.
     pub fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
         let kind = read::event_kind(json, problems);
         kind.filter(|_| problems.0.len() == before)
     }
 
-    /// Reads back a document that was kept. It was checked then, so what newer rules find is passed over.
+    /// Reads back a stored document. The document was checked when it was stored, so problems by newer rules
+    /// are ignored.
     #[must_use]
     pub fn kept(json: &Value) -> Self {
         read::event_kind(json, &mut Problems::default()).unwrap_or_default()
     }
 
-    /// A kind that nobody defined: its recipient stands in the payload, under `recipient` or at the top.
+    /// Returns the kind of events without a definition: the recipient is in the payload, under `recipient` or
+    /// at the top.
     #[must_use]
     pub fn undefined() -> &'static Self {
         static UNDEFINED: LazyLock<EventKind> =
@@ -138,27 +140,27 @@ impl EventKind {
         self.topic.as_deref().is_none_or(|own| own == topic)
     }
 
-    /// Whether it says who is told.
+    /// Whether the kind names recipients.
     #[must_use]
-    pub fn tells_somebody(&self) -> bool {
+    pub fn has_recipients(&self) -> bool {
         self.recipients.fields().iter().any(|(_, paths)| !paths.is_empty())
     }
 
-    /// The topic whose events somebody is told of by this kind, if it names one.
+    /// Returns the topic of a kind with recipients, if it names one.
     #[must_use]
     pub fn told_topic(&self) -> Option<&str> {
-        self.topic.as_deref().filter(|_| self.tells_somebody())
+        self.topic.as_deref().filter(|_| self.has_recipients())
     }
 
-    /// Tells where a payload that stands at `path` does not have the form of this kind.
+    /// Reports where a payload that stands at `path` does not have the form of this kind.
     pub fn check(&self, payload: &Value, path: &str, problems: &mut Problems) {
         if let Some(schema) = &self.schema {
             schema.check(payload, path, problems);
         }
     }
 
-    /// What an event is about: what it says itself, else what its payload says; an id that is too long for
-    /// one is none.
+    /// Returns the entity of an event: the one that it names itself, else the one in its payload; an id that
+    /// is too long is none.
     #[must_use]
     pub fn entity_of(&self, own: Option<&Entity>, payload: &Value) -> Option<Entity> {
         if let Some(own) = own {
@@ -169,7 +171,8 @@ impl EventKind {
         Some(Entity { kind: self.entity_type.clone()?, id })
     }
 
-    /// Who is told, in the order of the payload; each has an address, or something else that was found.
+    /// Returns the recipients, in the order of the payload; each has an address, or another field that was
+    /// found.
     pub fn recipients<'a>(
         &'a self,
         payload: &'a Value,
@@ -208,8 +211,8 @@ impl EventKind {
         found.collect()
     }
 
-    /// The zone that dates are shown in: what the entity calls `timeZone`, or the payload, or a related
-    /// entity; `None` leaves it to the tenant.
+    /// Returns the zone that dates are shown in: the `timeZone` of the entity, of the payload, or of a
+    /// related entity; `None` leaves it to the tenant.
     #[must_use]
     pub fn zone(&self, payload: &Value, snapshot: &Snapshot, related: &[(&str, Value)]) -> Option<Zone> {
         let all = snapshot.state().into_iter().chain([payload]).chain(related.iter().map(|(_, state)| state));
@@ -223,14 +226,14 @@ pub(crate) fn stands_for<'a>(payload: &'a Value, snapshot: &'a Snapshot) -> &'a 
     snapshot.state().unwrap_or(payload)
 }
 
-/// What stands at a path that begins with `payload.` or `entity.`.
+/// Looks up a path that begins with `payload.` or `entity.`.
 fn at<'v>(path: &str, payload: &'v Value, state: &'v Value) -> Option<&'v Value> {
     let (root, rest) = path.split_once('.')?;
     let document = if root == "entity" { state } else { payload };
     rest.split('.').try_fold(document, |here, name| here.get(name))
 }
 
-/// What stands at a path: from `here`, else behind a root that it names.
+/// Looks up a path: from `here`, else behind a root that it names.
 fn look<'v>(path: &Path, here: &'v Value, payload: &'v Value, state: &'v Value) -> Option<&'v Value> {
     let elsewhere = || path.find_under("entity", state).or_else(|| path.find_under("payload", payload));
     path.find(here).or_else(elsewhere)

@@ -1,4 +1,4 @@
-//! The input hash of an entry: what it was made of, so that two entries of one key can be compared.
+//! The input hash of an entry: a digest of its inputs, so that two entries of one key can be compared.
 
 use crate::base::canonical;
 use crate::base::digest;
@@ -16,7 +16,7 @@ pub fn payload_digest(payload: &Value) -> PayloadDigest {
     digest::sha256(text.as_bytes())
 }
 
-/// What an entry was made of.
+/// The inputs that an entry was made from.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryInputs<'a> {
     /// The kind of its event.
@@ -46,7 +46,7 @@ pub struct EntryOrigin {
     pub input_hash: Option<String>,
     /// The zone of its local date.
     pub zone: Option<Zone>,
-    /// What was loaded and resolved when it was planned, as JSON.
+    /// The data that was loaded and resolved when the entry was planned, as JSON.
     pub trace: Option<String>,
 }
 

@@ -1,10 +1,10 @@
-//! The name of an entry outside: unguessable, and the only thing that its link holds.
+//! The public id of an entry: unguessable, and the only content of its link.
 //!
-//! 122 random bits in the form of a UUID, version 4. Whoever knows one may open and answer what
-//! it names, so it is not written to logs: `Debug` shows only its beginning.
+//! 122 random bits in the form of a UUID, version 4. A person who knows an id may open and answer its entry,
+//! so ids are not written to logs: `Debug` shows only its beginning.
 //!
-//! There is one text for each id, 36 characters long, and [`PublicId::parse`] takes nothing else:
-//! a text that is not one names nothing, as an id that nobody has does, and is answered alike.
+//! There is one text for each id, 36 characters long, and [`PublicId::parse`] takes nothing else: a text that
+//! is not an id is answered in the same way as an unknown id.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -29,8 +29,8 @@ const FORM: u128 = 0x0000_0000_0000_4000_8000_0000_0000_0000;
 const FORM_MASK: u128 = 0x0000_0000_0000_f000_c000_0000_0000_0000;
 
 impl PublicId {
-    /// An id of random bytes. 6 of the 128 bits say that it is a UUID of version 4; all others
-    /// are taken as they are, so they must come from a source that nobody can predict.
+    /// An id of random bytes. 6 of the 128 bits say that it is a UUID of version 4; all others are taken as
+    /// they are, so they must come from an unpredictable source.
     #[must_use]
     pub const fn from_random(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes) & !FORM_MASK | FORM)

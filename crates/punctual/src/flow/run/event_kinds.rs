@@ -1,7 +1,7 @@
 //! Event kinds in memory, read and compiled once, for as long as the tenant's stamp stays.
 //!
-//! What is handed out may be older than the database by [`limits::EVENT_KINDS_FRESH`], but not than a change
-//! that this process has made.
+//! Kinds that are handed out may be older than the database by [`limits::EVENT_KINDS_FRESH`], but not older
+//! than a change that this process has made.
 
 use crate::base::document::quote;
 use crate::base::error::Result;
@@ -99,7 +99,7 @@ impl EventKinds {
         self.keeper.of(tenant, || store.event_kind_stamp(tenant), read).await
     }
 
-    /// Sees a change of a tenant's kinds at once. Whoever changes one in this process says so.
+    /// Sees a change of a tenant's kinds at once. A caller that changes one in this process calls this.
     pub fn changed(&self, tenant: Tenant) {
         self.keeper.forget(&tenant);
     }

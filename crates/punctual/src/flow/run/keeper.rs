@@ -1,8 +1,8 @@
-//! What a process keeps ready of a tenant's definitions, for as long as the tenant's stamp stays.
+//! A cache of a tenant's definitions in a process, valid for as long as the tenant's stamp stays.
 //!
-//! Whoever changes a definition raises a stamp in the same transaction; whoever reads them reads the stamp
-//! first. So what is kept is never older than its stamp says, and asking whether the stamp is the same is
-//! all that keeping it takes. What is handed out may be older than the database by the keeper's `fresh`.
+//! A transaction that changes a definition raises a stamp; a reader reads the stamp first. So a cached value
+//! is never older than its stamp, and a comparison of the stamp is enough to keep it. A value that is handed
+//! out may be older than the database by the cache's `fresh`.
 
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::Result;
@@ -33,7 +33,8 @@ impl<K: Clone + Eq + Hash, T> CachedByStamp<K, T> {
         Self { fresh, most, kept: Mutex::default() }
     }
 
-    /// What belongs to a key: as it is kept, if `stamp` says so, else as `read` brings it, with its stamp.
+    /// Returns the value of a key: the cached one if `stamp` confirms it, else the one that `read` returns,
+    /// with its stamp.
     pub(crate) async fn of<S, R>(
         &self,
         key: K,

@@ -20,7 +20,7 @@ pub struct SourceEvent<'a> {
     pub payload: &'a Arc<Value>,
     /// The definition of its kind, if the tenant has one.
     pub kind: Option<&'a EventKind>,
-    /// What it is about.
+    /// The entity of the event.
     pub entity: Option<&'a Entity>,
     /// The state of that.
     pub snapshot: &'a Snapshot,
@@ -34,7 +34,7 @@ impl SourceEvent<'_> {
     }
 }
 
-/// The payload as JSON; what is none has nothing in it.
+/// Returns the payload as JSON; a text that is not JSON counts as null.
 #[must_use]
 pub fn payload_of(event: &Message) -> Value {
     serde_json::from_str(&event.payload).unwrap_or_default()
@@ -47,7 +47,7 @@ pub struct LoadedEvents {
     pub events: Vec<Message>,
     /// Their payloads, in the same order.
     pub payloads: Vec<Arc<Value>>,
-    /// What they are about, in the same order.
+    /// The entities of the events, in the same order.
     pub entities: Vec<Option<Entity>>,
     kinds: HashMap<Tenant, Arc<KindSet>>,
     states: HashMap<Tenant, HashMap<Entity, Snapshot>>,

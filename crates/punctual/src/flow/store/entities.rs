@@ -26,27 +26,27 @@ use std::collections::HashMap;
 pub struct KeptEntity {
     /// Which one.
     pub entity: Entity,
-    /// What is known of it.
+    /// The latest known state.
     pub snapshot: Snapshot,
-    /// The version of its latest state, if it was told.
+    /// The version of its latest state, if one was given.
     pub version: Option<i64>,
-    /// When it was last told of.
+    /// When it was last reported.
     pub updated_at: Timestamp,
 }
 
-/// What became of a state or a deletion.
+/// The outcome of writing a state or a deletion.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
-    /// It is what is known now.
+pub enum EntityOutcome {
+    /// The state or deletion was stored.
     Kept(KeptEntity),
-    /// Something newer was told before, and stands.
+    /// A newer state was reported before, and stays.
     Older(KeptEntity),
 }
 
-impl Told {
-    /// What is known now.
+impl EntityOutcome {
+    /// Returns the entity as it is stored now.
     #[must_use]
-    pub fn standing(self) -> KeptEntity {
+    pub fn into_entity(self) -> KeptEntity {
         match self {
             Self::Kept(standing) | Self::Older(standing) => standing,
         }
@@ -54,11 +54,11 @@ impl Told {
 }
 
 impl Store {
-    /// Tells the state of an entity.
+    /// Stores the state of an entity.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
-    pub fn put_entity(&self, tenant: Tenant, new: NewState) -> VerbFuture<'_, Told> {
+    pub fn put_entity(&self, tenant: Tenant, new: NewState) -> VerbFuture<'_, EntityOutcome> {
         VerbFuture::new(async move {
             let mut problems = Problems::default();
             new.check("", &mut problems);
@@ -67,14 +67,14 @@ impl Store {
                 .write((tenant, [new]), |tx, (tenant, new)| {
                     Box::pin(async move {
                         let written = !write(tx, *tenant, new).await?.is_empty();
-                        told(tx, *tenant, &new[0].entity, written).await
+                        outcome(tx, *tenant, &new[0].entity, written).await
                     })
                 })
                 .await
         })
     }
 
-    /// Tells that an entity is gone; with a version, unless something newer is known.
+    /// Marks an entity as deleted; with a version, unless a newer state is known.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the name is none.
@@ -83,7 +83,7 @@ impl Store {
         tenant: Tenant,
         entity: Entity,
         version: Option<i64>,
-    ) -> VerbFuture<'_, Told> {
+    ) -> VerbFuture<'_, EntityOutcome> {
         VerbFuture::new(async move {
             let mut problems = Problems::default();
             check_entity(&entity, &mut problems);
@@ -94,19 +94,19 @@ impl Store {
                         let now = tx.now().await?;
                         let row = params![tenant.id(), &entity.kind, &entity.id, *version, now];
                         let written = tx.execute(DELETE, row).await? == 1;
-                        told(tx, *tenant, entity, written).await
+                        outcome(tx, *tenant, entity, written).await
                     })
                 })
                 .await
         })
     }
 
-    /// What is kept of an entity; `None` if nobody ever told of it.
+    /// Reads an entity; `None` if it was never reported.
     pub fn entity(&self, tenant: Tenant, entity: Entity) -> VerbFuture<'_, Option<KeptEntity>> {
         self.of(tenant).read((tenant, entity), |tx, (tenant, entity)| Box::pin(find(tx, *tenant, entity)))
     }
 
-    /// What is known of many entities. One that nobody told of is not there.
+    /// Reads the snapshots of many entities. An entity that was never reported is absent.
     pub fn snapshots(
         &self,
         tenant: Tenant,
@@ -149,8 +149,8 @@ impl Store {
     }
 }
 
-/// Writes states, one for each entity, in the order of their names; what is older than what is known is
-/// left out. Answers those that were written.
+/// Writes states, one for each entity, in the order of their names; a state older than the stored one is left
+/// out. Returns those that were written.
 async fn write(tx: &mut Tx, tenant: Tenant, states: &[NewState]) -> Result<Vec<Row>> {
     let now = tx.now().await?;
     let texts = |pick: fn(&NewState) -> &String| {
@@ -165,8 +165,8 @@ async fn write(tx: &mut Tx, tenant: Tenant, states: &[NewState]) -> Result<Vec<R
     tx.in_columns(WRITE, params![tenant.id(), now], &columns).await
 }
 
-/// What is known of many entities, within a transaction of the caller's. One that nobody told of is not
-/// there.
+/// Reads the snapshots of many entities, within a transaction of the caller's. An entity that was never
+/// reported is absent.
 pub(crate) async fn read_entities(
     tx: &mut Tx,
     tenant: Tenant,
@@ -242,9 +242,9 @@ async fn find(tx: &mut Tx, tenant: Tenant, entity: &Entity) -> Result<Option<Kep
     row.as_ref().map(read_entity).transpose()
 }
 
-async fn told(tx: &mut Tx, tenant: Tenant, entity: &Entity, written: bool) -> Result<Told> {
+async fn outcome(tx: &mut Tx, tenant: Tenant, entity: &Entity, written: bool) -> Result<EntityOutcome> {
     let standing = find(tx, tenant, entity).await?;
     let standing =
         standing.ok_or_else(|| Error::Database("an entity that was written is not there".into()))?;
-    Ok(if written { Told::Kept(standing) } else { Told::Older(standing) })
+    Ok(if written { EntityOutcome::Kept(standing) } else { EntityOutcome::Older(standing) })
 }

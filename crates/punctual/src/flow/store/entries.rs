@@ -1,9 +1,9 @@
 //! Entries: one row for each occurrence of a trigger, whatever its kind.
 //!
-//! What may become of an entry is decided by [`crate::flow::rules::entry`] and written under the version it
-//! was decided by. What of it is due stands in the work queue: the next send in an advance lane of its tenant
-//! and kind, the end in the tenant's expire lane. Verbs that touch deliveries as well are in
-//! [`crate::delivery::store`].
+//! [`crate::flow::rules::entry`] decides every change of an entry, which is written under the version that
+//! the decision was based on. The due parts of an entry are in the work queue: the next send in an advance
+//! lane of its tenant and kind, the end in the tenant's expire lane. Verbs that touch deliveries as well are
+//! in [`crate::delivery::store`].
 
 pub mod history;
 pub mod insert;
@@ -46,9 +46,9 @@ pub struct Entry {
     pub message: Option<MessageId>,
     /// The request of a person that made it.
     pub request_id: Option<String>,
-    /// Who or what made it.
+    /// The author of the entry.
     pub triggered_by: String,
-    /// What it is about.
+    /// The entity of the entry's event.
     pub entity: Option<Entity>,
     /// The correlation id of its cause.
     pub correlation_id: Option<String>,
@@ -58,7 +58,7 @@ pub struct Entry {
     pub recipient: Option<EntryRecipient>,
     /// The payload of its event, as JSON text.
     pub payload: Option<String>,
-    /// The subscriptions that hear of it; `None` is every one of the topic.
+    /// The subscriptions that get its messages; `None` is every one of the topic.
     pub listeners: Option<Vec<String>>,
     /// Where it waits to be advanced.
     pub lane: Option<LaneId>,
@@ -82,7 +82,7 @@ pub struct Entry {
     pub completed_at: Option<Timestamp>,
     /// When nothing was left to do.
     pub ended_at: Option<Timestamp>,
-    /// Whether somebody deleted it.
+    /// Whether the entry was deleted.
     pub deleted: bool,
     /// Rises with every change.
     pub version: i64,
@@ -134,7 +134,7 @@ pub struct SendCounts {
 pub struct EntryHold {
     /// Since when.
     pub since: Timestamp,
-    /// Who holds it.
+    /// The author of the hold.
     pub by: String,
     /// Why.
     pub reason: String,
@@ -168,8 +168,8 @@ impl Entry {
         self.kind.has_ended(self.state.status)
     }
 
-    /// When it will have been quiet for longer than its grace. What has no timetable ends with its
-    /// deliveries.
+    /// Returns when the entry will have been quiet for longer than its grace. An entry without a timetable
+    /// ends with its deliveries.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.state.expires_at(self.grace).filter(|_| self.kind.has_timetable())
@@ -286,6 +286,11 @@ pub(crate) async fn wait_for_entry(tx: &mut Tx, id: EntryId) -> Result<Option<En
     row.map(|mut row| read_entry(&mut row)).transpose()
 }
 
+/// Reads entries under their locks, in the order of their ids, and waits for those.
+pub(crate) async fn wait_for_entries(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Entry>> {
+    tx.query(WAIT_FOR_ALL, &[Value::Ints(ids)]).await?.iter_mut().map(read_entry).collect()
+}
+
 /// Reads the entry of a public id that was not deleted, under its lock.
 pub(crate) async fn lock_by_public_id(tx: &mut Tx, id: PublicId) -> Result<Option<Entry>> {
     let (high, low) = id.halves();
@@ -320,6 +325,11 @@ const LOCK: &str = concat!(
 );
 const WAIT_FOR: &str =
     concat!("select ", entry_columns!(), " from punctual.entry e where e.id = $1 for update");
+const WAIT_FOR_ALL: &str = concat!(
+    "select ",
+    entry_columns!(),
+    " from punctual.entry e where e.id = any($1::bigint[]) order by e.id for update"
+);
 const BY_PUBLIC_ID_LOCKED: &str = concat!(
     "select ",
     entry_columns!(),

@@ -1,8 +1,9 @@
 //! Kinds of events: one document for each, as it was last put.
 //!
 //! Putting the same document again changes nothing. Every change raises the tenant's stamp in the same
-//! transaction: who keeps kinds in memory reads the stamp *before* the kinds, so what it keeps is never
-//! older than its stamp says. A deleted kind leaves nothing behind: what was sent by it says what it knew.
+//! transaction: a process that keeps kinds in memory reads the stamp *before* the kinds, so a cached set is
+//! never older than its stamp. A deleted kind leaves nothing behind: the deliveries that were sent by it have
+//! their own data.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
@@ -13,7 +14,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
-use crate::flow::rules::entry_events::is_entry_event;
+use crate::flow::rules::entry_events::{ENTRY_EVENTS, is_entry_event};
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::store::interest::{InterestLevel, set_interest};
 use serde_json::Value;
@@ -152,8 +153,9 @@ fn source_of(kind: &str) -> String {
 }
 
 /// Which messages a definition looks at that is about events of one kind.
-fn level_of(kind: &str) -> InterestLevel {
-    if is_entry_event(kind) { InterestLevel::AllEvents } else { InterestLevel::Events }
+fn level_of(kind: &str, new: &EventKind) -> InterestLevel {
+    let of_entries = is_entry_event(kind) || new.topic.as_deref() == Some(ENTRY_EVENTS);
+    if of_entries { InterestLevel::AllEvents } else { InterestLevel::Events }
 }
 
 async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result<KeptKind> {
@@ -167,7 +169,7 @@ async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result
             let most = limits::EVENT_KINDS_MAX;
             return Err(Error::Conflict(format!("there are {most} event kinds already; delete one first")));
         }
-        set_interest(tx, tenant, &source_of(kind), level_of(kind), new.told_topic()).await?;
+        set_interest(tx, tenant, &source_of(kind), level_of(kind, new), new.told_topic()).await?;
     }
     let kept = find(tx, tenant, kind).await?;
     kept.ok_or_else(|| Error::NotFound(format!("the event kind `{kind}` was deleted meanwhile")))

@@ -1,9 +1,9 @@
 //! Flows: definitions with their versions. A survey is one.
 //!
-//! A draft is edited as often as one likes; publishing it writes a version, which is never changed
-//! afterwards, and makes it the one that events meet. Whatever changes what an event may trigger
-//! raises the tenant's stamp in the same transaction: who has read the published versions
-//! before ([`Store::published`]) asks whether the stamp is the same, and nothing else.
+//! A draft may be edited any number of times; publishing it writes a version, which is never changed
+//! afterwards, and makes it the one that events are matched against. Every change of the triggers raises the
+//! tenant's stamp in the same transaction: a process that has read the published versions before
+//! ([`Store::published`]) only compares the stamp.
 //!
 //! Publishing also makes the lanes that entries need, so that no ingest has to, and lets
 //! the tenant's events come to the flows ([`crate::queue::store::interest`]).
@@ -44,7 +44,7 @@ pub struct Flow {
     pub updated_at: Timestamp,
 }
 
-/// What is said of a flow when it is made or changed.
+/// The input that creates or changes a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowDraft {
     /// Its name, for people.
@@ -60,11 +60,11 @@ pub struct FlowDraft {
 pub struct FlowVersion {
     /// The flow.
     pub flow: FlowId,
-    /// Whose it is.
+    /// The tenant of the flow.
     pub tenant: Tenant,
     /// Its number, from 1.
     pub number: u32,
-    /// What was published.
+    /// The published definition.
     pub definition: Value,
     /// The name the flow has in another system.
     pub integration_id: Option<String>,
@@ -72,7 +72,7 @@ pub struct FlowVersion {
     pub published_at: Timestamp,
 }
 
-/// What events meet in a tenant, and the stamp it is valid for.
+/// The published flows of a tenant, and the stamp that they are valid for.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// While the tenant's stamp is this, nothing has changed.
@@ -86,7 +86,7 @@ pub struct Published {
 }
 
 impl Store {
-    /// Lets no event meet a flow any more. Its entries go on.
+    /// Unpublishes a flow: events begin no entries of it any more. Its existing entries go on.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -128,7 +128,7 @@ impl Store {
         })
     }
 
-    /// What events meet in a tenant, `None` if that is what `known` stands for; and the time at which it is
+    /// Reads the published flows of a tenant, `None` if `known` is their stamp; and the time at which this is
     /// so.
     pub fn published(
         &self,
@@ -153,14 +153,14 @@ pub(crate) async fn create(tx: &mut Tx, tenant: Tenant, draft: &FlowDraft) -> Re
     made.as_ref().map_or_else(|| Err(Error::Database("a flow was not written".into())), read_flow)
 }
 
-/// Replaces the draft of a flow by one that was checked. What is published stays as it is.
+/// Replaces the draft of a flow by one that was checked. The published version does not change.
 pub(crate) async fn change(tx: &mut Tx, tenant: Tenant, id: FlowId, draft: &FlowDraft) -> Result<Flow> {
     let now = tx.now().await?;
     let text = draft.definition.to_string();
     let row = params![id.0, tenant.id(), &draft.name, draft.integration_id.as_deref(), &text, now];
     let changed = tx.first(CHANGE, row).await?;
     let flow = changed.as_ref().map_or_else(|| Err(no_flow(id)), read_flow)?;
-    // What is told of an answer names the integration id.
+    // Messages about an answer contain the integration id.
     raise_stamp(tx, tenant).await?;
     Ok(flow)
 }
@@ -211,7 +211,7 @@ async fn published(
     tenant: Tenant,
     known: Option<i64>,
 ) -> Result<(Timestamp, Option<Published>)> {
-    // The time and the stamp are read first: what is read after them may be newer, never older.
+    // The time and the stamp are read first: the versions read after them may be newer, never older.
     let now = tx.now().await?;
     let stamp = stamp(tx, tenant).await?;
     if known == Some(stamp) {

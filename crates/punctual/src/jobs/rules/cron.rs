@@ -9,7 +9,7 @@
 //! When both day fields are restricted, a day that fits *either* of them is meant: the classic
 //! rule. A `+` before the day of week asks for both. See `docs/adr/0011-jobs.md`.
 //!
-//! A pattern knows nothing of zones: it finds local times. [`super::timetable`] makes moments of them.
+//! A pattern has no zone and finds local times. [`super::timetable`] makes moments of them.
 
 mod days;
 mod field;
@@ -84,7 +84,7 @@ impl Cron {
         let goes_on = fields[..3].iter().any(|field| field.contains(['*', '?', '-', '/']));
         let text = text.to_owned();
         let mut cron = Self { text, seconds, minutes, hours, months, days, goes_on, possible: true };
-        // The calendar repeats itself after 400 years: what is not in them never comes.
+        // The calendar repeats itself after 400 years: a date that is not in them never occurs.
         let (from, to) = (jiff::civil::date(2000, 1, 1), jiff::civil::date(2400, 1, 1));
         cron.possible = cron.next_date(from, to).is_some();
         Ok(cron)
@@ -96,13 +96,13 @@ impl Cron {
         &self.text
     }
 
-    /// Whether it ever comes: the 30th of February does not.
+    /// Whether the pattern ever occurs: the 30th of February does not.
     #[must_use]
     pub const fn is_possible(&self) -> bool {
         self.possible
     }
 
-    /// Whether it goes on through the day (a second, minute or hour with `*`, `-` or `/`) rather
+    /// Whether the pattern goes on through the day (a second, minute or hour with `*`, `-` or `/`) rather
     /// than naming times of day: then it also goes on through a repeated hour.
     #[must_use]
     pub const fn goes_on(&self) -> bool {

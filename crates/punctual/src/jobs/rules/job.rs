@@ -1,8 +1,8 @@
-//! Jobs: what one is, and which of its occurrences are run after a while without a planner.
+//! Jobs: the definition of one, and which of its occurrences are run after a while without a planner.
 //!
 //! An occurrence is *missed* when the next one is due as well, or when it is more than
-//! [`limits::MISFIRE_GRACE`] late. What happens then is the job's misfire policy; an occurrence
-//! that is merely a little late is run, whatever the policy.
+//! [`limits::MISFIRE_GRACE`] late. The job's misfire policy decides about it; an occurrence that is merely a
+//! little late is run under every policy.
 
 use crate::base::clock::Timestamp;
 use crate::base::document::quote;
@@ -12,7 +12,7 @@ use crate::base::name::check_name;
 use crate::jobs::rules::timetable::Timetable;
 use crate::queue::rules::message::check_published_topic;
 
-/// What happens to occurrences that were missed.
+/// The policy for occurrences that were missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Misfire {
     /// The last of them is run, late; the others are not.
@@ -24,15 +24,15 @@ pub enum Misfire {
     Skip,
 }
 
-/// What happens to an occurrence while an earlier run is still going.
+/// The policy for an occurrence while an earlier run is still going.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlap {
-    /// It is run beside it.
+    /// The occurrence is run beside it.
     #[default]
     Allow,
-    /// It is not run.
+    /// The occurrence is not run.
     Skip,
-    /// It is run afterwards.
+    /// The occurrence is run afterwards.
     Queue,
 }
 
@@ -101,11 +101,11 @@ pub struct NewJob {
     pub time_zone: String,
     /// The payload of each run, as JSON text.
     pub payload: String,
-    /// Whether it is planned; `None` leaves that as it is (a new job is enabled).
+    /// Whether the job is planned; `None` leaves that as it is (a new job is enabled).
     pub enabled: Option<bool>,
-    /// What happens to occurrences that were missed.
+    /// The policy for occurrences that were missed.
     pub misfire: Misfire,
-    /// What happens while an earlier run is still going.
+    /// The policy while an earlier run is still going.
     pub overlap: Overlap,
 }
 
@@ -185,7 +185,7 @@ pub fn check_job_name(name: &str, problems: &mut Problems) {
     }
 }
 
-/// Occurrences that were not run, told in one row of the history.
+/// Occurrences that were not run, reported in one row of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// The last of them.
@@ -194,7 +194,7 @@ pub struct Missed {
     pub reason: String,
 }
 
-/// What is planned for a job that is due.
+/// The plan for a job that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Occurrences that are run, in their order.
@@ -241,7 +241,7 @@ fn latest(timetable: &Timetable, due: Timestamp, last: Timestamp) -> Vec<Timesta
     all
 }
 
-/// `due` itself, and what follows it up to `last`.
+/// Returns `due` itself, and the occurrences after it up to `last`.
 fn from(timetable: &Timetable, due: Timestamp, last: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
     std::iter::once(due).chain(timetable.upcoming(due)).take_while(move |at| *at <= last)
 }
@@ -249,7 +249,7 @@ fn from(timetable: &Timetable, due: Timestamp, last: Timestamp) -> impl Iterator
 /// Counting stops here: a number beyond it is "more than".
 const COUNT_MAX: usize = 10_000;
 
-/// What is told of the occurrences before `run`, or of all of them up to `last`.
+/// Reports the occurrences before `run`, or all of them up to `last`.
 fn missed(
     timetable: &Timetable,
     due: Timestamp,

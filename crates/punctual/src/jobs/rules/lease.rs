@@ -1,5 +1,4 @@
-//! Leases: what one must look like, when it is renewed, and how long its holder may
-//! believe in it.
+//! Leases: the checks of a request, the times of renewals, and how long a holder may believe in its lease.
 //!
 //! A holder counts from the moment *before* it asked. The database counts from the moment it
 //! was asked, which is later, so the holder's count ends first; the margin makes up for

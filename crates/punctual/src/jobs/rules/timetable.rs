@@ -28,8 +28,8 @@ pub struct Timetable {
 const SECOND_MICROS: i64 = 1_000_000;
 
 impl Timetable {
-    /// Reads a pattern and a zone. What is wrong with them is added to `problems` under `cron`
-    /// and `timeZone`; a pattern that never comes is wrong, too.
+    /// Reads a pattern and a zone. Their errors are added to `problems` under `cron` and `timeZone`; a
+    /// pattern that never occurs is an error, too.
     pub fn parse(cron: &str, zone: &str, problems: &mut Problems) -> Option<Self> {
         let cron = Cron::parse(cron).map_err(|all| all.iter().for_each(|said| problems.push("cron", said)));
         let zone = Zone::find(zone).map_err(|said| problems.push("timeZone", said));

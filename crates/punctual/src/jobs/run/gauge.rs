@@ -1,4 +1,4 @@
-//! What the planner of jobs and lease guards count.
+//! The metrics of the job planner and of lease guards.
 
 use crate::jobs::store::plan::Planned;
 use metrics::{counter, histogram};
@@ -8,7 +8,7 @@ pub(crate) fn lease_lost() {
     counter!("punctual_leases_lost_total").increment(1);
 }
 
-/// Jobs were planned: how late each occurrence was, and what became of it.
+/// Counts planned jobs: how late each occurrence was, and its outcome.
 pub(crate) fn planned(planned: &Planned) {
     let lateness = histogram!("punctual_job_lateness_seconds");
     planned.lateness.iter().for_each(|late| lateness.record(late.as_secs_f64()));

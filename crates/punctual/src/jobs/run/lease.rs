@@ -1,17 +1,16 @@
 //! A lease guard: holds a lease, renews it, and says when it is lost *or may be*.
 //!
-//! A guard believes in its lease until the length of the lease, less a margin, has passed on
-//! the monotonic clock since *before* the last request that was granted was sent. The database
-//! gives the lease to another only when the whole length has passed since it was asked. So
-//! whatever happens to a renewal (an error, no answer, an answer that comes too late), the
-//! guard is lost before another can hold the lease. A loss is final: whoever wants the lease
-//! again acquires it again, under a greater token.
+//! A guard believes in its lease until the length of the lease, less a margin, has passed on the monotonic
+//! clock since *before* the last request that was granted was sent. The database gives the lease to another
+//! only when the whole length has passed since it was asked. So whatever happens to a renewal (an error, no
+//! answer, an answer that comes too late), the guard is lost before another can hold the lease. A loss is
+//! final: an owner that wants the lease again acquires it again, under a greater token.
 //!
-//! Not promised: anything while the machine is suspended, when its monotonic clock may
-//! stand still, or when the database's own clock is set forward by more than the margin. Nor
-//! does a guard stop anybody's work: it says that it must stop. Against what is late all the same there is
-//! the fencing token. On a manual clock a jump past the end loses the lease at once, and the
-//! guard hears of it at its next renewal.
+//! Not promised: anything while the machine is suspended, when its monotonic clock may stand still, or when
+//! the database's own clock is set forward by more than the margin. Nor does a guard stop the holder's work:
+//! it reports that the work must stop. The fencing token protects against writes that are late all the same.
+//! On a manual clock a jump past the end loses the lease at once, and the guard learns of it at its next
+//! renewal.
 
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Error, Result};
@@ -29,7 +28,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// A release that is not answered by then is left to the lease's own end.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Somebody who wants a lease.
+/// A candidate for a lease.
 ///
 /// ```no_run
 /// # async fn example(engine: punctual::Engine) -> Result<(), punctual::Error> {
@@ -58,12 +57,12 @@ pub struct Candidate {
     renew_percent: u8,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub enum Attempt {
     /// The lease is held.
     Acquired(LeaseGuard),
-    /// Somebody else holds it, or another guard of the same owner.
+    /// Another owner holds it, or another guard of the same owner.
     Held(Lease),
 }
 
@@ -102,7 +101,7 @@ impl Candidate {
         self
     }
 
-    /// Acquires the lease if nobody holds it.
+    /// Acquires the lease if it is free.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; or when the database does not answer.
@@ -110,8 +109,8 @@ impl Candidate {
         let rhythm = Rhythm::new(self.duration, self.renew_percent)?;
         check(&self.name, &self.owner, self.duration)?;
         let candidate = self.clone();
-        // In a task of its own: a caller that goes away half-way leaves a guard that is
-        // dropped, and not a lease that nobody knows of.
+        // In a task of its own: a caller that goes away half-way leaves a guard that is dropped, and not a
+        // lease without a guard.
         let task = tokio::spawn(async move { candidate.acquire(rhythm).await });
         task.await.map_err(|e| Error::Unavailable(e.into()))?
     }
@@ -155,14 +154,14 @@ pub enum Loss {
     Unconfirmed,
     /// The database says that the token holds nothing any more.
     Refused,
-    /// It was given back.
+    /// The lease was released.
     Released,
 }
 
-/// What is believed of a lease.
+/// The belief of a guard in its lease.
 #[derive(Clone, Copy, Debug)]
 struct Belief {
-    /// It is surely held until then.
+    /// The lease is surely held until then.
     until: Moment,
     lost: Option<Loss>,
 }
@@ -182,7 +181,7 @@ pub struct LeaseGuard {
     asks: mpsc::UnboundedSender<Ask>,
 }
 
-/// Hears of a guard's loss; cheap to clone, for tasks that must stop then.
+/// Reports a guard's loss; cheap to clone, for tasks that must stop then.
 #[derive(Clone, Debug)]
 pub struct LeaseWatch(watch::Receiver<Belief>);
 
@@ -211,7 +210,7 @@ impl LeaseWatch {
         }
     }
 
-    /// Whether the lease is lost or may be. Exact at every moment, and asks nobody.
+    /// Whether the lease is lost or may be. Exact at every moment, without a request.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.loss().is_some()
@@ -251,7 +250,7 @@ impl LeaseGuard {
         self.held.token
     }
 
-    /// A handle that hears of the loss.
+    /// Returns a handle that reports the loss.
     #[must_use]
     pub fn watch(&self) -> LeaseWatch {
         self.watch.clone()
@@ -262,13 +261,13 @@ impl LeaseGuard {
         self.watch.lost().await
     }
 
-    /// Whether the lease is lost or may be. Exact at every moment, and asks nobody.
+    /// Whether the lease is lost or may be. Exact at every moment, without a request.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.watch.is_lost()
     }
 
-    /// The token, if the lease is surely held at this moment. Asks nobody.
+    /// The token, if the lease is surely held at this moment. Makes no request.
     ///
     /// # Errors
     /// [`Error::Conflict`] when it is lost or may be.
@@ -385,7 +384,7 @@ impl Keeper {
         (monotonic() + self.rhythm.retry_pause(), answer)
     }
 
-    /// Believes for longer, unless somebody could have seen it lost already.
+    /// Believes for longer, unless a caller could have seen the loss already.
     fn believe_until(&self, until: Moment) -> bool {
         self.belief.send_if_modified(|belief| {
             let held = belief.loss().is_none();
@@ -400,8 +399,8 @@ impl Keeper {
         self.belief.send_modify(|belief| belief.lost = belief.lost.or(Some(loss)));
     }
 
-    /// The lease is lost: says so, and waits for the holder to be through. It is not given
-    /// back before that, or another could begin while the holder still stops.
+    /// Reports the loss of the lease, and waits until the holder has stopped. The lease is not released
+    /// before that, or another owner could begin while the holder still stops.
     async fn mourn(&mut self, loss: Loss) -> Option<oneshot::Sender<Result<Release>>> {
         self.lose(loss);
         gauge::lease_lost();

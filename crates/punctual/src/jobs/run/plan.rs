@@ -1,19 +1,19 @@
 //! The planner: sleeps until the next job is due, then makes its runs.
 //!
-//! It looks when a job has changed in this process, or when another process has written anything
-//! at all; since that may be often, never more often than every `LOOK_MIN`. What is due is
-//! decided by the database's clock at the look, and by nothing that is remembered here.
+//! The planner looks when a job has changed in this process, or when another process has written anything at
+//! all; since that may be often, never more often than every `LOOK_MIN`. The database's clock at the look
+//! decides which jobs are due, and nothing that is remembered here.
 
 use crate::base::error::Result;
 use crate::database::store::Store;
 use crate::jobs::run::gauge;
-use crate::queue::run::pulse::Ticks;
+use crate::queue::run::loop_health::Ticks;
 use crate::queue::run::wake::Wake;
 use std::time::Duration;
 
 /// Wake-ups make it look at most this often.
 const LOOK_MIN: Duration = Duration::from_millis(100);
-/// Somebody else is planning what is due: look again after this long.
+/// Another process plans the due jobs: look again after this long.
 const TAKEN: Duration = Duration::from_millis(20);
 
 /// The loop that plans.

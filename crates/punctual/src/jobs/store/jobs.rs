@@ -1,9 +1,9 @@
-//! Jobs: what is due again and again.
+//! Jobs: work that is due again and again.
 //!
 //! Every verb that changes a job first takes its row, as the planner and the end of a run do
-//! ([`super::plan`], [`super::runs`]): what they see of its runs is therefore true. Putting the
-//! same definition again changes nothing; another pattern or zone is planned anew from now on.
-//! A deleted job's runs that wait are deleted with it; what is in flight ends by itself.
+//! ([`super::plan`], [`super::runs`]): so their view of its runs is consistent. Putting the same definition
+//! again changes nothing; another pattern or zone is planned anew from now on. A deleted job's waiting runs
+//! are deleted with it; runs in flight complete.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
@@ -25,7 +25,7 @@ use crate::queue::store::routes;
 pub struct Job {
     /// Its id.
     pub id: JobId,
-    /// Whose it is.
+    /// The tenant of the job.
     pub tenant: Tenant,
     /// Its name.
     pub name: String,
@@ -37,11 +37,11 @@ pub struct Job {
     pub time_zone: String,
     /// The payload of each run, as JSON text.
     pub payload: String,
-    /// Whether it is planned.
+    /// Whether the job is planned.
     pub enabled: bool,
-    /// What happens to occurrences that were missed.
+    /// The policy for occurrences that were missed.
     pub misfire: Misfire,
-    /// What happens while an earlier run is still going.
+    /// The policy while an earlier run is still going.
     pub overlap: Overlap,
     /// When it is due next; `None` while it is disabled.
     pub next_due: Option<Timestamp>,
@@ -60,7 +60,7 @@ impl Job {
     }
 }
 
-/// A job with what became of it lately.
+/// A job with the state of its latest runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobState {
     /// The job.
@@ -69,7 +69,7 @@ pub struct JobState {
     pub last_run: Option<(Timestamp, RunStatus)>,
 }
 
-/// What went with a deleted job.
+/// The data that was dropped with a deleted job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletedJob {
     /// Runs that waited and were deleted.
@@ -204,7 +204,7 @@ async fn with_last_runs(tx: &mut Tx, rows: &[Row]) -> Result<Vec<JobState>> {
     Ok(jobs.into_iter().map(|job| JobState { last_run: last.remove(&job.id), job }).collect())
 }
 
-/// Takes a job's row: nobody else plans, changes or ends a run of it until the commit.
+/// Takes a job's row: no other transaction plans, changes or ends a run of it until the commit.
 async fn take(tx: &mut Tx, tenant: Tenant, name: &str) -> Result<Option<Job>> {
     let row = tx.first(TAKE, params![tenant.id(), name]).await?;
     row.as_ref().map(read_job).transpose()
@@ -233,7 +233,7 @@ async fn put(tx: &mut Tx, definition: &Definition) -> Result<(PutOutcome, Job)> 
     let Some(job) = take(tx, definition.tenant, &definition.name).await? else {
         return Err(Error::Database("a job that was just written is not there".into()));
     };
-    // Somebody else made it at the same moment: then it is theirs, and this changes it.
+    // Another transaction made the job at the same moment: then this one changes it.
     if made.is_empty() { change(tx, definition, job, now).await } else { Ok((PutOutcome::Created, job)) }
 }
 

@@ -1,14 +1,13 @@
 //! Leases: a name that one owner holds at a time, across processes and machines.
 //!
-//! The database's clock decides whether a lease is held. Every acquisition gets a fencing
-//! token greater than the one before it, also after a release: the row stays for ever. Whoever
-//! holds a lease keeps it until it ends or is released; an acquisition by the *same*
-//! owner is refused like anybody's, so that two processes under one name cannot both
-//! believe that they hold it. A lease that has ended cannot be renewed, only acquired anew.
+//! The database's clock decides whether a lease is held. Every acquisition gets a fencing token greater than
+//! the one before it, also after a release: the row stays for ever. An owner keeps a lease until it ends or
+//! is released; an acquisition by the *same* owner is refused like any other, so that two processes under one
+//! name cannot both believe that they hold it. A lease that has ended cannot be renewed, only acquired anew.
 //! See `docs/adr/0009-leases-and-inbox.md`.
 //!
-//! Not promised: that a holder has stopped when its lease ends. What it writes elsewhere
-//! must be fenced there, by refusing a token smaller than the greatest one seen.
+//! Not promised: that a holder has stopped when its lease ends. Its writes elsewhere must be fenced there, by
+//! refusing a token smaller than the greatest one seen.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -26,7 +25,7 @@ use std::time::Duration;
 pub struct Lease {
     /// Its name.
     pub name: String,
-    /// Who holds it, or held it last.
+    /// The owner that holds it, or held it last.
     pub owner: String,
     /// The token of that acquisition.
     pub token: FencingToken,
@@ -43,13 +42,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether somebody holds it.
+    /// Whether the lease is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.released_at.is_none() && self.expires_at > self.now
     }
 
-    /// Who holds it, if somebody does.
+    /// Returns the present owner, if there is one.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.is_held().then_some(self.owner.as_str())
@@ -61,41 +60,41 @@ impl Lease {
 pub struct Holding {
     /// The lease's name.
     pub name: String,
-    /// Who acquired it.
+    /// The owner that acquired it.
     pub owner: String,
     /// The token they were given.
     pub token: FencingToken,
 }
 
-/// What came of an acquisition.
+/// The outcome of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquisition {
-    /// It is held now, under this token.
+    /// The lease is held now, under this token.
     Acquired(Lease),
-    /// Somebody else holds it, or the same owner does.
+    /// Another owner holds it, or the same owner does.
     Held(Lease),
 }
 
-/// What came of a renewal.
+/// The outcome of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// It is held for longer.
+    /// The lease is held for longer.
     Renewed(Lease),
     /// This token holds nothing any more; nothing was written.
     Lost,
 }
 
-/// What came of a release.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Anybody may acquire it now.
+    /// Any owner may acquire the lease now.
     Released,
     /// This token holds nothing any more; nothing was written.
     Lost,
 }
 
 impl Store {
-    /// Acquires a lease for this long, if nobody holds it.
+    /// Acquires a lease for this long, if it is free.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) with every problem.

@@ -1,9 +1,9 @@
 //! Planning: occurrences that are due become runs.
 //!
-//! One transaction takes the rows of jobs that are due (skipping those that somebody else has),
-//! writes their runs, messages and work, and moves each job to its next occurrence. Due is what
-//! the database's clock says. Any number of planners may be at it: a job is with one of them, and
-//! an occurrence that has a run never gets a second one.
+//! One transaction takes the rows of jobs that are due (skipping those that another planner has locked),
+//! writes their runs, messages and work, and moves each job to its next occurrence. The database's clock
+//! decides which jobs are due. Any number of planners may run: a job is with one of them, and an occurrence
+//! that has a run never gets a second one.
 
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::{Error, Result};
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Jobs that one transaction plans.
 const PLAN_JOBS: i64 = 100;
 
-/// What a planning did.
+/// The result of a planning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
     /// Jobs that were due.
@@ -84,7 +84,7 @@ async fn plan(tx: &mut Tx) -> Result<Planned> {
     if jobs.is_empty() {
         return Ok(planned);
     }
-    // Asked after the rows are taken: now nobody else begins or ends a run of these.
+    // Read after the rows are taken: now no other transaction begins or ends a run of these.
     let mut going = runs::going(tx, &jobs).await?;
     let mut starts = Vec::new();
     let mut moves: Vec<Vec<Value<'_>>> = Vec::new();
@@ -110,8 +110,8 @@ const MOVE: &str = "update punctual.job set next_due = $2 where id = $1";
 /// An occurrence, and why it is not run if it is not.
 type Occurrence = (Timestamp, Option<String>);
 
-/// What becomes of a job that is due. One that can no longer be understood is not due again, and
-/// its history says why.
+/// Decides about a job that is due. A job whose definition can no longer be read is not due again, and its
+/// history says why.
 fn decide(job: &Job, now: Timestamp) -> (Vec<Occurrence>, Option<Timestamp>) {
     let Some(due) = job.next_due else { return (Vec::new(), None) };
     let timetable = match job.timetable() {

@@ -1,10 +1,10 @@
 //! Runs: one row for every run of a job.
 //!
-//! A run goes out as a message that names it (`entity` is `job-run` and its id), but a run is only
-//! ever found by the message it was given itself, so a message that merely claims to be one is
-//! nobody's. While it is in flight, the open claim says who has it; `RunHook` writes what came
-//! of it in the transaction of the settlement or the reaping. It has ended when no lane owes anything
-//! for it: done, or dead. A replayed dead letter opens it again.
+//! A run goes out as a message that names it (`entity` is `job-run` and its id), but a run is only ever found
+//! by the message it was given itself, so a message that merely claims to be a run belongs to none. While a
+//! run is in flight, the open claim names its worker; `RunHook` writes its result in the transaction of the
+//! settlement or the reaping. A run has ended when no lane has work for it any more: done, or dead. A
+//! replayed dead letter opens it again.
 //!
 //! Not promised: that a run ends whose items are settled by [`Store::ack_whole`], which looks at
 //! nothing but the claim. The engine does not do that to runs ([`Store::settles_with_more`]).
@@ -37,7 +37,7 @@ pub const ENTITY: &str = "job-run";
 /// The kind of a run's message.
 pub const KIND: &str = "job-run";
 
-/// What becomes of an occurrence.
+/// The decision about an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Go,
@@ -53,7 +53,7 @@ pub(crate) struct Start<'a> {
     pub(crate) how: How,
 }
 
-/// What is going on of one job.
+/// The unfinished runs of one job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Going {
     open: i64,
@@ -61,7 +61,7 @@ pub(crate) struct Going {
 }
 
 impl Going {
-    /// What its next run does, by the policy.
+    /// Decides about the next run, by the policy.
     pub(crate) fn next(&mut self, policy: Overlap) -> How {
         let most = limits::QUEUED_RUNS_MAX;
         let busy = self.open + self.queued > 0;
@@ -82,7 +82,7 @@ impl Going {
     }
 }
 
-/// What is going on of these jobs, as far as their policies want to know.
+/// Reads the unfinished runs of these jobs, as far as their policies need them.
 pub(crate) async fn going(tx: &mut Tx, jobs: &[Job]) -> Result<HashMap<JobId, Going>> {
     let ids: Vec<i64> = jobs.iter().filter(|j| j.overlap != Overlap::Allow).map(|j| j.id.0).collect();
     if ids.is_empty() {
@@ -185,7 +185,7 @@ fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
     message
 }
 
-/// What happened to one item.
+/// The result of one item.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
     pub(crate) message: MessageId,
@@ -196,24 +196,24 @@ pub(crate) struct Ending {
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    /// It is done, and handed this in.
+    /// The item is done, with this output.
     Done(Option<String>),
-    /// It comes back.
+    /// The item is due again.
     Again(String),
-    /// It is dead.
+    /// The item is dead.
     Dead(String),
-    /// It was not done, because nobody wants it any more.
+    /// The item was not handled, because its consumer was deleted.
     Dropped,
 }
 
-/// Who had the items, and since when.
+/// The claimer of the items, and the time of the claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder<'a> {
     pub(crate) owner: &'a str,
     pub(crate) claimed_at: Timestamp,
 }
 
-/// Writes what came of items that may be runs. What has ended makes way for what waits.
+/// Writes the results of items that may be runs. A run that has ended makes way for one that waits.
 pub(crate) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], now: Timestamp) -> Result<()> {
     let messages: Vec<i64> = endings.iter().map(|e| e.message.0).collect();
     let rows = tx.query(JOBS_OF, &[Value::Ints(&messages)]).await?;
@@ -221,7 +221,7 @@ pub(crate) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], no
         return Ok(());
     }
     let ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
-    // The job's row first, as everybody does who touches its runs. It may be gone by now.
+    // The job's row first, as in every transaction that touches its runs. The job may be gone by now.
     let rows = tx.query(TAKE_JOBS, &[Value::Ints(&ids)]).await?;
     let jobs = rows.iter().map(read_job).collect::<Result<Vec<_>>>()?;
     let planning = planning_lanes(tx, endings.iter().map(|e| e.lane)).await?;
@@ -301,7 +301,7 @@ const DEAD: &str = concat!(
     "ended_at = case when open = 1 then $5::bigint end, last_error = $6, status = 'failed', open = open - 1 \
      where message_id = $1 and open > 0"
 );
-/// A run that others did without trouble has succeeded; any other was not done by everybody.
+/// A run that all other consumers did without trouble has succeeded; any other was not done by all of them.
 const DROPPED: &str = "update punctual.run set ended_at = case when open = 1 then $2::bigint end, \
         status = case when open > 1 or status <> 'pending' then status \
             when started_at is not null and last_error is null then 'succeeded' else 'skipped' end, \
@@ -339,7 +339,7 @@ pub(crate) async fn reopen(tx: &mut Tx, messages: &[MessageId]) -> Result<()> {
 const REOPEN: &str = "update punctual.run set open = open + 1, status = 'pending', ended_at = null \
     where message_id = $1 and status = 'failed'";
 
-/// Deletes the runs of a job that wait; what is in flight stays, and ends by itself.
+/// Deletes the waiting runs of a job; runs in flight stay, and complete.
 pub(crate) async fn forget(tx: &mut Tx, job: JobId) -> Result<DeletedJob> {
     let queued = tx.execute(FORGET_QUEUED, params![job.0]).await?;
     let mut deleted = DeletedJob { waiting: usize::try_from(queued).unwrap_or(0), in_flight: 0 };

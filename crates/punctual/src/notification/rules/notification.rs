@@ -1,11 +1,11 @@
-//! Notifications: what an event means for the people it is about.
+//! Notifications: the messages about an event to the people it concerns.
 //!
 //! For each recipient, and each channel that the kind's templates have, there is one delivery, with the
-//! template that fits best. What makes two deliveries the same is their key ([`PlannedDelivery::key`]); the
-//! database lets one of each through.
+//! template that fits best. Two deliveries with one key ([`PlannedDelivery::key`]) are the same; the database
+//! accepts one of each.
 //!
-//! Not decided here: whether the recipient wants it (`delivery/rules/consent.rs`), and whether it is still
-//! wanted when it is sent (`EventKind::is_pointless`, asked once more then).
+//! Not decided here: whether the recipient wants the message (`delivery/rules/consent.rs`), and whether it is
+//! still of use when it is sent (`EventKind::is_pointless`, evaluated once more then).
 
 pub mod fallback;
 pub mod key;
@@ -34,16 +34,16 @@ pub struct Event<'a> {
     pub kind: &'a str,
     /// Its payload.
     pub payload: &'a Value,
-    /// What it says it is about.
+    /// The entity that the event names.
     pub entity: Option<&'a Entity>,
 }
 
-/// What an event comes to.
+/// The plan for an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// Nobody is told of such events.
+    /// There are no notifications of such events.
     PassOver,
-    /// It lacks what it takes; with a sentence.
+    /// The event lacks a required part; with the reason.
     Missing(String),
     /// Nothing is to be sent; with the word and the sentence for it.
     Pointless(&'static str, String),
@@ -53,7 +53,7 @@ pub enum Plan {
     Deliveries(Vec<PlannedDelivery>),
 }
 
-/// What an event is about, as its kind says.
+/// Returns the entity of an event, by its kind.
 #[must_use]
 pub fn entity_of(event: &Event<'_>, kind: Option<&EventKind>) -> Option<Entity> {
     match kind {
@@ -62,9 +62,9 @@ pub fn entity_of(event: &Event<'_>, kind: Option<&EventKind>) -> Option<Entity> 
     }
 }
 
-/// What a notification itself is called in lists: `{entityId}:{eventKind}`, or
-/// `manual:{entityId}:{requestId}` for one that a person asked for. An event about no entity stands in
-/// for it.
+/// Returns the key of a notification itself in lists: `{entityId}:{eventKind}`, or
+/// `manual:{entityId}:{requestId}` for one that a person asked for. For an event without an entity, the
+/// event's id takes its place.
 #[must_use]
 pub fn own_key(event: MessageId, entity: Option<&str>, kind: &str, request: Option<&str>) -> String {
     let of_whom = entity.map_or_else(|| stand_in(event), str::to_owned);
@@ -78,7 +78,7 @@ fn stand_in(event: MessageId) -> String {
     format!("event-{event}")
 }
 
-/// What is known of channels and of those who read.
+/// The channels and the consent of recipients.
 #[derive(Clone, Copy)]
 pub struct Ways<'a> {
     /// The key of the channel for what a template names.
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Ways<'_> {
     }
 }
 
-/// What an event comes to. `again` makes the keys of a request to send it once more.
+/// Plans an event. `again` makes the keys of a request to send it once more.
 #[must_use]
 pub fn plan(
     event: &Event<'_>,
@@ -107,13 +107,13 @@ pub fn plan(
         return Plan::PassOver;
     }
     if set.templates.is_empty() {
-        let wanted = set.known || kind.is_some_and(EventKind::tells_somebody) || again.is_some();
+        let wanted = set.known || kind.is_some_and(EventKind::has_recipients) || again.is_some();
         return if wanted { Plan::NoTemplate } else { Plan::PassOver };
     }
     if !event.payload.is_object() {
-        return Plan::Missing("its payload is not an object, so nobody can be found in it".into());
+        return Plan::Missing("its payload is not an object, so it names no recipient".into());
     }
-    // One that is told again had the form of its day.
+    // An event that is sent again had the form that was valid then.
     if let Some(said) = kind.filter(|_| again.is_none()).and_then(|kind| misfit(kind, event.payload)) {
         return Plan::Missing(said);
     }
@@ -137,8 +137,8 @@ pub fn plan(
             let locale = wanted.as_deref().or(recipient.locale.as_deref());
             let Some(template) = fitting(set, key, named, entity.as_ref(), locale) else { continue };
             let one = naming.planned(template, key, &recipient, part);
-            // Two channels may share a template, and two recipients an address: it is sent once. Of those
-            // without an address each is shown.
+            // Two channels may share a template, and two recipients an address: then one delivery is sent.
+            // Recipients without an address are shown one by one.
             let alike = one.address.is_none().then_some(part);
             if known.insert((one.key.clone(), alike)) {
                 planned.push(one);
@@ -146,11 +146,11 @@ pub fn plan(
         }
     }
     if planned.is_empty() {
-        let nobody = Recipient::default();
+        let no_recipient = Recipient::default();
         let all = channels.iter();
         planned.extend(all.filter_map(|(key, named)| {
             let template = fitting(set, key, named, entity.as_ref(), None)?;
-            Some(naming.planned(template, key, &nobody, 0))
+            Some(naming.planned(template, key, &no_recipient, 0))
         }));
     }
     Plan::Deliveries(planned)
@@ -190,7 +190,7 @@ fn fitting<'t>(
     choose(&set.templates, &wanted).or_else(|| choose(&set.templates, &Wanted { channel: named, ..wanted }))
 }
 
-/// What keys are made of.
+/// The parts of keys.
 struct Naming<'a> {
     entity: &'a str,
     kind: &'a str,

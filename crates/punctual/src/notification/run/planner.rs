@@ -71,8 +71,8 @@ async fn plan_events(context: &DeliveryContext, events: &[SourceEvent<'_>]) -> R
     Ok(told().map(plan).collect())
 }
 
-/// What an event comes to by these templates, and where its entry would come from; with `again`, for a
-/// request of this name to send it once more.
+/// Plans an event with these templates, and returns the source of its entry; with `again`, for a request of
+/// this name to send it once more.
 ///
 /// # Errors
 /// When the database does not answer.
@@ -103,7 +103,7 @@ fn readers(of: &SourceEvent<'_>, set: &TemplateSet) -> Vec<(Tenant, String)> {
     addresses.map(|address| (of.event.tenant, address)).collect()
 }
 
-/// What is known of readers; without any, nothing is read.
+/// Reads the consent of recipients; without any, nothing is read.
 async fn consent(context: &DeliveryContext, readers: Vec<(Tenant, String)>) -> Result<Consent> {
     if readers.is_empty() { Ok(Consent::default()) } else { context.store().consent(readers).await }
 }
@@ -143,7 +143,7 @@ fn event_plan(plan: Plan, of: &SourceEvent<'_>, set: &TemplateSet) -> EventPlan 
     }
 }
 
-/// Where a notification comes from: what its event says, and what was loaded and resolved for it.
+/// Returns the origin of a notification: its event, and the data that was loaded and resolved for it.
 pub(crate) fn origin_of(
     of: &SourceEvent<'_>,
     set: &TemplateSet,

@@ -1,19 +1,19 @@
-//! Deliveries of notifications, as mail: asked once more whether each is still wanted, then worded and sent.
+//! Deliveries of notifications: each is checked once more, then rendered and sent.
 //!
-//! Before a letter is made, in this order: is its event still there, is what it is about still worth a
-//! message, does the recipient want it (and by this channel, and now). Whoever says no is written down with
-//! the reason; what is only held back comes again without counting as a try.
+//! The checks before a message is rendered, in this order: its event still exists, its entity does not make
+//! it pointless, the recipient wants it (and by this channel, and now). A delivery that fails a check ends
+//! with the reason; one that is only held back is due again later, and no try is counted.
 //!
-//! RecipientIdentity a delivery is for is found again by its address, not by the place that they had in a
-//! list when it was planned (`notification/rules/notification/recipients.rs`); whoever is gone from there is
-//! written to by what is kept of them.
+//! The recipient of a delivery is found again by its address, not by the place in a list when it was planned
+//! (`notification/rules/notification/recipients.rs`); for a recipient who is not in the event any more, the
+//! stored identity is used.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::address::address_for;
-use crate::delivery::rules::consent::Asked;
+use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use crate::delivery::rules::event_values::Occasion;
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
@@ -25,7 +25,7 @@ use crate::delivery::run::definitions::Definitions;
 use crate::delivery::run::delivery_gate::GateDecision;
 use crate::delivery::run::kinds::{Rendered, Renderer};
 use crate::delivery::run::source_events;
-use crate::delivery::run::source_events::{SourceEventByEntry, Told};
+use crate::delivery::run::source_events::{ParsedSourceEvent, SourceEventByEntry};
 use crate::delivery::run::templates::TemplateVersions;
 use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
 use crate::delivery::store::deliveries::source_events::Cause;
@@ -52,14 +52,14 @@ pub struct NotificationRenderer {
 }
 
 impl NotificationRenderer {
-    /// What their events and entities say, without their recipients' consent.
+    /// Reads their events and entities, without their recipients' consent.
     async fn about(
         context: &DeliveryContext,
         deliveries: &[&Delivery],
         causes: Arc<SourceEventByEntry>,
     ) -> Result<Self> {
-        let told = deliveries.iter().filter_map(|of| causes.get(&of.entry));
-        let events = told.map(|told| told.cause.event.as_ref());
+        let source = deliveries.iter().filter_map(|of| causes.get(&of.entry));
+        let events = source.map(|source| source.cause.event.as_ref());
         let definitions = Definitions::of(context, events).await?;
         let mut known = Self { definitions, causes, ..Self::default() };
         known.read_versions(context, deliveries).await?;
@@ -72,7 +72,7 @@ impl NotificationRenderer {
     async fn read_versions(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let mut wanted = BTreeSet::new();
         for of in deliveries {
-            let set = self.causes.get(&of.entry).and_then(|told| self.definitions.set(&told.cause.event));
+            let set = self.causes.get(&of.entry).and_then(|source| self.definitions.set(&source.cause.event));
             if set.is_some_and(|set| set.find_version(of.template, of.template_version).is_none()) {
                 wanted.insert((of.template, of.template_version));
             }
@@ -87,10 +87,10 @@ impl NotificationRenderer {
         self.read_snapshots(context, own.collect()).await?;
         let mut related = BTreeSet::new();
         for of in deliveries {
-            let Some(told) = self.causes.get(&of.entry) else { continue };
-            let Some(kind) = self.definitions.kind(&told.cause.event) else { continue };
+            let Some(source) = self.causes.get(&of.entry) else { continue };
+            let Some(kind) = self.definitions.kind(&source.cause.event) else { continue };
             if !kind.related.is_empty() {
-                let found = kind.related_ids(&told.payload, self.snapshot(of));
+                let found = kind.related_ids(&source.payload, self.snapshot(of));
                 related.extend(found.into_iter().map(|(_, entity)| (of.tenant, entity)));
             }
         }
@@ -113,8 +113,8 @@ impl NotificationRenderer {
         Ok(())
     }
 
-    /// RecipientIdentity deliveries are for. What they keep of somebody is read only if nobody has the
-    /// address any more.
+    /// Finds the recipients of deliveries. A stored identity is read only if no recipient of the event has
+    /// the address any more.
     async fn find_people(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let strangers = self.meet(deliveries, &HashMap::new());
         if strangers.is_empty() {
@@ -128,7 +128,8 @@ impl NotificationRenderer {
         Ok(())
     }
 
-    /// Finds the recipients of these, each event's once; answers the deliveries of whom nobody fits.
+    /// Finds the recipients of these deliveries, reading each event once; returns the deliveries without a
+    /// match.
     fn meet<'d>(
         &mut self,
         deliveries: &[&'d Delivery],
@@ -153,17 +154,17 @@ impl NotificationRenderer {
         strangers
     }
 
-    /// The recipients of a delivery's event, as things stand.
+    /// Returns the recipients of a delivery's event, by its present data.
     fn people_of(&self, of: &Delivery) -> Option<People<'_>> {
-        let told = self.causes.get(&of.entry)?;
-        Some(People::of(self.kind_of(&told.cause.event), &told.payload, self.snapshot(of)))
+        let source = self.causes.get(&of.entry)?;
+        Some(People::of(self.kind_of(&source.cause.event), &source.payload, self.snapshot(of)))
     }
 
     fn kind_of(&self, event: &Message) -> &EventKind {
         self.definitions.kind(event).unwrap_or_else(|| EventKind::undefined())
     }
 
-    /// What a delivery's event is about.
+    /// Returns the entity of a delivery's event.
     fn entity_of(&self, of: &Delivery) -> Option<&Entity> {
         self.causes.get(&of.entry)?.cause.entity.as_ref()
     }
@@ -186,7 +187,7 @@ impl NotificationRenderer {
         self.entities.get(&tenant)?.get(entity)
     }
 
-    /// What is to be done with a delivery, or why nothing is.
+    /// Renders a delivery, or returns its outcome if there is no message.
     fn weigh(
         &self,
         context: &DeliveryContext,
@@ -194,8 +195,8 @@ impl NotificationRenderer {
         now: Timestamp,
     ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
         let of = &due.delivery;
-        let Some(told) = self.causes.get(&of.entry) else { return Err(gone("its event is gone").into()) };
-        let Told { cause: Cause { event, entity, .. }, payload } = told;
+        let Some(source) = self.causes.get(&of.entry) else { return Err(gone("its event is gone").into()) };
+        let ParsedSourceEvent { cause: Cause { event, entity, .. }, payload } = source;
         let set = self.definitions.set(event);
         let found = set.and_then(|set| Some((set, self.template(set, of)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
@@ -222,7 +223,7 @@ impl NotificationRenderer {
         let filled = kind.word(template, &occasion, &set.zone);
         let warnings =
             filled.warnings.iter().map(|said| format!("{}: {}", said.path, said.message)).collect();
-        // What is one provider's own means nothing to another.
+        // One provider's own template means nothing to another.
         let provider = filled.provider.filter(|_| is_worded_for(&context.channels, template, &of.channel));
         let message = RenderedMessage {
             tenant: of.tenant,
@@ -249,7 +250,7 @@ impl NotificationRenderer {
         self.versions.find(set, of.template, of.template_version)
     }
 
-    /// What another channel is given if this one refuses for good.
+    /// Returns the delivery for another channel if this one refuses for good.
     fn instead_of(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
         let channel = context.policy(&of.channel).fallback.as_deref()?;
         let Cause { event, entity, by_hand } = &self.causes.get(&of.entry)?.cause;
@@ -280,13 +281,13 @@ impl NotificationRenderer {
         let recipient = &self.recipient(of);
         let redirected = of.channel != context.channels.reach(&template.definition.channel);
         let zone = recipient.zone.as_deref();
-        let asked = Asked { channel: &of.channel, kind: &event.kind, now, redirected, zone };
+        let asked = ConsentQuestion { channel: &of.channel, kind: &event.kind, now, redirected, zone };
         self.recipients.check(context, of, &asked, |channel| address_for(channel, recipient))
     }
 
     /// Whether what a delivery is about is still worth a message, and its recipient wants it.
     fn decide(&self, context: &DeliveryContext, of: &Delivery, now: Timestamp) -> Option<GateDecision> {
-        let Told { cause: Cause { event, .. }, payload } = self.causes.get(&of.entry)?;
+        let ParsedSourceEvent { cause: Cause { event, .. }, payload } = self.causes.get(&of.entry)?;
         let template = self.template(self.definitions.set(event)?, of)?;
         Some(match self.kind_of(event).is_pointless(self.snapshot(of), payload) {
             Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },

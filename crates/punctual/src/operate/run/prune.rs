@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::database::store::Store;
-use crate::queue::run::pulse::Ticks;
+use crate::queue::run::loop_health::Ticks;
 use std::time::Duration;
 
 /// A pass begins this often.
@@ -63,7 +63,7 @@ impl Pruner {
         }
     }
 
-    /// What came back, or came late, into the lanes of deleted subscriptions.
+    /// Drops messages that came back, or came late, into the lanes of deleted subscriptions.
     async fn drop_orphaned(&self) -> Result<()> {
         for lane in self.store.orphaned_lanes().await? {
             while self.store.drop_orphaned(lane).await? > 0 {}

@@ -1,4 +1,4 @@
-//! The census: what health and metrics say about the tables.
+//! The census: the state of the tables, for health and metrics.
 
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::Result;
@@ -30,14 +30,14 @@ pub struct Census {
     pub stuck_claims: i64,
     /// Dead letters.
     pub dead_letters: i64,
-    /// The oldest due time of work that nobody claimed and that is not paused.
+    /// The oldest due time of work that is not claimed and not paused.
     pub oldest_due: Option<Timestamp>,
-    /// When the first job is due; in the past if nobody plans.
+    /// When the first job is due; in the past if no planner runs.
     pub next_job: Option<Timestamp>,
 }
 
 impl Store {
-    /// What the database says of itself: its version, and what a commit promises.
+    /// Reads the database's settings: its version, and the durability of a commit.
     ///
     /// # Errors
     /// When the database does not answer.

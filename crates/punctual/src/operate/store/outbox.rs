@@ -1,22 +1,23 @@
-//! The outbox as operators look at it: every message of every tenant, and what became of it.
+//! The outbox as operators look at it: every message of every tenant, with its status.
 //!
-//! A message carries no status. It is read from what is there: a dead letter, work, a claim, a consumer.
+//! No status is stored with a message. The status follows from other rows: a dead letter, work, a claim, a
+//! consumer.
 //!
 //! | status | when, the first that holds |
 //! |---|---|
 //! | `Failed` | it has a dead letter, whatever its other consumers did |
-//! | `Pending` | work of it waits where somebody takes it, or is in flight |
-//! | `Unconsumed` | it waits in a queue that nobody ever declared, claimed from or handles |
+//! | `Pending` | work of it waits where a consumer takes it, or is in flight |
+//! | `Unconsumed` | it waits in a queue that was never declared or claimed from, and that has no handler |
 //! | `Cancelled` | it is a timer that was cancelled |
 //! | `Published` | nothing is left of it |
 //!
 //! Lists go by id, the newest first. A page looks at a bounded number of messages
 //! ([`limits::OUTBOX_EXAMINED_MAX`]), so one that filters may be short, or empty, and still have a next. A
-//! filter by time finds its place by bisection, since ids rise with time but for the length of a
-//! transaction ([`limits::OUTBOX_TIME_SLACK`]); what a manual clock wrote may lie anywhere, so there all is
-//! walked.
+//! filter by time finds its place by bisection, since ids rise with time but for the length of a transaction
+//! ([`limits::OUTBOX_TIME_SLACK`]); messages that were written under a manual clock may lie anywhere, so
+//! there all are walked.
 //!
-//! When something was processed is known from its claim, for as long as that is kept.
+//! The time of processing is known from the claim, for as long as claims are kept.
 
 pub mod failed;
 
@@ -35,16 +36,16 @@ use crate::queue::store::timers::in_flight;
 use crate::queue::store::waiting::{something_waits, waits_in_a_lane};
 use std::collections::HashMap;
 
-/// What became of a message.
+/// The status of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutboxStatus {
-    /// It waits for somebody, or is in flight.
+    /// The message waits for a consumer, or is in flight.
     Pending,
     /// Nothing is left of it.
     Published,
-    /// It has a dead letter.
+    /// The message has a dead letter.
     Failed,
-    /// It waits for nobody.
+    /// The message waits where no consumer takes it.
     Unconsumed,
     /// A timer that was cancelled.
     Cancelled,
@@ -78,7 +79,7 @@ impl OutboxStatus {
     }
 }
 
-/// Which messages; what is `None` does not matter.
+/// Selects messages; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct OutboxFilter {
     /// Of this tenant.
@@ -95,12 +96,12 @@ pub struct OutboxFilter {
     pub to: Option<Timestamp>,
 }
 
-/// A message, and what became of it.
+/// A message with its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxMessage {
     /// Its id.
     pub id: MessageId,
-    /// Whose it is.
+    /// The tenant of the message.
     pub tenant: Tenant,
     /// Its topic.
     pub topic: String,
@@ -108,19 +109,19 @@ pub struct OutboxMessage {
     pub kind: String,
     /// Its key.
     pub key: Option<String>,
-    /// What it is about.
+    /// The entity of the message.
     pub entity: Option<Entity>,
     /// Its story.
     pub correlation_id: Option<String>,
     /// When it was written.
     pub created_at: Timestamp,
-    /// What became of it.
+    /// The status of the message.
     pub status: OutboxStatus,
     /// When it was done, or died; unknown for what was done long ago.
     pub processed_at: Option<Timestamp>,
-    /// How often it was tried, by all consumers: what went wrong, and the one that is under way or went well.
+    /// The number of attempts of all consumers: the failed ones, and the one that is under way or succeeded.
     pub attempts: u32,
-    /// What went wrong last, unless it went well in the end.
+    /// The last error, unless a later attempt succeeded.
     pub last_error: Option<String>,
 }
 
@@ -152,7 +153,7 @@ impl Store {
         })
     }
 
-    /// What became of one message of a tenant.
+    /// Reads one message of a tenant with its status.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -223,7 +224,7 @@ async fn list(
         messages.truncate(limit);
         messages.last().map(|last| last.id)
     } else {
-        // All that was examined is shown; what lies before it is the next page's.
+        // All examined messages are shown; older ones belong to the next page.
         let row = tx.first(if failed { EXAMINED_FAILED } else { EXAMINED }, &values[..3]).await?;
         let row = row.filter(|row| row.int(1).is_ok_and(|count| count >= examined));
         row.map(|row| row.int(0).map(MessageId)).transpose()?
@@ -232,7 +233,7 @@ async fn list(
     Ok(OutboxPage { messages, next })
 }
 
-/// What is shown of a message, and its due time. Not its payload: pages look at many.
+/// The shown columns of a message, and its due time. Not its payload: pages look at many.
 macro_rules! columns {
     () => {
         "m.id, m.tenant_id, m.topic, m.kind, m.key, m.entity_type, m.entity_id, m.correlation_id, \
@@ -264,7 +265,8 @@ macro_rules! newest_failed {
     };
 }
 
-/// Somebody takes what is in a lane `l`: a subscription, or an own queue that was declared or is handled.
+/// Whether a lane `l` has a consumer: it belongs to a subscription, or to an own queue that was declared or
+/// is handled.
 macro_rules! taken {
     () => {
         waits_in_a_lane!(

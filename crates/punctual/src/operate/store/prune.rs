@@ -1,4 +1,4 @@
-//! Retention: history leaves in small batches, so that nobody waits for it.
+//! Retention: history is deleted in small batches, so that no other transaction waits for it.
 //!
 //! A message is dropped when it is older than its queue keeps it *and* nothing is left of
 //! it: no work, no follower, no open claim, no dead letter, no entry that has not ended, and no survey
@@ -70,7 +70,7 @@ impl Store {
 
 async fn prune_entries(tx: &mut Tx, cursor: i64, kept: Duration) -> Result<PrunedEntries> {
     let now = tx.now().await?;
-    let old = find_old(tx, cursor, now.minus(kept)).await?;
+    let old = find_old(tx, cursor, (now.minus(limits::ENTRY_RETENTION), now.minus(kept))).await?;
     if !old.ids.is_empty() {
         prune_answers(tx, &old.ids).await?;
         prune_deliveries(tx, &old.ids).await?;

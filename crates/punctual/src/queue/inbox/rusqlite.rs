@@ -1,7 +1,7 @@
 //! Completing inside a rusqlite transaction.
 //!
-//! Begin it as `immediate`: SQLite has one writer, and a transaction that first reads and
-//! then writes fails when somebody else wrote in between. The file must be the engine's own.
+//! Begin it as `immediate`: SQLite has one writer, and a transaction that first reads and then writes fails
+//! when another connection wrote in between. The file must be the engine's own.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;

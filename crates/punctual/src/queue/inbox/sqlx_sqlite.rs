@@ -1,8 +1,7 @@
 //! Completing inside a sqlx transaction on SQLite.
 //!
-//! Begin it with `pool.begin_with("begin immediate")`: SQLite has one writer, and a
-//! transaction that first reads and then writes fails when somebody else wrote in between.
-//! The file must be the engine's own.
+//! Begin it with `pool.begin_with("begin immediate")`: SQLite has one writer, and a transaction that first
+//! reads and then writes fails when another connection wrote in between. The file must be the engine's own.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;

@@ -1,4 +1,4 @@
-//! What became of each message: read from the statements' answers, the same for every driver.
+//! The outcome of each message: read from the statements' answers, the same for every driver.
 
 use crate::base::error::{Error, Result};
 use crate::base::id::MessageId;
@@ -34,7 +34,7 @@ pub struct Known {
 }
 
 impl Enqueue {
-    /// What asks about the ids that were not written; `None` when all were.
+    /// Returns the statement that reads the ids that were not written; `None` when all were.
     #[must_use]
     pub fn duplicates(&self, dialect: Dialect, written: &[Written]) -> Option<Statement> {
         let written = by_name(written);
@@ -49,11 +49,11 @@ impl Enqueue {
         Some(Statement { sql, params: vec![Param::Int(self.tenant.id()), Param::Text(asked)] })
     }
 
-    /// What became of each message, in the order they were handed in. `known` are the rows
-    /// of [`Enqueue::duplicates`], or none.
+    /// Returns the outcome of each message, in the order of the batch. `known` are the rows of
+    /// [`Enqueue::duplicates`], or none.
     ///
     /// # Errors
-    /// [`Error::Database`] when `written` is not what the first statement answered.
+    /// [`Error::Database`] when `written` does not match the answer of the first statement.
     pub fn outcome(&self, written: &[Written], known: &[Known]) -> Result<Vec<Enqueued>> {
         let named = by_name(written);
         let mut plain: Vec<i64> = written.iter().filter(|w| w.external_id.is_none()).map(|w| w.id).collect();

@@ -1,8 +1,8 @@
 //! Enqueueing inside a rusqlite transaction.
 //!
-//! Begin it as `immediate`: SQLite has one writer, and a transaction that first reads and
-//! then writes fails when somebody else wrote in between. The file must be the engine's
-//! own; a database in memory cannot be shared.
+//! Begin it as `immediate`: SQLite has one writer, and a transaction that first reads and then writes fails
+//! when another connection wrote in between. The file must be the engine's own; a database in memory cannot
+//! be shared.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;

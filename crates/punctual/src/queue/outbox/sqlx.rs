@@ -1,5 +1,5 @@
-//! What sqlx's two databases have in common here: a statement's rows. The types differ and
-//! the words do not, so it is written once as a macro.
+//! The shared code for sqlx's two databases: a statement's rows. The types differ and the code does not, so
+//! it is written once as a macro.
 
 /// Makes the functions that run a statement on this connection and read these rows.
 macro_rules! statements_of {

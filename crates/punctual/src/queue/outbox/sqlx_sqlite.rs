@@ -1,8 +1,8 @@
 //! Enqueueing inside a sqlx transaction on SQLite.
 //!
-//! Begin it with `pool.begin_with("begin immediate")`: SQLite has one writer, and a
-//! transaction that first reads and then writes fails when somebody else wrote in between.
-//! The file must be the engine's own; a database in memory cannot be shared.
+//! Begin it with `pool.begin_with("begin immediate")`: SQLite has one writer, and a transaction that first
+//! reads and then writes fails when another connection wrote in between. The file must be the engine's own; a
+//! database in memory cannot be shared.
 
 use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;

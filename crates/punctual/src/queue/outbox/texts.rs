@@ -4,9 +4,9 @@
 //! bind: on PostgreSQL that makes one statement and one flight, on SQLite two or three
 //! statements however large the batch is.
 
-/// Writes a batch: `$1` tenant, `$2` messages, `$3` 1 to notify. The order in which ids are
-/// admitted is the same for everybody, so that two batches cannot deadlock over them.
-/// Nobody reads the last column; naming `told` is what makes it run.
+/// Writes a batch: `$1` tenant, `$2` messages, `$3` 1 to notify. The order in which ids are admitted is the
+/// same for every batch, so that two batches cannot deadlock over them. The last column is not read;
+/// PostgreSQL evaluates `told` because the select list names it.
 pub const POSTGRES: &str = "\
     with e as ( \
         select * from rows from (json_to_recordset($2::text::json) as (topic text, kind text, \
@@ -36,7 +36,7 @@ pub const POSTGRES: &str = "\
     told as materialized (select pg_notify('punctual', '') where $3::bigint = 1) \
     select m.id, m.source, m.external_id, (select count(*) from told) as told from m";
 
-/// What is known of ids that were admitted before: `$1` tenant, `$2` the ids.
+/// Reads ids that were admitted before: `$1` tenant, `$2` the ids.
 pub const POSTGRES_KNOWN: &str = "\
     select a.source, a.external_id, a.digest, (select max(m.id) from punctual.message m \
         where m.tenant_id = a.tenant_id and m.source = a.source and m.external_id = a.external_id) \
@@ -44,8 +44,8 @@ pub const POSTGRES_KNOWN: &str = "\
     join punctual.admitted a on a.tenant_id = $1::bigint and a.source = e.source \
         and a.external_id = e.external_id";
 
-/// Writes what was not admitted before: `?1` tenant, `?2` messages, `?3` the host's time.
-/// The writer is alone, so nobody admits anything between this and [`SQLITE_ADMIT`].
+/// Writes messages that were not admitted before: `?1` tenant, `?2` messages, `?3` the host's time. SQLite
+/// has one writer, so no other connection admits an id between this and [`SQLITE_ADMIT`].
 pub const SQLITE_MESSAGE: &str = "\
     insert into punctual_message (tenant_id, topic, kind, payload, created_at, due_at, occurred_at, key, \
         entity_type, entity_id, correlation_id, headers, source, external_id, schema_version) \

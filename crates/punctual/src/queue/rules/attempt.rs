@@ -1,4 +1,4 @@
-//! What becomes of an item that did not end well: again, or dead.
+//! The decision about an item whose attempt failed: retried, or dead.
 
 use crate::base::backoff::Backoff;
 use crate::base::limits;
@@ -17,12 +17,12 @@ pub enum Retry {
     NotBefore(Duration),
 }
 
-/// What happens to the item.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It waits this long and comes back.
+    /// The item waits this long and is due again.
     Again(Duration),
-    /// It is dead-lettered.
+    /// The item is dead-lettered.
     Dead,
 }
 
@@ -84,7 +84,7 @@ impl Patience {
         if lost >= self.max_attempts.saturating_mul(limits::UNSTARTED_FACTOR) {
             return Verdict::Dead;
         }
-        // It did nothing wrong: it comes back as soon as the first retry would.
+        // The item did not fail: it is due again as soon as after a first failure.
         Verdict::Again(self.backoff.wait(1, seed).unwrap_or_default())
     }
 }

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 /// purpose of the claim says which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item(
-    /// What it is about.
+    /// The message.
     pub MessageId,
     /// Where it waited.
     pub LaneId,
@@ -75,8 +75,8 @@ impl Item {
 const RUN_MIN: usize = 3;
 
 /// Writes items for the claim row: groups of one lane and one history, each with its messages. A keyed one is
-/// a pair, and so is a run of plain ones, by its ends; if it goes in larger steps than one (as the letters of
-/// one channel do where each event has several), they are its third number.
+/// a pair, and so is a run of plain ones, by its ends; if it goes in larger steps than one (as the deliveries
+/// of one channel do where each event has several), they are its third number.
 #[must_use]
 pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
     let items: Vec<&Item> = items.into_iter().collect();

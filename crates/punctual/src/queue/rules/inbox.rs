@@ -1,4 +1,4 @@
-//! The inbox: what a delivery of a message is told, by what is known of the message.
+//! The inbox: the verdict on a delivery of a message, by the stored state of the message.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems};
@@ -10,11 +10,11 @@ use std::time::Duration;
 /// A delivery: which message came, and how it is to be processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Who sent it; scopes the id.
+    /// The sender; scopes the id.
     pub source: String,
     /// The sender's id of the message.
     pub message_id: String,
-    /// A digest of its content, if the receiver wants to be told when it differs.
+    /// A digest of its content, if the receiver wants a conflict reported when it differs.
     pub hash: Option<String>,
     /// How long processing may take before the message is free for another delivery.
     pub lease: Duration,
@@ -75,16 +75,16 @@ impl Delivery {
     }
 }
 
-/// What has become of a message.
+/// The status of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Somebody is at it, or was when their lease ended.
+    /// A receiver processes it, or did so when its lease ended.
     Processing,
-    /// It is done.
+    /// The message was processed.
     Processed,
-    /// It did not work out; the next delivery tries again.
+    /// Processing failed; the next delivery tries again.
     Failed,
-    /// It never worked out; nobody tries again until it is replayed.
+    /// Every attempt failed; there is no further attempt until it is replayed.
     Dead,
 }
 
@@ -110,39 +110,39 @@ impl Status {
     }
 }
 
-/// What is known of a message that came before.
+/// The stored state of a message that came before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// What has become of it.
+    /// The status of the message.
     pub status: Status,
     /// The digest of its content, if one was given.
     pub hash: Option<String>,
-    /// How often somebody was told to process it.
+    /// How often a receiver was told to process it.
     pub attempts: u32,
     /// When the last of them must be through.
     pub lease_until: Timestamp,
 }
 
-/// What the delivery is told.
+/// The verdict on a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Process it.
     Process,
-    /// It is done.
+    /// The message was processed.
     AlreadyProcessed,
-    /// Somebody else is at it.
+    /// Another receiver processes it.
     InProgress,
     /// The same id came with other content.
     Conflict,
-    /// It is dead.
+    /// The message is dead.
     Dead,
-    /// Its last attempt was lost, and it was the last one allowed: it dies now.
+    /// The last allowed attempt was lost: the message dies now.
     Dies,
 }
 
 impl Known {
-    /// What a delivery at `now` is told. Other content is a conflict whatever has become of
-    /// the message; a hash that only one of the two has says nothing.
+    /// Decides about a delivery at `now`. Other content is a conflict in any status of the message; a hash
+    /// that only one of the two has says nothing.
     #[must_use]
     pub fn verdict(&self, delivery: &Delivery, now: Timestamp) -> Verdict {
         let differs = matches!((&self.hash, &delivery.hash), (Some(a), Some(b)) if a != b);
@@ -158,7 +158,7 @@ impl Known {
     }
 }
 
-/// What a failed attempt makes of a message.
+/// Returns the status of a message after a failed attempt.
 #[must_use]
 pub const fn after_failure(attempts: u32, max_attempts: u32) -> Status {
     if attempts >= max_attempts { Status::Dead } else { Status::Failed }

@@ -1,4 +1,4 @@
-//! A message as it is handed in, as it is kept, and what makes one acceptable.
+//! Messages as a caller enqueues them and as they are stored, and their checks.
 
 use crate::base::clock::Timestamp;
 use crate::base::digest;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a message is about: a booking, a document, a customer.
+/// The subject of a message: a booking, a document, a customer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Entity {
     /// Its type, such as `booking`.
@@ -32,13 +32,13 @@ pub struct Entity {
 pub struct NewMessage {
     /// Where it goes.
     pub topic: String,
-    /// What happened.
+    /// The kind of the event.
     pub kind: String,
     /// The content, as JSON text.
     pub payload: String,
     /// Messages of one key are handled in order, one at a time.
     pub key: Option<String>,
-    /// What it is about.
+    /// The entity of the message.
     pub entity: Option<Entity>,
     /// Ties together what belongs to one story.
     pub correlation_id: Option<String>,
@@ -50,7 +50,7 @@ pub struct NewMessage {
     pub due_at: Option<Timestamp>,
     /// The publisher's own id: given twice from one source, the second is a duplicate.
     pub id: Option<String>,
-    /// Who published it; scopes `id`.
+    /// The publisher; scopes `id`.
     pub source: Option<String>,
     /// The version of the payload's form.
     pub schema_version: Option<String>,
@@ -112,7 +112,7 @@ impl NewMessage {
         problems.0.extend(found.into_iter().map(|p| Problem::new(join(path, &p.path), p.message)));
     }
 
-    /// What is wrong with this message. Costs no memory when nothing is.
+    /// Returns the problems of this message. Allocates nothing when there are none.
     #[must_use]
     pub fn problems(&self) -> Problems {
         let mut found = Problems::default();
@@ -137,7 +137,7 @@ impl NewMessage {
         check_json(&self.payload, limits::PAYLOAD_BYTES_MAX, "payload", &mut found);
         if let Some(headers) = &self.headers {
             check_json(headers, limits::HEADERS_BYTES_MAX, "headers", &mut found);
-            // What is JSON and begins with a brace is an object.
+            // JSON that begins with a brace is an object.
             if !headers.trim_start().starts_with('{') {
                 found.push("headers", "must be a JSON object");
             }
@@ -150,7 +150,7 @@ impl NewMessage {
         found
     }
 
-    /// What two messages of one id must share to be the same message.
+    /// Returns the digest that two messages of one id must share to be the same message.
     #[must_use]
     pub fn content_digest(&self) -> String {
         let text = |v: &Option<String>| v.clone().unwrap_or_default();
@@ -191,8 +191,8 @@ pub(crate) fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mu
     }
 }
 
-/// JSON that becomes a value whenever it is read later, checked without making one. What the parser merely
-/// skips may be more: lone surrogates, numbers that no double holds, and any depth.
+/// JSON that becomes a value whenever it is read later, checked without making one. A parser that merely
+/// skips a value accepts more: lone surrogates, numbers that no double holds, and any depth.
 struct Readable;
 
 impl<'de> Deserialize<'de> for Readable {
@@ -252,13 +252,13 @@ pub struct Message {
     pub tenant: crate::base::tenant::Tenant,
     /// Where it went.
     pub topic: String,
-    /// What happened.
+    /// The kind of the event.
     pub kind: String,
     /// The content, as JSON text.
     pub payload: String,
     /// The key of its sequence.
     pub key: Option<String>,
-    /// What it is about.
+    /// The entity of the message.
     pub entity: Option<Entity>,
     /// Ties together what belongs to one story.
     pub correlation_id: Option<String>,
@@ -272,7 +272,7 @@ pub struct Message {
     pub due_at: Timestamp,
 }
 
-/// What a run hands in is JSON, and not too large.
+/// Checks that the output of a run is JSON, and not too large.
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is not.
@@ -317,7 +317,7 @@ mod tests {
         assert!(problems(&big)[0].contains("payload: has 1048578 bytes"), "{:?}", problems(&big));
     }
 
-    /// docs/guarantees.md: what the engine could not read later is refused where it comes in.
+    /// docs/guarantees.md: JSON that the engine could not read later is refused where it comes in.
     #[test]
     fn json_that_cannot_be_read_later_is_refused() {
         let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));

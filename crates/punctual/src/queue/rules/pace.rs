@@ -1,8 +1,8 @@
 //! How much to claim at once: as much as is worked off in a short while.
 //!
-//! Large batches are cheap, but what is claimed and not started makes a newcomer wait and
-//! must be settled well within its lease. So the room grows with the speed at which
-//! items are finished, up to what one claim row may hold.
+//! Large batches are cheap, but items that are claimed and not started make a newcomer wait and must be
+//! settled well within its lease. So the room grows with the speed at which items are finished, up to what
+//! one claim row may hold.
 
 use crate::base::limits;
 use std::time::Duration;

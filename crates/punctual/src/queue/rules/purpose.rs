@@ -1,6 +1,7 @@
-//! Purposes of lanes and claims: what the id of a work item refers to, and which executor takes it.
+//! Purposes of lanes and claims: the object that the id of a work item refers to, and the executor that takes
+//! it.
 
-/// What a lane's items are, and what happens to them.
+/// The kind of a lane's items, which decides how they are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
     /// Messages that a consumer is owed. Only these have queue attempts and dead letters.

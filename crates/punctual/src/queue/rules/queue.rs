@@ -1,4 +1,4 @@
-//! The settings of a queue: what an operator may ask for.
+//! The settings of a queue, as an operator may set them.
 
 use crate::base::backoff::Backoff;
 use crate::base::duration;
@@ -8,7 +8,7 @@ use crate::queue::rules::attempt::Patience;
 use serde_json::Value;
 use std::time::Duration;
 
-/// What happens to the rest of a sequence when its head is dead-lettered.
+/// The policy for the rest of a sequence when its head is dead-lettered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeadHead {
     /// The key waits until the dead letter is replayed or purged.
@@ -29,7 +29,7 @@ impl DeadHead {
     }
 }
 
-/// Settings of one queue; what is `None` stands at its default.
+/// Settings of one queue; a field that is `None` has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Nothing is claimed while a queue is paused.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub backoff: Option<Backoff>,
     /// How long its finished messages are kept.
     pub retention: Option<Duration>,
-    /// What a dead head means for its sequence.
+    /// The policy for a sequence with a dead head.
     pub dead_head: DeadHead,
 }
 
@@ -54,11 +54,11 @@ impl Settings {
         }
     }
 
-    /// These settings changed by what a JSON object names; what it leaves out stays, and
-    /// what it sets to null goes back to its default.
+    /// Returns these settings with the changes in a JSON object; a field that the object leaves out stays,
+    /// and one that is null goes back to its default.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every problem of the object.
     pub fn changed_by(&self, change: &serde_json::Map<String, Value>) -> Result<Self, Problems> {
         let mut new = self.clone();
         let mut problems = Problems::default();

@@ -1,13 +1,13 @@
-//! Who gets how much of a claim: the fairness between tenants and topics.
+//! The shares of a claim: the fairness between tenants and topics.
 //!
-//! Every lane with due work is offered. Each topic's room (what its handler can take) is
-//! shared evenly among its lanes, at least one item each, and the turn moves on from
-//! claim to claim, so that neither a backlog of a million rows nor a long list of lanes
-//! keeps anybody waiting for more than a turn.
+//! Every lane with due work is offered. Each topic's room (what its handler can take) is shared evenly among
+//! its lanes, at least one item each, and the turn moves on from claim to claim, so that neither a backlog of
+//! a million rows nor a long list of lanes keeps a lane waiting for more than a turn.
 
 use crate::base::clock::Timestamp;
 use crate::base::id::LaneId;
 use crate::base::limits;
+use std::collections::HashSet;
 
 /// A lane that has due work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Offer {
     pub since: Timestamp,
 }
 
-/// What to take from a lane.
+/// The quota of a lane in a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneQuota {
     /// The lane.
@@ -30,6 +30,15 @@ pub struct LaneQuota {
     pub since: Timestamp,
     /// At most this many items.
     pub quota: usize,
+}
+
+/// Returns the offers that a claim may take now: those whose handler has room, lanes that are not known to
+/// be deep before all others, because a small claim is a quick one.
+#[must_use]
+pub fn claimable(offers: &[Offer], room: &[usize], deep: &HashSet<LaneId>) -> Vec<Offer> {
+    let open: Vec<Offer> = offers.iter().filter(|offer| room[offer.handler] > 0).copied().collect();
+    let shallow: Vec<Offer> = open.iter().filter(|offer| !deep.contains(&offer.lane)).copied().collect();
+    if shallow.is_empty() { open } else { shallow }
 }
 
 /// Shares the room of each handler among the offered lanes, beginning at `turn`.
@@ -79,6 +88,27 @@ mod tests {
         (0..n).map(|l| Offer { lane: lane(l), handler: 0, since: Timestamp::MIN }).collect()
     }
 
+    /// PLT-9: a lane whose handler is busy keeps no deep lane of another handler waiting.
+    #[test]
+    fn plt_9_a_busy_handler_holds_up_no_other() {
+        let lane = |n: i64, handler: usize| Offer { lane: LaneId(n), handler, since: Timestamp::MIN };
+        let (busy, backlog, small) = (lane(1, 0), lane(2, 1), lane(3, 1));
+        let deep = HashSet::from([LaneId(2)]);
+        let claimed = |offers: &[Offer], room: [usize; 2]| -> Vec<i64> {
+            claimable(offers, &room, &deep).iter().map(|offer| offer.lane.0).collect()
+        };
+        let all = [busy, backlog, small];
+        for (offers, room, expected) in [
+            (&all[..], [1, 9], vec![1, 3]),
+            (&all[..], [0, 9], vec![3]),
+            (&all[..2], [0, 9], vec![2]),
+            (&all[..2], [1, 9], vec![1]),
+            (&all[..], [0, 0], vec![]),
+        ] {
+            assert_eq!(claimed(offers, room), expected, "{} offers, room {room:?}", offers.len());
+        }
+    }
+
     #[test]
     fn one_lane_gets_all_the_room() {
         let takes = plan(&offers(1), &[1_000], 0);
@@ -94,7 +124,7 @@ mod tests {
         assert!(takes.iter().all(|t| (9..=10).contains(&t.quota)));
     }
 
-    /// PLT-9: with more lanes than room, the turn reaches everybody.
+    /// PLT-9: with more lanes than room, the turn reaches every lane.
     #[test]
     fn plt_9_the_turn_reaches_every_lane() {
         let offers = offers(500);
@@ -110,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_handler_takes_nothing_and_blocks_nobody() {
+    fn a_full_handler_takes_nothing_and_blocks_no_other() {
         let mut offers = offers(2);
         offers[1].handler = 1;
         let takes = plan(&offers, &[0, 7], 0);

@@ -1,9 +1,9 @@
-//! Subscriptions: who else gets the messages of a topic, which of them, and how patiently.
+//! Subscriptions: the further consumers of a topic, with a filter and a retry policy each.
 //!
-//! A definition is `{filter?, target, retry?: {maxAttempts?, backoff?}, enabled?}`. What is left out
-//! stands at its default; only `enabled` stays as it was. A filter is a [`Condition`] over what is
-//! known of a message: `kind`, `topic`, `headers.*`, `payload.*`, `entity.type` and `entity.id`.
-//! It is asked when a message is handed out, so it judges with the definition of that moment.
+//! A definition is `{filter?, target, retry?: {maxAttempts?, backoff?}, enabled?}`. A field that is left out
+//! has its default; only `enabled` stays as it was. A filter is a [`Condition`] over the fields of a message:
+//! `kind`, `topic`, `headers.*`, `payload.*`, `entity.type` and `entity.id`. The filter is evaluated when a
+//! message is handed out, with the definition of that moment.
 
 use crate::base::backoff::Backoff;
 use crate::base::condition::Condition;
@@ -115,7 +115,7 @@ impl Filter {
         self.condition.to_json()
     }
 
-    /// Whether a message is wanted. What is beyond the bounds of [`Facts`] counts as absent.
+    /// Whether the filter admits a message. A field beyond the bounds of [`Facts`] counts as absent.
     #[must_use]
     pub fn admits(&self, message: &Message) -> bool {
         let read = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
@@ -128,7 +128,7 @@ impl Filter {
             facts.insert("entity.type", entity.kind.as_str().into());
             facts.insert("entity.id", entity.id.as_str().into());
         }
-        // The small one first: what is too much is then missing from the large one.
+        // The small one first: facts beyond the limit are then missing from the large one.
         let _ = facts.flatten("headers", &headers).and_then(|()| facts.flatten("payload", &payload));
         self.condition.holds(&facts)
     }

@@ -1,5 +1,5 @@
-//! Timers: messages whose dispatch is due later. What makes one acceptable, when each of a
-//! batch is due, and what may be said of one afterwards.
+//! Timers: messages whose dispatch is due later. The checks of a timer, the due times of a batch, and the
+//! status of a timer afterwards.
 //!
 //! Spreading takes a mass of equal due times apart, evenly and never to an earlier moment:
 //! of `k` timers due at one time the n-th (from 0) is due `n/k` of the window later. The
@@ -50,7 +50,7 @@ impl When {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTimer {
-    /// What is enqueued; its `due_at` is not looked at.
+    /// The message to enqueue; its `due_at` is ignored.
     pub message: NewMessage,
     /// When.
     pub when: When,
@@ -77,7 +77,7 @@ impl NewTimer {
     }
 }
 
-/// What is wrong with a batch of timers, wherever it is wrong.
+/// Returns the problems of a batch of timers, with their places.
 #[must_use]
 pub fn problems(timers: &[NewTimer], window: Option<Duration>) -> Problems {
     let mut found = Problems::default();
@@ -98,7 +98,7 @@ pub fn problems(timers: &[NewTimer], window: Option<Duration>) -> Problems {
     found
 }
 
-/// What is wrong with a due time or a delay.
+/// Returns the problem of a due time or a delay.
 #[must_use]
 pub fn check_when(when: When) -> Option<Problem> {
     match when {
@@ -155,7 +155,7 @@ pub enum Status {
     Waiting,
     /// Its time has come: its message is in the queue, or was.
     Fired,
-    /// It was cancelled in time.
+    /// The timer was cancelled in time.
     Cancelled,
 }
 
@@ -174,15 +174,15 @@ impl Status {
 /// How far the message of a timer has come that has fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Progress {
-    /// Nobody has taken it yet: it can still be cancelled.
+    /// No worker has claimed it yet: it can still be cancelled.
     Queued,
-    /// Somebody is at work on it.
+    /// A worker processes it.
     InFlight,
-    /// An attempt did not end well; it is tried again.
+    /// An attempt failed; the message is tried again.
     Retrying,
-    /// It is a dead letter.
+    /// The message is a dead letter.
     Dead,
-    /// It was handled.
+    /// The message was handled.
     Done,
 }
 
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// PLT-29: everything that is wrong is told, each with its place.
+    /// PLT-29: every problem is reported with its place.
     #[test]
     fn plt_29_every_problem_of_a_batch_is_named() {
         let far = Duration::from_secs(200 * 366 * 86_400);

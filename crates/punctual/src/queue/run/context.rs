@@ -1,4 +1,4 @@
-//! What every part of the worker of one process shares.
+//! The context that every part of the worker of one process shares.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -20,7 +20,7 @@ pub struct WorkerContext {
     pub lease: Duration,
     /// The longest pause between polls.
     pub poll_max: Duration,
-    /// Whether the database's clock is moved by hand.
+    /// Whether the database's clock is a manual one.
     pub manual_clock: bool,
     /// Wake-ups.
     pub wake: Wake,
@@ -51,8 +51,7 @@ impl WorkerContext {
         trouble.map_or(Ok(()), Err)
     }
 
-    /// Returns when the first lane opens that had no room at the last look, for a clock that is moved by
-    /// hand.
+    /// Returns when the first lane opens that had no room at the last look, for a manual clock.
     #[must_use]
     pub fn opens_at(&self) -> Option<Timestamp> {
         *self.opens_at.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,11 +1,12 @@
-//! The present moment, by the database's clock: what that said last, and what has passed since by the host's.
+//! The present time of the database's clock: its last reading, and the time that has passed since by the
+//! host's clock.
 //!
-//! A gate must not take what is asked late for as old as the look that led to it. Where the clock is moved by
-//! hand, only a hand moves it.
+//! A channel limiter that is asked some time after a reading must not use the time of that reading. A manual
+//! clock does not advance between readings.
 
 use crate::base::clock::{Moment, Timestamp, monotonic};
 
-/// What the database's clock said, and when that was heard.
+/// A reading of the database's clock, with the host's time at which it was received.
 #[derive(Clone, Copy, Debug)]
 pub struct DatabaseClock {
     said: Timestamp,
@@ -14,13 +15,13 @@ pub struct DatabaseClock {
 }
 
 impl DatabaseClock {
-    /// It has just said so.
+    /// Creates the clock from a reading that was just received.
     #[must_use]
     pub fn new(said: Timestamp, by_hand: bool) -> Self {
         Self { said, heard: monotonic(), by_hand }
     }
 
-    /// What it says now.
+    /// Returns the present time.
     #[must_use]
     pub fn now(self) -> Timestamp {
         if self.by_hand { self.said } else { self.said.plus(self.heard.elapsed()) }

@@ -1,16 +1,17 @@
-//! Executors: what the worker loop does with the work of ready lanes.
+//! Executors: they handle the work of ready lanes for the worker loop.
 //!
 //! The [loop](super::worker) looks for ready lanes once for all executors, and shares each executor's room
-//! fairly among the lanes that it serves. An executor claims what it was given and hands back futures that do
-//! the work; the loop runs them beside itself, or, on a manual clock, one after the other. An executor that
-//! calls nothing outside the database is *local*: its future takes, decides and writes in one transaction.
+//! fairly among the lanes that it serves. An executor claims its share and returns futures that do the work;
+//! the loop runs them beside itself, or, on a manual clock, one after the other. An executor that calls
+//! nothing outside the database is *local*: its future takes, decides and writes in one transaction.
 
 use crate::base::clock::Timestamp;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::database_clock::DatabaseClock;
+use crate::queue::run::panics::catch_panic;
 use crate::queue::run::stop::Stop;
 use crate::queue::store::claims::ClaimRequest;
 use crate::queue::store::ready_lanes::ReadyLane;
@@ -72,13 +73,13 @@ pub struct WorkRound<'l> {
     pub clock: DatabaseClock,
     /// The most items that one claim takes.
     pub batch: usize,
-    /// What stops the work.
+    /// The signal that stops the work.
     pub stop: &'l Stop,
     /// Whether the loop waits for all that it begins, in order.
     pub in_turn: bool,
-    /// What each lane gave. A lane that is not named here is left alone until the next look.
+    /// The items taken from each lane. A lane that is not named here is left alone until the next look.
     pub taken: HashMap<LaneId, TakenFromLane>,
-    /// What was begun.
+    /// The begun work.
     pub begun: Vec<BegunWork>,
 }
 
@@ -107,18 +108,23 @@ pub struct BegunWork {
 }
 
 impl BegunWork {
-    /// Runs it beside the loop, which hears of its error.
+    /// Runs the work beside the loop, and reports its error to the loop.
     pub(crate) fn spawn(self, context: &Arc<WorkerContext>) {
         let (context, run) = (Arc::clone(context), self.run);
         tokio::spawn(async move {
-            if let Err(error) = run.await {
-                context.note_trouble(error);
+            match catch_panic(run).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => context.note_trouble(error),
+                // Its claimed items are due again when the lease ends.
+                Err(said) => {
+                    context.note_trouble(Error::Database(format!("claimed work panicked: {said}").into()))
+                }
             }
         });
     }
 }
 
-/// What work came to.
+/// The counts of handled work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkCounts {
     /// Messages that a handler took well.

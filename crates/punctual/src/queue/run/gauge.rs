@@ -1,4 +1,4 @@
-//! What the loops count, through the `metrics` facade: the host chooses where it goes.
+//! The metrics of the loops, through the `metrics` facade: the host chooses the exporter.
 //!
 //! Lateness comes first: how long after its due time an item was begun.
 
@@ -32,6 +32,11 @@ pub(crate) fn filtered(topic: &str, subscription: &str, n: usize) {
 /// Messages were written.
 pub(crate) fn enqueued(n: usize) {
     counter!("punctual_messages_enqueued_total").increment(n as u64);
+}
+
+/// A loop panicked.
+pub(crate) fn loop_panicked(name: &'static str) {
+    counter!("punctual_loop_panics_total", "loop" => name).increment(1);
 }
 
 /// Leases ran out.

@@ -6,10 +6,9 @@ use crate::base::error::{Error, with_sources};
 use crate::base::limits;
 use crate::queue::rules::message::Message;
 use crate::queue::rules::message::check_output;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::queue::run::panics::catch_panic;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A message in a handler's hands.
@@ -21,16 +20,16 @@ pub struct Work {
     pub attempt: u32,
     /// When it was due.
     pub due_at: Timestamp,
-    /// Where the run of a job hands in what came of it.
+    /// Where the run of a job stores its output.
     pub(crate) output: Option<Output>,
 }
 
-/// What a handler handed in, if it did.
+/// The output of a handler, if it has set one.
 pub(crate) type Output = Arc<Mutex<Option<String>>>;
 
 impl Work {
-    /// Hands in what came of it, a JSON text, to be kept with the run of a job when the handler
-    /// succeeds; the last word counts. For work that is no run it does nothing.
+    /// Sets the output, a JSON text, to be kept with the run of a job when the handler succeeds; the last
+    /// call counts. For work that is not a run the call does nothing.
     ///
     /// # Errors
     /// [`Error::Invalid`] when it is not JSON, or larger than [`limits::OUTPUT_BYTES_MAX`].
@@ -52,14 +51,14 @@ impl Work {
 pub enum HandlerError {
     /// Try again by the queue's policy.
     Retry {
-        /// What went wrong.
+        /// The error.
         error: String,
         /// Not before this long (a provider's Retry-After). Such a wait uses up no attempt.
         not_before: Option<Duration>,
     },
     /// Dead-letter it at once.
     Fail {
-        /// What went wrong.
+        /// The error.
         error: String,
     },
 }
@@ -91,14 +90,14 @@ impl<E: std::error::Error> From<E> for HandlerError {
     }
 }
 
-/// What a handler answers.
+/// The result of a handler.
 pub type Handled = Result<(), HandlerError>;
 
 /// Code for one topic. Async closures are handlers:
 /// `|work: Work| async move { Ok(()) }`.
 pub trait Handler: Send + Sync + 'static {
-    /// Handles one message. It may be called again for the same message, after a crash or
-    /// a lost lease: what it does must be safe to repeat.
+    /// Handles one message. The method may be called again for the same message, after a crash or a lost
+    /// lease: its effects must be safe to repeat.
     fn handle(&self, work: Work) -> Pin<Box<dyn Future<Output = Handled> + Send>>;
 }
 
@@ -114,29 +113,7 @@ where
 
 /// Runs a handler; a panic is an attempt that did not end well.
 pub(crate) async fn run(handler: &dyn Handler, work: Work) -> Handled {
-    let begun = catch_unwind(AssertUnwindSafe(|| handler.handle(work)));
-    match begun {
-        Ok(future) => Unpanicked(future).await,
-        Err(panic) => Err(panicked(&*panic)),
-    }
-}
-
-struct Unpanicked(Pin<Box<dyn Future<Output = Handled> + Send>>);
-
-impl Future for Unpanicked {
-    type Output = Handled;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Handled> {
-        let future = &mut self.0;
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-            Ok(poll) => poll,
-            Err(panic) => Poll::Ready(Err(panicked(&*panic))),
-        }
-    }
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> HandlerError {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    HandlerError::retry(format!("the handler panicked: {}", text.unwrap_or_else(|| "no message".into())))
+    // The handler's own part before its future is within, too.
+    let handled = catch_panic(async { handler.handle(work).await }).await;
+    handled.unwrap_or_else(|said| Err(HandlerError::retry(format!("the handler panicked: {said}"))))
 }

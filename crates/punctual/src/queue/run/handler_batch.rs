@@ -1,12 +1,11 @@
 //! A batch: claimed items on their way through their handlers.
 //!
-//! Items run with their topic's bounded concurrency. What is finished is settled when the
-//! whole claim is through, or every `FLUSH` while a slow item holds it up; the lease is
-//! renewed meanwhile. When the database is out of reach, both are tried again for as long as the
-//! lease lasts: what has been done need not be done twice. A claim that turns out to be lost stops
-//! its items and writes nothing. No item begins under a lease that may be over: a lease is counted
-//! from before it was asked for, because nobody knows how long the answer took. Items that were in
-//! a crash before run alone and are marked first.
+//! Items run with their topic's bounded concurrency. Finished items are settled when the whole claim is
+//! through, or every `FLUSH` while a slow item holds it up; the lease is renewed meanwhile. When the database
+//! is out of reach, both are tried again for as long as the lease lasts: so that finished work is not
+//! repeated. A claim that turns out to be lost stops its items and writes nothing. No item begins under a
+//! lease that may be over: a lease is counted from before it was requested, because the time that the answer
+//! took is unknown. Items that were in a crash before run alone and are marked first.
 
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::{Error, Result};
@@ -37,7 +36,7 @@ const FLUSH: Duration = Duration::from_millis(250);
 const QUICK: Duration = Duration::from_micros(50);
 /// Items that are tried on the spot before others get a turn.
 const QUICK_RUN: usize = 64;
-/// What the database did not answer is asked again after this long, growing …
+/// A request that the database did not answer is repeated after this long, growing …
 const INSIST_PAUSE: Duration = Duration::from_millis(50);
 /// … up to this.
 const INSIST_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -68,7 +67,7 @@ pub struct HandlerBatch {
     leased: Moment,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Items that went well.
@@ -148,7 +147,7 @@ impl HandlerBatch {
     pub async fn run(mut self, stop: Stop) -> Tally {
         let result = if self.suspect { self.work_alone(stop).await } else { self.work(stop).await };
         let tally = result.unwrap_or_else(|error| {
-            // What is not settled comes back when its lease ends.
+            // Items that are not settled are due again when the lease ends.
             tracing::warn!(target: "punctual", %error, token = %self.token, "a batch was not settled");
             self.lost()
         });
@@ -200,7 +199,7 @@ impl HandlerBatch {
         self.work(stop).await
     }
 
-    /// Sets aside what the subscription's filter does not let through: it is done.
+    /// Sets aside messages that the subscription's filter does not admit: they are done.
     async fn sift(&mut self) {
         let Some((_, served)) = self.served.clone().filter(|(_, served)| served.is_picky()) else { return };
         let mut wanted = Vec::with_capacity(self.left);
@@ -371,7 +370,7 @@ impl HandlerBatch {
         self.words.push((finished.message, word));
     }
 
-    /// What was not begun goes back as if it had never been claimed.
+    /// Returns items that were not begun as if they had never been claimed.
     fn hand_back(&mut self) {
         let rest: Vec<MessageId> = self.waiting.by_ref().map(|c| c.message.id).collect();
         self.left -= rest.len();
@@ -433,12 +432,12 @@ impl HandlerBatch {
             return Ok(());
         }
         reach(Point::HandledBeforeSettle);
-        // What follows in a sequence, or in a hook, is for `settle` to write.
+        // `settle` writes the effects in a sequence or in a hook.
         let followed = self.keyed || self.hooked;
         let plain = self.left == 0 && self.whole_claim && !self.exceptions && !followed;
         if plain && !self.settled_in_part {
             match self.handlers.context.store.ack_whole(vec![self.token.clone()]).await {
-                // Whether it happened is what `settle` can tell.
+                // `settle` reports whether it happened.
                 Err(error) if error.is_transient() => {}
                 held => {
                     if held?.is_empty() {

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 /// A claim that brought at least so much shows that there is more where it came from.
 const DEEP: usize = CLAIM_ITEMS_MAX / 4;
 
-/// What a handler is for.
+/// The work that a handler is registered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerKey {
     /// The own queue of this topic, in every tenant.
@@ -33,7 +33,7 @@ pub enum HandlerKey {
 }
 
 impl HandlerKey {
-    /// What is counted under, as a metric's label.
+    /// Returns the label for metrics.
     #[must_use]
     pub fn label(&self) -> String {
         match self {
@@ -45,7 +45,7 @@ impl HandlerKey {
 
 /// A duty with its handler, and how much of it is going on.
 pub struct HandlerSlot {
-    /// What it is for.
+    /// The work that the handler is registered for.
     pub key: HandlerKey,
     /// The code.
     pub handler: Arc<dyn Handler>,
@@ -85,13 +85,13 @@ impl HandlerSlot {
     }
 }
 
-/// The handlers of one process, and what they share.
+/// The handlers of one process, and their shared state.
 #[derive(Debug)]
 pub struct Handlers {
     pub(crate) context: Arc<WorkerContext>,
     /// The handlers.
     pub slots: Vec<HandlerSlot>,
-    /// What is known of subscriptions.
+    /// The cache of subscriptions.
     pub subscriptions: SubscriptionCache,
     pub(crate) quarantine: Quarantine,
     topics: HashMap<String, usize>,
@@ -133,7 +133,7 @@ impl Handlers {
         self.assignments.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whose code handles a lane here, if any does.
+    /// Returns the handler of a lane in this process, if there is one.
     fn assign(&self, lane: &ReadyLane, served: Option<&Arc<Served>>) -> Option<Assignment> {
         if lane.purpose != Purpose::Dispatch {
             return None;

@@ -4,7 +4,7 @@ use crate::base::error::Result;
 use crate::base::limits;
 use crate::database::store::Store;
 use crate::queue::run::gauge;
-use crate::queue::run::pulse::Ticks;
+use crate::queue::run::loop_health::Ticks;
 use std::time::Duration;
 
 /// Between two steps of a pass, so that handlers do not notice it.
@@ -15,7 +15,7 @@ const STEP_PAUSE: Duration = Duration::from_millis(50);
 pub struct InboxSettings {
     /// How long processed messages are remembered: as long as a sender may deliver again.
     pub retention: Duration,
-    /// What is in progress this far past its lease is stuck.
+    /// A message in progress this far past its lease is stuck.
     pub stuck_after: Duration,
     /// How often a pass begins.
     pub every: Duration,
@@ -70,7 +70,7 @@ impl InboxKeeper {
         let counts = self.store.inbox_counts(self.settings.stuck_after).await?;
         if counts.stuck > 0 {
             tracing::warn!(target: "punctual", stuck = counts.stuck,
-                "messages in the inbox are long past their lease, and nobody delivers them again");
+                "messages in the inbox are long past their lease and were not delivered again");
         }
         Ok(())
     }

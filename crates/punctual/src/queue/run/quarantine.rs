@@ -1,10 +1,10 @@
-//! The line: items that were in a crash before run one at a time, and wait here for their turn.
+//! The quarantine: items that were in a crash before run one at a time, and wait here for their turn.
 //!
-//! A worker that crashed may leave hundreds of them. Each has a claim of its own, and all leases of
-//! the line are renewed together, by whoever finds first that it is time: one statement, however
-//! long the line is. A place whose claim turns out to be lost is taken out of the line.
+//! A worker that crashed may leave hundreds of them. Each has a claim of its own, and all leases of the
+//! quarantine are renewed together, by the first item that finds a renewal due: one statement, however many
+//! items wait. An item whose claim turns out to be lost is taken out of the quarantine.
 //!
-//! Not promised: any order among those who wait.
+//! Not promised: any order among the waiting items.
 
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::Result;
@@ -56,7 +56,7 @@ impl Quarantine {
         let tokens: Vec<Token> = self.places().keys().cloned().collect();
         let asked = monotonic();
         let held: BTreeSet<Token> = store.extend(tokens.clone(), lease).await?.into_iter().collect();
-        // An answer that took longer than the lease tells nothing about it.
+        // An answer that took longer than the lease says nothing about it.
         let in_time = asked.elapsed() < lease;
         let mut places = self.places();
         for token in tokens {
@@ -76,7 +76,7 @@ impl QuarantinedClaim<'_> {
         self.line.places().get(&self.token).copied()
     }
 
-    /// Waits until its lease is this old, and renews it with the others'; false: it was lost.
+    /// Waits until its lease is this old, and renews it with the others'; returns false if it was lost.
     pub(crate) async fn keep(&self, store: &Store, lease: Duration, age: Duration) -> Result<bool> {
         let Some(leased) = self.leased() else { return Ok(false) };
         tokio::time::sleep(age.saturating_sub(leased.elapsed())).await;

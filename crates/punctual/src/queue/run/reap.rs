@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::base::random;
 use crate::database::store::Store;
-use crate::queue::run::pulse::Ticks;
+use crate::queue::run::loop_health::Ticks;
 use crate::queue::run::wake::Wake;
 use crate::queue::store::reap::Reaped;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Reaper {
             }
             let reaped = self.store.reap(random::seed()).await?;
             if reaped.claims == 0 {
-                // Somebody else is at it.
+                // Another process is reaping.
                 self.next = PEEK_MIN;
                 return Ok(all);
             }

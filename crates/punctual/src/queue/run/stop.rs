@@ -1,4 +1,4 @@
-//! Stopping: one word that every loop hears.
+//! Stopping: one signal that every loop receives.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 pub enum Phase {
     /// Everything runs.
     Running,
-    /// Nothing new is begun; what runs may finish.
+    /// Nothing new is begun; running work may finish.
     Finishing,
-    /// What still runs is given up.
+    /// Running work is given up.
     Over,
 }
 
@@ -22,8 +22,8 @@ pub struct Stopper(Arc<Word>);
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<Word>);
 
-/// What was said last. Those who wait are woken in the order they came, which a channel that
-/// is watched does not promise, and a simulation needs.
+/// The last signal. Waiters are woken in the order in which they came, which a watch channel does not
+/// promise, and a simulation needs.
 #[derive(Debug)]
 struct Word {
     phase: Mutex<Phase>,

@@ -1,10 +1,10 @@
-//! Subscriptions at work: who serves which lane, and what their filters let through.
+//! Subscriptions at work: the subscription of each lane, and the messages that its filter admits.
 //!
-//! Only lanes of subscriptions are ever looked up, and what is known of one is good for a second (on a
-//! manual clock not at all): so a change is heard of everywhere within that time, and a topic without
+//! Only lanes of subscriptions are ever looked up, and a cached subscription is valid for a second (on a
+//! manual clock not at all): so every process sees a change within that time, and a topic without
 //! subscriptions costs nothing. The process that makes a change knows it at once.
 //!
-//! What a filter does not let through is settled as done, without being handed out, and counted.
+//! A message that a filter does not admit is settled as done, without being handed out, and counted.
 
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Problems, Result};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is known of a subscription is good for this long.
+/// A cached subscription is valid for this long.
 const FRESH: Duration = Duration::from_secs(1);
 /// Claims that one request makes at most, when a filter leaves room in the first.
 const CLAIM_ROUNDS: usize = 20;
@@ -64,14 +64,14 @@ impl Served {
         self.filter.as_ref().is_none_or(|filter| filter.admits(&claimed.message))
     }
 
-    /// Whether it has a filter at all.
+    /// Whether the subscription has a filter at all.
     #[must_use]
     pub const fn is_picky(&self) -> bool {
         self.filter.is_some()
     }
 }
 
-/// What this process knows of subscriptions, by their lanes.
+/// The cached subscriptions of this process, by their lanes.
 #[derive(Debug)]
 pub struct SubscriptionCache {
     fresh: Duration,
@@ -121,7 +121,7 @@ impl SubscriptionCache {
         }
     }
 
-    /// Something has changed: what is known is asked again.
+    /// Forgets the cached subscriptions after a change.
     pub fn forget(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -153,8 +153,8 @@ pub async fn claim(store: &Store, served: &Served, wish: ClaimRequest) -> Result
     Ok(all)
 }
 
-/// Settles what is not wanted as done. If that fails, it comes back when its lease ends, and so does
-/// what was claimed with it.
+/// Settles items that the filter does not admit as done. If that fails, they are due again when the lease
+/// ends, and so are the items that were claimed with them.
 async fn let_go(store: &Store, served: &Served, lane: LaneId, items: Vec<Claimed>) -> Result<()> {
     if items.is_empty() {
         return Ok(());

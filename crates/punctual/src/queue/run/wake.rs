@@ -1,14 +1,13 @@
 //! Wake-ups: hints that there may be work.
 //!
-//! In this process a wake-up is immediate. To and from other processes it travels by
-//! LISTEN/NOTIFY on Postgres, coalesced: one notification stands for all that follow it
-//! within `QUIET`, because each one serialises commits on the whole server. On SQLite
-//! other connections are notified by the file's change counter, looked at once a second.
-//! A lost wake-up delays work until the next poll; it never loses any.
+//! In this process a wake-up is immediate. To and from other processes a wake-up travels by LISTEN/NOTIFY on
+//! Postgres, coalesced: one notification stands for all that follow it within `QUIET`, because each one
+//! serialises commits on the whole server. On SQLite other connections are notified by the file's change
+//! counter, looked at once a second. A lost wake-up delays work until the next poll; it never loses any.
 
 use crate::base::error::Result;
 use crate::database::store::Store;
-use crate::queue::run::pulse::Ticks;
+use crate::queue::run::loop_health::Ticks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,13 +31,13 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// There may be work: tells this process at once and others soon.
+    /// There may be work: wakes this process at once and others soon.
     pub fn all(&self) {
         self.here();
         self.elsewhere.notify_one();
     }
 
-    /// There may be work: tells only this process.
+    /// There may be work: wakes only this process.
     pub fn here(&self) {
         self.fresh.store(true, Ordering::Relaxed);
         self.here.notify_one();
@@ -51,18 +50,19 @@ impl Wake {
         self.fresh.load(Ordering::Relaxed)
     }
 
-    /// A look at the tables begins: it sees what earlier wake-ups told of.
+    /// A look at the tables begins: it covers all earlier wake-ups.
     pub fn forget(&self) {
         self.fresh.store(false, Ordering::Relaxed);
     }
 
-    /// A job has changed: tells the planner of this process at once and others soon.
+    /// A job has changed: wakes the planner of this process at once and others soon.
     pub fn jobs(&self) {
         self.jobs.notify_one();
         self.all();
     }
 
-    /// Receipts wait for their messages: tells who looks for those in this process at once, others soon.
+    /// Receipts wait for their messages: wakes the loop that looks for them in this process at once, others
+    /// soon.
     pub fn receipts(&self) {
         self.receipts.notify_one();
         self.all();
@@ -96,12 +96,12 @@ impl Wake {
     }
 }
 
-/// Tells other processes.
+/// The loop that notifies other processes.
 #[derive(Debug)]
 pub struct Teller {
-    /// The database through which they hear it.
+    /// The database through which they are notified.
     pub store: Store,
-    /// What is to be told.
+    /// The pending wake-ups.
     pub wake: Wake,
 }
 
@@ -116,12 +116,12 @@ impl Ticks for Teller {
     }
 }
 
-/// Hears other processes.
+/// The loop that receives notifications of other processes.
 #[derive(Debug)]
 pub struct Hearer {
     /// The database.
     pub store: Store,
-    /// Who is to be woken.
+    /// The waiters to wake.
     pub wake: Wake,
     /// The subscription, while it stands.
     pub ear: Option<crate::database::wake::Ear>,

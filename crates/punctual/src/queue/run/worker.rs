@@ -1,12 +1,12 @@
 //! The worker loop: looks for ready lanes, shares the room of its executors among them, lets each executor
-//! claim, and runs what it began.
+//! claim, and runs the work that it began.
 //!
 //! One tick is: look if it is time, then give every executor its turn. Between looks a lane that gave all it
 //! was asked for is asked again, from where it left off; a lane that gave less is left alone until the next
 //! look. While there is work, a look is due every `LOOK_PAUSE`, sooner after a wake-up, less often if looks
 //! are expensive. So a new message waits that long at most, whatever backlog there is.
 //!
-//! Any number of processes run the loop at the same time: what one has claimed, no other gets.
+//! Any number of processes run the loop at the same time: no two processes claim the same work.
 
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
@@ -17,7 +17,7 @@ use crate::queue::rules::share::{self, LaneQuota, Offer};
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::database_clock::DatabaseClock;
 use crate::queue::run::executor::{BegunWork, Executor, TakenFromLane, WorkCounts, WorkRound};
-use crate::queue::run::pulse::Ticks;
+use crate::queue::run::loop_health::Ticks;
 use crate::queue::run::stop::{self, Stop, Stopper};
 use crate::queue::store::ready_lanes::{ReadyLane, View};
 use std::collections::{HashMap, HashSet};
@@ -37,7 +37,7 @@ const LOOK_SHARE: u32 = 10;
 const LOOK_LANES: usize = 512;
 /// How long a tick in turn waits for executors that are busy with what the loops gave them.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
-/// What a planted bug waits for: longer than any process lives.
+/// The wait of a planted bug: longer than any process lives.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Why a loop rests.
@@ -67,7 +67,8 @@ pub struct WorkerLoop {
     offers: Vec<Vec<Offer>>,
     lanes: HashMap<LaneId, ReadyLane>,
     clock: Option<DatabaseClock>,
-    turn: usize,
+    /// How far the rotation of lanes has got for each executor.
+    turns: Vec<usize>,
     /// The first due time beyond the offers, seen from [`WorkerLoop::looked`].
     next_due: Option<Duration>,
     looked: Option<Moment>,
@@ -85,6 +86,7 @@ impl WorkerLoop {
     pub fn new(context: Arc<WorkerContext>, executors: Vec<Arc<dyn Executor>>, stop: &Stop) -> Self {
         Self {
             offers: vec![Vec::new(); executors.len()],
+            turns: vec![0; executors.len()],
             context,
             executors,
             batch: CLAIM_ITEMS_MAX,
@@ -94,7 +96,6 @@ impl WorkerLoop {
             helper: false,
             lanes: HashMap::new(),
             clock: None,
-            turn: 0,
             next_due: None,
             looked: None,
             looked_whole: None,
@@ -206,7 +207,7 @@ impl WorkerLoop {
         for work in in_turn {
             match work.run.await {
                 Ok(done) => counts.add(done),
-                // What else was claimed is done all the same.
+                // The other claimed work is done all the same.
                 Err(error) => result = Err(error),
             }
         }
@@ -315,25 +316,41 @@ impl WorkerLoop {
         self.next_due = Some(self.next_due.map_or(away, |known| known.min(away)));
     }
 
-    /// Fair shares of an executor's lanes, of no more than each has room for. A lane that has no room is left
-    /// alone until it opens.
+    /// Returns fair shares of an executor's lanes, of no more than each has room for. A lane that has no
+    /// room is left alone until it opens; the others are not kept waiting for it.
     fn quotas(&mut self, n: usize) -> Vec<LaneQuota> {
-        let Some(now) = self.clock.map(DatabaseClock::now).filter(|_| !self.offers[n].is_empty()) else {
-            return Vec::new();
-        };
-        let executor = Arc::clone(&self.executors[n]);
-        // A small claim is a quick one: lanes that are not known to be deep go first.
-        let shallow = |offer: &&Offer| !self.deep.contains(&offer.lane);
-        let shallow: Vec<Offer> = self.offers[n].iter().filter(shallow).copied().collect();
-        let offers = if shallow.is_empty() { &self.offers[n] } else { &shallow };
+        let Some(now) = self.clock.map(DatabaseClock::now) else { return Vec::new() };
+        loop {
+            let room = self.executors[n].room(self.batch);
+            let offers = share::claimable(&self.offers[n], &room, &self.deep);
+            if offers.is_empty() {
+                return Vec::new();
+            }
+            let mut quotas = self.share(n, &offers, &room);
+            let has_closed = self.close_lanes(n, &mut quotas, now);
+            if !quotas.is_empty() || !has_closed {
+                return quotas;
+            }
+        }
+    }
+
+    /// Shares an executor's room among lanes.
+    fn share(&mut self, n: usize, offers: &[Offer], room: &[usize]) -> Vec<LaneQuota> {
         // All that is claimed at once fits into one claim row.
         let busy: HashSet<usize> = offers.iter().map(|offer| offer.handler).collect();
         let most = (self.batch / busy.len().max(1)).max(1);
-        let room: Vec<usize> = executor.room(self.batch).into_iter().map(|room| room.min(most)).collect();
-        let mut quotas = share::plan(offers, &room, self.turn);
-        self.turn = self.turn.wrapping_add(quotas.len());
+        let room: Vec<usize> = room.iter().map(|room| *room.min(&most)).collect();
+        let quotas = share::plan(offers, &room, self.turns[n]);
+        self.turns[n] = self.turns[n].wrapping_add(quotas.len());
+        quotas
+    }
+
+    /// Takes the lanes that have no room now out of the quotas and the offers, and notes when they open;
+    /// answers whether there were any.
+    fn close_lanes(&mut self, n: usize, quotas: &mut Vec<LaneQuota>, now: Timestamp) -> bool {
+        let executor = Arc::clone(&self.executors[n]);
         let mut closed = Vec::new();
-        for quota in &mut quotas {
+        for quota in quotas.iter_mut() {
             let Some(lane) = self.lanes.get(&quota.lane) else { continue };
             let room = executor.lane_room(lane, now);
             quota.quota = quota.quota.min(room.items);
@@ -341,6 +358,7 @@ impl WorkerLoop {
                 closed.push((quota.lane, room.opens_at));
             }
         }
+        let has_closed = !closed.is_empty();
         for (lane, opens_at) in closed {
             self.offers[n].retain(|offer| offer.lane != lane);
             if let Some(at) = opens_at {
@@ -349,11 +367,11 @@ impl WorkerLoop {
             }
         }
         quotas.retain(|quota| quota.quota > 0);
-        quotas
+        has_closed
     }
 
-    /// A lane that gave all is deep: it is asked again, from where it left off. A lane that gave less has
-    /// nothing more, unless it was asked with that hint: then it is asked once without.
+    /// A lane that gave all is deep: the next claim asks it again, from where it left off. A lane that gave
+    /// less has nothing more, unless it was asked with that hint: then the next claim asks it once without.
     fn learn(&mut self, n: usize, quotas: &[LaneQuota], taken: &HashMap<LaneId, TakenFromLane>) {
         let offers = &mut self.offers[n];
         for quota in quotas {
@@ -424,7 +442,8 @@ impl WorkerLoop {
 
 impl Ticks for WorkerLoop {
     async fn tick(&mut self) -> Result<()> {
-        // An error of work beside the loop is the loop's: it pauses, and health says so.
+        // An error of work beside the loop counts as the loop's: the loop pauses, and health reports the
+        // error.
         self.context.take_trouble()?;
         self.give_turns().await.map(|_| ())
     }

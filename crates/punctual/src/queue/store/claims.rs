@@ -1,4 +1,4 @@
-//! Claims: what is in flight, one row per claimed batch.
+//! Claims: the items in flight, one row per claimed batch.
 //!
 //! Claiming takes due work rows out of the table and writes one claim row that holds
 //! them, in one transaction: an item is either waiting or under exactly one open claim.
@@ -33,7 +33,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Who wants what.
+/// A request for due work of given lanes.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// The claimer's name, for people who look at stuck work.
@@ -75,7 +75,7 @@ pub struct Claimed {
     pub message: Message,
 }
 
-/// What a claim brought.
+/// The items of a claim.
 #[derive(Debug, Default)]
 pub struct ClaimedBatch {
     /// The items, in due order within each lane.
@@ -206,7 +206,7 @@ async fn claim_work(tx: &mut Tx, wish: &ClaimRequest) -> Result<(ClaimedBatch, H
     Ok((catch, held))
 }
 
-/// What a claim holds, as it came from the database.
+/// The contents of a claim, as read from the database.
 #[derive(Default)]
 struct Held {
     claims: Vec<NewClaim>,
@@ -253,8 +253,8 @@ fn batches(taken: Vec<Taken>) -> Vec<Vec<Taken>> {
     batches
 }
 
-/// Brings each item together with its message. A message that is gone (dropped by hand)
-/// leaves its item to nobody; it is settled with its claim.
+/// Brings each item together with its message. If a message is gone (deleted in the database), its item is
+/// not handed out; it is settled with its claim.
 fn join(claims: Vec<(Token, Vec<Taken>)>, mut messages: Vec<Message>) -> Vec<Claimed> {
     messages.sort_unstable_by_key(|m| m.id);
     let ids: Vec<MessageId> = messages.iter().map(|m| m.id).collect();
@@ -381,8 +381,8 @@ async fn take_skipping_locked(
     Ok((now, taken))
 }
 
-/// The rows are locked where they stand and deleted by their address. What is handed out is
-/// what was really deleted, in the order it was due (a delete returns rows as they lie).
+/// The rows are locked where they stand and deleted by their address. Only rows that were really deleted are
+/// handed out, in the order of their due times (a delete returns rows as they lie).
 #[cfg(feature = "postgres")]
 const TAKE: &str = "\
     with picked as materialized ( \

@@ -1,5 +1,4 @@
-//! Dead letters: what ran out of attempts, with its whole history, until somebody
-//! replays or purges it.
+//! Dead letters: items that ran out of attempts, with their whole history, until they are replayed or purged.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -42,7 +41,7 @@ pub struct Attempt {
     pub number: u32,
     /// When it ended.
     pub at: Timestamp,
-    /// Who made it.
+    /// The worker that made the attempt.
     pub owner: String,
     /// `abandoned`, `failed`, `reaped` or `snoozed`.
     pub outcome: String,
@@ -63,7 +62,7 @@ pub struct Which {
     pub after: i64,
 }
 
-/// What a replay or purge did, or would do.
+/// The result of a replay or purge, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// The dead letters.
@@ -124,7 +123,7 @@ fn check(which: &Which) -> Result<()> {
 /// Dead letters moved by one transaction.
 const MOVE_MAX: usize = 1_000;
 
-/// With `served`, only those that somebody would get: letters of a deleted subscription stay.
+/// With `served`, only those that a consumer would get: dead letters of a deleted subscription stay.
 async fn select(tx: &mut Tx, tenant: Tenant, which: &Which, served: bool, limit: usize) -> Result<Vec<Row>> {
     let ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
     let values = [
@@ -205,7 +204,7 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
     }
     let ids: Vec<Vec<Value<'_>>> = moved.ids.iter().map(|id| vec![id.0.into()]).collect();
     let gone = tx.each("delete from punctual.dead_letter where id = $1 returning id", &ids).await?;
-    // Another replay or purge may have been faster: what it moved is its own.
+    // Another replay or purge may have been faster: it counts the dead letters that it moved.
     let mine: Vec<bool> = gone.iter().map(|rows| !rows.is_empty()).collect();
     let mut ours = mine.iter();
     moved.ids.retain(|_| ours.next().copied().unwrap_or_default());

@@ -1,8 +1,8 @@
-//! Dispatches: what became of one message for each of its subscribers.
+//! Dispatches: the status of one message for each of its subscribers.
 //!
-//! Nothing is written for it: it is read from what waits, what is in flight, what failed and what
-//! died. So what left no trace counts as dispatched: what was done, what a filter kept back, and what
-//! went with a deleted subscription.
+//! Nothing is stored for them: they are read from waiting work, claims, failed attempts and dead letters. So
+//! a message without a trace counts as dispatched: one that was handled, one that a filter did not admit, and
+//! one that was dropped with a deleted subscription.
 
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
@@ -14,14 +14,14 @@ use crate::database::value::{Row, Value, params};
 use crate::queue::store::timers::own_due;
 use std::collections::{HashMap, HashSet};
 
-/// How it stands.
+/// The status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DispatchStatus {
-    /// It waits, or is in flight.
+    /// The message waits, or is in flight.
     Pending,
-    /// It is done.
+    /// The message was handled.
     Dispatched,
-    /// It ran out of attempts.
+    /// The message ran out of attempts.
     Failed,
 }
 
@@ -42,17 +42,17 @@ impl DispatchStatus {
 pub struct Dispatch {
     /// The subscription's name, empty for the topic's own queue.
     pub subscriber: String,
-    /// How it stands.
+    /// The status.
     pub status: DispatchStatus,
     /// How often it was tried, over all its lives.
     pub attempts: u32,
-    /// What went wrong last, unless it went well in the end.
+    /// The last error, unless a later attempt succeeded.
     pub error: Option<String>,
 }
 
 impl Store {
-    /// What became of a message for these subscribers, in their order. A message that was dropped by
-    /// age was done; a name its topic never knew was never tried.
+    /// Reads the status of a message for these subscribers, in their order. A message that was dropped by age
+    /// was handled; a name that its topic never had was never tried.
     ///
     /// # Errors
     /// When the database does not answer.

@@ -1,14 +1,13 @@
 //! The inbox: a message that was received is processed once, however often it is delivered.
 //!
-//! The key is (tenant, source, message id). [`Store::inbox_begin`] tells a delivery what to
-//! do in one transaction: of any number at once, one is told to process the message, and gets
-//! a token with a lease. When the lease ends, the next delivery gets a token of its own, and
-//! from then on, not before, the old one holds nothing any more: what it says is `LostClaim`,
-//! and nothing is written. To commit the effect and the mark together, complete in a
-//! transaction of your own: see [`crate::queue::inbox`].
+//! The key is (tenant, source, message id). [`Store::inbox_begin`] decides about a delivery in one
+//! transaction: of any number at once, one is told to process the message, and gets a token with a lease.
+//! When the lease ends, the next delivery gets a token of its own, and from then on, not before, the old one
+//! holds nothing any more: a mark with it returns `LostClaim`, and nothing is written. To commit the effect
+//! and the mark together, complete in a transaction of your own: see [`crate::queue::inbox`].
 //!
-//! Not promised: that a dead or failed message comes again by itself. The sender delivers
-//! it again, or an operator has it delivered; a replay only makes it welcome.
+//! Not promised: that a dead or failed message comes again by itself. The sender delivers it again, or an
+//! operator has it delivered; a replay only accepts the next delivery.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -24,62 +23,62 @@ use crate::queue::rules::inbox::{Delivery, Known, Status, Verdict, after_failure
 use crate::queue::store::settle::SettleOutcome;
 use std::time::Duration;
 
-/// The right to say what became of a message.
+/// The right to mark a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Who sent the message.
+    /// The sender of the message.
     pub source: String,
     /// The sender's id of it.
     pub message_id: String,
-    /// The token, which holds until somebody else is told to process it.
+    /// The token, which holds until another receiver is told to process the message.
     pub token: Token,
 }
 
-/// What a delivery is told.
+/// The answer to a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// Process it, and say what became of it.
+    /// Process the message, and mark it with the ticket.
     Process {
         /// The right to say so.
         ticket: Ticket,
         /// Which attempt this is, from 1.
         attempts: u32,
-        /// From then on another delivery may be told the same.
+        /// From then on another delivery may get the same answer.
         lease_until: Timestamp,
     },
-    /// It is done: acknowledge the delivery, and do nothing.
+    /// The message was processed: acknowledge the delivery, and do nothing.
     AlreadyProcessed {
         /// How many attempts it took.
         attempts: u32,
     },
-    /// Somebody else is at it: have it delivered again later.
+    /// Another receiver processes it: have it delivered again later.
     InProgress {
         /// Which attempt that is.
         attempts: u32,
     },
-    /// The same id came with other content before: somebody must look.
+    /// The same id came with other content before: an operator must look.
     Conflict {
         /// How often the first was tried.
         attempts: u32,
     },
-    /// It never worked out: acknowledge the delivery, and do nothing.
+    /// Every attempt failed: acknowledge the delivery, and do nothing.
     Dead {
         /// How often it was tried.
         attempts: u32,
     },
 }
 
-/// What became of a message that was to be processed.
+/// The result of processing a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// It is done.
+    /// The message was processed.
     Processed,
-    /// It did not work out; the next delivery tries again, unless it was the last attempt.
+    /// Processing failed; the next delivery tries again, unless it was the last attempt.
     Failed {
         /// Why.
         error: String,
     },
-    /// It never will.
+    /// Processing will never succeed.
     Dead {
         /// Why.
         error: String,
@@ -91,13 +90,13 @@ pub enum Mark {
 pub struct Received {
     /// Its place in lists.
     pub id: InboxId,
-    /// Who sent it.
+    /// The sender.
     pub source: String,
     /// The sender's id of it.
     pub message_id: String,
     /// The digest of its content, if one was given.
     pub hash: Option<String>,
-    /// What has become of it.
+    /// The status of the message.
     pub status: Status,
     /// How often it was tried.
     pub attempts: u32,
@@ -126,7 +125,7 @@ pub struct InboxFilter {
     pub after: i64,
 }
 
-/// What a replay did, or would do.
+/// The result of a replay, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// The messages.
@@ -135,12 +134,12 @@ pub struct Replayed {
     pub more: bool,
 }
 
-/// How many messages are in a state that somebody should know of.
+/// Counts of messages in a status that an operator should know of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxCounts {
     /// In progress, stuck or not.
     pub processing: i64,
-    /// In progress long past their lease, and nobody delivers them again.
+    /// In progress long past their lease; their senders do not deliver them again.
     pub stuck: i64,
     /// Dead.
     pub dead: i64,
@@ -150,7 +149,7 @@ pub struct InboxCounts {
 const REPLAY_MAX: usize = 1_000;
 
 impl Store {
-    /// Tells a delivery what to do with its message.
+    /// Begins a delivery: decides whether its message is to be processed.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
@@ -165,8 +164,8 @@ impl Store {
         })
     }
 
-    /// Says what became of a message: `LostClaim` when the ticket's token holds nothing any
-    /// more, `AlreadyFinished` when the same was said before.
+    /// Marks a message: `LostClaim` when the ticket's token holds nothing any more, `AlreadyFinished` when it
+    /// has the same mark already.
     pub fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> VerbFuture<'_, SettleOutcome> {
         self.of(tenant).write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
             Box::pin(mark_as(tx, *tenant, ticket, word))
@@ -188,8 +187,8 @@ impl Store {
         })
     }
 
-    /// Makes dead messages welcome again, a bounded number at a time: the next delivery of
-    /// each is told to process it, with its attempts counted anew.
+    /// Requeues dead messages, a bounded number at a time: the next delivery of each is processed, with its
+    /// attempts counted anew.
     pub fn inbox_replay(
         &self,
         tenant: Tenant,
@@ -207,7 +206,8 @@ impl Store {
         })
     }
 
-    /// Counts what somebody should know of; stuck is what is this far past its lease.
+    /// Counts messages in a status that an operator should know of; a message this far past its lease is
+    /// stuck.
     pub fn inbox_counts(&self, stuck_after: Duration) -> VerbFuture<'_, InboxCounts> {
         self.read(stuck_after, |tx, after| {
             Box::pin(async move {
@@ -259,8 +259,8 @@ async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) 
         return Ok(if new { process(1) } else { Begun::InProgress { attempts: 1 } });
     };
     let Some(row) = tx.first(LOCK, key).await? else {
-        // It is being begun or marked at this very moment. Nobody waits for that; what was
-        // true before is told.
+        // Another transaction begins or marks the message at this moment. This one does not wait for it and
+        // returns the state before.
         let seen = known(&seen)?;
         return Ok(told(seen.verdict(delivery, now), seen.attempts));
     };
@@ -322,8 +322,8 @@ const ADMIT: &str = "insert into punctual.inbox (tenant_id, source, message_id, 
 const SEEN_AGAIN: &str = "update punctual.inbox set last_seen = $4 \
     where tenant_id = $1 and source = $2 and message_id = $3";
 
-/// What is told to those who are not told to process. To process it, or to let it die, takes
-/// the row; without the row it is somebody else's.
+/// Returns the answer to a delivery that does not process the message. To process the message, or to let it
+/// die, takes the row; without the row another receiver has it.
 const fn told(verdict: Verdict, attempts: u32) -> Begun {
     match verdict {
         Verdict::AlreadyProcessed => Begun::AlreadyProcessed { attempts },
@@ -410,7 +410,7 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, dry_run: bool)
     let mut ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
     let more = ids.len() == REPLAY_MAX;
     if !dry_run {
-        // Another replay may have been faster: what it moved is its own.
+        // Another replay may have been faster: it counts the messages that it moved.
         let now = tx.now().await?;
         let moved = tx.query(REVIVE, &[Value::Ints(&ids), now.into()]).await?;
         ids = moved.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;

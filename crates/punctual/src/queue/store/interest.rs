@@ -1,7 +1,7 @@
-//! What definitions want of a tenant's topics.
+//! The interest of definitions in a tenant's topics.
 //!
-//! Whoever changes a definition says here what it wants from then on ([`set_interest`]), and the routes
-//! follow in the same transaction. Routing looks at these rows only, never at a definition.
+//! A transaction that changes a definition stores the definition's new interest (`set_interest`), and the
+//! routes follow in the same transaction. Routing looks at these rows only, never at a definition.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;

@@ -1,4 +1,4 @@
-//! Messages: facts that are written once, together with the work they mean.
+//! Messages: facts that are written once, together with their work.
 //!
 //! Enqueueing writes the message and, in the same statement, one work row for each lane
 //! its topic is routed to (lane 0 if it has none yet). It takes no lock that another
@@ -23,10 +23,10 @@ use crate::database::value::{Row, Value, params};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
 use std::collections::BTreeMap;
 
-/// What became of one message that was handed in.
+/// The outcome of one enqueued message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It was written.
+    /// The message was written.
     New(MessageId),
     /// Its id was admitted before.
     Duplicate {

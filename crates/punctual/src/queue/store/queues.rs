@@ -1,4 +1,4 @@
-//! Queues as operators see them: a lane with its settings and what waits in it.
+//! Queues as operators see them: a lane with its settings and its waiting work.
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Timestamp;
@@ -21,13 +21,13 @@ use std::time::Duration;
 pub struct Lane {
     /// Its id.
     pub id: LaneId,
-    /// Whose it is.
+    /// The tenant of the queue.
     pub tenant: Tenant,
     /// The topic.
     pub topic: String,
     /// The subscription, empty for the topic's own queue.
     pub subscription: String,
-    /// Whether somebody asked for it (a setting, a handler, a claim).
+    /// Whether the queue was declared (by a setting, a handler or a claim).
     pub declared: bool,
     /// Its settings.
     pub settings: Settings,
@@ -73,7 +73,7 @@ impl Store {
         })
     }
 
-    /// Changes a queue's settings; what the change does not name stays.
+    /// Changes a queue's settings; a setting that the change does not name stays.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every wrong setting.
@@ -160,7 +160,7 @@ const LANE_BY_NAME: &str = concat!(
 );
 const LANES_BY_ID: &str =
     concat!("select ", lane_columns!(), " from punctual.lane l where l.id = any($1::int[])");
-/// What a lane `l` has: `$2` is the time, `$3` where counting stops.
+/// The counts of a lane `l`: `$2` is the time, `$3` where counting stops.
 macro_rules! lane_counts {
     () => {
         "(select count(*) from (select 1 from punctual.work w where w.lane_id = l.id limit $3) x), \
@@ -245,7 +245,7 @@ async fn set(
 const SET_LANE: &str = "update punctual.lane set paused = $2, max_attempts = $3, backoff = $4, \
     retention_us = $5, dead_head = $6 where id = $1";
 
-/// Items under open claims, by lane. Open claims are few: what is in flight is bounded.
+/// Items under open claims, by lane. Open claims are few: the number of items in flight is bounded.
 pub(crate) async fn in_flight(tx: &mut Tx) -> Result<HashMap<LaneId, i64>> {
     let mut counts = HashMap::new();
     for row in tx.query(OPEN_CLAIMS, params![OPEN_CLAIMS_MAX]).await? {

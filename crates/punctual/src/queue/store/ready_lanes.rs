@@ -1,8 +1,8 @@
 //! Ready lanes: which lanes have work, and when the next of it is due.
 //!
-//! One look walks from lane to lane through the index (it never counts rows), so it costs
-//! as much as there are lanes with work, however much work that is. A whole look uses no
-//! hint: what a hint would hide, it finds. Looks in between leave known lanes out.
+//! One look walks from lane to lane through the index (it never counts rows), so it costs as much as there
+//! are lanes with work, however much work that is. A whole look uses no hint, and finds lanes that a hint
+//! would hide. Looks in between leave known lanes out.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -21,9 +21,9 @@ use crate::queue::store::settle::read_purpose;
 pub struct ReadyLane {
     /// The lane.
     pub lane: LaneId,
-    /// Whose it is; `None` for what is not routed yet.
+    /// The tenant of the lane; `None` for messages that are not routed yet.
     pub tenant: Option<Tenant>,
-    /// What its items are; what is not routed yet are messages.
+    /// The kind of its items; items that are not routed yet are messages.
     pub purpose: Purpose,
     /// The topic.
     pub topic: String,
@@ -35,7 +35,7 @@ pub struct ReadyLane {
     pub first_due: Timestamp,
 }
 
-/// What a look saw.
+/// The result of a look.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The authority's time.
@@ -63,7 +63,7 @@ impl Store {
 
 async fn ready_lanes(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
     let (sql, now) = match tx.dialect() {
-        // The server tells its time with the lanes, which saves a question.
+        // The server returns its time with the lanes, which saves a query.
         Dialect::Postgres => (READY_LANES_AND_TIME, None),
         Dialect::Sqlite => (READY_LANES, Some(tx.now().await?)),
     };
@@ -113,7 +113,7 @@ fn no_time() -> Error {
     Error::Database("the clock gave no time".into())
 }
 
-/// What is told of each lane in a list called `s`.
+/// The columns of each lane in a list called `s`.
 macro_rules! ready_lane {
     () => {
         "select s.lane_id, \

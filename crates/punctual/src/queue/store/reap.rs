@@ -26,7 +26,7 @@ use std::collections::HashSet;
 /// Claims that one transaction reaps.
 const REAP_CLAIMS: i64 = 20;
 
-/// What a reaping found.
+/// The result of a reaping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
     /// Claims that were closed.
@@ -65,7 +65,8 @@ impl Store {
         VerbFuture::new(async move {
             let hooks = self.settlement_hooks();
             if self.has(Bug::ReapByIdOnly) {
-                // A planted bug: nothing is locked, so what is closed may have been settled meanwhile.
+                // A planted bug: nothing is locked, so a claim that is closed may have been settled
+                // meanwhile.
                 let sql = hooks.expired_unlocked();
                 let found = self.read(sql, |tx, sql| Box::pin(expired(tx, sql))).await?;
                 reach(Point::ReapingChosen);

@@ -1,22 +1,22 @@
 //! Routes: which lanes a topic's messages go to.
 //!
-//! Routes are read by every enqueue and written rarely: a lane for each enabled subscription, and the
-//! topic's own lane if that queue is declared (by a setting, a claim, or a handler in a process) or
-//! nobody else takes the messages: no subscription, and no kind of events that names the topic and who is
-//! told. In a tenant that tells people of events, each topic also has a lane for the flows: who reads it
-//! knows which kinds are meant, the routes do not. The topic of what surveys tell is spared it while only
-//! surveys listen and none is begun by another, since every send tells something.
+//! Routes are read by every enqueue and written rarely: a lane for each enabled subscription, and the topic's
+//! own lane if that queue is declared (by a setting, a claim, or a handler in a process) or no other consumer
+//! takes the messages: no subscription, and no event kind that names the topic and recipients. In a tenant
+//! with notifications or surveys of events, each topic also has a lane for the flows: the event planner knows
+//! which kinds are meant, the routes do not. The topic that surveys publish to has no such lane while only
+//! surveys listen and none is begun by another, since every send publishes a message.
 //!
-//! Whoever changes one of these takes the topic first, which is the row
-//! of its own lane, and then has the routes made anew from what is there: two changes never see half
-//! of each other. Whoever changes what comes to the flows, of all topics, takes the tenant: a topic that is
-//! just being made waits for it, or it for the topic. Enqueuers wait for nobody; one that read the routes
-//! before a change and commits after it counts as before it.
+//! A transaction that changes one of these takes the topic first, which is the row of its own lane, and then
+//! has the routes made anew: two changes never see half of each other. A transaction that changes the
+//! messages for the flows, of all topics, takes the tenant: a topic that is just being made waits for it, or
+//! it for the topic. Enqueuers never wait; one that read the routes before a change and commits after it
+//! counts as before it.
 //!
-//! A message whose topic has no route yet waits in lane 0; [`Store::route_waiting`] gives each such
-//! topic its routes and moves what waits, so a host's transaction never creates anything. Whoever
-//! makes a topic's route moves what waits for it in the same transaction: else messages that find the
-//! route would overtake earlier ones of their key.
+//! A message whose topic has no route yet waits in lane 0; [`Store::route_waiting`] gives each such topic its
+//! routes and moves the waiting messages, so a host's transaction never creates anything. A transaction that
+//! makes a topic's route moves the messages that wait for it as well: else messages that find the route would
+//! overtake earlier ones of their key.
 
 use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
@@ -68,8 +68,8 @@ const DECLARED: &str = "select l.id from punctual.lane l \
         and exists (select 1 from punctual.route r \
             where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id)";
 
-/// Takes a topic: nobody else changes its routes until the commit. Answers its own lane, which is
-/// made if need be. It does not get in the way of what only refers to that lane.
+/// Takes a topic: no other transaction changes its routes until the commit. Returns its own lane, which is
+/// made if need be. The lock does not block statements that only refer to that lane.
 pub(crate) async fn take(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<LaneId> {
     if let Some(row) = tx.first(TAKE, params![tenant.id(), topic]).await? {
         return row.int(0).map(LaneId);
@@ -89,8 +89,8 @@ const TAKE: &str = "select id from punctual.lane \
 const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at) values ($1, $2, $3) \
     on conflict do nothing";
 
-/// Makes the routes of a topic that was taken what they should be; answers whether one is new. Then
-/// what waits in lane 0 is to be fetched.
+/// Corrects the routes of a topic that was taken; returns whether one is new. Then the caller fetches the
+/// messages that wait in lane 0.
 pub(crate) async fn settle(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<bool> {
     let now = tx.now().await?;
     tx.execute(ADD_FLOWS, params![tenant.id(), topic, now]).await?;
@@ -136,8 +136,10 @@ macro_rules! wanted {
                 or exists (select 1 from punctual.handled_topic h where h.topic = l.topic) \
                 or not (exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
                         and s.topic = l.topic and s.enabled = 1) \
-                    or exists (select 1 from punctual.topic_interest i where i.tenant_id = l.tenant_id \
-                        and i.topic = l.topic)))))"
+                    or (",
+            is_event_topic!("l.tenant_id", "l.topic"),
+            " and exists (select 1 from punctual.topic_interest i where i.tenant_id = l.tenant_id \
+                        and i.topic = l.topic))))))"
         )
     };
 }
@@ -162,8 +164,8 @@ const ADD_ROUTES: &str = concat!(
     " on conflict do nothing"
 );
 
-/// Which messages of a tenant come to the flows. Until the commit nobody else changes that, so that no two
-/// changes miss each other.
+/// Returns which messages of a tenant come to the flows. Until the commit no other transaction changes that,
+/// so that no two changes miss each other.
 pub(crate) async fn events_wanted(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
     tx.query(TAKE_TENANT, params![tenant.id()]).await?;
     tx.first(EVENTS_WANTED, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
@@ -189,8 +191,8 @@ pub(crate) async fn route_anew(tx: &mut Tx, tenant: Tenant, topic: &str) -> Resu
 const TOPICS: &str = "select topic from punctual.lane where tenant_id = $1 and subscription = '' \
         and purpose = 'dispatch' order by topic";
 
-/// Moves what waits in lane 0 for this topic. Rows that a router moves at this moment are left to
-/// it: it may be waiting for this very transaction.
+/// Moves the messages that wait in lane 0 for this topic. Rows that a router moves at this moment are left to
+/// it: the router may be waiting for this very transaction.
 pub(crate) async fn fetch_waiting(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
     let waiting = tx.query(UNROUTED_OF, params![tenant.id(), topic]).await?;
     if waiting.is_empty() {
@@ -265,7 +267,7 @@ async fn note_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
         return Ok(());
     }
     if tx.dialect() == Dialect::Postgres {
-        // Waits for whoever is just putting a subscription without knowing of these.
+        // Waits for transactions that are just putting a subscription without knowing of these.
         tx.execute("lock table punctual.subscription in share mode", &[]).await?;
     }
     new.sort_unstable();
@@ -318,6 +320,11 @@ async fn route_waiting(tx: &mut Tx) -> Result<usize> {
     let mut moved = Vec::with_capacity(waiting.len());
     let mut gone = Vec::with_capacity(waiting.len());
     for ((row, key), place) in waiting.iter().zip(&keys).zip(&places) {
+        // Messages that have no route even now must not be counted as moved: the caller goes on until nothing
+        // moves.
+        if place.as_ref().is_some_and(|place| lanes[place] == [LaneId::UNROUTED.0]) {
+            continue;
+        }
         let (message, due) = (row.int(0)?, row.int(1)?);
         gone.push(vec![Value::Int(due), Value::Int(message)]);
         // The message itself may have been dropped; then so is its work.

@@ -5,10 +5,10 @@
 //! settled for good, the next follower goes back to the waiting work and becomes head.
 //! So an enqueue takes no lock at all, and only heads are ever handed out.
 //!
-//! Both sides lock the sequence's row before they look at its followers, in key order:
-//! a follower is never left behind without a head. Whoever is about to become head then
-//! looks for an earlier message of its key that still waits (another claimer may be taking
-//! it at this moment, or a hint may have hidden it) and lets that one be head instead.
+//! Both sides lock the sequence's row before they look at its followers, in key order: a follower is never
+//! left behind without a head. A message that is about to become head then looks for an earlier message of
+//! its key that still waits (another claimer may be taking it at this moment, or a hint may have hidden it)
+//! and lets that one be head instead.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -102,16 +102,16 @@ fn follower(i: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
     ]
 }
 
-/// Takes the head if it is free, locks the row in any case, and tells who is head.
+/// Takes the head if it is free, locks the row in any case, and returns the head.
 const TAKE_HEAD: &str = "insert into punctual.sequence as s (lane_id, key, head) values ($1, $2, $3) \
     on conflict (lane_id, key) do update set head = s.head returning head";
 const ADD_FOLLOWER: &str = "insert into punctual.follower \
         (lane_id, key, due_at, message_id, attempts, unstarted) \
     values ($1, $2, $3, $4, $5, $6) on conflict do nothing";
 
-/// Messages that were taken out of the waiting work, and not claimed, leave their sequences. A claimer
-/// may be making one of them head at this moment, in a sequence that nobody else sees yet: taking
-/// the head waits for it, where only looking would miss it and leave a head that never comes.
+/// Messages that were taken out of the waiting work, and not claimed, leave their sequences. A claimer may be
+/// making one of them head at this moment, in a sequence that no other transaction sees yet: taking the head
+/// waits for it, where only looking would miss it and leave a head that never comes.
 pub(crate) async fn leave(tx: &mut Tx, gone: &[(LaneId, &str, MessageId)]) -> Result<()> {
     let mut gone = gone.to_vec();
     gone.sort_unstable();
@@ -163,7 +163,7 @@ pub(crate) async fn release(tx: &mut Tx, done: &[(LaneId, &str, MessageId)]) -> 
     Ok(())
 }
 
-/// Locks sequences in the one order that everybody keeps.
+/// Locks sequences in the one order that every transaction keeps.
 pub(crate) async fn lock_heads(tx: &mut Tx, of: impl Iterator<Item = (i64, &str)>) -> Result<()> {
     let mut places: Vec<(i64, &str)> = of.collect();
     places.sort_unstable();

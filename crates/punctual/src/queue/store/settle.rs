@@ -1,13 +1,12 @@
-//! Settling: what a claimer says about the items it holds.
+//! Settling: a claimer reports the results of the items it holds.
 //!
-//! Every settlement first takes the claim's row by its token. If the claim is gone or was
-//! reaped, nothing is written and the claimer is told [`SettleOutcome::LostClaim`]. A claim may
-//! be settled in parts; an item that was settled before answers
-//! [`SettleOutcome::AlreadyFinished`], for as long as claims are kept. Only exceptions (again,
-//! dead) write rows of their own; a batch that went well is one update.
+//! Every settlement first takes the claim's row by its token. If the claim is gone or was reaped, nothing is
+//! written and the claimer gets [`SettleOutcome::LostClaim`]. A claim may be settled in parts; an item that
+//! was settled before answers [`SettleOutcome::AlreadyFinished`], for as long as claims are kept. Only
+//! exceptions (again, dead) write rows of their own; a batch that went well is one update.
 //!
-//! A token holds until its claim is reaped, even a moment after the lease's end: work that
-//! was done while the database was away is not done again if nobody else took it.
+//! A token holds until its claim is reaped, even a moment after the lease's end: work that was done while the
+//! database was away is not done again if no other claimer took it.
 
 mod aftermath;
 mod failed_attempt;
@@ -37,49 +36,49 @@ use crate::queue::store::settle::hooks::{SettlementHooks, WantedHooks};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-/// What happened to an item.
+/// The result of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettleAction {
-    /// It is done.
+    /// The item is done.
     Ack,
-    /// It is done, and this came of it: kept with the run of a job, if the item is one.
+    /// The item is done, with an output: kept with the run of a job, if the item is one.
     Done {
-        /// What it hands in, as JSON text.
+        /// The output, as JSON text.
         output: String,
     },
-    /// It did not work out; try again.
+    /// The attempt failed; try again.
     Abandon {
         /// Why, for the history.
         error: String,
         /// When.
         retry: Retry,
     },
-    /// It will never work out; dead until replayed.
+    /// No attempt will succeed; dead until replayed.
     Fail {
         /// Why, for the history.
         error: String,
     },
-    /// It was never begun; as if it had not been claimed.
+    /// The item was never begun; as if it had not been claimed.
     Release,
 }
 
-/// Items of one claim, each with its word.
+/// Items of one claim, each with its action.
 #[derive(Clone, Debug)]
 pub struct Settlement {
     /// The claim.
     pub token: Token,
-    /// The words.
+    /// The items and their actions.
     pub words: Vec<(MessageId, SettleAction)>,
 }
 
-/// What a settlement did to one item.
+/// The outcome of a settlement for one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum SettleOutcome {
-    /// As told.
+    /// The action was carried out.
     Done,
     /// The claim was lost; nothing was written.
     LostClaim,
-    /// It was settled before, by the same claim; nothing was written.
+    /// The item was settled before, by the same claim; nothing was written.
     AlreadyFinished,
     /// This claim never held it; nothing was written.
     NotFound,
@@ -210,7 +209,7 @@ const ACK_WHOLE_UNFENCED: &str = "update punctual.claim \
 
 async fn settle_all(tx: &mut Tx, request: &Request) -> Result<(Vec<Vec<SettleOutcome>>, Vec<FailedAttempt>)> {
     let mut order: Vec<usize> = (0..request.settlements.len()).collect();
-    // Claims are locked in one order, whoever settles them.
+    // Every settler locks claims in the same order.
     order.sort_by(|a, b| request.settlements[*a].token.cmp(&request.settlements[*b].token));
     let mut outcomes = vec![Vec::new(); request.settlements.len()];
     let mut failed = Vec::new();
@@ -269,7 +268,7 @@ async fn settle_one(
 }
 
 impl Held {
-    /// What a word about this item would do.
+    /// Returns the outcome that an action on this item would have.
     fn standing(&self, message: MessageId, within: Option<LaneId>) -> SettleOutcome {
         let is_it = |item: &Item| is_it(item, message, within);
         match self.open.iter().any(is_it) {
@@ -298,9 +297,9 @@ impl Held {
     }
 }
 
-/// Takes these deliveries out of what a claim still holds, all of them or none, and moves the claim's
-/// mark. That they are settled already is what somebody hears who asks again because the first answer was
-/// lost on its way.
+/// Takes these deliveries out of what a claim still holds, all of them or none, and moves the claim's mark. A
+/// caller that asks again, because the first answer was lost on its way, learns that they are settled
+/// already.
 pub(crate) async fn finish_deliveries(
     tx: &mut Tx,
     token: &Token,

@@ -1,10 +1,10 @@
-//! Subscriptions: who else gets the messages of a topic. Each has a lane of its own, and so its own
-//! retries, log and dead letters: what is wrong with one of them is nobody else's trouble.
+//! Subscriptions: the further consumers of a topic. Each has a lane of its own, and so its own retries, log
+//! and dead letters: a failing subscription does not affect the others.
 //!
-//! Every change takes the topic first ([`super::routes`]). A disabled subscription gets nothing new;
-//! what waits in its lane is still handed out. A deleted one leaves its lane behind: what is in flight
-//! ends there, dead letters stay until they are purged, and what waits is dropped, also what comes
-//! back or was being written while it was deleted ([`Store::drop_orphaned`]).
+//! Every change takes the topic first ([`super::routes`]). A disabled subscription gets nothing new; messages
+//! that wait in its lane are still handed out. A deleted one leaves its lane behind: messages in flight end
+//! there, dead letters stay until they are purged, and waiting messages are dropped, also those that come
+//! back or were being written while it was deleted ([`Store::drop_orphaned`]).
 //!
 //! Not promised: that a message which was enqueued at the same moment as a subscription was put or
 //! deleted goes to it, or does not.
@@ -29,7 +29,7 @@ use crate::queue::store::sequences;
 pub struct Subscription {
     /// Its lane.
     pub lane: LaneId,
-    /// Whose it is.
+    /// The tenant of the subscription.
     pub tenant: Tenant,
     /// The topic.
     pub topic: String,
@@ -43,7 +43,7 @@ pub struct Subscription {
     pub enabled: bool,
 }
 
-/// A subscription with its retries and what waits in its lane.
+/// A subscription with its retries and its waiting work.
 #[derive(Clone, Debug)]
 pub struct SubscriptionState {
     /// The subscription.
@@ -52,7 +52,7 @@ pub struct SubscriptionState {
     pub queue: QueueState,
 }
 
-/// What was left of a deleted subscription.
+/// The rest of a deleted subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Its lane, to be emptied with [`Store::drop_orphaned`].
@@ -89,7 +89,7 @@ impl Store {
         })
     }
 
-    /// Deletes a subscription. What waits in its lane is then to be dropped with
+    /// Deletes a subscription. The caller then drops the messages that wait in its lane with
     /// [`Store::drop_orphaned`], a bounded number at a time.
     ///
     /// # Errors

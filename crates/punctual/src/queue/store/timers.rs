@@ -1,12 +1,11 @@
 //! Timers as they are looked at: messages that were given a due time of their own.
 //!
-//! A timer has no row of its own. What it is, is its message; where it stands now, is the
-//! latest of its changes (see [`change`]), or the time it was given; that it waits, is its
-//! work. So nothing fires a timer but the claim of its work, and nothing can fire it twice.
+//! A timer has no row of its own. Its content is its message; its present due time is the latest of its
+//! changes (see [`change`]), or the time it was given; it waits as long as its work exists. So nothing fires
+//! a timer but the claim of its work, and nothing can fire it twice.
 //!
-//! Lists go by the present due time and walk an index from the cursor on, however many
-//! timers there are. A timer that is moved while somebody turns the pages may be seen twice
-//! or not at all.
+//! Lists go by the present due time and walk an index from the cursor on, however many timers there are. A
+//! timer that is moved while a client reads the pages may be seen twice or not at all.
 
 pub mod change;
 

@@ -1,9 +1,9 @@
-//! Answers: which questions are asked, and what counts as an answer to them.
+//! Answers: the questions that are asked, and the accepted answers to them.
 //!
-//! Questions are walked through in their order, and each is asked if its `showIf` holds over the
-//! answers before it. So the path is decided by the answers on it and by nothing else: an answer to a
-//! question that is not asked is dropped, and told, and no condition sees it. What is kept is in one
-//! canonical form, which is accepted again as it is:
+//! Questions are walked through in their order, and each is asked if its `showIf` holds over the answers
+//! before it. So the path is decided by the answers on it and by nothing else: an answer to a question that
+//! is not asked is dropped, and reported, and no condition sees it. Accepted answers have one canonical form,
+//! which is accepted again as it is:
 //!
 //! - `"Yes"` or `"No"`; numbers as JSON numbers; dates as `YYYY-MM-DD`; texts without white space around.
 //! - The value of an option as the survey writes it; of several, in the order of the options.
@@ -22,7 +22,7 @@ use crate::base::nearest::nearest;
 use crate::survey::rules::survey::{Question, Survey};
 use serde_json::{Map, Value};
 
-/// Unknown questions that are told one by one.
+/// Unknown questions that are reported one by one.
 const UNKNOWN_TOLD_MAX: usize = 20;
 
 /// Answers in their canonical form, in the order of the questions.
@@ -30,8 +30,8 @@ const UNKNOWN_TOLD_MAX: usize = 20;
 pub struct Answers {
     /// By question id, and `id.other` for words of one's own.
     pub given: Vec<(String, Value)>,
-    /// What was handed in and is not kept: its question was not asked, or words of one's own stand
-    /// beside another option.
+    /// Submitted answers that are dropped: the question was not asked, or words of one's own stand beside
+    /// another option.
     pub dropped: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Answers {
     }
 }
 
-/// What a walk through the questions found.
+/// The result of a walk through the questions.
 struct Walk<'s> {
     asked: Vec<&'s Question>,
     answers: Answers,
@@ -68,13 +68,13 @@ impl Survey {
         if wrong.is_empty() { Ok(walk.answers) } else { Err(Refused(wrong)) }
     }
 
-    /// The questions that are asked of somebody who has answered this so far.
+    /// Returns the questions that are asked of a respondent with these answers so far.
     #[must_use]
     pub fn visible(&self, so_far: &Map<String, Value>) -> Vec<&Question> {
         self.walk(so_far).asked
     }
 
-    /// The next page: what is asked behind the question `after` (from the beginning if none), up to
+    /// Returns the next page: the questions behind the question `after` (from the beginning if none), up to
     /// the first question that rests on an answer of this very page. Empty when all has been asked.
     #[must_use]
     pub fn next(&self, so_far: &Map<String, Value>, after: Option<&str>) -> Vec<&Question> {
@@ -120,7 +120,8 @@ impl Survey {
         walk
     }
 
-    /// Answers to questions that there are not. Nulls are no answers, but their names are told, too.
+    /// Returns the answers to questions that do not exist. Nulls are no answers, but their names are
+    /// reported, too.
     fn unknown(&self, given: &Map<String, Value>) -> Vec<(String, Wrong)> {
         let known = |id: &str| {
             let own = id.strip_suffix(".other").and_then(|id| self.question(id));
@@ -219,7 +220,7 @@ mod tests {
         }
     }
 
-    /// TRG-21: what is wrong is told by question, in plain words.
+    /// TRG-21: every wrong answer is reported with its question, in plain words.
     #[test]
     fn trg_21_every_wrong_answer_is_named_by_its_question() {
         let table = [
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(many, ["nobody", "rate", "bad", "cars", "size"], "all, in the order of the questions");
     }
 
-    /// TRG-21: required is only what is asked, and what is not asked is dropped and told.
+    /// TRG-21: only an asked question is required, and an answer to any other is dropped and reported.
     #[test]
     fn trg_21_only_the_path_taken_counts() {
         let table = [

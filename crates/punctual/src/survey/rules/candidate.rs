@@ -1,11 +1,11 @@
-//! A candidate: one event that may begin something, as it is handed in, and the facts it gives.
+//! A candidate: one event that may begin an entry, as it was received, and its facts.
 //!
 //! The facts are flat (TRG-6): `templateId`, `recipient.*`, `candidate.*` (the payload, nested objects
 //! with dots) and `entity.*`. Every trigger of the event's kind looks at the same facts; only
 //! `templateId` is the trigger's own.
 //!
-//! What is handed in names one address. An event that came by a topic names people, who may have
-//! several: [`reached`] makes a recipient of each.
+//! An item of an ingest call names one address. An event that came by a topic names people, who may have
+//! several addresses: [`reached`] makes a recipient of each.
 
 pub mod reached;
 
@@ -29,13 +29,13 @@ pub const TEMPLATE_ID: &str = "templateId";
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate<'a> {
-    /// What happened: an object, if somebody said.
+    /// The payload: an object, if it was given.
     payload: Option<&'a Value>,
     /// The same as JSON text.
     pub payload_text: String,
-    /// Who is to be reached, as it was given.
+    /// The recipient, as it was given.
     recipient: &'a Value,
-    /// What it happened to, as it was given.
+    /// The entity, as it was given.
     entity: Option<&'a Value>,
     /// The address; empty if an event of a topic names none.
     pub address: &'a str,
@@ -43,7 +43,7 @@ pub struct Candidate<'a> {
     pub locale: Option<&'a str>,
     /// The recipient's name in another system.
     pub customer_ref: Option<&'a str>,
-    /// When it happened, if somebody said so.
+    /// When the event happened, if that was given.
     pub occurred_at: Option<Timestamp>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Candidate<'a> {
         Ok(facts)
     }
 
-    /// What it happened to, if it has a type and an id that are fit to be names.
+    /// Returns the entity, if it has a type and an id that are valid names.
     #[must_use]
     pub fn entity(&self) -> Option<Entity> {
         let field = |name: &str| {
@@ -122,7 +122,7 @@ impl<'a> Candidate<'a> {
         Some(Entity { kind: field("type")?, id: field("id")? })
     }
 
-    /// Who listens to the entry that a trigger makes of it, before anybody has answered.
+    /// Returns the subscriptions that get the messages of the entry before an answer.
     #[must_use]
     pub fn listeners(&self, survey: &Survey, trigger: &Trigger) -> Option<Vec<String>> {
         let none = Value::Object(serde_json::Map::new());
@@ -136,7 +136,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Who was invited, and by which payload.
+/// The invited recipient, and the payload of the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipient<'a> {
     /// The address.
@@ -160,7 +160,7 @@ pub fn listeners(
 ) -> Option<Vec<String>> {
     survey.subscribers_of(trigger)?;
     let recipient = json!({"address": of.address, "locale": of.locale, "customerRef": of.customer_ref});
-    // Facts beyond the limit are absent, for a filter as for everybody.
+    // Facts beyond the limit are absent, for a filter as everywhere.
     let facts = answer_facts(answers, of.payload, &recipient).unwrap_or_default();
     told(survey, trigger, &facts)
 }
@@ -170,7 +170,7 @@ pub fn of_flow(facts: &mut Facts<'_>, flow: FlowId) {
     facts.insert(TEMPLATE_ID, flow.0.into());
 }
 
-/// The facts that a subscriber's filter looks at when somebody has answered.
+/// Returns the facts that a subscriber's filter uses for an answer.
 ///
 /// # Errors
 /// A sentence, when there are too many values.
@@ -225,7 +225,7 @@ fn check_payload(payload: &Value, problems: &mut Problems) -> bool {
     payload.is_object()
 }
 
-/// The address, locale and reference of somebody whom an event names.
+/// Reads the address, locale and reference of a recipient that an event names.
 fn read_event<'a>(
     payload: &Value,
     recipient: &'a Value,
@@ -257,7 +257,7 @@ fn json_text(value: &Value) -> String {
 
 fn optional_text<'a>(part: &Part<'a>, field: &str, problems: &mut Problems) -> Option<&'a str> {
     let value = part.get(field)?;
-    // The path is only written when it is told.
+    // The path is only written when there is a problem to report.
     value.as_str().or_else(|| crate::base::document::text(value, &part.at(field), problems))
 }
 
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// TRG-6: what a filter can look at.
+    /// TRG-6: the facts of a filter.
     #[test]
     fn trg_6_the_facts_of_a_candidate() {
         let item = json!({"payload": {"vehicle": {"vin": "X"}}, "recipient": {"address": "a", "locale": "ar"},

@@ -26,7 +26,7 @@ const SCOPE: &str = SURVEY_INVITATION.scope;
 /// The key of the link.
 const LINK: &str = SURVEY_INVITATION.link;
 
-/// What is to be worded: one send of one entry.
+/// The input of one invitation or reminder: one send of one entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Invitation<'a> {
     /// The survey.
@@ -43,19 +43,19 @@ pub struct Invitation<'a> {
     pub public_id: &'a str,
     /// The link to the survey.
     pub survey_url: &'a str,
-    /// The link that ends such letters.
+    /// The link that unsubscribes from such messages.
     pub unsubscribe_url: Option<&'a str>,
     /// The reader's address.
     pub address: &'a str,
     /// The reader's locale.
     pub locale: Option<&'a str>,
-    /// Who the reader is, to the host.
+    /// The recipient's reference in the host's system.
     pub customer_ref: Option<&'a str>,
     /// The event's payload.
     pub payload: &'a Value,
 }
 
-/// What it says.
+/// The text of an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wording {
     /// The template and its version; none is a text of our own.
@@ -70,7 +70,7 @@ pub struct Wording {
     pub html: Option<String>,
     /// The provider's own template, which it sends in their place.
     pub provider: Option<ProviderTemplate<String>>,
-    /// What had no value, by the text that names it.
+    /// Placeholders without a value, by the text that names them.
     pub warnings: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ fn by_template(set: &TemplateSet, template: &MessageTemplate, invitation: &Invit
     }
 }
 
-/// What a template says to a reader who does not exist, with this payload: so that its author sees it.
+/// Renders a template for an invented recipient with this payload, as a preview for its author.
 #[must_use]
 pub fn preview(
     set: &TemplateSet,
@@ -164,7 +164,7 @@ pub fn preview(
     template.fill(&values(set, &sample, tag), tag)
 }
 
-/// What a template can name.
+/// Returns the values that a template can name.
 fn values<'a>(set: &'a TemplateSet, of: &Invitation<'a>, tag: &str) -> Values<'a> {
     Values::default()
         .zone(&set.zone)

@@ -1,4 +1,4 @@
-//! Results: what many answers to a survey come to.
+//! Results: summaries of many answers to a survey.
 //!
 //! Folds over canonical answers ([`super::answers::Answers`]), one response at a time, so that any
 //! number of them costs the memory of one summary. A share or mean of nothing is absent, not zero.
@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// From here up, somebody promotes.
+/// An answer from here up counts as a promoter.
 const PROMOTER_MIN: i64 = 9;
-/// Up to here, somebody detracts.
+/// An answer up to here counts as a detractor.
 const DETRACTOR_MAX: i64 = 6;
 /// The best steps of a rating that count as satisfied.
 const SATISFIED_STEPS: i64 = 2;
@@ -31,8 +31,8 @@ pub fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// How many of those who were invited have answered. Who answers without having been sent anything
-/// was invited as well, so it never exceeds 1.
+/// Returns the share of invited people who have answered. A person who answers without having been sent a
+/// message counts as invited, so the share never exceeds 1.
 #[must_use]
 pub fn response_rate(completed: u64, invited: u64) -> Option<f64> {
     share(completed, invited.max(completed))
@@ -73,7 +73,7 @@ impl Results {
         }
     }
 
-    /// What a question came to.
+    /// Returns the tally of a question.
     #[must_use]
     pub fn question(&self, id: &str) -> Option<&Tally> {
         self.questions.iter().find(|(one, _)| one == id).map(|(_, tally)| tally)
@@ -83,7 +83,7 @@ impl Results {
 /// The answers to one question, counted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tally {
-    /// Of choices: who answered, and how many chose each.
+    /// Of choices: the number of answers, and how many chose each.
     Choices {
         /// How many answered.
         answered: u64,
@@ -186,19 +186,19 @@ impl Steps {
         Some((promoters - detractors) * 100.0)
     }
 
-    /// Who answered 9 or 10.
+    /// Returns the number of answers of 9 or 10.
     #[must_use]
     pub fn promoters(&self) -> u64 {
         self.within(PROMOTER_MIN..=*NPS.end())
     }
 
-    /// Who answered 7 or 8.
+    /// Returns the number of answers of 7 or 8.
     #[must_use]
     pub fn passives(&self) -> u64 {
         self.within(DETRACTOR_MAX + 1..=PROMOTER_MIN - 1)
     }
 
-    /// Who answered 0 to 6.
+    /// Returns the number of answers of 0 to 6.
     #[must_use]
     pub fn detractors(&self) -> u64 {
         self.within(*NPS.start()..=DETRACTOR_MAX)
@@ -344,7 +344,7 @@ mod tests {
         survey.unwrap_or_else(|| panic!("{problems}"))
     }
 
-    /// TRG-26: every question has its distribution; what was not answered is not counted.
+    /// TRG-26: every question has its distribution; a missing answer is not counted.
     #[test]
     fn trg_26_distributions_by_question() {
         let mut results = Results::of(&survey());

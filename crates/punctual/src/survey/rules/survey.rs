@@ -1,8 +1,8 @@
-//! Surveys: the document, and everything that may be wrong with one.
+//! Surveys: the document, and every problem that one may have.
 //!
 //! A definition is read whole ([`Survey::read`]): its locales, questions, triggers and subscribers.
-//! *Problems* make it unusable, and nothing is kept of it; *warnings* are told and change nothing.
-//! A draft may still be empty: what a published one needs besides is asked by [`Survey::ready`].
+//! *Problems* make it unusable, and nothing is kept of it; *warnings* are reported and change nothing. A
+//! draft may still be empty: [`Survey::ready`] checks the further requirements of a published one.
 //!
 //! Not promised: that a channel or a subscription of a name exists later, or that an event ever has
 //! the facts a filter names.
@@ -28,22 +28,22 @@ const FIELDS: [&str; 6] = ["title", "locales", "defaultLocale", "questions", "tr
 /// One version of a survey, as it was defined.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
-    /// What it is called.
+    /// The title.
     pub title: Texts,
     /// The locales it speaks.
     pub locales: Vec<String>,
     /// The one that every text has.
     pub default_locale: String,
-    /// What is asked, in this order.
+    /// The questions, in the order in which they are asked.
     pub questions: Vec<Question>,
-    /// What begins an invitation.
+    /// The triggers, which begin invitations.
     pub triggers: Vec<Trigger>,
-    /// Who is told of answers; none is every subscription of the topic.
+    /// The subscribers that get answers; `None` is every subscription of the topic.
     pub subscribers: Option<Vec<Subscriber>>,
 }
 
 impl Survey {
-    /// Reads a definition. Every problem is told by its path; a survey comes back only if there is
+    /// Reads a definition. Every problem is reported with its path; a survey is returned only if there is
     /// none.
     pub fn read(definition: &Value, problems: &mut Problems, warnings: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
@@ -76,7 +76,7 @@ impl Survey {
         Some(Self { title: title?, locales, default_locale: default?, questions, triggers, subscribers })
     }
 
-    /// What a published version needs besides: something to ask, and channels that are there.
+    /// Checks the further requirements of a published version: at least one question, and known channels.
     pub fn ready(&self, known: impl Fn(&str) -> bool, problems: &mut Problems, warnings: &mut Problems) {
         if self.questions.is_empty() {
             problems.push("questions", "is empty: a published survey asks at least one question");
@@ -104,8 +104,8 @@ impl Survey {
         self.triggers.iter().find(|trigger| trigger.id == id)
     }
 
-    /// Who is told of an answer that a trigger brought: its own list, else the survey's, else (none)
-    /// every subscription of the topic.
+    /// Returns the subscribers of an answer that a trigger led to: the trigger's own list, else the survey's,
+    /// else (`None`) every subscription of the topic.
     #[must_use]
     pub fn subscribers_of<'s>(&'s self, trigger: Option<&'s Trigger>) -> Option<&'s [Subscriber]> {
         trigger.and_then(|trigger| trigger.subscribers.as_deref()).or(self.subscribers.as_deref())
@@ -286,10 +286,14 @@ mod tests {
         definition["triggers"][0]["subscribers"] = json!([]);
         let survey = clean(&definition);
         assert_eq!(survey.subscribers_of(None), None, "no list is every subscription");
-        assert_eq!(survey.subscribers_of(survey.trigger("voc")), Some(&[][..]), "an empty list is nobody");
+        assert_eq!(
+            survey.subscribers_of(survey.trigger("voc")),
+            Some(&[][..]),
+            "an empty list is no subscription"
+        );
     }
 
-    /// TRG-3: what is allowed but probably not meant is a warning, by its path.
+    /// TRG-3: a part that is allowed but probably not meant is a warning, with its path.
     #[test]
     fn trg_3_doubtful_definitions_are_warned_of() {
         type Edit = fn(&mut Value);

@@ -1,11 +1,11 @@
 //! The definition cache: published flows, parsed once.
 //!
-//! A version never changes, so it is kept by its number. What events meet in a tenant is valid for
-//! the tenant's stamp: an ingest writes nothing under an old stamp, so that a publish is seen
-//! by the next ingest of every process, and no notification is needed.
+//! A version never changes, so it is kept by its number. The active triggers of a tenant are valid for the
+//! tenant's stamp: an ingest writes nothing under an old stamp, so that a publish is seen by the next ingest
+//! of every process, and no notification is needed.
 //!
-//! Events that come by topics are many, and most of their kinds no trigger names. For them what was looked at
-//! is good enough if that was after the event, by the database's clock, and not long ago
+//! Events that come by topics are many, and most of their kinds no trigger names. For these events a cached
+//! value is good enough if it was read after the event, by the database's clock, and not long ago
 //! ([`DefinitionCache::since`]).
 
 use crate::base::clock::{Moment, Timestamp, monotonic};
@@ -37,11 +37,11 @@ pub struct LoadedSurvey {
     pub number: u32,
     /// The survey.
     pub survey: Arc<Survey>,
-    /// What each trigger's entries share, in the order of the triggers.
+    /// The data that each trigger's entries share, in the order of the triggers.
     pub shared: Vec<Shared>,
 }
 
-/// What all entries of a trigger have in common.
+/// The data that all entries of a trigger share.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// The trigger's id.
@@ -126,10 +126,10 @@ impl Sieve {
     }
 }
 
-/// What events meet in a tenant.
+/// The active triggers of a tenant.
 #[derive(Debug)]
 pub struct ActiveTriggers {
-    /// It is valid while the tenant's stamp is this.
+    /// The tenant's stamp for which the value is valid.
     pub stamp: i64,
     /// The published editions.
     pub editions: Vec<Arc<LoadedSurvey>>,
@@ -137,19 +137,19 @@ pub struct ActiveTriggers {
     pub lane: Option<LaneId>,
     /// The tenant's zone.
     pub zone: Zone,
-    /// What came of the events it met.
+    /// The share of duplicates among the events of the last batch.
     pub lately: DuplicateShare,
     begin: HashMap<String, Sieve>,
     stop: HashMap<String, Vec<Place>>,
 }
 
-/// Of how many events of the last batch there was an entry already. A hint: what it says decides how
-/// the next batch is written, not what comes of it.
+/// The share of events of the last batch that had an entry already. A hint: it decides how the next batch is
+/// written, not the result.
 #[derive(Debug, Default)]
 pub struct DuplicateShare(AtomicBool);
 
 impl DuplicateShare {
-    /// Whether it pays to look for known entries before writing new ones: from a quarter on.
+    /// Whether a lookup of known entries before writing new ones pays off: from a quarter on.
     #[must_use]
     pub fn many_known(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -232,7 +232,7 @@ impl ActiveTriggers {
     }
 }
 
-/// What events met when it was last looked at.
+/// The active triggers as of the last read.
 #[derive(Clone, Debug)]
 struct Seen {
     offered: Arc<ActiveTriggers>,
@@ -249,7 +249,7 @@ pub struct DefinitionCache {
 }
 
 impl DefinitionCache {
-    /// What events met when it was last looked at; it may have changed.
+    /// Returns the active triggers as of the last read; they may have changed.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -260,8 +260,8 @@ impl DefinitionCache {
         }
     }
 
-    /// What events meet that were due at a time of the database's: no older than that, nor than
-    /// [`limits::FLOWS_FRESH`].
+    /// Returns active triggers for events that were due at a time of the database's clock: no older than that
+    /// time, nor than [`limits::FLOWS_FRESH`].
     ///
     /// # Errors
     /// When the database does not answer.
@@ -272,7 +272,7 @@ impl DefinitionCache {
         }
     }
 
-    /// What events meet now.
+    /// Returns the active triggers as they are now.
     ///
     /// # Errors
     /// When the database does not answer.

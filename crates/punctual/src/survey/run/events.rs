@@ -1,13 +1,13 @@
-//! What surveys make of events that came by a topic.
+//! The survey plans for events that came by a topic.
 //!
 //! An event is for surveys if a published trigger names its kind: it begins the trigger's entries, or stops
-//! them. Each of the people it names is a candidate ([`reached`]), as if somebody had handed it in. What the
-//! kind's document says goes for surveys, too: an event of another topic is not of this kind, and one whose
+//! them. Each of the people it names is a candidate ([`reached`]), as if it came by an ingest call. The
+//! kind's document applies to surveys, too: an event of another topic is not of this kind, and one whose
 //! entity makes a message pointless begins nothing (but stops what it stops).
 //!
-//! What surveys tell themselves, on their own topic, may begin other surveys; a send may not, nor does any of
-//! it stop entries: a `stopOn` of such a kind means the entry's own moments, which whoever writes them looks
-//! after.
+//! The messages that surveys publish on their own topic may begin other surveys; an `instance-sent` may not,
+//! and none of them stops entries through this module: a `stopOn` of such a kind means the entry's own
+//! moments, and the transaction that writes the moment handles it.
 //!
 //! Not promised: an order between events, other than within one claim.
 
@@ -26,12 +26,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Events of one tenant that surveys look at, by kind.
-type Wanted<'a> = BTreeMap<&'a str, Vec<Asked<'a>>>;
+type Wanted<'a> = BTreeMap<&'a str, Vec<EventCandidate<'a>>>;
 
-/// Lets events begin and stop entries; answers what came of each.
+/// Lets events begin and stop entries; returns the plan of each.
 ///
 /// # Errors
-/// When the database does not answer: what was written until then is known the next time.
+/// When the database does not answer: entries that were written until then are known the next time.
 pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]) -> Result<Vec<EventPlan>> {
     let mut all: Vec<EventPlan> = events.iter().map(|_| EventPlan::Ignored).collect();
     for (tenant, wanted) in wanted(surveys, events).await? {
@@ -44,11 +44,11 @@ pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]
     Ok(all)
 }
 
-fn lot<'a>(kind: &'a str, asked: &'a [Asked<'_>]) -> Lot<'a> {
-    Lot { kind, items: asked.iter().map(Asked::item).collect() }
+fn lot<'a>(kind: &'a str, asked: &'a [EventCandidate<'_>]) -> Lot<'a> {
+    Lot { kind, items: asked.iter().map(EventCandidate::item).collect() }
 }
 
-/// Adds what came of an event for one of its recipients.
+/// Adds the outcome of an event for one of its recipients.
 fn note(plan: &mut EventPlan, one: Ingested) {
     let (made, problem) = match std::mem::replace(plan, EventPlan::Ignored) {
         EventPlan::Taken { made, problem } => (made, problem),
@@ -92,7 +92,7 @@ fn is_pointless(of: &SourceEvent<'_>) -> bool {
 }
 
 /// An event, for one of the people it names.
-struct Asked<'a> {
+struct EventCandidate<'a> {
     at: usize,
     of: SourceEvent<'a>,
     who: Reached,
@@ -100,14 +100,14 @@ struct Asked<'a> {
     begins: bool,
 }
 
-fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<Asked<'a>> {
+fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'a>> {
     let begins = !is_pointless(of);
     let entity = of.entity.map(|entity| json!({"type": entity.kind, "id": entity.id}));
     let people = reached(of.payload, of.kind, of.snapshot).into_iter();
-    people.map(|who| Asked { at, of: *of, who, entity: entity.clone(), begins }).collect()
+    people.map(|who| EventCandidate { at, of: *of, who, entity: entity.clone(), begins }).collect()
 }
 
-impl Asked<'_> {
+impl EventCandidate<'_> {
     fn item(&self) -> Item<'_> {
         let SourceEvent { event, payload, .. } = self.of;
         let (who, entity) = (&self.who.recipient, self.entity.as_ref());

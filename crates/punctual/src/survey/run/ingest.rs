@@ -1,10 +1,10 @@
-//! Ingest: events in, entries out, whether somebody hands them in or they come by a topic.
+//! Ingest: events in, entries out, whether the events come by a call or by a topic.
 //!
-//! Events are matched in memory against what is published in the tenant, and those of one kind are written in
-//! transactions of at most [`ENTRY_KEYS_PER_TRANSACTION`] keys. If what is published has changed meanwhile, a
-//! transaction writes nothing, and the events that are left are matched again. An item that cannot be read
-//! fails alone. The dedup key lets one entry through, so a caller who does not know what was written hands in
-//! all of it again.
+//! Events are matched in memory against the published flows of the tenant, and those of one kind are written
+//! in transactions of at most [`ENTRY_KEYS_PER_TRANSACTION`] keys. If the published flows have changed
+//! meanwhile, a transaction writes nothing, and the remaining events are matched again. An item that cannot
+//! be read fails alone. The dedup key lets one entry through, so a caller who does not know what was written
+//! hands in all of it again.
 //!
 //! Events of several kinds come in lots: all that they begin is written first, and then they stop what they
 //! stop, save what an event that came after them has just begun.
@@ -16,7 +16,7 @@ use crate::base::id::FlowId;
 use crate::base::limits::ENTRY_KEYS_PER_TRANSACTION;
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::address::AddressKind;
-use crate::delivery::rules::consent::{Asked, Verdict};
+use crate::delivery::rules::consent::{ConsentQuestion, Verdict};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::Key;
 use crate::queue::rules::message::Message;
@@ -31,10 +31,10 @@ use crate::survey::store::visits::StopRequest;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// How often a batch is matched again because somebody published meanwhile.
+/// How often a batch is matched again because a flow was published meanwhile.
 const MATCHES_MAX: usize = 10;
 
-/// What became of one event, for one trigger or in all.
+/// The outcome of one event, for one trigger or in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Outcome {
     /// An entry was made.
@@ -43,7 +43,7 @@ pub enum Outcome {
     Skipped,
     /// An entry was withdrawn, because its trigger says that such an event stops it.
     Stopped,
-    /// It cannot be read.
+    /// The event cannot be read.
     Failed,
     /// No trigger wanted it.
     NoMatch,
@@ -58,11 +58,11 @@ pub struct Instance {
     pub trigger_id: Arc<str>,
     /// The entry.
     pub public_id: PublicId,
-    /// Whether it was made by this event.
+    /// Whether this event made the entry.
     pub outcome: Outcome,
 }
 
-/// What became of one event.
+/// The result of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ingested {
     /// In all.
@@ -73,14 +73,14 @@ pub struct Ingested {
     pub error: Option<String>,
 }
 
-/// A trigger that somebody chose by hand.
+/// A trigger that a person chose.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The survey.
     pub flow: FlowId,
     /// The trigger.
     pub trigger_id: String,
-    /// Who chose it.
+    /// The person who chose it.
     pub by: String,
     /// Only to see what would happen.
     pub dry_run: bool,
@@ -91,15 +91,15 @@ pub struct Chosen {
 pub struct Item<'a> {
     /// Its place among all that come together: the lower, the earlier.
     pub at: usize,
-    /// What is known of it.
+    /// The candidate, or the problems of the event.
     pub candidate: std::result::Result<Candidate<'a>, Problems>,
     /// The event of a topic that it comes from; none if it was handed in.
     pub cause: Option<&'a Message>,
     /// Only triggers whose channels need one of these look at it; none is all.
     pub ways: Option<&'a [AddressKind]>,
-    /// Whether it may begin entries.
+    /// Whether the event may begin entries.
     pub begins: bool,
-    /// Whether it may stop them.
+    /// Whether the event may stop entries.
     pub stops: bool,
 }
 
@@ -124,58 +124,71 @@ pub struct Lot<'a> {
     pub items: Vec<Item<'a>>,
 }
 
-/// What a lot came to so far.
+/// The progress of a lot.
 #[derive(Default)]
-struct Met {
-    /// What its items stop, with what was published when they were matched: one for each transaction.
+struct LotProgress {
+    /// The entries that its items stop, with the active triggers when they were matched: one for each
+    /// transaction.
     stops: Vec<(Arc<ActiveTriggers>, Stops)>,
     report: Vec<Ingested>,
 }
 
-impl Met {
+impl LotProgress {
     fn stops_something(&self) -> bool {
         self.stops.iter().any(|(_, stops)| !stops.0.is_empty())
     }
 }
 
-/// Lets events begin and stop what is published for them; answers for each lot, in the order of its items.
+/// Lets events begin and stop entries of the published flows; returns the results of each lot, in the order
+/// of its items.
 ///
 /// # Errors
 /// When the database does not answer, or surveys are published over and over meanwhile.
 pub async fn ingest(surveys: &SurveyKind, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec<Vec<Ingested>>> {
     let mut all = Vec::with_capacity(lots.len());
     for lot in lots {
-        all.push(begin(surveys, tenant, lot).await?);
+        let is_first = all.is_empty();
+        all.push(begin(surveys, tenant, lot).await.map_err(|error| after_part(error, is_first))?);
     }
-    if all.iter().any(Met::stops_something) {
+    if all.iter().any(LotProgress::stops_something) {
         let made = made_at(lots, &all);
-        for (lot, met) in lots.iter().zip(&mut all) {
-            stop(surveys, tenant, lot, met, &made).await?;
+        for (lot, progress) in lots.iter().zip(&mut all) {
+            stop(surveys, tenant, lot, progress, &made).await.map_err(|error| after_part(error, false))?;
         }
         surveys.wake.all();
     }
-    Ok(all.into_iter().map(|met| met.report).collect())
+    Ok(all.into_iter().map(|progress| progress.report).collect())
 }
 
-/// Writes what the events of a lot begin, a transaction after the other.
-async fn begin(surveys: &SurveyKind, tenant: Tenant, lot: &Lot<'_>) -> Result<Met> {
+/// Writes the entries that the events of a lot begin, a transaction after the other.
+async fn begin(surveys: &SurveyKind, tenant: Tenant, lot: &Lot<'_>) -> Result<LotProgress> {
     let by = format!("event:{}", lot.kind);
-    let mut met = Met::default();
-    while met.report.len() < lot.items.len() {
-        begin_next(surveys, tenant, lot, &by, &mut met).await?;
+    let mut progress = LotProgress::default();
+    while progress.report.len() < lot.items.len() {
+        let is_first = progress.report.is_empty();
+        let begun = begin_next(surveys, tenant, lot, &by, &mut progress).await;
+        begun.map_err(|error| after_part(error, is_first))?;
     }
-    Ok(met)
+    Ok(progress)
 }
 
-/// Writes what the next events of a lot begin, in one transaction.
+/// Returns the error of a call of which a part was written already: it must not say that nothing was changed.
+fn after_part(error: Error, is_first: bool) -> Error {
+    match error {
+        Error::Unavailable(source) if !is_first => Error::Unknown(source),
+        other => other,
+    }
+}
+
+/// Writes the entries that the next events of a lot begin, in one transaction.
 async fn begin_next(
     surveys: &SurveyKind,
     tenant: Tenant,
     lot: &Lot<'_>,
     by: &str,
-    met: &mut Met,
+    progress: &mut LotProgress,
 ) -> Result<()> {
-    let from = met.report.len();
+    let from = progress.report.len();
     for _ in 0..MATCHES_MAX {
         let offered = surveys.cache.known(&surveys.store, tenant).await?;
         let which = Which::OfKind(lot.kind);
@@ -189,14 +202,14 @@ async fn begin_next(
             admit(surveys, tenant, &offered, by, &mut batch).await?
         };
         let Some(made) = made else { continue };
-        met.report.extend(batch.report(&made, &offered));
-        met.stops.push((offered, stops));
+        progress.report.extend(batch.report(&made, &offered));
+        progress.stops.push((offered, stops));
         return Ok(());
     }
     Err(changing())
 }
 
-/// Sends a survey to people that somebody chose; `None` when no such trigger is published.
+/// Sends a survey to chosen people; `None` when no such trigger is published.
 ///
 /// # Errors
 /// When the database does not answer, or surveys are published over and over meanwhile.
@@ -206,13 +219,14 @@ pub async fn send_chosen(
     chosen: &Chosen,
     items: &[Item<'_>],
 ) -> Result<Option<Vec<Ingested>>> {
-    // Nobody to send to: the answer still says whether there is such a trigger.
+    // No recipient: the answer still says whether there is such a trigger.
     if chosen.dry_run || items.is_empty() {
         return foretell_chosen(surveys, tenant, chosen, items).await;
     }
     let mut report = Vec::with_capacity(items.len());
     while report.len() < items.len() {
-        match send_next(surveys, tenant, chosen, &items[report.len()..]).await? {
+        let next = send_next(surveys, tenant, chosen, &items[report.len()..]).await;
+        match next.map_err(|error| after_part(error, report.is_empty()))? {
             Some(next) => report.extend(next),
             None if report.is_empty() => return Ok(None),
             None => report.resize_with(items.len(), unpublished),
@@ -240,7 +254,7 @@ async fn send_next(
     Err(changing())
 }
 
-/// What sending would come to; nothing is written.
+/// Previews the sends; nothing is written.
 async fn foretell_chosen(
     surveys: &SurveyKind,
     tenant: Tenant,
@@ -256,13 +270,13 @@ async fn foretell_chosen(
     Ok(Some(report))
 }
 
-/// Somebody withdrew the survey after some of its recipients were written.
+/// The result for the remaining recipients when the survey was unpublished after some were written.
 fn unpublished() -> Ingested {
     let error = Some("the survey was withdrawn meanwhile: its trigger is published no more".to_owned());
     Ingested { outcome: Outcome::Failed, instances: Vec::new(), error }
 }
 
-/// Who of a dry run would not be sent anything by this channel, and why.
+/// Finds the recipients of a dry run that would not be sent a message by this channel, and the reasons.
 async fn foretell_refusals(
     surveys: &SurveyKind,
     tenant: Tenant,
@@ -274,7 +288,7 @@ async fn foretell_refusals(
     let known = items.iter().filter_map(address).map(|address| (tenant, address));
     let consent = surveys.store.consent(known.collect()).await?;
     let (kind, now) = (invitation::EVENT_TYPE, surveys.store.now().await?);
-    let asked = Asked { channel, kind, now, redirected: false, zone: None };
+    let asked = ConsentQuestion { channel, kind, now, redirected: false, zone: None };
     for (item, one) in items.iter().zip(report) {
         let verdict = address(item).map(|address| consent.verdict(tenant, &address, &asked));
         let (Some(Verdict::Suppressed(why)), Outcome::Created) = (verdict, one.outcome) else { continue };
@@ -312,7 +326,7 @@ async fn admit(
     }
 }
 
-/// What writing it would come to.
+/// Previews the outcome of writing a batch.
 async fn foretold(surveys: &SurveyKind, tenant: Tenant, batch: &Batch) -> Result<Vec<InstanceOutcome>> {
     let keys: Vec<Key> = batch.entries.iter().map(|entry| entry.key).collect();
     let mut known: HashMap<Key, PublicId> = surveys.store.known_keys(tenant, keys).await?;
@@ -327,9 +341,9 @@ async fn foretold(surveys: &SurveyKind, tenant: Tenant, batch: &Batch) -> Result
 }
 
 /// The places of the events that made entries just now.
-fn made_at(lots: &[Lot<'_>], all: &[Met]) -> HashMap<PublicId, usize> {
-    let told = lots.iter().zip(all).flat_map(|(lot, met)| lot.items.iter().zip(&met.report));
-    let made = told.flat_map(|(item, one)| {
+fn made_at(lots: &[Lot<'_>], all: &[LotProgress]) -> HashMap<PublicId, usize> {
+    let reports = lots.iter().zip(all).flat_map(|(lot, progress)| lot.items.iter().zip(&progress.report));
+    let made = reports.flat_map(|(item, one)| {
         let created = one.instances.iter().filter(|instance| instance.outcome == Outcome::Created);
         created.map(|instance| (instance.public_id, item.at))
     });
@@ -341,10 +355,10 @@ async fn stop(
     surveys: &SurveyKind,
     tenant: Tenant,
     lot: &Lot<'_>,
-    met: &mut Met,
+    progress: &mut LotProgress,
     made: &HashMap<PublicId, usize>,
 ) -> Result<()> {
-    for (offered, Stops(stops)) in std::mem::take(&mut met.stops) {
+    for (offered, Stops(stops)) in std::mem::take(&mut progress.stops) {
         if stops.is_empty() {
             continue;
         }
@@ -355,7 +369,8 @@ async fn stop(
             let Some(public_id) = known.get(&key) else { continue };
             let came_later = made.get(public_id).is_some_and(|at| *at > lot.items[n].at);
             if !came_later {
-                asked.entry(*public_id).or_insert((n, place));
+                // The latest event decides: an earlier one may have come before the entry.
+                asked.insert(*public_id, (n, place));
             }
         }
         let event = |n: usize| lot.items[n].cause.map(|event| event.id);
@@ -363,7 +378,7 @@ async fn stop(
         let requests: Vec<StopRequest> = requests.collect();
         for public_id in surveys.store.stop_entries(tenant, lot.kind.to_owned(), requests).await? {
             let Some((n, place)) = asked.get(&public_id) else { continue };
-            note_stopped(&mut met.report[*n], &offered, *place, public_id);
+            note_stopped(&mut progress.report[*n], &offered, *place, public_id);
         }
     }
     Ok(())
@@ -377,5 +392,19 @@ fn note_stopped(one: &mut Ingested, offered: &ActiveTriggers, place: Place, publ
     one.instances.push(Instance { flow, trigger_id, public_id, outcome });
     if one.outcome == Outcome::NoMatch {
         one.outcome = outcome;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TRG-5: whatever of a call is written already, its error does not say that nothing was changed.
+    #[test]
+    fn trg_5_a_call_that_fails_after_a_part_was_written_has_an_unknown_outcome() {
+        let away = || Error::Unavailable("the server is away".into());
+        assert!(matches!(after_part(away(), true), Error::Unavailable(_)));
+        assert!(matches!(after_part(away(), false), Error::Unknown(_)));
+        assert!(matches!(after_part(changing(), false), Error::Conflict(_)), "its own sentence is true");
     }
 }

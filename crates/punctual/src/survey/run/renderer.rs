@@ -7,7 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{EntryId, TemplateId};
 use crate::delivery::rules::address::address_for;
-use crate::delivery::rules::consent::Asked;
+use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use crate::delivery::rules::template::TemplateSet;
 use crate::delivery::run::channel::{RenderedMessage, is_worded_for};
@@ -86,7 +86,13 @@ impl SurveyRenderer {
         now: Timestamp,
     ) -> GateDecision {
         let redirected = of.channel != instance.channel;
-        let asked = Asked { channel: &of.channel, kind: invitation::EVENT_TYPE, now, redirected, zone: None };
+        let asked = ConsentQuestion {
+            channel: &of.channel,
+            kind: invitation::EVENT_TYPE,
+            now,
+            redirected,
+            zone: None,
+        };
         let address = |channel: &str| address_for(channel, &recipient(&of.address));
         self.recipients.check(context, of, &asked, address)
     }
@@ -132,7 +138,7 @@ impl SurveyRenderer {
                 payload: &payload,
             },
         );
-        // What is one provider's own means nothing to another.
+        // One provider's own template means nothing to another.
         let is_for = |words| match words {
             Words::Template(template) => is_worded_for(&context.channels, template, &of.channel),
             Words::Own(_) => true,
@@ -159,7 +165,7 @@ impl SurveyRenderer {
     }
 }
 
-/// Somebody of whom only an address is known.
+/// Returns a recipient of whom only an address is known.
 fn recipient(address: &str) -> Recipient<'static> {
     let address_of = Some(address.to_owned());
     match address.contains('@') {

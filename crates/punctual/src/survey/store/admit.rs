@@ -46,11 +46,11 @@ pub struct InstanceSource {
     pub payload: Arc<str>,
     /// The digest of the payload.
     pub payload_digest: PayloadDigest,
-    /// What the event is about.
+    /// The entity of the event.
     pub entity: Option<Entity>,
     /// The event's correlation id.
     pub correlation_id: Option<String>,
-    /// When the event happened, if somebody said so.
+    /// When the event happened, if that was given.
     pub occurred_at: Option<Timestamp>,
     /// The recipient's address.
     pub address: Arc<str>,
@@ -91,16 +91,16 @@ pub struct NewInstance {
     pub origin: EntryOrigin,
 }
 
-/// What came of an instance that was to be written.
+/// The outcome of an instance that was to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceOutcome {
-    /// It was written.
+    /// The instance was written.
     Created(PublicId),
     /// There is one of its key already: this.
     Duplicate(PublicId),
 }
 
-/// What came of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdmitOutcome {
     /// The published flows have changed; nothing was written.
@@ -182,7 +182,7 @@ impl DistinctKeys {
 }
 
 /// Writes instances that are new, and returns the owner of each key. A key whose owner is deleted at this
-/// very moment is free again: it is tried again.
+/// very moment is free again, so the instance is tried again.
 async fn write(tx: &mut Tx, request: &Request, keys: &DistinctKeys) -> Result<Vec<Option<PublicId>>> {
     let mut owners = vec![None; keys.keys.len()];
     if request.look_first {

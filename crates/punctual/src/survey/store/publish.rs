@@ -1,7 +1,7 @@
 //! The messages about an instance: one on the topic `survey.responses` for each moment of it.
 //!
-//! The payload is self-contained: a subscriber need not ask back. It has the same fields for every moment;
-//! those that a moment does not have are null.
+//! The payload is self-contained: a subscriber needs no further request. It has the same fields for every
+//! moment; those that a moment does not have are null.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -26,14 +26,14 @@ use std::sync::Arc;
 /// The topic.
 pub const TOPIC: &str = "survey.responses";
 
-/// What happened.
+/// A moment of a survey instance.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Moment {
-    /// It was answered.
+pub enum SurveyMoment {
+    /// The recipient has answered.
     Completed {
         /// When.
         at: Timestamp,
-        /// By the help of whom, if somebody helped.
+        /// The agent who helped, if one did.
         agent_id: Option<String>,
         /// The answers, in their canonical form.
         answers: Map<String, Json>,
@@ -47,13 +47,13 @@ pub enum Moment {
     },
     /// A person opened its page for the first time.
     Opened(Timestamp),
-    /// It was quiet for too long.
+    /// The instance was quiet for too long.
     Expired(Timestamp),
-    /// Somebody withdrew it.
+    /// The instance was cancelled by a request.
     Cancelled(Timestamp),
 }
 
-impl Moment {
+impl SurveyMoment {
     /// The kind of its message.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -94,7 +94,7 @@ struct MomentFields<'a> {
     answers: Option<&'a Map<String, Json>>,
 }
 
-impl From<EntryMoment> for Moment {
+impl From<EntryMoment> for SurveyMoment {
     fn from(moment: EntryMoment) -> Self {
         match moment {
             EntryMoment::Sent { at, send } => Self::Sent { at, attempt: send },
@@ -105,9 +105,9 @@ impl From<EntryMoment> for Moment {
 }
 
 /// The message of a moment.
-fn message(of: &Instance<'_>, integration_id: Option<&str>, moment: &Moment) -> NewMessage {
+fn message(of: &Instance<'_>, integration_id: Option<&str>, moment: &SurveyMoment) -> NewMessage {
     let (completed_at, agent_id, answers) = match moment {
-        Moment::Completed { at, agent_id, answers } => (Some(*at), agent_id.as_deref(), Some(answers)),
+        SurveyMoment::Completed { at, agent_id, answers } => (Some(*at), agent_id.as_deref(), Some(answers)),
         _ => (None, None, None),
     };
     let fields = MomentFields {
@@ -123,7 +123,7 @@ fn message(of: &Instance<'_>, integration_id: Option<&str>, moment: &Moment) -> 
         occurred_at: moment.at(),
         completed_at,
         agent_id,
-        attempt: if let Moment::Sent { attempt, .. } = moment { Some(*attempt) } else { None },
+        attempt: if let SurveyMoment::Sent { attempt, .. } = moment { Some(*attempt) } else { None },
         answers,
     };
     let mut payload = serde_json::to_string(&fields).unwrap_or_default();
@@ -139,7 +139,7 @@ fn message(of: &Instance<'_>, integration_id: Option<&str>, moment: &Moment) -> 
 pub(crate) async fn publish_one(
     tx: &mut Tx,
     of: &Instance<'_>,
-    moment: &Moment,
+    moment: &SurveyMoment,
     only: Option<&[String]>,
 ) -> Result<Addressed> {
     let integrations = integration_ids(tx, &[of.flow]).await?;
@@ -148,7 +148,7 @@ pub(crate) async fn publish_one(
 }
 
 /// Publishes moments of many instances: to the subscriptions that their surveys list, or to all of the topic.
-pub(crate) async fn publish_all(tx: &mut Tx, news: &[(Instance<'_>, Moment)]) -> Result<()> {
+pub(crate) async fn publish_all(tx: &mut Tx, news: &[(Instance<'_>, SurveyMoment)]) -> Result<()> {
     if news.is_empty() {
         return Ok(());
     }

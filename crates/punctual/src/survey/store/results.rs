@@ -1,4 +1,4 @@
-//! Answers: what a survey's results are made of, and what a recipient with a link may see.
+//! Answers: the data of a survey's results, and the entry of a recipient with a link.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -47,7 +47,7 @@ impl ResponseListeners {
     }
 }
 
-/// Which answers are wanted; what is `None` does not count.
+/// Selects answers; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct ResultFilter {
     /// Of this version.
@@ -89,7 +89,7 @@ pub struct RemovedEntries {
 }
 
 impl Store {
-    /// One entry by its name outside, of whichever tenant: whoever has the link may see it.
+    /// Reads an entry by its public id, of any tenant: a person who has the link may see it.
     pub fn entry_of_link(&self, id: PublicId) -> VerbFuture<'_, Option<(Entry, Map<String, Json>)>> {
         self.read(id, |tx, id| Box::pin(of_link(tx, *id)))
     }

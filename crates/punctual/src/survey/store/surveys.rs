@@ -16,11 +16,11 @@ use crate::survey::rules::survey::Survey;
 use crate::survey::store::publish;
 use serde_json::Value;
 
-/// How often a draft is read again because somebody changed it meanwhile.
+/// How often a draft is read again because another request changed it meanwhile.
 const DRAFTS_READ_MAX: usize = 10;
 
 impl FlowDraft {
-    /// Everything that is wrong with it, and what is doubtful.
+    /// Returns its problems and its warnings.
     #[must_use]
     pub fn check(&self) -> (Problems, Problems) {
         let (mut problems, mut warnings) = (Problems::default(), Problems::default());
@@ -56,7 +56,7 @@ impl Store {
         })
     }
 
-    /// Replaces the draft of a flow. What is published stays as it is.
+    /// Replaces the draft of a flow. The published version does not change.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem of the draft, [`Error::NotFound`].

@@ -1,6 +1,6 @@
-//! What recipients do to an instance: open its page, fill it in, answer; and how it is withdrawn.
+//! The visits of recipients to an instance: they open its page, fill it in and answer; and its withdrawal.
 //!
-//! Each verb is one transaction under the entry's lock: the rules decide, and the row, what belongs to it and
+//! Each verb is one transaction under the entry's lock: the rules decide, and the row, its dependent rows and
 //! the message for subscribers are written together or not at all. The waiting send of an instance that has
 //! ended is taken out of the queue; a send in flight finds out when it is settled.
 
@@ -14,23 +14,23 @@ use crate::database::value::params;
 use crate::delivery::store::entries::end::{EntryEnd, cancel_all, write_ends};
 use crate::delivery::store::entries::expire::await_expiry;
 use crate::flow::rules::entry::state::EntryState;
-use crate::flow::rules::entry::{Deed, Refusal};
+use crate::flow::rules::entry::{Refusal, Transition};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, lock_by_public_id, lock_by_public_ids};
 use crate::queue::store::messages::due_times;
 use crate::survey::store::instance::Instance;
-use crate::survey::store::publish::{Moment, forget_progress, publish_all, publish_one};
+use crate::survey::store::publish::{SurveyMoment, forget_progress, publish_all, publish_one};
 use crate::survey::store::results::ResponseListeners;
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, HashSet};
 
-/// What came of a transition.
+/// The outcome of a transition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TransitionOutcome {
-    /// It happened; this is the entry now.
+    /// The transition happened; this is the entry now.
     Done(Box<Entry>),
-    /// It may not happen any more; nothing was written.
+    /// The transition may not happen any more; nothing was written.
     Refused(Refusal),
     /// There is no entry of this id, or it was deleted.
     Unknown,
@@ -43,9 +43,9 @@ pub struct Answer {
     pub public_id: PublicId,
     /// The answers, in their canonical form.
     pub answers: Map<String, Json>,
-    /// What was said beside them, such as who helped.
+    /// Further data of the answer, such as the agent who helped.
     pub meta: Option<Json>,
-    /// The subscriptions that hear of it; `None` is every one of the topic.
+    /// The subscriptions that get the message; `None` is every one of the topic.
     pub listeners: Option<Vec<String>>,
 }
 
@@ -94,7 +94,7 @@ impl Store {
         })
     }
 
-    /// Sends nothing more of an instance; it can still be answered, and expires later.
+    /// Ends the sends of an instance; the recipient can still answer, and the instance expires later.
     pub fn stop_reminders(&self, id: PublicId) -> VerbFuture<'_, TransitionOutcome> {
         self.write(id, |tx, id| Box::pin(stop_reminders(tx, *id)))
     }
@@ -102,7 +102,7 @@ impl Store {
 
 async fn opened(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
     let Some(mut entry) = lock_by_public_id(tx, id).await? else { return Ok(TransitionOutcome::Unknown) };
-    let state = match entry.state.after(Deed::Opened) {
+    let state = match entry.state.after(Transition::Opened) {
         Ok(state) => state,
         Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
     };
@@ -112,14 +112,14 @@ async fn opened(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
     let now = tx.now().await?;
     tx.execute(OPENED, params![entry.id.0, state.status.code(), now]).await?;
     (entry.state, entry.opened_at, entry.version) = (state, Some(now), entry.version + 1);
-    publish(tx, &entry, Moment::Opened(now)).await?;
+    publish(tx, &entry, SurveyMoment::Opened(now)).await?;
     Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
 const OPENED: &str = "update punctual.entry \
     set status = $2, opened_at = coalesce(opened_at, $3), version = version + 1 where id = $1";
 
-async fn publish(tx: &mut Tx, entry: &Entry, moment: Moment) -> Result<()> {
+async fn publish(tx: &mut Tx, entry: &Entry, moment: SurveyMoment) -> Result<()> {
     let Some(instance) = Instance::of(entry) else { return Ok(()) };
     publish_all(tx, &[(instance, moment)]).await
 }
@@ -141,7 +141,7 @@ const KEEP: &str = "insert into punctual.progress (entry_id, answers, at) values
 async fn complete(tx: &mut Tx, answer: &Answer) -> Result<TransitionOutcome> {
     let found = lock_by_public_id(tx, answer.public_id).await?;
     let Some(mut entry) = found else { return Ok(TransitionOutcome::Unknown) };
-    let state = match entry.state.after(Deed::Submitted) {
+    let state = match entry.state.after(Transition::Submitted) {
         Ok(state) => state,
         Err(refusal) => return Ok(TransitionOutcome::Refused(refusal)),
     };
@@ -156,7 +156,8 @@ async fn complete(tx: &mut Tx, answer: &Answer) -> Result<TransitionOutcome> {
 
 async fn write_response(tx: &mut Tx, entry: &Entry, answer: &Answer, now: Timestamp) -> Result<()> {
     let Some(instance) = Instance::of(entry) else { return Ok(()) };
-    let moment = Moment::Completed { at: now, agent_id: answer.agent_id(), answers: answer.answers.clone() };
+    let moment =
+        SurveyMoment::Completed { at: now, agent_id: answer.agent_id(), answers: answer.answers.clone() };
     let addressed = publish_one(tx, &instance, &moment, answer.listeners.as_deref()).await?;
     let answers = serde_json::to_string(&answer.answers).unwrap_or_default();
     let meta = answer.meta.as_ref().map(Json::to_string);
@@ -188,7 +189,8 @@ async fn stop_all(tx: &mut Tx, tenant: Tenant, kind: &str, stops: &[StopRequest]
     let mut entries = lock_by_public_ids(tx, tenant, &ids).await?;
     let earlier = began_earlier(tx, &entries, &by_id).await?;
     entries.retain(|entry| earlier.contains(&entry.id));
-    let ended = cancel_all(tx, &entries, Deed::Cancelled, (Some("Stopped"), "its entry has ended")).await?;
+    let ended =
+        cancel_all(tx, &entries, Transition::Cancelled, (Some("Stopped"), "its entry has ended")).await?;
     let stopped: Vec<(&Entry, EntryState)> = entries
         .iter()
         .zip(ended)

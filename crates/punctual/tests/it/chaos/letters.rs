@@ -389,7 +389,7 @@ impl Office {
             logs.entry(of).or_default().push(row[2].clone().unwrap());
         }
         let none = Vec::new();
-        for (of, given) in self.letters(&entries) {
+        for (of, given) in self.messages(&entries) {
             let log = logs.get(&of).unwrap_or(&none);
             let said = |word: &str| log.iter().filter(|outcome| *outcome == word).count();
             let taken = given.iter().filter(|word| *word == "taken").count();
@@ -424,7 +424,10 @@ impl Office {
     }
 
     /// What channels were given, by entry and number of the send.
-    fn letters(&self, entries: &BTreeMap<i64, (PublicId, EntryStatus)>) -> BTreeMap<(i64, u32), Vec<String>> {
+    fn messages(
+        &self,
+        entries: &BTreeMap<i64, (PublicId, EntryStatus)>,
+    ) -> BTreeMap<(i64, u32), Vec<String>> {
         let ids: HashMap<String, i64> =
             entries.iter().map(|(id, (public, _))| (public.to_string(), *id)).collect();
         let mut letters: BTreeMap<(i64, u32), Vec<String>> = BTreeMap::new();

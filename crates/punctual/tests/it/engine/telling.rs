@@ -19,7 +19,7 @@ live! {
 /// What health says of the loop that sends.
 async fn trouble(engine: &Engine) -> Option<String> {
     let health = engine.health().await;
-    health.loops.into_iter().find(|beat| beat.name == "worker").and_then(|beat| beat.trouble)
+    health.loops.into_iter().find(|of| of.name == "worker").and_then(|of| of.trouble)
 }
 
 /// Awaits that health says something of it, or nothing.

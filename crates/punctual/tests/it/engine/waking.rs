@@ -26,7 +26,7 @@ async fn until_idle(worker: &Engine, looks: u64) {
     let start = monotonic();
     loop {
         let health = worker.health().await;
-        if health.loops.iter().any(|beat| beat.name == "worker" && beat.ticks >= looks) {
+        if health.loops.iter().any(|of| of.name == "worker" && of.ticks >= looks) {
             return;
         }
         assert!(start.elapsed() < SOON, "an idle worker should look {looks} times");

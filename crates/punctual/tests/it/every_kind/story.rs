@@ -1,20 +1,23 @@
 //! What the tables keep of an entry beside its deliveries: history, traces, counts; and what happens to
 //! deliveries in flight while a person changes their entry.
 
-use super::{Desk, Kind, policy, refused};
+use super::{Desk, Kind, policy, refused, unknown};
 use crate::bench::{Bench, TENANT, author, fail, replay, seconds};
-use crate::invitation::transient;
-use punctual::delivery::rules::channel::ChannelPolicy;
+use crate::dump::first_column;
+use crate::invitation::{self, engine_with, publish, survey, transient};
+use crate::notification::{self, booking, define, prefer};
+use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::delivery::store::entries::actions::{
     ActionOutcome, EntryAction, EntryActionRequest, EntryName,
 };
 use punctual::delivery::store::entries::replay::ReplaySelection;
-use punctual::delivery::store::receipts::News;
+use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::{EntryId, NewMessage, NewTimer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 cases![
@@ -26,18 +29,36 @@ cases![
     rmd_20_what_is_held_behind_the_window_waits,
     ntf_16_a_bounce_and_its_fallback_are_counted_once,
     ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more,
+    ntf_5_a_skip_after_a_lost_try_keeps_its_key,
+    ntf_20_schedules_are_listed_by_entity_and_by_key,
+    ntf_19_the_retention_of_the_log_spares_answers,
     plt_4_attempts_and_dead_letters_have_a_reason_class,
     plt_29_topics_of_the_engine_are_not_published_to,
 ];
 
 impl Desk {
+    /// Hands in an event about a booking.
+    async fn event_about(&self, id: &str) {
+        match self.kind {
+            Kind::Survey => {
+                let mut visit = invitation::visit(id, "GR");
+                visit["entity"] = json!({"type": "booking", "id": id});
+                invitation::ingest(&self.engine, vec![visit]).await;
+            }
+            Kind::Notification => {
+                let event = NewMessage::new(notification::TOPIC, notification::KIND, booking(id).to_string());
+                self.engine.enqueue_one(TENANT, event.entity("booking", id)).await.unwrap();
+            }
+        }
+    }
+
     async fn history(&self, entry: i64) -> Vec<String> {
         let changes = self.engine.store().entry_history(TENANT, EntryId(entry)).await.unwrap();
         changes.iter().map(|c| format!("{} {} -> {} by {}", c.action, c.from, c.to, c.actor)).collect()
     }
 
     async fn ids(&self) -> Vec<PublicId> {
-        let filter = punctual::flow::store::entries::lists::EntryFilter::default();
+        let filter = EntryFilter::default();
         let all = self.engine.store().entries(TENANT, filter, EntryId(i64::MAX), 500).await.unwrap();
         let mut ids: Vec<_> = all.iter().map(|entry| (entry.id, entry.public_id)).collect();
         ids.sort_unstable();
@@ -189,7 +210,7 @@ async fn trg_16_what_ends_behind_the_window_is_not_sent(t: &Bench) {
         let t = &Bench::on(t.backend).await;
         let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
         desk.change_behind_the_window(t, EntryAction::Cancel).await;
-        assert_eq!(desk.mailbox.letters().len(), 99, "{kind:?}");
+        assert_eq!(desk.mailbox.messages().len(), 99, "{kind:?}");
         assert_eq!(desk.statuses().await[99], DeliveryStatus::Skipped, "{kind:?}");
         assert_eq!(
             t.count(
@@ -210,14 +231,14 @@ async fn rmd_20_what_is_held_behind_the_window_waits(t: &Bench) {
         let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
         let held = desk.change_behind_the_window(t, EntryAction::Hold).await;
         desk.travel(t, seconds(3_600)).await;
-        assert_eq!(desk.mailbox.letters().len(), 99, "{kind:?}");
+        assert_eq!(desk.mailbox.messages().len(), 99, "{kind:?}");
         assert_eq!(desk.change_entry_alone(held, EntryAction::Release).await, ActionOutcome::Done);
         desk.travel(t, seconds(60)).await;
-        assert_eq!(desk.mailbox.letters().len(), 100, "{kind:?}");
+        assert_eq!(desk.mailbox.messages().len(), 100, "{kind:?}");
     }
 }
 
-fn bounced() -> News {
+fn bounced() -> ReceiptBatch {
     let receipt = Receipt {
         message_id: Some("mem-1".into()),
         address: None,
@@ -227,7 +248,7 @@ fn bounced() -> News {
         event_id: None,
         occurred_at: None,
     };
-    News { provider: "p".into(), channels: vec!["memory:default".into()], receipts: vec![receipt] }
+    ReceiptBatch { provider: "p".into(), channels: vec!["memory:default".into()], receipts: vec![receipt] }
 }
 
 /// NTF-16, NTF-17: what did not arrive goes by the other channel, and the entry counts one message.
@@ -237,7 +258,7 @@ async fn ntf_16_a_bounce_and_its_fallback_are_counted_once(t: &Bench) {
         let desk = Desk::open(t, kind, policy(|policy| policy.fallback = Some("memory:sms".into()))).await;
         desk.event("1").await;
         desk.tick().await;
-        desk.engine.hear_receipts(bounced()).await.unwrap();
+        desk.engine.record_receipts(bounced()).await.unwrap();
         desk.tick().await;
         assert_eq!(desk.statuses().await, [DeliveryStatus::Failed, DeliveryStatus::Sent], "{kind:?}");
         let counts = t.ints("select sent, failed from punctual.entry").await;
@@ -257,7 +278,7 @@ async fn ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more(t: &Bench) {
             tokio::time::sleep(Duration::from_micros(200 * round)).await;
             desk.change_alone(EntryAction::Cancel).await
         };
-        let (heard, cancelled) = tokio::join!(desk.engine.hear_receipts(bounced()), cancel);
+        let (heard, cancelled) = tokio::join!(desk.engine.record_receipts(bounced()), cancel);
         heard.unwrap();
         assert_eq!(cancelled, ActionOutcome::Done, "round {round}");
         desk.travel(t, seconds(3_600)).await;
@@ -266,6 +287,76 @@ async fn ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more(t: &Bench) {
         let late = "select count(*) from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
             where d.sent_at > e.ended_at";
         assert_eq!(t.count(late).await, 0, "round {round}: nothing went out after the end");
+    }
+}
+
+/// NTF-5: a replay counts its tries from 0, and still knows of a try before it that may have gone out.
+async fn ntf_5_a_skip_after_a_lost_try_keeps_its_key(t: &Bench) {
+    for (outcome, keys) in [(unknown(), 1), (refused(), 0)] {
+        for kind in Kind::ALL {
+            let t = &Bench::on(t.backend).await;
+            let desk = Desk::open(t, kind, policy(|policy| policy.unknown = OnUnknown::Hold)).await;
+            desk.mailbox.fail_with(vec![outcome.clone()]);
+            desk.event("1").await;
+            desk.tick().await;
+            prefer(&desk.engine, kind.address(), &json!({"optOuts": [{"channel": "memory:default"}]})).await;
+            assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
+            desk.tick().await;
+            assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}");
+            let kept = t.count("select count(*) from punctual.delivery_key").await;
+            assert_eq!(kept, keys, "{kind:?} after {outcome:?}");
+        }
+    }
+}
+
+/// NTF-20
+async fn ntf_20_schedules_are_listed_by_entity_and_by_key(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        for id in ["1", "2"] {
+            desk.event_about(id).await;
+        }
+        desk.tick().await;
+        let listed = async |filter: EntryFilter| {
+            let found = desk.engine.store().schedule(TENANT, filter, EntryId(i64::MAX), 9).await.unwrap();
+            found.iter().map(|one| (one.entry.id.0, one.deliveries.len())).collect::<Vec<_>>()
+        };
+        let about = |id: &str| EntryFilter {
+            entity_type: Some("Booking".into()),
+            entity_id: Some(id.into()),
+            ..EntryFilter::default()
+        };
+        assert_eq!(listed(EntryFilter::default()).await, [(2, 1), (1, 1)], "{kind:?}");
+        assert_eq!(listed(about("2")).await, [(2, 1)], "{kind:?}");
+        assert_eq!(listed(about("3")).await, [], "{kind:?}");
+        let keys = t.texts("select key from punctual.entry order by id").await;
+        let names = [keys[0][0].clone().unwrap(), desk.keys()[0].clone()];
+        for key in names {
+            let filter = EntryFilter { key: Some(key.clone()), ..EntryFilter::default() };
+            assert_eq!(listed(filter).await, [(1, 1)], "{kind:?} by {key}");
+        }
+    }
+}
+
+/// NTF-19, TRG-26: an answer is kept for 400 days, however short the log is.
+async fn ntf_19_the_retention_of_the_log_spares_answers(t: &Bench) {
+    let day = |n: u64| seconds(n * 24 * 3_600);
+    let (engine, _mailbox) = engine_with(t, |b| b.log_retention(day(30))).await;
+    publish(&engine, survey(|_| {})).await;
+    define(&engine, TENANT, |_| {}).await;
+    notification::template(&engine, TENANT, "memory:default", "Hello").await;
+    let invited = invitation::invite(&engine, "1").await;
+    notification::confirm(&engine, "1").await;
+    engine.tick(100).await.unwrap();
+    let answers = [("rate".to_owned(), json!(5))].into_iter().collect();
+    engine.submit(invited, answers, None).await.unwrap();
+    let kinds = "select kind from punctual.entry order by id";
+    for (days, left) in [(20, &["survey", "notification"][..]), (20, &["survey"]), (380, &[])] {
+        engine.travel(t.now().await.plus(day(days)), true).await.unwrap();
+        assert_eq!(first_column(&t.texts(kinds).await), left, "{days} days later");
+        let answers = t.count("select count(*) from punctual.response").await;
+        assert_eq!(answers == 1, left.contains(&"survey"), "{days} days later");
     }
 }
 

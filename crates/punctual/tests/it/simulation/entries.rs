@@ -13,7 +13,7 @@ use super::provider::Provider;
 use super::truth::Verdict;
 use punctual::base::duration;
 use punctual::delivery::rules::delivery::DeliveryStatus;
-use punctual::flow::rules::entry::{Deed, EntryStatus};
+use punctual::flow::rules::entry::{EntryStatus, Transition};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{Tenant, Timestamp};
 use rusqlite::Connection;
@@ -365,7 +365,7 @@ impl Look<'_> {
         if let Some(word) = self.counted_late(id, was, is)? {
             return Ok(word);
         }
-        let (deed, word) = self.deed(id, was, is)?;
+        let (transition, word) = self.transition(id, was, is)?;
         let (sent, failed) = match word {
             "entry invited" | "entry reminded" => (1, 0),
             "send given up" | "entry failed" | "entry without a channel" => (0, 1),
@@ -374,9 +374,9 @@ impl Look<'_> {
         if is.counts != (was.counts.0 + sent, was.counts.1 + failed) {
             return Err(format!("{word}, and its counts say something else"));
         }
-        match was.status.after(deed) {
+        match was.status.after(transition) {
             Ok(status) if status == is.status => Ok(word),
-            other => Err(format!("{deed:?} should have made {other:?} of it")),
+            other => Err(format!("{transition:?} should have made {other:?} of it")),
         }
     }
 
@@ -421,39 +421,43 @@ impl Look<'_> {
         }
     }
 
-    fn deed(&self, id: i64, was: &Row, is: &Row) -> Verdict<(Deed, &'static str)> {
-        let asked = |deed| match self.known.asked.contains(&(id, deed)) {
+    fn transition(&self, id: i64, was: &Row, is: &Row) -> Verdict<(Transition, &'static str)> {
+        let asked = |transition| match self.known.asked.contains(&(id, transition)) {
             true => Ok(()),
-            false => Err(format!("nobody asked to {deed:?} it")),
+            false => Err(format!("nobody asked to {transition:?} it")),
         };
         if is.last_sent_at != was.last_sent_at {
-            return self.sent(id, was, is).map(|word| (Deed::Sent, word));
+            return self.sent(id, was, is).map(|word| (Transition::Sent, word));
         }
         if is.status == was.status && is.status.is_active() && is.opened_at == was.opened_at {
-            return self.not_sent(id, was, is).map(|word| (Deed::NotSent, word));
+            return self.not_sent(id, was, is).map(|word| (Transition::NotSent, word));
         }
         match is.status {
             EntryStatus::Failed => {
                 self.not_sent(id, was, is)?;
-                Ok((Deed::GaveUp, "entry failed"))
+                Ok((Transition::GaveUp, "entry failed"))
             }
             EntryStatus::Completed if was.status != is.status => {
                 asked(PersonRequest::Submit)?;
                 let whole = is.completed_at == Some(self.hand.now) && is.due_at.is_none();
-                whole.then_some((Deed::Submitted, "entry answered")).ok_or("it is answered by halves".into())
+                whole
+                    .then_some((Transition::Submitted, "entry answered"))
+                    .ok_or("it is answered by halves".into())
             }
             EntryStatus::Opened => {
                 asked(PersonRequest::Open)?;
                 let same = (was.due_at, was.remaining) == (is.due_at, is.remaining);
-                same.then_some((Deed::Opened, "entry opened")).ok_or("opening moved its sends".into())
+                same.then_some((Transition::Opened, "entry opened")).ok_or("opening moved its sends".into())
             }
             EntryStatus::Expired if was.status != is.status => {
                 let quiet = was.due_at.is_none() && was.quiet_until() < self.hand.now;
-                quiet.then_some((Deed::Expired, "entry expired")).ok_or("it was not quiet for long".into())
+                quiet
+                    .then_some((Transition::Expired, "entry expired"))
+                    .ok_or("it was not quiet for long".into())
             }
             _ if is.deleted && !was.deleted => {
                 asked(PersonRequest::Delete)?;
-                Ok((Deed::Deleted, "entry deleted"))
+                Ok((Transition::Deleted, "entry deleted"))
             }
             EntryStatus::Cancelled => {
                 let event = (was.birth.tenant, was.birth.payload.clone());
@@ -461,7 +465,9 @@ impl Look<'_> {
                     asked(PersonRequest::Cancel)?;
                 }
                 let sends = is.due_at.is_some();
-                (!sends).then_some((Deed::Cancelled, "entry cancelled")).ok_or("it has a next send".into())
+                (!sends)
+                    .then_some((Transition::Cancelled, "entry cancelled"))
+                    .ok_or("it has a next send".into())
             }
             _ => Err("nothing makes this of an entry".into()),
         }

@@ -1,4 +1,5 @@
-//! One form for every way to write an address, so that whoever was told "no more" is recognised.
+//! One form for every way to write an address, so that the address of an opt-out is recognised however it is
+//! written.
 //!
 //! | written | is |
 //! |---|---|
@@ -8,16 +9,16 @@
 //! | `Ana.Lee@Example.ORG` | `ana.lee@example.org` |
 //! | anything else: a device, a user, a URL | itself, without spaces around it |
 //!
-//! A mailbox is compared without regard to case, also before the `@`: hardly any host tells `Ana` from
-//! `ana`, and of the two mistakes this one sends nothing to somebody who said no. Digits without a `+`
-//! are read as an international number, as providers write them. This is a form to compare by, not to send
-//! to: nothing is checked against a numbering plan, and `a+b@x` is not `a@x`.
+//! A mailbox is compared without regard to case, also before the `@`: hardly any host distinguishes `Ana`
+//! from `ana`, and of the two mistakes this one sends nothing to a recipient who opted out. Digits without a
+//! `+` are read as an international number, as providers write them. This is a form to compare by, not to
+//! send to: nothing is checked against a numbering plan, and `a+b@x` is not `a@x`.
 
 use crate::base::error::Problems;
 use crate::base::limits;
 use std::borrow::Cow;
 
-/// What people put between the digits of a phone number.
+/// Characters that people write between the digits of a phone number.
 const BETWEEN_DIGITS: &str = " -./()\u{a0}\u{2010}\u{2011}\u{2013}";
 /// Fewer digits are a short code or an extension, and stay as they are.
 const INTERNATIONAL_DIGITS_MIN: usize = 8;

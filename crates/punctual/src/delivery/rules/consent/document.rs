@@ -1,4 +1,4 @@
-//! What recipients and tenants say about messages, as documents.
+//! The preferences of recipients and the settings of tenants about messages, as documents.
 //!
 //! A document is replaced as a whole, and shown with all its fields. Channels are kinds in lower case
 //! (`whatsapp`) or, where another is to be used instead, keys (`sms:twilio`).
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 /// Which channel is used in the place of another, by its kind or its key.
 type Channels = BTreeMap<String, String>;
 
-/// What the owner of an address wants.
+/// The preferences of the owner of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preferences {
-    /// What they do not want.
+    /// The messages that the owner does not want.
     pub opt_outs: Vec<Scope>,
     /// By which channel they would rather have it: by the kind or key of the one asked for, another's key.
     pub channels: Channels,
@@ -33,7 +33,7 @@ pub struct Preferences {
     pub quiet: Option<Quiet>,
 }
 
-/// What a tenant wants for all its recipients.
+/// The settings of a tenant for all its recipients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Quiet hours of recipients who say nothing; none if absent.
@@ -110,7 +110,7 @@ impl Scope {
     }
 }
 
-/// The kind of a channel as somebody wrote it: a kind in any case, or a key.
+/// Reads the kind of a channel as a document names it: a kind in any case, or a key.
 pub(crate) fn kind_named(channel: &str, path: &str, problems: &mut Problems) -> Option<String> {
     if channel.contains(':') {
         check_key(channel, path, problems);

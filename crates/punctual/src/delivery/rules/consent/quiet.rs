@@ -1,8 +1,8 @@
 //! Quiet hours: a stretch of every day, by the clocks on the recipient's wall.
 //!
-//! From `from` on, up to and without `to`; `21:00` to `08:00` goes over midnight. What counts is what the
-//! clocks show: an hour that is skipped is not waited for, and one that comes twice is quiet twice if
-//! it is quiet at all. So the end is the first moment from now on whose wall time is not quiet.
+//! From `from` on, up to and without `to`; `21:00` to `08:00` goes over midnight. Only the wall time counts:
+//! an hour that is skipped is not waited for, and one that comes twice is quiet twice if it is quiet at all.
+//! So the end is the first moment from now on whose wall time is not quiet.
 
 use crate::base::clock::Timestamp;
 use crate::base::document::{Part, kind, quote};
@@ -27,7 +27,7 @@ pub struct QuietHours {
     pub time_zone: Option<String>,
 }
 
-/// What a recipient says about quiet hours.
+/// The quiet hours of a recipient's preferences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quiet {
     /// These, whatever the tenant's are.
@@ -109,7 +109,7 @@ impl QuietHours {
             }
             let end = stretch.offset.to_timestamp(self.end(local)?).ok()?;
             match stretch.end {
-                // The clocks change before: what they show then is another question.
+                // The clocks change before the end: the wall time after the change is evaluated anew.
                 Some(turn) if turn <= end => at = turn,
                 _ => return Some(moment(end)),
             }
@@ -117,7 +117,7 @@ impl QuietHours {
         None
     }
 
-    /// The end as the clocks would show it if nobody touched them.
+    /// The end in wall time, without regard to a change of the clocks.
     fn end(&self, local: DateTime) -> Option<DateTime> {
         let over_midnight = local.time() >= self.to;
         let day = if over_midnight { local.date().tomorrow().ok()? } else { local.date() };

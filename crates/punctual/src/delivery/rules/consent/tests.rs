@@ -1,4 +1,4 @@
-//! Tables: who may be sent what, how and when.
+//! Tables: whether, how and when a message may be sent.
 
 use super::*;
 use crate::base::error::Problems;
@@ -30,8 +30,8 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
 }
 
-fn ask(channel: &'static str, kind: &'static str, now: &str) -> Asked<'static> {
-    Asked { channel, kind, now: at(now), redirected: false, zone: None }
+fn ask(channel: &'static str, kind: &'static str, now: &str) -> ConsentQuestion<'static> {
+    ConsentQuestion { channel, kind, now: at(now), redirected: false, zone: None }
 }
 
 fn suppressed(all: &[(&str, &str, Reason)]) -> Standing {
@@ -43,7 +43,7 @@ fn suppressed(all: &[(&str, &str, Reason)]) -> Standing {
 
 const NOON: &str = "2026-05-14T09:00:00Z";
 
-/// NTF-18: a suppression holds for its channel and kind, and the gravest reason is told.
+/// NTF-18: a suppression holds for its channel and kind, and the verdict names the gravest reason.
 #[test]
 fn ntf_18_a_suppressed_address_is_never_sent_to() {
     use Reason::{HardBounce, Manual, Stop, Unsubscribe};
@@ -61,7 +61,7 @@ fn ntf_18_a_suppressed_address_is_never_sent_to() {
         (&[("email", "", Unsubscribe), ("", "", Stop)], "memory:mail", "a", Some(Stop)),
     ];
     for (standing, channel, kind, reason) in table {
-        let asked = Asked { channel, kind, now: at(NOON), redirected: false, zone: None };
+        let asked = ConsentQuestion { channel, kind, now: at(NOON), redirected: false, zone: None };
         let want = reason.map_or(Verdict::Send, |reason| Verdict::Suppressed(Why::Suppressed(reason)));
         assert_eq!(decide(&asked, &suppressed(standing), &house(json!({}))), want, "{standing:?} {channel}");
     }
@@ -87,22 +87,23 @@ fn ntf_18_an_opt_out_holds_for_its_channel_and_kind() {
     assert_eq!((Why::OptedOut.word(), Why::Suppressed(Reason::Stop).word()), ("opted-out", "stop"));
 }
 
-/// NTF-18: the recipient's override goes before the tenant's, and what it leads to is asked about, too.
+/// NTF-18: the recipient's override goes before the tenant's, and the channel that it leads to is checked,
+/// too.
 #[test]
-fn ntf_18_another_channel_is_used_if_somebody_says_so() {
+fn ntf_18_another_channel_is_used_by_an_override() {
     let tenant = house(json!({"channelOverride": {"whatsapp": "sms:tenant", "email:old": "email:new"}}));
     let own = Standing {
         preferences: preferences(json!({"channelOverride": {"WhatsApp": "sms:own"}})),
         ..Standing::default()
     };
-    let nobody = Standing::default();
+    let unknown = Standing::default();
     let to = |key: &str| Verdict::UseChannel(key.to_owned());
     assert_eq!(decide(&ask("whatsapp:meta", "a", NOON), &own, &tenant), to("sms:own"));
-    assert_eq!(decide(&ask("whatsapp:meta", "a", NOON), &nobody, &tenant), to("sms:tenant"));
-    assert_eq!(decide(&ask("email:old", "a", NOON), &nobody, &tenant), to("email:new"));
-    assert_eq!(decide(&ask("email:new", "a", NOON), &nobody, &tenant), Verdict::Send);
+    assert_eq!(decide(&ask("whatsapp:meta", "a", NOON), &unknown, &tenant), to("sms:tenant"));
+    assert_eq!(decide(&ask("email:old", "a", NOON), &unknown, &tenant), to("email:new"));
+    assert_eq!(decide(&ask("email:new", "a", NOON), &unknown, &tenant), Verdict::Send);
     assert_eq!(decide(&ask("sms:own", "a", NOON), &own, &tenant), Verdict::Send, "one hop only");
-    let once = Asked { redirected: true, ..ask("whatsapp:meta", "a", NOON) };
+    let once = ConsentQuestion { redirected: true, ..ask("whatsapp:meta", "a", NOON) };
     assert_eq!(decide(&once, &own, &tenant), Verdict::Send);
     let stopped = Standing { suppressed: suppressed(&[("sms", "", Reason::Stop)]).suppressed, ..own.clone() };
     let refused = Verdict::Suppressed(Why::Suppressed(Reason::Stop));
@@ -169,7 +170,7 @@ fn ntf_18_the_events_zone_stands_between_the_recipients_and_the_tenants() {
     ];
     for (tenant, recipient, zone, until) in table {
         let own = Standing { preferences: preferences(recipient.clone()), ..Standing::default() };
-        let asked = Asked { zone, ..ask("sms:x", "a", "2026-05-14T20:00:00Z") };
+        let asked = ConsentQuestion { zone, ..ask("sms:x", "a", "2026-05-14T20:00:00Z") };
         let verdict = decide(&asked, &own, &house(tenant.clone()));
         assert_eq!(verdict, Verdict::ShiftTo(at(until)), "{tenant} {recipient} {zone:?}");
     }
@@ -183,22 +184,22 @@ fn ntf_18_only_kinds_that_the_tenant_exempts_are_sent_at_night() {
     let plain = house(json!({"quietHours": hours}));
     let night = "2026-05-14T23:30:00Z";
     let shift = Verdict::ShiftTo(at("2026-05-15T05:00:00Z"));
-    let nobody = Standing::default();
-    assert_eq!(decide(&ask("sms:x", "otp", night), &nobody, &exempting), Verdict::Send);
-    assert_eq!(decide(&ask("sms:x", "otp.sent", night), &nobody, &exempting), shift);
-    assert_eq!(decide(&ask("sms:x", "otp", night), &nobody, &plain), shift);
+    let unknown = Standing::default();
+    assert_eq!(decide(&ask("sms:x", "otp", night), &unknown, &exempting), Verdict::Send);
+    assert_eq!(decide(&ask("sms:x", "otp.sent", night), &unknown, &exempting), shift);
+    assert_eq!(decide(&ask("sms:x", "otp", night), &unknown, &plain), shift);
     let stopped = suppressed(&[("", "", Reason::Stop)]);
     let refused = Verdict::Suppressed(Why::Suppressed(Reason::Stop));
     assert_eq!(decide(&ask("sms:x", "a", night), &stopped, &plain), refused);
     let other = house(json!({"quietHours": hours, "channelOverride": {"sms": "email:x"}}));
-    assert_eq!(decide(&ask("sms:x", "a", night), &nobody, &other), shift, "first wait, then by the other");
+    assert_eq!(decide(&ask("sms:x", "a", night), &unknown, &other), shift, "first wait, then by the other");
 }
 
 fn hours(from: &str, to: &str) -> QuietHours {
     QuietHours::read(&json!({"from": from, "to": to}), "", &mut Problems::default()).unwrap()
 }
 
-/// NTF-18: what the clocks on the wall show counts, also on the days they are changed.
+/// NTF-18: wall time counts, also on the days when the clocks change.
 #[test]
 fn ntf_18_quiet_hours_where_the_clocks_change() {
     let table = [
@@ -230,7 +231,7 @@ fn ntf_18_quiet_hours_where_the_clocks_change() {
     }
 }
 
-/// NTF-18: everything that is wrong is told by its path.
+/// NTF-18: every problem is reported with its path.
 #[test]
 fn ntf_18_bad_preferences_are_told_everything() {
     let mut problems = Problems::default();
@@ -277,7 +278,7 @@ fn ntf_18_bad_preferences_are_told_everything() {
     assert_eq!(problems.0.len(), 4, "{problems}");
 }
 
-/// What is shown is what is read.
+/// A document that is written reads back as the same document.
 #[test]
 fn documents_read_what_they_write() {
     let given = json!({"optOuts": [{"channel": "all", "kind": null}, {"channel": "sms", "kind": "news"}],

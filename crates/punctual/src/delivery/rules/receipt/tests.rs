@@ -5,7 +5,7 @@ use super::*;
 fn ntf_16_a_receipt_never_takes_a_delivery_back() {
     use DeliveryStatus as D;
     use ReceiptStatus as R;
-    // How it stands, then how after: delivered, read, bounced, failed, stopped, resumed.
+    // The status before, then the status after: delivered, read, bounced, failed, stopped, resumed.
     let (up, down) = (Some(D::Delivered), Some(D::Failed));
     let table = [
         (D::Pending, [None; 6]),
@@ -81,7 +81,7 @@ fn ntf_16_looks_for_a_message_end() {
     assert!(age >= RECEIPT_KEPT && age <= RECEIPT_KEPT * 2, "{age:?}");
 }
 
-/// NTF-16: what a mail server says about an address does not show it, and no text is refused by a database.
+/// NTF-16: the kept error of a mail server does not show the address, and no database refuses a text.
 #[test]
 fn ntf_16_what_is_kept_of_a_receipt() {
     let receipt = Receipt {

@@ -8,10 +8,10 @@
 use crate::base::locale;
 use crate::delivery::rules::template::set::MessageTemplate;
 
-/// What a wording is wanted for.
+/// The message for which a template is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// What the message is about: the type and the id, such as `survey` and `7`.
+    /// The subject of the message: its type and id, such as `survey` and `7`.
     pub scope: Option<(&'a str, &'a str)>,
     /// The key of the channel.
     pub channel: &'a str,
@@ -23,8 +23,8 @@ pub struct Wanted<'a> {
     pub attempt: u32,
 }
 
-/// The kind of a channel's key: `sms:twilio` and `memory:sms-2` are `SMS`. What has no colon is a kind
-/// itself.
+/// Returns the kind of a channel's key: `sms:twilio` and `memory:sms-2` are `SMS`. A key without a colon is a
+/// kind itself.
 #[must_use]
 pub fn kind_of(channel: &str) -> &str {
     let begins =
@@ -42,14 +42,14 @@ pub fn kind_of(channel: &str) -> &str {
     super::definition::KINDS.into_iter().find(|known| known.eq_ignore_ascii_case(kind)).unwrap_or(kind)
 }
 
-/// What people call the channel of a key: its kind, if that is one everybody knows, else the key.
+/// Returns the common name of a channel: its kind, if that is a well-known one, else the key.
 #[must_use]
 pub fn word_of(channel: &str) -> &str {
     let kind = kind_of(channel);
     if super::definition::KINDS.contains(&kind) { kind } else { channel }
 }
 
-/// Whether somebody who names a channel means this key: the key itself, or its kind, in any case of letters.
+/// Whether the name of a channel means this key: the key itself, or its kind, in upper or lower case.
 #[must_use]
 pub fn is_named(key: &str, named: &str) -> bool {
     key.eq_ignore_ascii_case(named)

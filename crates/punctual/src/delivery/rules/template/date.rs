@@ -1,8 +1,8 @@
 //! Dates and times in a reader's words.
 //!
-//! A moment (RFC 3339, with an offset) is shown in the zone of the text; a date or a local time without
-//! an offset is shown as it is. Names of months and days are known in English and Arabic; any other
-//! language gets `2026-05-14`, which nobody misreads. Digits stay 0 to 9.
+//! A moment (RFC 3339, with an offset) is shown in the zone of the text; a date or a local time without an
+//! offset is shown as it is. Names of months and days are known in English and Arabic; any other language
+//! gets `2026-05-14`, which cannot be misread. Digits stay 0 to 9.
 
 use crate::base::clock::Timestamp;
 use crate::base::document::quote;

@@ -1,8 +1,8 @@
 //! A message template as people define it: for which events, channel, language, scope and send, and
 //! its texts.
 //!
-//! *Problems* make it unusable, and nothing is kept of it. What is only doubtful is told by a
-//! [review](super::review).
+//! *Problems* make it unusable, and nothing is kept of it. A [review](super::review) reports what is only
+//! doubtful.
 
 use crate::base::document::{Part, quote};
 use crate::base::error::{Error, Problems, Result};
@@ -30,7 +30,7 @@ const FIELDS: [&str; 15] = [
     "providerTemplate",
     "missing",
     "isActive",
-    // What a reader got and hands back with its changes; these are not the writer's to say.
+    // Fields that a client reads and sends back with its changes; the client cannot set them.
     "id",
     "templateVersion",
 ];
@@ -39,7 +39,7 @@ const READ_BACK: [&str; 3] = ["warnings", "createdAt", "updatedAt"];
 /// Kinds of channels, as people write them.
 pub(crate) const KINDS: [&str; 7] = ["WhatsApp", "SMS", "Email", "Push", "InApp", "Webhook", "Chat"];
 
-/// What a template is only for, such as one survey.
+/// The subject to which a template is limited, such as one survey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// The type of it: `survey`.
@@ -55,11 +55,11 @@ pub struct Definition {
     pub event_type: String,
     /// A kind of channels (`WhatsApp`) or the key of one (`whatsapp:default`).
     pub channel: String,
-    /// What people call it.
+    /// The name that people give it.
     pub name: Option<String>,
     /// The locale of its texts.
     pub language: String,
-    /// What it is only for; none is everything of the tenant.
+    /// The subject to which it is limited; `None` is everything of the tenant.
     pub scope: Option<Scope>,
     /// The first send that it is for: 1 the invitation alone, 2 the first reminder and those after it;
     /// none is every send.
@@ -72,9 +72,9 @@ pub struct Definition {
     pub html: Option<String>,
     /// The provider's own template: `{key, params?, language?, entityId?}`.
     pub provider_template: Option<Value>,
-    /// What becomes of a placeholder without a value.
+    /// The replacement for a placeholder without a value.
     pub missing: Missing,
-    /// Whether it is used. Left out, a new one is, and another stays as it is.
+    /// Whether the template is used. Left out, a new template is used, and an existing one is unchanged.
     pub active: Option<bool>,
 }
 
@@ -92,11 +92,12 @@ pub struct Compiled {
 }
 
 impl Definition {
-    /// Reads a definition. Every problem is told by its path; one comes back only if there is none.
+    /// Reads a definition. Every problem is reported with its path; a definition is returned only if there is
+    /// none.
     pub fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
         let definition = Self::read_parts(json, problems)?;
-        // What is missing or of a wrong type was told already.
+        // A missing field or a wrong type was reported already.
         let mut more = Problems::default();
         definition.check(&mut more);
         let told: Vec<String> = problems.0[before..].iter().map(|problem| problem.path.clone()).collect();
@@ -104,8 +105,8 @@ impl Definition {
         Some(definition).filter(|_| problems.0.len() == before)
     }
 
-    /// Reads back what [`Definition::to_json`] wrote. It was checked when it was kept, so it is not judged
-    /// again by rules that may be stricter by now.
+    /// Reads back what [`Definition::to_json`] wrote. The definition was checked when it was stored, so it is
+    /// not checked again by rules that may be stricter by now.
     #[must_use]
     pub fn kept(json: &Value) -> Self {
         Self::read_parts(json, &mut Problems::default()).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! Filters: what may happen to a value on its way into a text.
+//! Filters: the changes of a value on its way into a text.
 //!
 //! | filter | makes |
 //! |---|---|
-//! | `upper`, `lower` | capital or small letters |
+//! | `upper`, `lower` | upper or lower case |
 //! | `default:"…"` | these words where there is no value, or an empty one |
 //! | `number`, `number:2` | a number with the locale's separators, with so many decimals |
 //! | `date`, `date:long`, `date:"%d/%m/%Y"` | a date or time, see [`date`](super::date) |
@@ -56,7 +56,7 @@ impl Filter {
         }
     }
 
-    /// What it makes of a value.
+    /// Applies the filter to a value.
     pub(crate) fn apply<'v>(
         &'v self,
         value: Option<Cow<'v, str>>,
@@ -135,13 +135,13 @@ fn rounded(number: &Number, places: usize) -> String {
         Some(whole) => format!("{whole}.{}", "0".repeat(places)),
         None => {
             let made = format!("{:.places$}", number.as_f64().unwrap_or_default());
-            // Nobody wants to read -0.
+            // A reader must not see -0.
             if made.trim_start_matches(['-', '0', '.']).is_empty() { made.replace('-', "") } else { made }
         }
     }
 }
 
-/// What parts thousands, and what parts decimals.
+/// Returns the separators of thousands and of decimals.
 fn separators(tag: &str) -> (char, char) {
     match locale::language(tag).to_ascii_lowercase().as_str() {
         "de" | "es" | "it" | "nl" | "pt" | "tr" | "id" | "da" | "el" | "ro" | "hr" => ('.', ','),

@@ -5,13 +5,13 @@ use super::*;
 use crate::delivery::rules::template::definition::parse;
 use serde_json::{Value, json};
 
-/// What must come of a text.
+/// The expected result of a text.
 enum Want {
-    /// It is refused, and this is said.
+    /// The text is refused with this message.
     Refused(&'static str),
-    /// It says this, and warns of so many things.
+    /// The text renders to this, with so many warnings.
     Says(&'static str, usize),
-    /// It stays within the limits, and warns of this.
+    /// The text stays within the limits, with this warning.
     Bounded(&'static str),
 }
 use Want::{Bounded, Refused, Says};
@@ -62,12 +62,12 @@ fn table() -> Vec<(String, Want)> {
         ("${7*7} #{7*7} <%= 7*7 %>".to_owned(), Says("${7*7} #{7*7} <%= 7*7 %>", 0)),
         // Values are never read as templates.
         ("{{template}} {{filtered}}".to_owned(), Says("{{name}} {{secret}} {{name|upper}}", 0)),
-        // What is no text.
+        // Values that are not text.
         ("{{nobody}}{{nothing}}".to_owned(), Says("", 2)),
         ("{{object}}".to_owned(), Says("", 2)),
         ("{{list}}".to_owned(), Says("a, d", 0)),
         (deep_key, Says("bottom", 0)),
-        // Control characters, line breaks, and what turns a text around.
+        // Control characters, line breaks, and characters that turn the direction of a text.
         ("{{nul}}".to_owned(), Says("a b c [31m", 0)),
         ("{{bidi}}!".to_owned(), Says("xgpj.exey!", 0)),
         // Filters.

@@ -1,20 +1,20 @@
-//! The names that a template can count on, and the one that somebody probably meant.
+//! The names that a template can count on, and the known name nearest to an unknown one.
 
 use crate::base::document::{join, quote};
 use crate::base::nearest::{closest, nearest};
 use crate::delivery::rules::template::values::same_name;
 use serde_json::Value;
 
-/// Names of one sample that are looked at; nobody writes templates over more.
+/// Names of one sample that are looked at; templates use far fewer.
 const SAMPLE_NAMES_MAX: usize = 2_000;
 
-/// What is known of the names that a template can use.
+/// The names that a template can use, as far as they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     names: Vec<String>,
-    /// What stands behind these may be anything: the states of entities.
+    /// Prefixes under which any name is possible: the states of entities.
     open: Vec<String>,
-    /// Why another name is not known, if it should be told.
+    /// The reason to report for a name that is not known, if there is one.
     because: Option<String>,
 }
 
@@ -53,13 +53,13 @@ impl Known {
         self.because = Some(format!("{} does not have it", source.into()));
     }
 
-    /// Says that nothing tells which names a payload has, so that another name cannot be checked.
+    /// Notes that no sample or schema lists the names of a payload, so that another name cannot be checked.
     pub fn told_by_nothing(&mut self, kind: &str) {
         self.because = Some(format!("{} has neither a sample nor a schema to know it by", quote(kind)));
     }
 
-    /// What there is to say of a key, with the nearest name that is known; nothing of one that is known, or
-    /// that stands behind an open name.
+    /// Returns the warning for a key, with the nearest known name; `None` for a key that is known or that
+    /// stands behind an open name.
     #[must_use]
     pub fn doubt(&self, key: &str) -> Option<String> {
         let bare = strip(key, "payload").unwrap_or(key);
@@ -81,7 +81,7 @@ impl Known {
     }
 }
 
-/// What is left of a key behind a prefix, in any case of its letters.
+/// Returns the rest of a key behind a prefix, in upper or lower case.
 fn strip<'k>(key: &'k str, prefix: &str) -> Option<&'k str> {
     let begins = key.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     let rest = key.get(prefix.len()..).filter(|_| begins)?;

@@ -1,4 +1,4 @@
-//! Reading a text with placeholders. Every problem is told, by its line and column.
+//! Reading a text with placeholders. Every problem is reported with its line and column.
 
 use crate::base::document::quote;
 use crate::base::facts::check_path;
@@ -14,7 +14,7 @@ pub struct Wrong {
     pub line: usize,
     /// The character in the line, from 1.
     pub column: usize,
-    /// What is wrong, and what would be right.
+    /// The problem, and how to correct it.
     pub message: String,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Problems that are told of one text; who has more begins with these.
+/// Problems that are reported for one text; the author corrects these first.
 const WRONGS_TOLD_MAX: usize = 20;
 
 struct Reader<'t> {
@@ -131,7 +131,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What stands between the bars, trimmed, each with its place. Bars within quotes do not part.
+/// Splits at the bars and trims the parts, each with its place. Bars within quotes do not split.
 fn pieces(text: &str, from: usize, to: usize) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let (mut begin, mut quoted) = (from, false);

@@ -18,14 +18,14 @@ pub struct ProviderTemplate<T> {
     pub params: Vec<(Option<String>, T)>,
     /// The language it was approved in.
     pub language: Option<String>,
-    /// Who registered it, where a regulator wants to know (DLT).
+    /// The entity that registered the template, where a regulator requires it (DLT).
     pub entity_id: Option<String>,
 }
 
 const PATH: &str = "providerTemplate";
 
 impl ProviderTemplate<Template> {
-    /// Reads one; every problem is told.
+    /// Reads a provider template; every problem is reported.
     pub(crate) fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
         let part = Part::read(json, PATH, &["key", "params", "language", "entityId"], problems)?;

@@ -1,5 +1,5 @@
-//! What is doubtful about a template, told whenever it is shown. It changes nothing: a payload may have
-//! the key that nobody knows of yet.
+//! The review of a template: doubtful parts, reported whenever the template is shown. A review changes
+//! nothing: a payload may have a key that no sample has shown yet.
 
 use crate::base::document::quote;
 use crate::base::error::Problems;
@@ -110,7 +110,8 @@ mod tests {
         Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"))
     }
 
-    /// NTF-8: of two templates for just the same only the newest is taken, and whoever saves one is told.
+    /// NTF-8: of two templates for just the same only the newest is taken, and the review of a saved one
+    /// reports it.
     #[test]
     fn ntf_8_two_templates_for_the_same_are_told() {
         let one = definition(|_| {});

@@ -51,7 +51,7 @@ fn count(sizes: &[usize], one: usize, each: usize) -> Segments {
     segments
 }
 
-/// What a character takes of the GSM alphabet, if it is there.
+/// Returns the septets that a character takes in the GSM alphabet, if it is in it.
 fn septets(c: char) -> Option<usize> {
     match c {
         'A'..='Z' | 'a'..='z' | '0'..='9' | ' ' | '\n' | '\r' => Some(1),
@@ -62,7 +62,7 @@ fn septets(c: char) -> Option<usize> {
     }
 }
 
-/// GSM 03.38, without letters and digits.
+/// GSM 03.38, without A to Z, a to z and the digits.
 const BASIC: &str = "@£$¥èéùìòÇØøÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ!\"#¤%&'()*+,-./:;<=>?¡ÄÖÑÜ§¿äöñüà";
 const EXTENSION: &str = "^{}\\[~]|€";
 

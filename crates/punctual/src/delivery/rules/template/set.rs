@@ -31,7 +31,7 @@ pub struct Filled {
     pub html: Option<String>,
     /// The provider's own template, with its parameters filled in.
     pub provider: Option<ProviderTemplate<String>>,
-    /// What had no value or did not fit, by the text that names it.
+    /// Values that were missing or did not fit, by the text that names them.
     pub warnings: Vec<Problem>,
 }
 
@@ -72,7 +72,7 @@ impl MessageTemplate {
     }
 }
 
-/// What the wording of a tenant's messages needs.
+/// The compiled templates of a tenant.
 #[derive(Clone, Debug)]
 pub struct TemplateSet {
     /// The templates in use.

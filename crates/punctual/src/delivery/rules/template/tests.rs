@@ -1,4 +1,4 @@
-//! Placeholders, filters, escaping, and what is wrong with a text.
+//! Placeholders, filters, escaping, and the problems of a text.
 
 use super::*;
 use crate::base::zone::Zone;
@@ -50,7 +50,7 @@ fn ntf_9_placeholders_find_their_values() {
     }
 }
 
-/// NTF-9: what is missing is empty or left, told, and never fails; null and objects are missing.
+/// NTF-9: a missing value is empty or left, gives a warning, and never fails; null and objects are missing.
 #[test]
 fn ntf_9_a_missing_value_is_told() {
     let made = render("a{{nobody}}b{{guest}}c{{guest.phone.x}}d{{nobody}}", Target::Text, "en");
@@ -125,7 +125,7 @@ fn ntf_9_values_are_escaped_for_their_target() {
     assert!(!render("{{lines}}", Target::Line, "en").text.contains(['\r', '\n']));
 }
 
-/// NTF-10: what is wrong is told by line and column, all of it.
+/// NTF-10: every problem is reported with its line and column.
 #[test]
 fn ntf_10_a_broken_text_is_told_by_its_place() {
     let table = [
@@ -247,7 +247,7 @@ proptest! {
         }
     }
 
-    /// NTF-9: what is found without building the map is what the map of facts has.
+    /// NTF-9: a lookup without building the map finds the same value as the map of facts.
     #[test]
     fn ntf_9_lookups_agree_with_the_facts(payload in document()) {
         let mut facts = crate::base::facts::Facts::default();

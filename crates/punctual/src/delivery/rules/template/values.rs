@@ -1,11 +1,11 @@
-//! What a template can name: a flat map that is never built.
+//! The values that a template can name: a flat map that is never built.
 //!
 //! A key is looked up when a placeholder names it: first among what was given by name, then, source by
-//! source, in JSON where it lies. `guest.phone` leads into objects by their names; joined, `guestPhone`
-//! finds the same; neither minds the case of letters. Of several that fit, the one that is written just
-//! so wins, then the one at the shallower place. Names that are not written just so are looked for among
-//! [`limits::TEMPLATE_NAMES_MAX`] names for each text, so that no payload makes it slow. Null is absent,
-//! and so is an object itself. The names are those of [`Facts`](crate::base::facts::Facts), and as deep.
+//! source, in JSON where it lies. `guest.phone` leads into objects by their names; joined, `guestPhone` finds
+//! the same; both ignore case. Of several names that fit, the one with the exact spelling wins, then the one
+//! at the shallower place. Names without the exact spelling are looked for among
+//! [`limits::TEMPLATE_NAMES_MAX`] names for each text, so that no payload makes it slow. Null is absent, and
+//! so is an object itself. The names are those of [`Facts`](crate::base::facts::Facts), and as deep.
 
 use crate::base::limits;
 use crate::base::number;
@@ -13,13 +13,13 @@ use crate::base::zone::Zone;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What becomes of a placeholder without a value.
+/// The replacement for a placeholder without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
     /// Nothing stands in its place.
     #[default]
     Empty,
-    /// It is left as it was written.
+    /// The placeholder is left as it was written.
     AsWritten,
 }
 
@@ -37,7 +37,7 @@ impl Missing {
     }
 }
 
-/// What is known when a template is rendered.
+/// The values that are available when a template is rendered.
 #[derive(Clone, Debug, Default)]
 pub struct Values<'a> {
     named: Vec<(&'a str, Cow<'a, str>)>,
@@ -54,7 +54,7 @@ pub(crate) enum Found<'v> {
 }
 
 impl<'a> Values<'a> {
-    /// Adds a value by its path, such as `recipient.address`. It goes before all sources.
+    /// Adds a value by its path, such as `recipient.address`. The value takes precedence over all sources.
     #[must_use]
     pub fn given(mut self, path: &'a str, value: impl Into<Cow<'a, str>>) -> Self {
         self.named.push((path, value.into()));
@@ -84,7 +84,7 @@ impl<'a> Values<'a> {
         self
     }
 
-    /// What becomes of a placeholder without a value.
+    /// The replacement for a placeholder without a value.
     #[must_use]
     pub const fn missing(mut self, missing: Missing) -> Self {
         self.missing = missing;
@@ -112,7 +112,7 @@ impl<'a> Values<'a> {
         self.look(key, true, names).is_some()
     }
 
-    /// What a key leads to: an object, or something else that is there.
+    /// Looks up a key: an object, or another value that is present.
     fn look(&self, key: &str, object: bool, names: &mut usize) -> Option<&'a Value> {
         let asked = || self.sources.iter().filter_map(|(prefix, json)| Some((*json, behind(prefix, key)?)));
         let just_so = asked().find_map(|(json, key)| exact(json, key, object));
@@ -150,7 +150,7 @@ fn listed(items: &[Value]) -> String {
     out
 }
 
-/// What is left of a key behind a source's prefix.
+/// Returns the rest of a key behind a source's prefix.
 fn behind<'k>(prefix: &str, key: &'k str) -> Option<&'k str> {
     if prefix.is_empty() {
         return Some(key);
@@ -160,7 +160,7 @@ fn behind<'k>(prefix: &str, key: &'k str) -> Option<&'k str> {
     (!rest.is_empty()).then_some(rest)
 }
 
-/// What is left of `text` behind `start`, in any case of their letters.
+/// Returns the rest of `text` behind `start`, ignoring case.
 fn strip<'k>(text: &'k str, start: &str) -> Option<&'k str> {
     if text.is_ascii() && start.is_ascii() {
         let (begin, rest) = text.split_at_checked(start.len())?;

@@ -53,6 +53,12 @@ impl SendDeliveries {
 }
 
 impl Executor for SendDeliveries {
+    fn prepare<'f>(&'f self, lanes: &'f [ReadyLane]) -> BoxFuture<'f, Result<()>> {
+        let mine = lanes.iter().filter(|lane| self.slot(lane).is_some()).map(|lane| &lane.topic);
+        let here = mine.filter(|channel| self.context.channels.get(channel).is_some());
+        Box::pin(self.context.lease_shares(here))
+    }
+
     /// The topic of a send lane is its channel, its subscription the kind of entries.
     fn slot(&self, lane: &ReadyLane) -> Option<usize> {
         (lane.purpose == Purpose::Send && lane.subscription == self.kind.word()).then_some(0)

@@ -1,7 +1,7 @@
-//! What an unsubscribe link does: looks, suppresses, takes it back.
+//! The verbs of an unsubscribe link: look at it, suppress, undo.
 //!
-//! A link says itself whose it is (`delivery/rules/unsubscribe.rs`), so nothing is kept for it but one secret
-//! of the database, made when it is first needed and read once by each process.
+//! A link names its recipient itself (`delivery/rules/unsubscribe.rs`), so nothing is kept for it but one
+//! secret of the database, made when it is first needed and read once by each process.
 
 use crate::base::error::{Error, Result};
 use crate::base::random;
@@ -19,7 +19,7 @@ use crate::delivery::store::consent::{NewSuppression, Preferences, SuppressionFi
 pub struct LinkStanding {
     /// Whether what the link is about is not sent.
     pub suppressed: bool,
-    /// Whether it is so by this link, which can then take it back.
+    /// Whether this link made the suppression, and so can undo it.
     pub by_link: bool,
     /// The tenant's name.
     pub tenant: String,
@@ -27,7 +27,7 @@ pub struct LinkStanding {
     pub locale: Option<String>,
 }
 
-/// The name under which a recipient's own deed is kept.
+/// The author that is stored for an action of the recipient.
 const RECIPIENT: &str = "recipient";
 const SECRET_NAME: &str = "unsubscribe";
 
@@ -102,7 +102,7 @@ fn scope(link: &Link) -> Scope {
 }
 
 async fn follow(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
-    // Without its tenant there is nobody whose messages could be stopped.
+    // A deleted tenant has no messages to stop.
     if look(tx, link).await?.is_none() {
         return Ok(None);
     }

@@ -1,4 +1,5 @@
-//! What recipients want, and what a tenant wants for all of them: documents that are replaced as a whole.
+//! The preferences of recipients and the settings of a tenant for all of them: documents that are replaced as
+//! a whole.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Problems, Result};
@@ -12,10 +13,10 @@ use crate::delivery::rules::consent::{Preferences, Settings};
 use crate::delivery::store::consent::{document, note};
 use serde_json::Value as Json;
 
-/// A document, with when and by whom it was written; neither if nobody ever did.
+/// A document, with when and by whom it was written; neither if it was never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept<T> {
-    /// What it says.
+    /// The document.
     pub document: T,
     /// When and by whom it was last written.
     pub written: Option<(Timestamp, String)>,
@@ -60,7 +61,7 @@ impl Store {
         })
     }
 
-    /// What the owner of an address wants; nothing special if they never said.
+    /// Reads the preferences of the owner of an address; the default ones if none were stored.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -95,7 +96,7 @@ impl Store {
         })
     }
 
-    /// What a tenant wants for all its recipients.
+    /// Reads the settings of a tenant for all its recipients.
     ///
     /// # Errors
     /// When the database does not answer.

@@ -1,4 +1,4 @@
-//! Suppressions: what an address is never sent, until somebody lifts it.
+//! Suppressions: messages that an address is never sent, until the suppression is lifted.
 //!
 //! There is at most one in force for an address, a channel and a kind; the first stands, with its reason.
 //! One that is lifted stays as history.
@@ -22,7 +22,7 @@ pub struct Suppression {
     pub id: SuppressionId,
     /// The address, in the form it is compared by.
     pub address: String,
-    /// What is not sent.
+    /// The messages that are not sent.
     pub scope: Scope,
     /// Why.
     pub reason: Reason,
@@ -39,7 +39,7 @@ pub struct Suppression {
 pub struct NewSuppression {
     /// The address, however it is written.
     pub address: String,
-    /// What is not to be sent.
+    /// The messages that are not to be sent.
     pub scope: Scope,
     /// Why.
     pub reason: Reason,
@@ -49,7 +49,7 @@ pub struct NewSuppression {
     pub told_at: Option<Timestamp>,
 }
 
-/// Which suppressions a list shows; what is `None` does not matter.
+/// Selects suppressions for a list; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct SuppressionFilter {
     /// Of this address, however it is written.
@@ -64,12 +64,12 @@ pub struct SuppressionFilter {
     pub lifted: bool,
 }
 
-/// What was lifted, and what is still in force for that address.
+/// The suppressions that were lifted, and those still in force for that address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifted {
-    /// What was in force until now.
+    /// The suppressions that were in force until now.
     pub lifted: Vec<Suppression>,
-    /// What still is.
+    /// The suppressions that still are.
     pub left: Vec<Suppression>,
 }
 
@@ -189,7 +189,7 @@ pub(crate) async fn suppress(
             return Ok((read(&row)?, false));
         }
     }
-    Err(Error::Conflict("somebody else changes this suppression at the same time; try again".into()))
+    Err(Error::Conflict("another request changes this suppression at the same time; try again".into()))
 }
 
 /// A scope as its columns.
@@ -197,7 +197,7 @@ pub(crate) fn names(scope: &Scope) -> (&str, &str) {
     (scope.channel.as_deref().unwrap_or_default(), scope.kind.as_deref().unwrap_or_default())
 }
 
-/// Lifts what the filter names; where a time is given, only what was told before it.
+/// Lifts the suppressions that the filter names; where a time is given, only those reported before it.
 pub(crate) async fn lift(
     tx: &mut Tx,
     tenant: Tenant,

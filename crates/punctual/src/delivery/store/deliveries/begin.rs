@@ -29,14 +29,14 @@ use crate::queue::store::claims::ClaimRequest;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Who begins letters, and how many.
+/// The worker that begins deliveries, and how many it may begin.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The claimer's name.
     pub owner: String,
     /// How long they are its own.
     pub lease: Duration,
-    /// At most so many letters in each claim.
+    /// At most so many deliveries in each claim.
     pub batch: usize,
     /// At most so many in all.
     pub room: Room,
@@ -176,8 +176,8 @@ pub(crate) async fn hold(
     Ok(all.into_iter().map(outgoing).collect())
 }
 
-/// Writes claims of deliveries. With a bug planted, what is sent now waits all the same, and is taken when
-/// its outcome is written.
+/// Writes claims of deliveries. With a bug planted, a delivery that is sent now waits all the same, and is
+/// taken when its outcome is written.
 pub(crate) async fn hold_claims(
     tx: &mut Tx,
     request: &ClaimRequest,

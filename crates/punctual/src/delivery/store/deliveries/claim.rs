@@ -15,6 +15,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, Token};
+use crate::base::reason_class::reason_class;
 use crate::database::dialect::Dialect;
 use crate::database::planted::Bug;
 use crate::database::points::{Point, reach};
@@ -183,7 +184,7 @@ const PENDING_LOCKED: &str = concat!(
     " from punctual.delivery d where d.id = any($1::bigint[]) and d.status = 0 and d.held = 0 \
       for update skip locked"
 );
-/// A planted bug: nobody asks whether the delivery is still to be sent.
+/// A planted bug: the claim does not check whether the delivery is still to be sent.
 const ANY: &str =
     concat!("select ", delivery_columns!(), " from punctual.delivery d where d.id = any($1::bigint[])");
 const PENDING_IDS: &str = "select d.id from punctual.delivery d \
@@ -195,9 +196,10 @@ pub(crate) const LOST: &str =
 
 /// Writes tries down that were never settled. A claim that was put back unused may have done so before.
 async fn note_lost(tx: &mut Tx, due: &mut [DueDelivery], now: Timestamp) -> Result<()> {
+    let class = reason_class(LOST);
     for one in due.iter_mut().filter(|one| one.item.attempt() > 1) {
         let (id, before) = (one.delivery.id.0, i64::from(one.number()) - 1);
-        one.lost = tx.execute(NOTE_LOST, params![id, before, now, LOST]).await? > 0
+        one.lost = tx.execute(NOTE_LOST, params![id, before, now, LOST, class.as_str()]).await? > 0
             || tx.first(WAS_LOST, params![id, before, LOST]).await?.is_some();
     }
     count_unknown(tx, due).await
@@ -225,8 +227,9 @@ const UNKNOWN: &str = "select d.id, sum(case when a.outcome = 'unknown' then 1 e
     from punctual.delivery d \
     join punctual.delivery_attempt a on a.delivery_id = d.id and a.tried > d.tried_before \
     where d.id = any($1::bigint[]) and a.outcome in ('unknown', 'timeout') group by d.id";
-const NOTE_LOST: &str = "insert into punctual.delivery_attempt (delivery_id, tried, at, outcome, error) \
-    values ($1, $2, $3, 'unknown', $4) on conflict do nothing";
+const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
+        (delivery_id, tried, at, outcome, error, reason_class) \
+    values ($1, $2, $3, 'unknown', $4, $5) on conflict do nothing";
 const WAS_LOST: &str = "select 1 from punctual.delivery_attempt \
     where delivery_id = $1 and tried = $2 and outcome = 'unknown' and error = $3";
 

@@ -87,7 +87,7 @@ pub struct DueDelivery {
     pub lost: bool,
     /// How many tries before this one had an unknown outcome, since it was last put back.
     pub unknown: u32,
-    /// Whether one of them may have gone out: it had an unknown outcome, or no answer.
+    /// Whether one of them may have gone out, because it had an unknown outcome or no answer.
     pub unsure: bool,
     /// Placeholders without a value, and other doubts about its text.
     pub warnings: Vec<String>,
@@ -123,7 +123,7 @@ pub struct ClaimedDeliveries {
     pub now: Option<Timestamp>,
 }
 
-/// What came of a try to send a delivery, or why there was none.
+/// The outcome of a try to send a delivery, or the reason why there was none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeliveryOutcome {
     /// A provider took it.
@@ -137,46 +137,46 @@ pub enum DeliveryOutcome {
     Retry {
         /// The word for the try.
         outcome: &'static str,
-        /// What went wrong.
+        /// The error.
         error: String,
         /// How long after.
         wait: Duration,
-        /// Whether it used up one of its tries.
+        /// Whether the try counts against its limit of tries.
         counted: bool,
     },
-    /// It is given up; another channel may take its place.
+    /// The delivery is given up; another channel may take its place.
     Failed {
         /// The word for the last try; none if there was none.
         outcome: Option<&'static str>,
-        /// What went wrong.
+        /// The error.
         error: String,
-        /// What is sent in its place.
+        /// The delivery that is sent in its place.
         fallback: Option<PlannedDelivery>,
     },
-    /// It may have gone out, and is not sent again.
+    /// The message may have gone out, and is not sent again.
     Uncertain {
         /// The word for this try; none if there was none.
         outcome: Option<&'static str>,
-        /// What is known.
+        /// The error, as far as it is known.
         error: String,
     },
-    /// It is not to be sent.
+    /// The delivery is not to be sent.
     Skipped {
         /// The word for why, in lists.
         reason: String,
         /// The sentence.
         said: String,
     },
-    /// It was not begun, and comes again then.
+    /// The send was not begun; the delivery is due again at this time.
     NotBegun(Timestamp),
-    /// It waits until then, and no try is counted.
+    /// The delivery waits until a later time, and no try is counted.
     Delayed {
         /// When it comes again.
         until: Timestamp,
         /// The word for why, and the sentence.
         said: String,
     },
-    /// It goes by another channel.
+    /// The delivery goes by another channel.
     Redirected {
         /// The key of the channel.
         channel: String,
@@ -192,11 +192,11 @@ pub struct SettledDelivery {
     pub due: DueDelivery,
     /// The outcome.
     pub outcome: DeliveryOutcome,
-    /// What its entry needs to go on, where it has a timetable.
+    /// The context that its entry needs to go on, where it has a timetable.
     pub entry: Option<EntryContext>,
 }
 
-/// What a settlement of deliveries did.
+/// The result of a settlement of deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliverySettlement {
     /// The claim was lost; nothing was written.

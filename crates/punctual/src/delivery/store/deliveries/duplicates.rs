@@ -1,5 +1,5 @@
-//! Entries of which fewer deliveries were written than planned: somebody has no address, or a delivery of the
-//! same key is there already. An entry that is left with nothing to send has ended, and says why.
+//! Entries of which fewer deliveries were written than planned: a recipient has no address, or a delivery of
+//! the same key exists already. An entry that is left with nothing to send has ended, and says why.
 //!
 //! The holder of a key is looked at only then, so an entry that is new costs no statement. The reason is the
 //! holder's status at that moment.
@@ -22,10 +22,10 @@ pub const ALREADY_SENT: &str = "AlreadySent";
 pub const ALREADY_PENDING: &str = "AlreadyPending";
 /// Why nothing was sent: the same message was given up, and that one is to be replayed.
 pub const ALREADY_FAILED: &str = "AlreadyFailed";
-/// Why nothing was sent: nobody knows whether the same message was.
+/// The reason of an entry that sent nothing because the outcome of the same message is unknown.
 pub const ALREADY_UNCERTAIN: &str = "AlreadyUncertain";
 
-/// Of several holders the one that most needs attention tells why.
+/// Of several holders, the one that most needs attention gives the reason.
 const fn weight(holder: &KeyHolder) -> u8 {
     match holder.status {
         DeliveryStatus::Sent | DeliveryStatus::Delivered => 0,
@@ -54,7 +54,7 @@ fn why(holder: &KeyHolder) -> (&'static str, String) {
     }
 }
 
-/// What an entry lacks of what was planned.
+/// The planned deliveries of an entry that were not written.
 #[derive(Default)]
 struct Shortage<'a> {
     open: i64,

@@ -25,9 +25,8 @@ pub(crate) struct KeyHolder {
     pub status: DeliveryStatus,
 }
 
-/// Finds the deliveries that have these keys of a tenant. Of a delivery that retention has dropped it is
-/// known only that it was: it counts as sent. With `replaced`, a delivery that took over by another channel
-/// stands for the first.
+/// Finds the deliveries that have these keys of a tenant. A delivery that retention has dropped counts as
+/// sent. With `replaced`, a delivery that took over by another channel stands for the first.
 pub(crate) async fn key_holders(
     tx: &mut Tx,
     keys: &[(Tenant, &str)],

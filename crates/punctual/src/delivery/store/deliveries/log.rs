@@ -24,14 +24,14 @@ use crate::flow::store::entries::{entries_by_id, read_kind};
 use crate::queue::rules::message::Entity;
 use std::collections::HashMap;
 
-/// Which deliveries; what is `None` does not count.
+/// Selects deliveries; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct LogFilter {
     /// Of entries of this kind.
     pub kind: Option<EntryKind>,
     /// Of the entry with this key, public id or number.
     pub entry: Option<String>,
-    /// About an entity of this type, in any case of its letters.
+    /// About an entity of this type, in upper or lower case.
     pub entity_type: Option<String>,
     /// About the entity of this id.
     pub entity_id: Option<String>,
@@ -64,7 +64,7 @@ pub struct LoggedDelivery {
     pub send: u32,
     /// The key of its channel.
     pub channel: String,
-    /// The address; empty if nobody could be reached.
+    /// The address; empty if no recipient could be reached.
     pub address: String,
     /// The template.
     pub template: TemplateId,
@@ -74,7 +74,7 @@ pub struct LoggedDelivery {
     pub idempotency_key: String,
     /// Its status.
     pub status: DeliveryStatus,
-    /// Whether it is being sent now.
+    /// Whether the delivery is being sent now.
     pub in_flight: bool,
     /// The reason for its status, or the last error.
     pub error: Option<String>,
@@ -92,11 +92,11 @@ pub struct LoggedDelivery {
     pub replaced_by: Option<DeliveryId>,
     /// The kind of the event.
     pub event_kind: String,
-    /// What the event is about.
+    /// The entity of the event.
     pub entity: Option<Entity>,
     /// The correlation id of the event.
     pub correlation_id: Option<String>,
-    /// Who or what made its entry.
+    /// The author of its entry.
     pub triggered_by: String,
     /// Whether a person asked for it.
     pub by_request: bool,
@@ -146,9 +146,9 @@ pub struct LoggedTry {
     pub number: u32,
     /// When it ended.
     pub at: Timestamp,
-    /// The word for what came of it.
+    /// The word for its outcome.
     pub outcome: String,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
     /// The name of the provider that it was handed to; none if it was handed to none, or a crash lost it.
     pub provider: Option<String>,
@@ -169,7 +169,7 @@ pub struct LoggedReceipt {
     pub status: String,
     /// The provider's own word.
     pub said: String,
-    /// What went wrong, in the provider's words.
+    /// The error, in the provider's words.
     pub error: Option<String>,
 }
 
@@ -190,7 +190,7 @@ impl Store {
         })
     }
 
-    /// One delivery of a tenant, with every try and what providers answered.
+    /// Reads one delivery of a tenant, with every try and the providers' answers.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -233,7 +233,7 @@ async fn list(
         Some(name) => named_entries(tx, tenant, name).await?,
         None => Vec::new(),
     };
-    // The most telling condition chooses the statement, and so the index; the others only filter.
+    // The most selective condition chooses the statement, and so the index; the others only filter.
     let sql = match filter {
         LogFilter { entry: Some(_), .. } => BY_ENTRY,
         LogFilter { entity_id: Some(_), .. } => BY_ENTITY,
@@ -372,7 +372,7 @@ const TRIES: &str = "select delivery_id, tried, at, outcome, error, provider_id,
         case when $2 = 1 then answer end, warnings, provider, reason \
     from punctual.delivery_attempt where delivery_id = any($1::bigint[]) order by delivery_id, tried";
 
-/// Number 0 is no try: it says why there was none yet; and -1 why there was none at all.
+/// Number 0 is not a try, but the reason why there was none yet; -1 is the reason why there was none at all.
 fn add_try(of: &mut LoggedDelivery, row: &Row) -> Result<()> {
     let (number, at, error) = (row.int(1)?, row.time(2)?, row.maybe_text(4)?);
     if number < 0 {

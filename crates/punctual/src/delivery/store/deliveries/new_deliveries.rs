@@ -28,7 +28,7 @@ pub(crate) struct NewDelivery<'a> {
 }
 
 impl NewDelivery<'_> {
-    /// A delivery to nobody is written as skipped, and takes no key.
+    /// A delivery without an address is written as skipped, and takes no key.
     pub(crate) const fn status(&self) -> DeliveryStatus {
         if self.planned.address.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Skipped }
     }
@@ -78,7 +78,7 @@ pub(crate) async fn send_lane(
 }
 
 /// Writes deliveries whose keys are new, and the work of those that are to be sent; returns how many were
-/// written. Mostly that is all of them, and then nobody needs to know which.
+/// written. Mostly that is all of them, and then the caller does not need to know which.
 pub(crate) async fn insert_counted(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> Result<usize> {
     let written = insert_rows(tx, COUNTED, rows, now).await?;
     match (tx.dialect(), written.first()) {
@@ -171,7 +171,7 @@ fn columns<'a>(rows: &'a [NewDelivery<'_>], ids: &[i64]) -> Vec<Column<'a>> {
 fn columns_of<'a>(rows: &[&'a NewDelivery<'_>], ids: &[i64]) -> Vec<Column<'a>> {
     let ints =
         |pick: &dyn Fn(&NewDelivery<'_>) -> i64| Column::Ints(rows.iter().map(|row| pick(row)).collect());
-    let nobody = |row: &&NewDelivery<'_>| row.planned.address.is_none().then_some("No recipient");
+    let no_recipient = |row: &&NewDelivery<'_>| row.planned.address.is_none().then_some("No recipient");
     let mut columns = vec![
         ints(&|row| row.tenant.id()),
         ints(&|row| row.entry.0),
@@ -183,7 +183,7 @@ fn columns_of<'a>(rows: &[&'a NewDelivery<'_>], ids: &[i64]) -> Vec<Column<'a>> 
         ints(&|row| row.planned.template.0),
         ints(&|row| i64::from(row.planned.version)),
         ints(&|row| row.status().code()),
-        Column::Texts(rows.iter().map(nobody).collect()),
+        Column::Texts(rows.iter().map(no_recipient).collect()),
         ints(&|row| i64::from(row.held)),
         Column::Texts(rows.iter().map(|row| row.planned.recipient.name.as_deref()).collect()),
         Column::Texts(rows.iter().map(|row| row.planned.recipient.reference.as_deref()).collect()),

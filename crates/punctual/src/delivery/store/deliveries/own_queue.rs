@@ -1,8 +1,8 @@
-//! The own queue of a topic whose events people are told of.
+//! The own queue of a topic whose events lead to notifications.
 //!
-//! What was taken (told to people, or begun by surveys) does not wait there as well, unless somebody has
-//! declared the queue. What was passed over waits there, if nobody else takes the topic's messages: a kind
-//! that nobody is told of must not vanish because another kind of its topic is told.
+//! An event that was taken (by notifications or surveys) does not wait there as well, unless the queue was
+//! declared. An event that was passed over waits there, if no other consumer takes the topic's messages: an
+//! event of a kind without notifications must not vanish because another kind of its topic has them.
 
 use crate::base::error::Result;
 use crate::base::id::LaneId;
@@ -24,7 +24,7 @@ fn by_topic<'a>(events: &[&'a Message]) -> Topics<'a> {
     topics
 }
 
-/// Takes events out of it.
+/// Takes events out of the own queues of their topics.
 pub(crate) async fn take(tx: &mut Tx, taken: &[&Message]) -> Result<()> {
     for ((tenant, topic), events) in by_topic(taken) {
         let Some(own) = tx.first(UNDECLARED, params![tenant.id(), topic]).await? else { continue };
@@ -42,7 +42,7 @@ pub(crate) async fn take(tx: &mut Tx, taken: &[&Message]) -> Result<()> {
     Ok(())
 }
 
-/// Puts events there that nobody else takes.
+/// Puts events there that no other consumer takes.
 pub(crate) async fn leave(tx: &mut Tx, passed: &[&Message]) -> Result<()> {
     for ((tenant, topic), events) in by_topic(passed) {
         let Some(own) = tx.first(UNROUTED, params![tenant.id(), topic]).await? else { continue };
@@ -61,7 +61,7 @@ const UNROUTED: &str = "select l.id from punctual.lane l where l.tenant_id = $1 
     and l.subscription = '' and l.purpose = 'dispatch' and not exists (select 1 from punctual.route r \
         join punctual.lane o on o.id = r.lane_id \
         where r.tenant_id = l.tenant_id and r.topic = l.topic and o.subscription <> '/flows')";
-/// One that was written before the topic was told is there already.
+/// An event that was written before the topic had notifications is there already.
 const LEFT_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \
     select x.id, $1::int, x.due_at, x.key \
     from (select unnest($2::bigint[]) id, unnest($3::bigint[]) due_at, unnest($4::text[]) key) x \

@@ -31,14 +31,14 @@ use crate::queue::store::settle::{self, SettleAction, SettleOutcome, Settlement}
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What an event comes to.
+/// The result of planning an event.
 #[derive(Clone, Debug)]
 pub enum PlannedEvent {
     /// No definition is about such events.
     Passed,
     /// A kind has looked at it, and committed what it leads to.
     Taken,
-    /// It lacks what it takes: a dead letter, with the reason.
+    /// The event lacks a required part and becomes a dead letter, with this reason.
     Failed(String),
     /// An entry.
     Entry(Box<PlannedEntry>),
@@ -57,13 +57,13 @@ impl PlannedEvent {
 pub struct PlannedEntry {
     /// Its kind.
     pub kind: EntryKind,
-    /// What the event is about.
+    /// The entity of the event.
     pub entity: Option<Entity>,
-    /// How it ends at once, if it does: the status, the word and the sentence for it.
+    /// The end of an entry that ends at once: the status, the word and the sentence for it.
     pub ended: Option<(EntryStatus, Option<&'static str>, String)>,
-    /// What is to be sent.
+    /// The deliveries to send.
     pub deliveries: Vec<PlannedDelivery>,
-    /// The name of the request that asked for it again, and who asked.
+    /// The name of the request that asked for it again, and its author.
     pub request: Option<(String, String)>,
     /// Where it comes from.
     pub origin: EntryOrigin,
@@ -84,7 +84,7 @@ impl PlannedEntry {
         }
     }
 
-    /// Who or what made it.
+    /// Returns the author that is stored with the entry.
     fn triggered_by(&self, event: &Message) -> String {
         match &self.request {
             None => format!("event:{}", event.kind),
@@ -105,7 +105,7 @@ pub struct RequestedDelivery {
 /// Events with what they come to.
 pub type PlannedEvents = Arc<[(Arc<Message>, PlannedEvent)]>;
 
-/// What writing planned events did.
+/// The result of writing planned events.
 #[derive(Debug)]
 pub enum WriteOutcome {
     /// The claim was lost, and nothing was written.

@@ -7,8 +7,9 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
+use crate::base::reason_class::reason_class;
 use crate::database::tx::{Steps, Tx};
-use crate::database::value::Value;
+use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, move_due};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
 use crate::delivery::store::deliveries::settle::write_outcomes;
@@ -65,16 +66,18 @@ const fn comes_back(ending: &ItemEnding) -> bool {
 
 /// Notes that tries of a reaped claim were lost, so that the log knows of them whatever happens next.
 async fn note_lost(tx: &mut Tx, items: &[&Item], now: Timestamp) -> Result<()> {
+    let class = reason_class(LOST);
     let rows: Vec<Vec<Value<'_>>> = items
         .iter()
-        .map(|item| vec![item.delivery().0.into(), i64::from(item.attempt()).into(), now.into(), LOST.into()])
+        .map(|item| params![item.delivery().0, i64::from(item.attempt()), now, LOST, class.as_str()].to_vec())
         .collect();
     tx.each(NOTE_LOST, &rows).await?;
     Ok(())
 }
 
-const NOTE_LOST: &str = "insert into punctual.delivery_attempt (delivery_id, tried, at, outcome, error) \
-    select d.id, d.tried_before + $2, $3, 'unknown', $4 from punctual.delivery d where d.id = $1 \
+const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
+        (delivery_id, tried, at, outcome, error, reason_class) \
+    select d.id, d.tried_before + $2, $3, 'unknown', $4, $5 from punctual.delivery d where d.id = $1 \
     on conflict do nothing";
 
 async fn write_reaped(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {

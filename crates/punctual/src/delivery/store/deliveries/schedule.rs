@@ -119,14 +119,14 @@ async fn with_deliveries(tx: &mut Tx, entries: Vec<Entry>) -> Result<Vec<Schedul
     Ok(scheduled.collect())
 }
 
-/// The latest event that people were told of.
+/// The latest event that led to notifications.
 #[derive(Clone, Debug)]
 pub enum LatestEvent {
     /// There was none.
     Never,
     /// There was one, and it was dropped by age.
     Dropped,
-    /// This one, and what its notification says it is about.
+    /// This event, and the entity of its notification.
     Event(Box<Message>, Entity),
 }
 

@@ -14,8 +14,10 @@ use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
-use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DeliverySettlement, SettledDelivery};
-use crate::delivery::store::deliveries::key::{free_keys, key_holders};
+use crate::delivery::store::deliveries::delivery::{
+    Delivery, DeliveryOutcome, DeliverySettlement, SettledDelivery,
+};
+use crate::delivery::store::deliveries::key::{free_keys, key_holders, may_have_gone_out};
 use crate::delivery::store::deliveries::new_deliveries::{
     NewDelivery, SendLanes, insert_deliveries, send_lane,
 };
@@ -267,12 +269,18 @@ const UPDATE: &str = "update punctual.delivery set status = $2, error = $3, trie
         channel = $6, lane_id = $7, address = $8, tried_before = tried_before + $9, version = version + 1 \
     where id = $1 and status = 0 returning id";
 
-/// Deliveries that are skipped give their keys back. One of which a try may have gone out is never skipped.
+/// Deliveries that are skipped give their keys back, unless a try may have gone out, also one before a
+/// replay.
 async fn free_skipped(tx: &mut Tx, ended: impl Iterator<Item = &SettledDelivery>) -> Result<()> {
     let skipped = ended.filter(|one| matches!(one.outcome, DeliveryOutcome::Skipped { .. }));
-    let keys: Vec<(Tenant, &str, DeliveryId)> = skipped
-        .map(|one| (one.due.delivery.tenant, one.due.delivery.key.as_str(), one.due.delivery.id))
-        .collect();
+    let skipped: Vec<&Delivery> = skipped.map(|one| &one.due.delivery).collect();
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<i64> = skipped.iter().map(|of| of.id.0).collect();
+    let doubtful = may_have_gone_out(tx, &ids).await?;
+    let free = skipped.into_iter().filter(|of| !doubtful.contains(&of.id.0));
+    let keys: Vec<(Tenant, &str, DeliveryId)> = free.map(|of| (of.tenant, of.key.as_str(), of.id)).collect();
     free_keys(tx, &keys).await
 }
 
@@ -325,7 +333,7 @@ async fn send_fallbacks(
     replace(tx, &given_up, lanes, now).await
 }
 
-/// A delivery that was given up, and what is sent in its place.
+/// A delivery that was given up, and its replacement.
 pub(crate) struct GivenUp<'a> {
     pub id: DeliveryId,
     pub entry: EntryId,
@@ -335,7 +343,7 @@ pub(crate) struct GivenUp<'a> {
     pub planned: &'a PlannedDelivery,
 }
 
-/// What takes the place of a delivery that was given up.
+/// The replacement for a delivery that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replacement {
     /// A delivery that was written for it: there is as much to wait for.

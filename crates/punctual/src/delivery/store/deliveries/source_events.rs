@@ -1,4 +1,4 @@
-//! The events that notifications tell of, by entry.
+//! The events that notifications are about, by entry.
 
 use crate::base::error::Result;
 use crate::base::id::EntryId;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Cause {
     /// The event.
     pub event: Arc<Message>,
-    /// What it is about.
+    /// The entity of the event.
     pub entity: Option<Entity>,
     /// Whether a person asked for it again.
     pub by_hand: bool,

@@ -1,11 +1,10 @@
-//! What a person does to an entry of any kind: hold, release, retry, cancel and delete it.
+//! The actions of a person on an entry of any kind: hold, release, retry, cancel and delete it.
 //!
-//! Each is one transaction under the entry's lock, with a line of history: who did it, when and why. An
-//! action that changes nothing, such as cancelling what is cancelled, writes none. A held
-//! entry keeps its place: its work is taken out of the queue, and put back when it is released. A send in
-//! flight at that moment ends as it ends; only what would follow waits. Deliveries of a held entry are
-//! marked, and a claim drops them, so a work row that a race left behind sends nothing. A held entry does not
-//! expire.
+//! Each is one transaction under the entry's lock, with a line of history: the author, the time and the
+//! reason. An action that changes nothing, such as cancelling what is cancelled, writes none. A held entry
+//! keeps its place: its work is taken out of the queue, and put back when it is released. A send in flight at
+//! that moment completes; only the sends after it wait. Deliveries of a held entry are marked, and a claim
+//! drops them, so a work row that a race left behind sends nothing. A held entry does not expire.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -17,7 +16,7 @@ use crate::database::value::params;
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::entries::end::cancel_all;
 use crate::delivery::store::entries::expire::await_expiry;
-use crate::flow::rules::entry::Deed;
+use crate::flow::rules::entry::Transition;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, DELETED, NewChange, ON_HOLD, add_changes};
 use crate::flow::store::entries::key::{free_key, key_of_entry};
@@ -33,14 +32,14 @@ pub enum EntryName {
     PublicId(PublicId),
 }
 
-/// What a person does to an entry.
+/// An action of a person on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryAction {
     /// Nothing of it is sent until it is released.
     Hold,
-    /// It goes on.
+    /// The entry goes on.
     Release,
-    /// What waits for its next try is tried now.
+    /// Deliveries that wait for their next try are tried now.
     Retry,
     /// Nothing more of it is sent.
     Cancel,
@@ -62,23 +61,23 @@ impl EntryAction {
     }
 }
 
-/// Who does it, and why.
+/// The author of the action, and the reason.
 #[derive(Clone, Debug)]
 pub struct EntryActionRequest {
     /// The entry.
     pub name: EntryName,
-    /// What is done.
+    /// The action.
     pub action: EntryAction,
-    /// Who does it, and why.
+    /// The author of the action, and the reason.
     pub author: ChangeAuthor,
 }
 
-/// What an action did.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionOutcome {
-    /// It is done.
+    /// The action was carried out.
     Done,
-    /// It cannot be done; nothing was written. With a sentence.
+    /// The action is not possible, with the reason; nothing was written.
     Refused(String),
     /// This tenant has no such entry.
     NotFound,
@@ -123,11 +122,11 @@ async fn apply(tx: &mut Tx, tenant: Tenant, request: &EntryActionRequest) -> Res
     Ok(ActionOutcome::Done)
 }
 
-/// What an action made of an entry.
+/// The change of an entry by an action.
 enum Change {
-    /// It has this status now, in the words of the history.
+    /// The entry has this status now, in the words of the history.
     Status(&'static str),
-    /// It was so before.
+    /// The entry had this status before.
     Nothing,
     /// The action is not possible; with a sentence.
     Refused(String),
@@ -213,14 +212,14 @@ async fn cancel_by_person(tx: &mut Tx, of: &Entry, request: &EntryActionRequest)
         return Ok(Change::refused("has ended, so there is nothing left to cancel"));
     }
     let said = format!("cancelled: {}", request.author.reason);
-    end(tx, of, Deed::Cancelled, (Some("Cancelled"), &said)).await
+    end(tx, of, Transition::Cancelled, (Some("Cancelled"), &said)).await
 }
 
 async fn delete(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timestamp) -> Result<Change> {
-    // What has ended as it should keeps its status.
+    // An entry that has ended regularly keeps its status.
     if !of.has_ended() || of.kind.has_timetable() {
         let said = format!("deleted: {}", request.author.reason);
-        if let Change::Refused(said) = end(tx, of, Deed::Deleted, (Some("Deleted"), &said)).await? {
+        if let Change::Refused(said) = end(tx, of, Transition::Deleted, (Some("Deleted"), &said)).await? {
             return Ok(Change::Refused(said));
         }
     }
@@ -234,9 +233,9 @@ async fn delete(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Time
 const DELETE: &str =
     "update punctual.entry set deleted_at = $2, version = version + 1 where id = $1 and deleted_at is null";
 
-/// Ends an entry by a deed.
-async fn end(tx: &mut Tx, of: &Entry, deed: Deed, why: (Option<&str>, &str)) -> Result<Change> {
-    let ended = cancel_all(tx, std::slice::from_ref(of), deed, why).await?;
+/// Ends an entry by a transition.
+async fn end(tx: &mut Tx, of: &Entry, transition: Transition, why: (Option<&str>, &str)) -> Result<Change> {
+    let ended = cancel_all(tx, std::slice::from_ref(of), transition, why).await?;
     Ok(match ended.into_iter().next() {
         Some(Err(refusal)) => Change::Refused(refusal.to_string()),
         Some(Ok(state)) if state != of.state => Change::Status(state.status.word()),

@@ -50,7 +50,7 @@ pub struct DueWork {
     pub due_at: Timestamp,
 }
 
-/// What is due, as it was seen.
+/// The due work, as it was read.
 #[derive(Clone, Debug, Default)]
 pub struct PeekedEntries {
     /// Due entries, in their order.
@@ -68,11 +68,11 @@ pub struct PlannedSend {
     pub context: EntryContext,
     /// The delivery.
     pub planned: PlannedDelivery,
-    /// What was loaded and resolved for it, as JSON.
+    /// The data that was loaded and resolved for the send, as JSON.
     pub trace: String,
 }
 
-/// What an advance came to.
+/// The result of an advance.
 #[derive(Debug, Default)]
 pub struct Advanced {
     /// Claims of deliveries that are to be sent now.
@@ -202,8 +202,8 @@ fn with_contexts(
     begun.into_iter().map(|outgoing| (of(&outgoing), outgoing)).map(|(a, b)| (b, a)).collect()
 }
 
-/// Takes these work rows, those that nobody has locked and whose lanes are not paused since they were
-/// read; answers their entries.
+/// Takes those of these work rows that no transaction has locked and whose lanes were not paused since they
+/// were read; returns their entries.
 async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashSet<i64>> {
     let columns = [
         Column::Ints(work.iter().map(|work| work.lane.0).collect()),
@@ -224,8 +224,8 @@ const TAKE: &str = "delete from punctual.work where lane_id = $1 and due_at = $2
         and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
     returning message_id";
 
-/// Those that are really to be sent, each under its entry's lock. What has changed since it was planned,
-/// or is locked by another transaction at this moment, goes back as it was.
+/// Returns the planned sends that are still valid, each under its entry's lock. A send whose entry has
+/// changed since it was planned, or is locked by another transaction at this moment, goes back as it was.
 async fn last_look<'a>(
     tx: &mut Tx,
     sends: Vec<&'a PlannedSend>,
@@ -272,7 +272,7 @@ async fn new_deliveries<'a>(tx: &mut Tx, due: &[&'a PlannedSend]) -> Result<Vec<
     Ok(rows)
 }
 
-/// Moves entries whose send has a delivery already, by what became of it.
+/// Moves entries whose send has a delivery already, by the outcome of that delivery.
 async fn go_on(tx: &mut Tx, known: &[&PlannedSend], now: Timestamp) -> Result<()> {
     let mut steps = Vec::new();
     for send in known {

@@ -10,7 +10,7 @@ use crate::database::value::{Value, params};
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
 use std::collections::BTreeMap;
 
-/// How the counts of an entry change, and what is said of its end.
+/// The change of an entry's counts, and the reason of its end.
 #[derive(Default)]
 pub(crate) struct CountChange {
     pub open: i64,
@@ -63,8 +63,8 @@ macro_rules! keeps_hold {
         )
     };
 }
-/// What was cancelled stays cancelled, since when it was. An entry that has ended is not on hold any more,
-/// and a receipt that comes later does not move its end.
+/// A cancelled entry stays cancelled, since the time at which it was. An entry that has ended is not on hold
+/// any more, and a receipt that comes later does not move its end.
 macro_rules! counted {
     ($open:literal, $sent:literal, $failed:literal, $reason:literal, $error:literal) => {
         concat!(

@@ -1,4 +1,4 @@
-//! The end of an entry, and what it means for its deliveries.
+//! The end of an entry, and its effect on the deliveries.
 //!
 //! The transaction that ends an entry skips its waiting deliveries. A delivery in flight keeps its key and
 //! its true outcome; only its retry, its fallback and the next reminder stop, when it is settled or its claim
@@ -17,7 +17,7 @@ use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::deliveries::key::{free_keys, may_have_gone_out};
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
 use crate::flow::rules::entry::state::EntryState;
-use crate::flow::rules::entry::{Deed, EntryStatus, Refusal};
+use crate::flow::rules::entry::{EntryStatus, Refusal, Transition};
 use crate::flow::store::entries::{Entry, read_kind};
 use crate::queue::rules::claim::Item;
 use crate::queue::store::waiting::take_out_all;
@@ -170,18 +170,18 @@ const END_AT_ONCE: &str = concat!(
 const END: &str =
     concat!("update punctual.entry as e ", ended!("$3", "$4", "$5", "$6", "$7", "$8"), "where e.id = $2");
 
-/// Cancels entries that are locked, of any kind; their kinds hear of it. Returns for each what it became, in
-/// order; an entry that was cancelled before is left as it is.
+/// Cancels entries that are locked, of any kind, and runs the hooks of their kinds. Returns for each what it
+/// became, in order; an entry that was cancelled before is left as it is.
 ///
 /// # Errors
 /// When the database does not answer.
 pub(crate) async fn cancel_all(
     tx: &mut Tx,
     entries: &[Entry],
-    deed: Deed,
+    transition: Transition,
     (reason, said): (Option<&str>, &str),
 ) -> Result<Vec<std::result::Result<EntryState, Refusal>>> {
-    let states: Vec<_> = entries.iter().map(|entry| entry.state.after(deed)).collect();
+    let states: Vec<_> = entries.iter().map(|entry| entry.state.after(transition)).collect();
     let changed = entries.iter().zip(states.iter().copied()).filter_map(|(entry, state)| {
         let state = state.ok().filter(|state| *state != entry.state)?;
         Some(EntryEnd { entry, state, reason, said })

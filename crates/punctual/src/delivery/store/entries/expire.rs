@@ -1,9 +1,9 @@
-//! What was quiet for too long ends.
+//! Expiry: an entry that was quiet for too long ends.
 //!
-//! Whoever leaves an active entry without a next send writes work that is due when it will have been
-//! quiet for longer than its grace. One transaction takes such work, looks at the entries under
-//! their locks and ends those that are quiet. One that was sent again since, or whose grace is longer
-//! by now, gets new work. Nothing outside is called, so there is no claim; a crash undoes it all.
+//! A transaction that leaves an active entry without a next send writes work that is due when the entry will
+//! have been quiet for longer than its grace. One transaction takes such work, looks at the entries under
+//! their locks and ends those that are quiet. One that was sent again since, or whose grace is longer by now,
+//! gets new work. Nothing outside is called, so there is no claim; a crash undoes it all.
 //!
 //! A held entry does not expire. Its work is dropped; the release writes it again, and an entry whose grace
 //! is over by then expires at once.
@@ -14,7 +14,7 @@ use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::store::entries::end::{EntryEnd, write_ends};
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
-use crate::flow::rules::entry::Deed;
+use crate::flow::rules::entry::Transition;
 use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, existing, expire_lane, lock_entries};
 use crate::queue::rules::purpose::Purpose;
@@ -23,7 +23,7 @@ use crate::queue::store::claims::{self, Taken};
 use crate::queue::store::waiting::{let_wait, take_out};
 use std::collections::HashSet;
 
-/// What a round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiredEntries {
     /// Entries that expired.
@@ -90,7 +90,7 @@ async fn put_back_locked(tx: &mut Tx, taken: &[Taken], found: &[Entry]) -> Resul
 }
 
 async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
-    let expired = |entry: &Entry| entry.state.after(Deed::Expired).ok();
+    let expired = |entry: &Entry| entry.state.after(Transition::Expired).ok();
     let ends: Vec<EntryEnd<'_>> = ended
         .iter()
         .filter_map(|entry| Some(EntryEnd { entry, state: expired(entry)?, reason: None, said: QUIET }))

@@ -1,7 +1,7 @@
-//! Entry hooks: a kind hears of what happens to its entries, inside the transaction in which it happens.
+//! Entry hooks: a kind is notified of changes of its entries, inside the transaction that makes the change.
 //!
-//! The pipeline moves entries of every kind. What a kind adds to that (messages that tell others, its own
-//! tables) it writes in a hook, which is registered when the store is opened.
+//! The pipeline moves entries of every kind. A hook, which is registered when the store is opened, writes
+//! what a kind adds to that: published messages and its own tables.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -11,7 +11,7 @@ use crate::flow::store::entries::Entry;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What happened to an entry.
+/// A change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryMoment {
     /// A send of this number went out.
@@ -21,9 +21,9 @@ pub(crate) enum EntryMoment {
         /// The number of the send.
         send: u32,
     },
-    /// It was quiet for too long.
+    /// The entry was quiet for too long.
     Expired(Timestamp),
-    /// Somebody withdrew it, or its entity made it pointless.
+    /// The entry was cancelled by a request, or because of the state of its entity.
     Cancelled(Timestamp),
 }
 
@@ -32,11 +32,11 @@ pub(crate) enum EntryMoment {
 pub(crate) struct EntryNews<'e> {
     /// The entry, as it was before.
     pub entry: &'e Entry,
-    /// What happened.
+    /// The change.
     pub moment: EntryMoment,
 }
 
-/// What a kind writes when something happens to its entries.
+/// The writes of a kind when its entries change.
 pub(crate) trait EntryHook: Debug + Send + Sync {
     /// The kind.
     fn kind(&self) -> EntryKind;
@@ -56,7 +56,7 @@ impl EntryHooks {
     }
 }
 
-/// Lets the kinds of entries hear what happened to them.
+/// Runs the hooks of the kinds of these entries.
 pub(crate) async fn tell_kinds(tx: &mut Tx, news: &[EntryNews<'_>]) -> Result<()> {
     if news.is_empty() {
         return Ok(());

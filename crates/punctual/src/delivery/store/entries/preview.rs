@@ -1,6 +1,7 @@
-//! What a replay would send, and what keys would stop: for dry runs. Nothing is written.
+//! Preview for dry runs: the deliveries that a replay would send, and those that keys would stop. Nothing is
+//! written.
 //!
-//! Not promised: that it still is so when the replay is made. Keys are looked up once more then.
+//! Not promised: that the preview still holds when the replay is made. Keys are looked up once more then.
 
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
@@ -26,14 +27,14 @@ pub struct Foreseen {
     pub delivery: Option<DeliveryId>,
     /// The key of its channel.
     pub channel: String,
-    /// What makes it the same as another.
+    /// The key by which a delivery is recognised as the same as another.
     pub key: String,
     /// Why it would not be sent; `None` if it would.
     pub stopped: Option<&'static str>,
 }
 
 impl Store {
-    /// What would become of planned deliveries: those whose keys are known are stopped.
+    /// Previews planned deliveries: those whose keys are known are stopped.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -76,8 +77,8 @@ const fn why(status: DeliveryStatus) -> &'static str {
 
 const SENT: &str = "It was sent before";
 
-/// What a replay of these entries would send again, and what stays because it was sent. Of entries that are
-/// advanced anew it is the send that they plan; the kind makes its key then.
+/// Returns the deliveries that a replay of these entries would send again, and those that stay because they
+/// were sent. For entries that are advanced anew it is the send that they plan; the kind makes its key then.
 pub(crate) async fn of_entries(
     tx: &mut Tx,
     which: &GivenUpFilter<'_>,

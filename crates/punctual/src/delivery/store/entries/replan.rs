@@ -27,7 +27,7 @@ pub struct Unplanned {
     pub id: EntryId,
     /// Its event.
     pub event: Message,
-    /// What the event is about.
+    /// The entity of the event.
     pub entity: Option<Entity>,
 }
 
@@ -136,5 +136,5 @@ async fn write(tx: &mut Tx, of: &Entry, deliveries: &[PlannedDelivery], author: 
     end_empty(tx, &rows, &made, now).await
 }
 
-const REOPEN: &str = "update punctual.entry set open = $2, status = 0, reason = null, ended_at = null, \
-    version = version + 1 where id = $1";
+const REOPEN: &str = "update punctual.entry set open = $2, status = 0, reason = null, error = null, \
+    ended_at = null, version = version + 1 where id = $1";

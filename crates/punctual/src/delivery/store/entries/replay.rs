@@ -1,8 +1,8 @@
 //! Failed entries of every kind again: deliveries that were given up or are uncertain wait once more.
 //!
-//! A delivery keeps its row and its key, so what was sent cannot be sent a second time by a replay: only
-//! deliveries that were not sent are put back, and the statement that does it looks once more. Tries count
-//! from 0 again, and the history stays. A delivery that another channel took over stays as it is.
+//! A delivery keeps its row and its key, so a replay cannot send a message a second time: only deliveries
+//! that were not sent are put back, and the statement that does it looks once more. Tries count from 0 again,
+//! and the history stays. A delivery that another channel took over stays as it is.
 //!
 //! An entry with a timetable whose last send has no delivery to put back, because that was skipped, is
 //! advanced anew, and the reminders that were left after it follow.
@@ -26,18 +26,18 @@ use crate::delivery::store::entries::preview::{self, Foreseen};
 use crate::flow::rules::entry::EntryStatus;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, NewChange, add_changes};
-use crate::flow::store::entries::{Entry, entries_by_id, lock_entries};
+use crate::flow::store::entries::{Entry, entries_by_id, wait_for_entries};
 use crate::queue::store::waiting::{add_work, add_work_row, let_wait};
 use std::collections::BTreeMap;
 
-/// Which failed entries, of every kind. What is `None` does not count.
+/// Selects failed entries, of every kind. A field that is `None` matches every entry.
 #[derive(Clone, Debug, Default)]
 pub struct ReplaySelection {
     /// Only these and those of `public_ids`.
     pub ids: Option<Vec<EntryId>>,
     /// Only these surveys and those of `ids`.
     pub public_ids: Option<Vec<PublicId>>,
-    /// Only about an entity of this type, in any case of its letters.
+    /// Only about an entity of this type, in upper or lower case.
     pub entity_type: Option<String>,
     /// Only about the entity of this id.
     pub entity_id: Option<String>,
@@ -60,7 +60,7 @@ impl ReplaySelection {
         self.ids.as_ref().map_or(0, Vec::len) + self.public_ids.as_ref().map_or(0, Vec::len)
     }
 
-    /// Whether it asks for deliveries, which entries without any do not have.
+    /// Whether a condition is on deliveries, so that entries without any do not match.
     const fn asks_for_deliveries(&self) -> bool {
         self.status.is_some() || self.channel.is_some()
     }
@@ -69,9 +69,9 @@ impl ReplaySelection {
 /// Whether a replay is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayMode {
-    /// It says what it would do, and writes nothing.
+    /// The replay reports what it would do, and writes nothing.
     DryRun,
-    /// It is carried out, for this person.
+    /// The replay is carried out, for this author.
     Real(ChangeAuthor),
 }
 
@@ -83,7 +83,7 @@ impl ReplayMode {
     }
 }
 
-/// What a replay did, or would do.
+/// The result of a replay, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// The entries of which something is sent again; those with a public id are in `instances`.
@@ -96,7 +96,7 @@ pub struct Replayed {
     pub stopped: u64,
     /// Failed notifications without any delivery: they had no template. See [`super::replan`].
     pub unplanned: Vec<EntryId>,
-    /// What is sent again and what stays, one by one, a bounded number of them; by a dry run only.
+    /// The deliveries that are sent again and those that stay, one by one, up to a limit; by a dry run only.
     pub told: Vec<Foreseen>,
     /// Where the next step begins, if there may be more.
     pub next: Option<i64>,
@@ -157,8 +157,9 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, mode: &Rep
     let ids = failed(tx, tenant, which).await?;
     let next = ids.last().copied().filter(|_| ids.len() == STEP_MAX);
     let mut replayed = Replayed { next, ..Replayed::default() };
-    // Whoever needs an entry and its deliveries locks the entry first.
-    let mut entries = if dry_run { entries_by_id(tx, &ids).await? } else { lock_entries(tx, &ids).await? };
+    // A transaction that needs an entry and its deliveries locks the entry first.
+    let mut entries =
+        if dry_run { entries_by_id(tx, &ids).await? } else { wait_for_entries(tx, &ids).await? };
     entries.retain(|entry| entry.state.status == EntryStatus::Failed);
     entries.sort_by_key(|entry| entry.id);
     if entries.is_empty() {
@@ -325,7 +326,7 @@ const WAIT: &str = "update punctual.delivery set status = 0, held = 0, due_at = 
 const WORK_AT_ONCE: &str =
     concat!(add_work!(), "select unnest($1::bigint[]), unnest($2::int[]), unnest($3::bigint[])");
 
-/// Entries wait for their deliveries again. What was said of their end stays until they end once more.
+/// Entries wait for their deliveries again. The reason of their end stays until they end once more.
 async fn reopen(tx: &mut Tx, entries: &[&Entry], counts: &BTreeMap<i64, i64>, now: Timestamp) -> Result<()> {
     let mut rows = Vec::with_capacity(entries.len());
     for entry in entries {

@@ -18,7 +18,7 @@ use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDeliv
 use crate::delivery::store::entries::counts::{CountChange, change_counts};
 use crate::delivery::store::entries::end::skip_waiting;
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
-use crate::flow::rules::entry::Deed;
+use crate::flow::rules::entry::Transition;
 use crate::flow::rules::entry::schedule::Schedule;
 use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::event_kind::CancelReason;
@@ -28,7 +28,7 @@ use crate::queue::store::waiting::{add_work, add_work_row};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// What the step of an entry needs beside the outcome of its delivery.
+/// The data that the step of an entry needs beside the outcome of its delivery.
 #[derive(Clone, Debug)]
 pub struct EntryContext {
     /// The entry, as it was when the delivery was claimed.
@@ -37,25 +37,25 @@ pub struct EntryContext {
     pub schedule: Arc<Schedule>,
 }
 
-/// What became of the send that an entry waits for.
+/// The result of the send that an entry waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendResult {
     /// A provider took it.
     Sent,
-    /// It was given up.
+    /// The send was given up.
     GivenUp,
     /// There is no such channel.
     NoChannel,
     /// The recipient may not or does not want to be written to.
     Refused,
-    /// What it is about makes it pointless.
+    /// The state of its entity makes the send pointless.
     Pointless,
-    /// It waits until then.
+    /// The send waits until this time.
     Shifted(Timestamp),
 }
 
 impl SendResult {
-    /// What the outcome of a delivery means for its entry; `None` if the send goes on.
+    /// Returns the result for the entry; `None` if the send goes on.
     pub(crate) fn of(outcome: &DeliveryOutcome) -> Option<Self> {
         match outcome {
             DeliveryOutcome::Sent { .. } => Some(Self::Sent),
@@ -71,7 +71,7 @@ impl SendResult {
     }
 }
 
-/// What an entry becomes, and the work that follows.
+/// The next state of an entry, and the work that follows.
 pub(crate) struct Step<'a> {
     pub(crate) context: &'a EntryContext,
     result: SendResult,
@@ -115,13 +115,14 @@ const NO_CHANNEL: &str = "no-channel";
 enum Next {
     /// The next send.
     Advance(Timestamp),
-    /// The end, if nobody answers.
+    /// The end, if the recipient does not answer.
     Expire(Timestamp),
     Nothing,
 }
 
 impl<'a> Step<'a> {
-    /// What the rules make of an entry as it stands; `None` if nothing may happen to it any more.
+    /// Returns the step that the rules give for an entry in its present state; `None` if the entry may not
+    /// change any more.
     pub(crate) fn after(
         context: &'a EntryContext,
         entry: &Entry,
@@ -134,7 +135,7 @@ impl<'a> Step<'a> {
             SendResult::GivenUp => before.gave_up(schedule, now),
             SendResult::NoChannel => before.halted(),
             SendResult::Refused => before.refused(),
-            SendResult::Pointless => before.after(Deed::Cancelled),
+            SendResult::Pointless => before.after(Transition::Cancelled),
             SendResult::Shifted(at) => before.shifted(at),
         };
         let state = state.ok()?;
@@ -184,12 +185,12 @@ pub(crate) async fn after_outcomes(
             unwritten.insert(step.context.entry.id);
         }
     }
-    let moved: HashSet<EntryId> = steps.iter().map(|step| step.context.entry.id).collect();
-    let moved: HashSet<EntryId> = moved.difference(&unwritten).copied().collect();
+    let written = steps.iter().map(|step| &step.context.entry).filter(|entry| !unwritten.contains(&entry.id));
+    let moved: HashSet<(EntryId, u32)> = written.map(|entry| (entry.id, entry.next_send())).collect();
     count_unmoved(tx, ended, &replaced, &moved, now).await?;
     let pointless = steps.iter().filter(|step| step.result == SendResult::Pointless);
     let cancelled: Vec<&Entry> =
-        pointless.map(|step| &*step.context.entry).filter(|entry| moved.contains(&entry.id)).collect();
+        pointless.map(|step| &*step.context.entry).filter(|entry| !unwritten.contains(&entry.id)).collect();
     let ids: Vec<EntryId> = cancelled.iter().map(|entry| entry.id).collect();
     if !ids.is_empty() {
         skip_waiting(tx, &ids, "its entry has ended").await?;
@@ -212,7 +213,7 @@ async fn count_unmoved(
     tx: &mut Tx,
     ended: &[&SettledDelivery],
     replaced: impl Fn(&SettledDelivery) -> bool,
-    moved: &HashSet<EntryId>,
+    moved: &HashSet<(EntryId, u32)>,
     now: Timestamp,
 ) -> Result<()> {
     let mut changes: BTreeMap<EntryId, CountChange> = BTreeMap::new();
@@ -220,7 +221,7 @@ async fn count_unmoved(
         let delivery = &one.due.delivery;
         // Without a context the entry is advanced anew, which counts the send.
         let is_known = one.entry.is_some() && delivery.kind.has_timetable();
-        if !is_known || moved.contains(&delivery.entry) {
+        if !is_known || moved.contains(&(delivery.entry, delivery.send)) {
             continue;
         }
         let (sent, failed) = match SendResult::of(&one.outcome) {

@@ -12,15 +12,15 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::receipt::{Receipt, ReceiptStatus, look_again};
-use crate::delivery::store::receipts::{Hearing, News};
+use crate::delivery::store::receipts::{PreparedReceipts, ReceiptBatch};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What waits.
+/// The receipts that wait.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
-    /// What is to be looked at now, by provider and channels.
-    pub due: Vec<Hearing>,
+    /// The receipts to look at now, by provider and channels.
+    pub due: Vec<PreparedReceipts>,
     /// How long until the next look.
     pub next: Option<Duration>,
 }
@@ -43,16 +43,16 @@ async fn waiting(tx: &mut Tx) -> Result<Waiting> {
         let next = tx.first(NEXT, &[]).await?.map(|row| row.maybe_time(0)).transpose()?.flatten();
         return Ok(Waiting { due: Vec::new(), next: next.map(|next| next.since(now)) });
     }
-    let mut by: BTreeMap<(String, String), Hearing> = BTreeMap::new();
+    let mut by: BTreeMap<(String, String), PreparedReceipts> = BTreeMap::new();
     for row in &rows {
         let (provider, channels) = (row.text(1)?, row.text(2)?);
         let known = serde_json::from_str(&channels).map_err(|error| Error::Database(error.into()))?;
-        let hearing = by.entry((provider.clone(), channels)).or_insert_with(|| Hearing {
-            news: News { provider, channels: known, receipts: Vec::new() },
-            ..Hearing::default()
+        let prepared = by.entry((provider.clone(), channels)).or_insert_with(|| PreparedReceipts {
+            batch: ReceiptBatch { provider, channels: known, receipts: Vec::new() },
+            ..PreparedReceipts::default()
         });
-        hearing.news.receipts.push(read(row)?);
-        hearing.waited.push((row.int(0)?, row.time(10)?));
+        prepared.batch.receipts.push(read(row)?);
+        prepared.waited.push((row.int(0)?, row.time(10)?));
     }
     Ok(Waiting { due: by.into_values().collect(), next: Some(Duration::ZERO) })
 }
@@ -77,42 +77,42 @@ fn read(row: &Row) -> Result<Receipt> {
     })
 }
 
-/// Whether a message that nobody knows may be known soon: somebody is sending.
+/// Whether an unknown message may become known soon: a claim of deliveries is open.
 pub(crate) async fn may_come(tx: &mut Tx) -> Result<bool> {
     Ok(tx.first(SENDING, &[]).await?.is_some())
 }
 
 const SENDING: &str = "select 1 from punctual.claim where finished_at is null and purpose = 'send' limit 1";
 
-/// Keeps what has no message yet, by its place in the news, and forgets what had waited and is through;
-/// answers what is not kept any longer.
+/// Keeps receipts without a message, given by their places in the batch, and forgets those that had waited
+/// and are through; returns the receipts that are not kept any longer.
 pub(crate) async fn keep<'h>(
     tx: &mut Tx,
-    hearing: &'h Hearing,
+    prepared: &'h PreparedReceipts,
     missing: &[usize],
     may_come: bool,
     now: Timestamp,
 ) -> Result<Vec<&'h Receipt>> {
-    let mut through: BTreeMap<usize, i64> = hearing.waited.iter().map(|(id, _)| *id).enumerate().collect();
-    let room = !missing.is_empty() && hearing.waited.is_empty() && may_come && has_room(tx).await?;
-    let mut nobodys = Vec::new();
+    let mut through: BTreeMap<usize, i64> = prepared.waited.iter().map(|(id, _)| *id).enumerate().collect();
+    let room = !missing.is_empty() && prepared.waited.is_empty() && may_come && has_room(tx).await?;
+    let mut unmatched = Vec::new();
     for n in missing {
-        let Some(receipt) = hearing.news.receipts.get(*n) else { continue };
-        let waited = hearing.waited.get(*n).map(|(id, since)| (*id, look_again(now.since(*since))));
+        let Some(receipt) = prepared.batch.receipts.get(*n) else { continue };
+        let waited = prepared.waited.get(*n).map(|(id, since)| (*id, look_again(now.since(*since))));
         match waited {
             Some((id, Some(wait))) => {
                 through.remove(n);
                 tx.execute(LATER, params![id, now.plus(wait)]).await?;
             }
-            None if room => write(tx, hearing, receipt, now).await?,
-            _ => nobodys.push(receipt),
+            None if room => write(tx, prepared, receipt, now).await?,
+            _ => unmatched.push(receipt),
         }
     }
     let through: Vec<i64> = through.into_values().collect();
     if !through.is_empty() {
         tx.execute(FORGET, &[Value::Ints(&through)]).await?;
     }
-    Ok(nobodys)
+    Ok(unmatched)
 }
 
 async fn has_room(tx: &mut Tx) -> Result<bool> {
@@ -120,11 +120,11 @@ async fn has_room(tx: &mut Tx) -> Result<bool> {
     Ok(tx.first(FULL, params![most]).await?.is_none())
 }
 
-async fn write(tx: &mut Tx, hearing: &Hearing, receipt: &Receipt, now: Timestamp) -> Result<()> {
+async fn write(tx: &mut Tx, prepared: &PreparedReceipts, receipt: &Receipt, now: Timestamp) -> Result<()> {
     let key = receipt.dedup_key();
-    let channels = serde_json::json!(hearing.news.channels).to_string();
+    let channels = serde_json::json!(prepared.batch.channels).to_string();
     let row = params![
-        &hearing.news.provider,
+        &prepared.batch.provider,
         &channels,
         key.as_deref(),
         receipt.message_id.as_deref(),

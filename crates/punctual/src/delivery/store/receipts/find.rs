@@ -1,4 +1,4 @@
-//! Whom a receipt is about: a delivery by its provider's id, or tenants by an address.
+//! Finds the subject of a receipt: a delivery by its provider's id, or tenants by an address.
 
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
@@ -9,12 +9,12 @@ use crate::delivery::rules::consent::address::normal;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use crate::delivery::store::deliveries::claim;
 use crate::delivery::store::deliveries::delivery::{Delivery, read_status};
-use crate::delivery::store::receipts::News;
+use crate::delivery::store::receipts::ReceiptBatch;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
 use crate::flow::store::entries::read_kind;
 use std::collections::{BTreeSet, HashMap};
 
-/// A delivery that a provider tells of, locked.
+/// A delivery that a receipt is about, locked.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub id: DeliveryId,
@@ -33,18 +33,21 @@ pub(crate) struct Found {
     pub is_latest: bool,
 }
 
-/// The deliveries of news, by the provider's ids. Where a provider gave one id to several, it is the newest
-/// of those whose address it names, or of all.
-pub(crate) async fn found<'n>(tx: &mut Tx, news: &'n News) -> Result<HashMap<&'n str, Found>> {
-    let wanted = || news.receipts.iter().filter_map(|one| Some((one.message_id.as_deref()?, one)));
+/// Finds the deliveries of a batch, by the provider's ids. Where a provider gave one id to several
+/// deliveries, the newest of those with the address in the receipt is taken, or the newest of all.
+pub(crate) async fn found<'n>(tx: &mut Tx, batch: &'n ReceiptBatch) -> Result<HashMap<&'n str, Found>> {
+    let wanted = || batch.receipts.iter().filter_map(|one| Some((one.message_id.as_deref()?, one)));
     let ids: Vec<Option<&str>> = wanted().map(|(id, _)| Some(id)).collect();
     let mut all: HashMap<String, Vec<Found>> = HashMap::new();
     if !ids.is_empty() {
-        let channels = texts(&news.channels);
+        let channels = texts(&batch.channels);
         let of = [Value::Texts(&ids), Value::Texts(&channels)];
-        // The entry's lock comes before that of its delivery, and what follows asks how the entry stands.
-        tx.query(LOCK_ENTRIES, &of).await?;
-        for row in tx.query(FOUND, &of).await? {
+        // The entry's lock comes before that of its delivery, and the next query reads the entry's status.
+        let locked = tx.query(LOCK_ENTRIES, &of).await?;
+        let locked = locked.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
+        let [ids, channels] = of;
+        // A try that was stored between the two statements is found by the next look.
+        for row in tx.query(FOUND, &[ids, channels, Value::Ints(&locked)]).await? {
             let one = read(&row)?;
             all.entry(one.provider_id.clone()).or_default().push(one);
         }
@@ -66,13 +69,14 @@ const LOCK_ENTRIES: &str = "select e.id from punctual.entry e where e.id in ( \
         join punctual.delivery_attempt a on a.delivery_id = d.id \
         where a.provider_id = any($1::text[]) and d.channel = any($2::text[])) \
     order by e.id for update";
-/// In the order of their ids, so that two hearings never wait for each other in a circle.
+/// In the order of their ids, so that two transactions never wait for each other in a circle.
 const FOUND: &str = "select d.id, d.tenant_id, d.entry_id, d.address, d.status, a.provider_id, \
         case when d.provider_id = a.provider_id then 1 else 0 end, e.kind, \
         e.status, case when e.held_at is null then 0 else 1 end \
     from punctual.delivery d join punctual.delivery_attempt a on a.delivery_id = d.id \
     join punctual.entry e on e.id = d.entry_id \
     where a.provider_id = any($1::text[]) and d.channel = any($2::text[]) \
+        and d.entry_id = any($3::bigint[]) \
     order by d.id, a.tried for update of d";
 
 fn read(row: &Row) -> Result<Found> {
@@ -96,9 +100,9 @@ pub(crate) async fn deliveries(tx: &mut Tx, channels: &[String], ids: &[String])
     claim::given_ids(tx, &texts(ids), &texts(channels)).await
 }
 
-/// The tenants that have written to an address by one of these channels; or, if none has, the only one that
-/// uses them. Where several do, the address may have been written otherwise: then the last letters are gone
-/// through.
+/// Finds the tenants that have written to an address by one of these channels; or, if none has, the only
+/// tenant that uses them. Where several do, the address may have been written in another form: then the last
+/// messages are searched.
 pub(crate) async fn writers(tx: &mut Tx, channels: &[String], address: &str) -> Result<Vec<Tenant>> {
     let forms = forms(address);
     let (channels, forms) = (texts(channels), texts(&forms));
@@ -114,13 +118,13 @@ pub(crate) async fn writers(tx: &mut Tx, channels: &[String], address: &str) -> 
     }
 }
 
-/// Letters that are gone through: who answers with a STOP does so soon.
-const LETTERS_LOOKED_AT: i64 = 20_000;
+/// Messages that are searched: a recipient who answers with a STOP does so soon.
+const MESSAGES_LOOKED_AT: i64 = 20_000;
 
-/// The tenants one of whose last letters went to an address of this normal form.
+/// Finds the tenants with one of the last messages to an address of this normal form.
 async fn recent_writers(tx: &mut Tx, channels: &[Option<&str>], wanted: &str) -> Result<Vec<Tenant>> {
     let mut found = BTreeSet::new();
-    for row in tx.query(RECENT, &[Value::Texts(channels), LETTERS_LOOKED_AT.into()]).await? {
+    for row in tx.query(RECENT, &[Value::Texts(channels), MESSAGES_LOOKED_AT.into()]).await? {
         if normal(&row.text(1)?) == wanted {
             found.insert(Tenant::from_row(row.int(0)?));
         }

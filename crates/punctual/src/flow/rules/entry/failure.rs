@@ -1,6 +1,6 @@
-//! What follows a try of a send that did not go well: again, not this one, or nothing at all.
+//! The decision after a failed try of a send: try again, give this send up, or halt the entry.
 //!
-//! | what went wrong | what follows |
+//! | failure | decision |
 //! |---|---|
 //! | no channel of that name | [`Verdict::Halt`]: no next send, and the entry expires later |
 //! | the channel refused for good | [`Verdict::GiveUp`]: this send is not tried again, reminders go |
@@ -23,14 +23,14 @@ pub enum Failure {
     NoChannel,
     /// The channel will never take it.
     Permanent,
-    /// It may go well another time, but not before what the provider asked for.
+    /// A later try may succeed, but not before the time that the provider asked for.
     Transient {
         /// How long the provider wants to be left alone.
         retry_after: Option<Duration>,
     },
 }
 
-/// What follows.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The same send is tried again then.
@@ -48,8 +48,8 @@ pub fn patience() -> Patience {
     Patience { max_attempts: limits::SEND_TRIES_DEFAULT, backoff }
 }
 
-/// What follows the failure at `now` of try number `tries` (from 1) of one send. `seed` spreads
-/// what failed together.
+/// Decides after the failure at `now` of try number `tries` (from 1) of one send. `seed` spreads the retries
+/// of sends that failed together.
 #[must_use]
 pub fn after_failure(
     failure: Failure,
@@ -70,9 +70,9 @@ pub fn after_failure(
     }
 }
 
-/// What follows a failed probe of a channel that is down: it tells of the channel and not of the letter, so
-/// the try does not count. Nothing is probed with for ever: after `calls` in all, a multiple of its tries, it
-/// is given up as well.
+/// Decides after a failed probe of a channel that is down: the failure is the channel's and not the
+/// message's, so the try does not count. No message is a probe for ever: after `calls` in all, a multiple of
+/// its tries, the send is given up as well.
 #[must_use]
 pub fn after_probe(
     failure: Failure,
@@ -111,10 +111,10 @@ mod tests {
         for tries in [5, 6, u32::MAX] {
             assert_eq!(after_failure(ERROR, tries, &patience(), NOW, 7), Verdict::GiveUp, "try {tries}");
         }
-        assert!(minutes(ERROR, 0).is_some(), "a try that nobody counted is the first");
+        assert!(minutes(ERROR, 0).is_some(), "a try that was not counted is the first");
     }
 
-    /// TRG-15: what cannot go well is not tried again.
+    /// TRG-15: a send that cannot succeed is not tried again.
     #[test]
     fn trg_15_no_channel_halts_and_a_refusal_ends_this_send() {
         for tries in [0, 1, 4, 5] {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(after_failure(for_ever, 1, &patience(), NOW, 7), Verdict::RetryAt(Timestamp::MAX));
     }
 
-    /// NTF-17: a probe uses up no try, and is not made with one letter for ever.
+    /// NTF-17: a probe does not count as a try, and one message is not a probe for ever.
     #[test]
     fn ntf_17_a_failed_probe_does_not_count() {
         let after = |tries, calls| after_probe(ERROR, (tries, calls), &patience(), NOW, 7);

@@ -1,13 +1,13 @@
 //! The delivery log of an entry: one line for each try, as the API shows it.
 //!
-//! Lines are facts: they are appended in the order of their tries and never changed. A line says
-//! what became of a try; that there is one does not mean that something was sent.
+//! Lines are facts: they are appended in the order of their tries and never changed. A line has the outcome
+//! of a try; its existence does not mean that a message was sent.
 
 use crate::base::clock::Timestamp;
 use crate::queue::rules::attempt::kept_error;
 use serde::{Deserialize, Serialize};
 
-/// What became of a try.
+/// The outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -15,7 +15,7 @@ pub enum Outcome {
     Delivered,
     /// The channel did not take it.
     Failed,
-    /// There was no answer in time: it may have gone out.
+    /// There was no answer in time: the message may have gone out.
     Unknown,
     /// There is no channel of that name.
     NoChannel,
@@ -36,7 +36,7 @@ impl Outcome {
         }
     }
 
-    /// What the outcome of a delivery's attempt is called in the log of an instance.
+    /// Returns the word for the outcome of a delivery's attempt in the log of an instance.
     #[must_use]
     pub fn of_attempt(word: &str) -> Option<Self> {
         Some(match word {
@@ -64,12 +64,12 @@ pub struct DeliveryLine {
     pub attempt: u32,
     /// When it was tried.
     pub sent_at: Timestamp,
-    /// What became of it.
+    /// The outcome of the try.
     pub status: Outcome,
     /// The provider's id of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// What went wrong.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The word for why it was not even tried, such as `stop` or `opted-out`.

@@ -1,10 +1,9 @@
 //! When an entry is sent: one invitation, and as many reminders as its trigger lists.
 //!
-//! Each wait counts from the send before it, as it happened, not as it was meant to. The row
-//! remembers only how many reminders are left; which one comes next is `total - remaining`. So a
-//! row and a schedule that do not fit each other (a version that was changed, a row edited by
-//! hand) can be met: such an entry halts, and expires later. Times beyond the last writable
-//! moment stop there ([`Timestamp::plus`]).
+//! Each wait counts from the actual time of the send before it, not from the planned one. The row remembers
+//! only how many reminders are left; which one comes next is `total - remaining`. So a row and a schedule
+//! that do not fit each other (a version that was changed, a row edited in the database) are possible: such
+//! an entry halts, and expires later. Times beyond the last writable moment stop there ([`Timestamp::plus`]).
 
 use crate::base::clock::Timestamp;
 use std::time::Duration;
@@ -30,7 +29,7 @@ pub struct Schedule {
     pub reminders: Vec<Duration>,
 }
 
-/// What follows a send.
+/// The next step after a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// When the next send is due; `None`: that was the last one.
@@ -51,8 +50,8 @@ impl Schedule {
         i64::try_from(self.reminders.len()).unwrap_or(i64::MAX)
     }
 
-    /// When the invitation is due: counted from the event, or from `now` if nobody said when
-    /// it happened. It may have passed, and is due at once then.
+    /// Returns when the invitation is due: counted from the event, or from `now` if the event has no time.
+    /// The time may have passed, and then the invitation is due at once.
     #[must_use]
     pub fn first_send(&self, occurred_at: Option<Timestamp>, now: Timestamp) -> Timestamp {
         occurred_at.unwrap_or(now).plus(self.initial_delay)
@@ -67,8 +66,8 @@ impl Schedule {
         u32::try_from(sent).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// What follows a send that went out at `sent_at`, with so many reminders remaining in the
-    /// row. A number that does not fit the schedule halts.
+    /// Returns the step after a send that went out at `sent_at`, with so many reminders remaining in the row.
+    /// A number that does not fit the schedule halts.
     #[must_use]
     pub fn after_send(&self, remaining: i64, sent_at: Timestamp) -> Next {
         self.wait(remaining).map_or(Next::NOTHING, |wait| Next {
@@ -77,9 +76,9 @@ impl Schedule {
         })
     }
 
-    /// What follows a send that was due at `due_at` and was given up at `now`. The reminders keep
-    /// their days: the wait counts from when the send was due. If that has passed as well, it
-    /// counts from now, so that a channel that is down is not asked over and over.
+    /// Returns the step after a send that was due at `due_at` and was given up at `now`. The reminders keep
+    /// their days: the wait counts from when the send was due. If that has passed as well, it counts from
+    /// now, so that a channel that is down is not asked over and over.
     #[must_use]
     pub fn after_giving_up(&self, remaining: i64, due_at: Timestamp, now: Timestamp) -> Next {
         let in_time = self.after_send(remaining, due_at);

@@ -1,18 +1,16 @@
-//! Where an entry stands: the columns of its row that the rules look at, and what each deed makes
-//! of them.
+//! The state of an entry: the columns of its row that the rules use, and their change by each transition.
 //!
-//! A standing is a value. The store reads one, has it changed here, and writes it under the
-//! version it read.
+//! A state is a value. The store reads one, has it changed here, and writes it under the version it read.
 
 use crate::base::clock::Timestamp;
 use crate::flow::rules::entry::schedule::{Next, Schedule};
-use crate::flow::rules::entry::{Deed, EntryStatus, Refusal};
+use crate::flow::rules::entry::{EntryStatus, Refusal, Transition};
 use std::time::Duration;
 
 /// Where an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryState {
-    /// What has become of it.
+    /// The status of the entry.
     pub status: EntryStatus,
     /// When it was made.
     pub triggered_at: Timestamp,
@@ -48,7 +46,7 @@ impl EntryState {
     /// # Errors
     /// When the entry has ended meanwhile: the send is logged, and nothing else.
     pub fn sent(&self, schedule: &Schedule, now: Timestamp) -> Result<Self, Refusal> {
-        let status = self.status.after(Deed::Sent)?;
+        let status = self.status.after(Transition::Sent)?;
         let Next { next_send_at, remaining } = schedule.after_send(self.remaining, now);
         Ok(Self { status, next_send_at, remaining, last_sent_at: Some(now), ..*self })
     }
@@ -61,27 +59,27 @@ impl EntryState {
     pub fn gave_up(&self, schedule: &Schedule, now: Timestamp) -> Result<Self, Refusal> {
         let due_at = self.next_send_at.unwrap_or(now);
         let Next { next_send_at, remaining } = schedule.after_giving_up(self.remaining, due_at, now);
-        let deed = if next_send_at.is_some() { Deed::NotSent } else { Deed::GaveUp };
-        Ok(Self { status: self.status.after(deed)?, next_send_at, remaining, ..*self })
+        let transition = if next_send_at.is_some() { Transition::NotSent } else { Transition::GaveUp };
+        Ok(Self { status: self.status.after(transition)?, next_send_at, remaining, ..*self })
     }
 
-    /// Nothing is sent any more, because there is no such channel. It stays active and expires
-    /// later; somebody may mend the configuration and set it going again before.
+    /// Returns the state without a next send, because there is no such channel. The entry stays active and
+    /// expires later; an operator may correct the configuration and retry it before.
     ///
     /// # Errors
     /// When the entry has ended meanwhile.
     pub fn halted(&self) -> Result<Self, Refusal> {
-        Ok(Self { status: self.status.after(Deed::NotSent)?, next_send_at: None, ..*self })
+        Ok(Self { status: self.status.after(Transition::NotSent)?, next_send_at: None, ..*self })
     }
 
-    /// The due send is not to be made, because the recipient may not or does not want to be written to. Nor
-    /// is any later one: should they change their mind, what is overdue by then does not come all at once.
-    /// Whoever has the link may still answer; if nobody has, the entry has failed.
+    /// Returns the state after a due send that is not made, because the recipient is suppressed or opted out.
+    /// No later send is made either: if the recipient opts in again, overdue sends do not all come at once. A
+    /// recipient who has the link may still answer; if no message was sent, the entry has failed.
     ///
     /// # Errors
     /// When the entry has ended meanwhile.
     pub fn refused(&self) -> Result<Self, Refusal> {
-        Ok(Self { status: self.status.after(Deed::GaveUp)?, next_send_at: None, ..*self })
+        Ok(Self { status: self.status.after(Transition::GaveUp)?, next_send_at: None, ..*self })
     }
 
     /// The due send waits until `at`, and uses up nothing. If nothing is to be sent any more, nothing is.
@@ -89,29 +87,30 @@ impl EntryState {
     /// # Errors
     /// When the entry has ended meanwhile.
     pub fn shifted(&self, at: Timestamp) -> Result<Self, Refusal> {
-        let status = self.status.after(Deed::NotSent)?;
+        let status = self.status.after(Transition::NotSent)?;
         Ok(Self { status, next_send_at: self.next_send_at.map(|_| at), ..*self })
     }
 
-    /// Somebody has the send that was given up last made once more, at `now`.
+    /// Returns the state in which the send that was given up last is made once more, at `now`.
     ///
     /// # Errors
     /// When it has not failed.
     pub fn replayed(&self, now: Timestamp) -> Result<Self, Refusal> {
-        Ok(Self { status: self.status.after(Deed::Replayed)?, next_send_at: Some(now), ..*self })
+        Ok(Self { status: self.status.after(Transition::Replayed)?, next_send_at: Some(now), ..*self })
     }
 
-    /// A deed that is not a send. What is not active any more has no next send.
+    /// Returns the state after a transition that is not a send. An entry that is not active any more has no
+    /// next send.
     ///
     /// # Errors
-    /// When the deed may not happen any more.
-    pub fn after(&self, deed: Deed) -> Result<Self, Refusal> {
-        let status = self.status.after(deed)?;
+    /// When the transition may not happen any more.
+    pub fn after(&self, transition: Transition) -> Result<Self, Refusal> {
+        let status = self.status.after(transition)?;
         Ok(Self { status, next_send_at: self.next_send_at.filter(|_| status.is_active()), ..*self })
     }
 
-    /// The first moment at which it has been quiet for longer than the grace, so that it can be
-    /// work due then; `None`: it never expires as it stands (something is still to be sent, it is
+    /// Returns the first moment at which the entry has been quiet for longer than the grace, for the work
+    /// that expires it; `None` if it does not expire in its present state (a send is still due, the entry is
     /// not active, or the moment cannot be written).
     ///
     /// Quiet is counted from the last send, or from when the entry was made.
@@ -127,7 +126,7 @@ impl EntryState {
         Some(Timestamp::from_micros(at)).filter(|at| *at <= Timestamp::MAX)
     }
 
-    /// Whether it has been quiet for longer than the grace and expires now.
+    /// Whether the entry has been quiet for longer than the grace and expires now.
     #[must_use]
     pub fn is_quiet(&self, now: Timestamp, grace: Duration) -> bool {
         self.expires_at(grace).is_some_and(|at| at <= now)
@@ -196,9 +195,9 @@ mod tests {
         let twice = once.gave_up(&schedule, MADE.plus(DAY)).unwrap();
         assert_eq!((twice.status, twice.next_send_at, twice.last_sent_at), (EntryStatus::Failed, None, None));
         assert_eq!(
-            twice.after(Deed::Submitted).unwrap().status,
+            twice.after(Transition::Submitted).unwrap().status,
             EntryStatus::Completed,
-            "somebody had the link"
+            "the recipient had the link"
         );
 
         let reached = once.sent(&schedule, MADE.plus(DAY)).unwrap();
@@ -208,7 +207,7 @@ mod tests {
         assert!(invited.is_quiet(MADE.plus(GRACE + DAY), GRACE));
     }
 
-    /// NTF-18: who does not want to be written to is not, now or later, and quiet hours cost nothing.
+    /// NTF-18: a recipient who opted out is not written to, now or later, and quiet hours cost no try.
     #[test]
     fn ntf_18_a_refusal_ends_the_sends_and_a_shift_only_moves_one() {
         let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY; 2] };
@@ -217,9 +216,9 @@ mod tests {
         assert_eq!(
             (refused.status, refused.next_send_at),
             (EntryStatus::Failed, None),
-            "nobody has the link"
+            "the recipient does not have the link"
         );
-        assert_eq!(refused.after(Deed::Submitted).unwrap().status, EntryStatus::Completed);
+        assert_eq!(refused.after(Transition::Submitted).unwrap().status, EntryStatus::Completed);
         let invited = made.sent(&schedule, MADE).unwrap();
         let stopped = invited.refused().unwrap();
         assert_eq!((stopped.status, stopped.next_send_at), (EntryStatus::Sent, None), "no reminder any more");
@@ -227,7 +226,7 @@ mod tests {
         let later = MADE.plus(DAY * 3);
         assert_eq!(invited.shifted(later).unwrap(), EntryState { next_send_at: Some(later), ..invited });
         assert_eq!(stopped.shifted(later).unwrap(), stopped, "what was halted stays so");
-        for ended in [Deed::Submitted, Deed::Cancelled] {
+        for ended in [Transition::Submitted, Transition::Cancelled] {
             let ended = invited.after(ended).unwrap();
             assert!(ended.refused().is_err() && ended.shifted(later).is_err());
         }

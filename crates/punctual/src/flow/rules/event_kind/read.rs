@@ -24,7 +24,7 @@ const KNOWN: [&str; 10] = [
     "schema",
     "sample",
 ];
-/// What a reader got and hands back with its changes; these are not the writer's to say.
+/// Fields that a client reads and sends back with its changes; the client cannot set them.
 const READ_BACK: [&str; 5] = ["kind", "version", "warnings", "createdAt", "updatedAt"];
 /// Names that mean something else in a template.
 const RESERVED: [&str; 6] = ["payload", "entity", "recipient", "candidate", "event", "link"];
@@ -60,7 +60,7 @@ pub(crate) fn event_kind(json: &Value, problems: &mut Problems) -> Option<EventK
     })
 }
 
-/// What is kept: the writer's fields, without those that are null.
+/// Returns the document to store: the writer's fields, without those that are null.
 fn document(json: &Value) -> Value {
     let fields = json.as_object().into_iter().flatten();
     let own = fields.filter(|(name, value)| KNOWN.contains(&name.as_str()) && !value.is_null());
@@ -172,7 +172,7 @@ fn check_related_name(name: &str, at: &str, found: &[Related], problems: &mut Pr
         problems.push(at, "means something else in a template; choose another name");
     }
     if found.iter().any(|other| other.name.to_lowercase() == name.to_lowercase()) {
-        problems.push(at, "is there twice: templates do not tell capital and small letters apart");
+        problems.push(at, "is there twice: templates ignore case");
     }
 }
 

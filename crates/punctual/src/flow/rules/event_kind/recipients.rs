@@ -1,4 +1,4 @@
-//! Who is told of an event: paths to what is known of them.
+//! The recipients of an event: paths to their fields.
 
 use crate::base::limits;
 use crate::base::locale;
@@ -26,7 +26,7 @@ pub struct Mapping {
     pub each: Option<Path>,
 }
 
-/// Somebody who is told of an event.
+/// A recipient of an event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recipient<'a> {
     /// The phone number, as it was given.
@@ -49,7 +49,7 @@ pub struct Recipient<'a> {
 pub(crate) const FIELDS: [&str; 6] = ["phone", "email", "name", "locale", "ref", "timeZone"];
 
 impl Mapping {
-    /// Of a kind that nobody defined.
+    /// Returns the mapping of events without a defined kind.
     pub(crate) fn undefined() -> Self {
         let mut mapping = Self::default();
         for field in FIELDS {
@@ -94,7 +94,7 @@ impl Mapping {
         };
         let all = alone.into_iter().chain(items.iter().map(|item| (item, Some(item))));
         all.map(move |(here, element)| self.read(here, payload, state, element))
-            .filter(Recipient::is_somebody)
+            .filter(Recipient::is_identified)
     }
 
     fn read<'a>(
@@ -137,12 +137,12 @@ impl Recipient<'_> {
         }
     }
 
-    fn is_somebody(&self) -> bool {
+    fn is_identified(&self) -> bool {
         self.phone.is_some() || self.email.is_some() || self.reference.is_some()
     }
 }
 
-/// A locale as people write it, `en_US`, as we do; what is none is none.
+/// Returns the canonical form of a locale such as `en_US`; `None` if the text is not a locale.
 fn mended(text: String) -> Option<String> {
     let text = text.replace('_', "-");
     locale::check(&text).is_ok().then_some(text)

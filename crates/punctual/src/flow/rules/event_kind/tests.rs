@@ -1,4 +1,4 @@
-//! Kinds of events: what is read and refused, who is told, and what is pointless.
+//! Kinds of events: reading and refusing, recipients, and pointless messages.
 
 use super::*;
 use crate::base::id::TemplateId;
@@ -44,7 +44,7 @@ fn prd_18_a_document_reads_what_it_shows() {
     assert_eq!(EventKind::kept(&booking()).document(), &booking());
 }
 
-/// PRD-18: everything that is wrong with a document is told by its path.
+/// PRD-18: every problem of a document is reported with its path.
 #[test]
 fn prd_18_a_bad_document_is_told_everything() {
     let with = |name: &str, value: Value| {
@@ -147,7 +147,7 @@ fn limits_bytes() -> usize {
     limits::EVENT_KIND_BYTES_MAX
 }
 
-/// PRD-18: what an event is about.
+/// PRD-18: the entity of an event.
 #[test]
 fn prd_18_an_event_names_its_entity() {
     let kind = kind(&booking());
@@ -166,7 +166,7 @@ fn told(kind: &EventKind, payload: &Value, snapshot: &Snapshot) -> Vec<String> {
         .collect()
 }
 
-/// PRD-18, FAN-9: who is told, alone or in a list.
+/// PRD-18, FAN-9: recipients, alone or in a list.
 #[test]
 fn prd_18_recipients_are_found_by_their_paths() {
     let guest = json!({"guest": {"mobile": null, "phone": " +964 770 ", "email": "a@b.c", "name": "Ada",
@@ -337,7 +337,7 @@ fn ntf_9_an_element_is_named_behind_recipient() {
     assert_eq!(told, ["body", "providerTemplate.params[0]"]);
 }
 
-/// NTF-10: unknown names are told with the nearest that is known.
+/// NTF-10: unknown names are reported with the nearest known one.
 #[test]
 fn ntf_10_unknown_placeholders_are_told_with_the_nearest() {
     let sampled = kind(&booking());
@@ -381,7 +381,7 @@ fn ntf_10_unknown_placeholders_are_told_with_the_nearest() {
     assert_eq!(twice.matches("colour").count(), 1, "{twice}");
 }
 
-/// NTF-10: the length of an SMS is told with the sample's values.
+/// NTF-10: the length of an SMS is reported with the sample's values.
 #[test]
 fn ntf_10_sms_are_counted_with_the_sample() {
     let kind = kind(&booking());

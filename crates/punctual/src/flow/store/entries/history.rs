@@ -19,7 +19,7 @@ pub const DELETED: &str = "Deleted";
 /// The person or process that changes an entry, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeAuthor {
-    /// Who changes it.
+    /// The author of the change.
     pub actor: String,
     /// Why.
     pub reason: String,
@@ -44,7 +44,7 @@ pub struct EntryChange {
     pub from: String,
     /// The status after.
     pub to: String,
-    /// Who made it.
+    /// The author of the change.
     pub actor: String,
     /// Why.
     pub reason: String,

@@ -1,7 +1,7 @@
 //! New entries, of every kind.
 //!
 //! Keys are inserted first and decide which entries are new ([`super::key`]); only those are written, each
-//! with its work in an advance lane if it has one. What a known key means is the caller's to say.
+//! with its work in an advance lane if it has one. The caller decides what a known key means.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -46,7 +46,7 @@ pub(crate) struct NewEntry<'a> {
     pub open: i64,
     /// Where it comes from.
     pub origin: &'a EntryOrigin,
-    /// How it ends at once, if it does: the status, the word and the sentence for it.
+    /// The end of an entry that ends at once: the status, the word and the sentence for it.
     pub ended: Option<(EntryStatus, Option<&'a str>, &'a str)>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn admit_keys(
     insert_keys(tx, &keys, now).await
 }
 
-/// Writes entries under the ids that their keys were given, with their work and what was loaded for them.
+/// Writes entries under the ids that their keys were given, with their work and their traces.
 pub(crate) async fn insert_entries(
     tx: &mut Tx,
     new: &[(EntryId, &NewEntry<'_>)],

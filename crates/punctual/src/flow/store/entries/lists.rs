@@ -12,7 +12,7 @@ use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::{key_of_hash, key_of_text};
 use crate::flow::store::entries::{Entry, entries_by_id, entry_columns, read_entry};
 
-/// Which entries are wanted; what is `None` does not count.
+/// Selects entries; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct EntryFilter {
     /// Of this kind.
@@ -23,7 +23,7 @@ pub struct EntryFilter {
     pub status: Option<EntryStatus>,
     /// Only those of which something is being sent now, or only those of which nothing is.
     pub in_flight: Option<bool>,
-    /// About an entity of this type, in any case of its letters.
+    /// About an entity of this type, in upper or lower case.
     pub entity_type: Option<String>,
     /// About the entity of this id.
     pub entity_id: Option<String>,
@@ -121,7 +121,7 @@ pub(crate) async fn list(
     (named, flying): (&[i64], &[i64]),
     (before, limit): (EntryId, usize),
 ) -> Result<Vec<Entry>> {
-    // The most telling condition chooses the statement, and so the index; the others only filter.
+    // The most selective condition chooses the statement, and so the index; the others only filter.
     let sql = match filter {
         EntryFilter { key: Some(_), .. } => BY_NAME,
         EntryFilter { in_flight: Some(true), .. } => IN_FLIGHT,

@@ -5,6 +5,7 @@ use crate::base::error::Result;
 use crate::base::limits;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
+use crate::flow::rules::entry::EntryKind;
 
 /// A step of a pass through the entries.
 #[derive(Debug, Default)]
@@ -17,10 +18,19 @@ pub(crate) struct OldEntries {
     pub finished: bool,
 }
 
-/// Looks for entries behind `cursor` that have ended and of which nothing has happened since `before`.
-pub(crate) async fn find_old(tx: &mut Tx, cursor: i64, before: Timestamp) -> Result<OldEntries> {
+/// Looks for entries behind `cursor` that have ended and of which nothing has happened since a moment: the
+/// first of the two for kinds that people answer, the second for all others.
+pub(crate) async fn find_old(
+    tx: &mut Tx,
+    cursor: i64,
+    (answered, logged): (Timestamp, Timestamp),
+) -> Result<OldEntries> {
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
-    let rows = tx.query(OLD, params![cursor, before, limit]).await?;
+    let kinds: Vec<Option<&str>> =
+        EntryKind::ALL.into_iter().filter(|kind| kind.has_answers()).map(|kind| Some(kind.word())).collect();
+    let rows = tx
+        .query(OLD, &[cursor.into(), answered.into(), logged.into(), limit.into(), Value::Texts(&kinds)])
+        .await?;
     let mut step = OldEntries { cursor, finished: rows.len() < limits::PRUNE_ROWS, ids: Vec::new() };
     for row in &rows {
         step.cursor = row.int(0)?;
@@ -34,11 +44,13 @@ pub(crate) async fn find_old(tx: &mut Tx, cursor: i64, before: Timestamp) -> Res
 }
 
 /// An entry is kept by its last event, not by its age: an answer may come long after the invitation.
-const OLD: &str = "select e.id, case when e.ended_at < $2 and e.created_at < $2 \
-            and coalesce(e.last_sent_at, 0) < $2 and coalesce(e.opened_at, 0) < $2 \
-            and coalesce(e.completed_at, 0) < $2 then 1 else 0 end, \
-        case when e.created_at < $2 then 1 else 0 end \
-    from punctual.entry e where e.id > $1 order by e.id limit $3";
+const OLD: &str = "select x.id, case when x.ended_at < x.bound and x.created_at < x.bound \
+            and coalesce(x.last_sent_at, 0) < x.bound and coalesce(x.opened_at, 0) < x.bound \
+            and coalesce(x.completed_at, 0) < x.bound then 1 else 0 end, \
+        case when x.created_at < $2 or x.created_at < $3 then 1 else 0 end \
+    from (select e.id, e.created_at, e.last_sent_at, e.opened_at, e.completed_at, e.ended_at, \
+            case when e.kind = any($5::text[]) then $2::bigint else $3::bigint end as bound \
+        from punctual.entry e where e.id > $1 order by e.id limit $4) x order by x.id";
 
 /// Drops traces that are past their time, as many as fit into a step; returns how many.
 pub(crate) async fn prune_traces(tx: &mut Tx, now: Timestamp) -> Result<usize> {

@@ -1,4 +1,4 @@
-//! Traces: what was loaded and resolved for an entry, kept for a shorter time than the entry.
+//! Traces: the data that was loaded and resolved for an entry, kept for a shorter time than the entry.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -16,7 +16,7 @@ pub struct EntryTrace {
     pub at: Timestamp,
     /// The step: `planned` or `advanced`.
     pub step: String,
-    /// What was loaded and resolved, as JSON.
+    /// The data that was loaded and resolved, as JSON.
     pub detail: String,
 }
 
@@ -47,7 +47,7 @@ const ADD: &str = "insert into punctual.entry_trace (at, tenant_id, entry_id, st
     values ($1, $2, $3, $4, $5)";
 
 impl Store {
-    /// What was loaded and resolved for an entry, in order, as far as it is kept.
+    /// Reads the traces of an entry, in order, as far as they are kept.
     ///
     /// # Errors
     /// When the database does not answer.

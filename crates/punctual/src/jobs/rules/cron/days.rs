@@ -34,7 +34,7 @@ enum OfWeek {
 }
 
 impl Days {
-    /// Reads both fields; what is wrong is added to `wrong`.
+    /// Reads both fields; errors are added to `wrong`.
     pub(crate) fn parse(of_month: &str, of_week: &str, wrong: &mut Vec<String>) -> Self {
         let (both, weekday) = match of_week.strip_prefix('+') {
             Some(rest) => (true, rest),

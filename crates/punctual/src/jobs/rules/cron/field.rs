@@ -2,7 +2,7 @@
 
 use crate::base::document::quote;
 
-/// What a field may hold.
+/// The bounds of a field.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -101,7 +101,7 @@ impl Field {
         step.ok_or_else(|| self.wrong(text, &format!("is not a step from 1 to {}", self.max)))
     }
 
-    /// What is wrong, under the field's name.
+    /// Returns the error, under the field's name.
     pub(crate) fn wrong(&self, text: &str, why: &str) -> String {
         format!("{}: `{}` {why}", self.name, quote(text))
     }

@@ -1,4 +1,4 @@
-//! What a person sees of runs.
+//! Runs as a person sees them.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -19,17 +19,17 @@ use std::time::Duration;
 /// How a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunStatus {
-    /// It waits to be claimed, for the first time or again.
+    /// The run waits to be claimed, for the first time or again.
     Pending,
-    /// It waits for an earlier run.
+    /// The run waits for an earlier one.
     Queued,
-    /// Somebody has it.
+    /// A worker handles the run.
     Running,
-    /// It is done.
+    /// The run is done.
     Succeeded,
-    /// It is a dead letter, or was one.
+    /// The run is a dead letter, or was one.
     Failed,
-    /// It was not run; its error says why.
+    /// The occurrence was not run; its error says why.
     Skipped,
 }
 
@@ -68,7 +68,7 @@ pub struct RunCensus {
 pub struct Run {
     /// Its id.
     pub id: RunId,
-    /// Whether somebody triggered it.
+    /// Whether a request triggered it.
     pub triggered: bool,
     /// The occurrence, or when it was triggered.
     pub scheduled_at: Timestamp,
@@ -78,13 +78,13 @@ pub struct Run {
     pub started_at: Option<Timestamp>,
     /// When nothing was left to do for it.
     pub ended_at: Option<Timestamp>,
-    /// How it is.
+    /// The status of the run.
     pub status: RunStatus,
     /// How often it was claimed.
     pub attempts: u32,
-    /// Who has it, or had it last.
+    /// The worker that has it, or had it last.
     pub claimed_by: Option<String>,
-    /// What it handed in, as JSON text.
+    /// The output, as JSON text.
     pub output: Option<String>,
     /// Its last error, or why it was skipped.
     pub last_error: Option<String>,
@@ -199,7 +199,7 @@ async fn read_runs(tx: &mut Tx, rows: &[Row]) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Who has a message, since when, and its attempt.
+/// The worker of a message, the time of its claim, and the attempt.
 type Flight = (String, Timestamp, u32);
 
 async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashMap<MessageId, Flight>> {

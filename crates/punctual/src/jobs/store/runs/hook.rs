@@ -1,4 +1,4 @@
-//! Runs hear of what became of their messages.
+//! The hook that updates runs when their messages are settled.
 
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
@@ -7,7 +7,7 @@ use crate::jobs::store::runs::{ENTITY, Ending, Holder, What, note, reopen};
 use crate::queue::rules::message::Message;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
 
-/// Writes what came of runs with the settlement of their messages.
+/// Writes the results of runs with the settlement of their messages.
 #[derive(Debug)]
 pub(crate) struct RunHook;
 

@@ -1,9 +1,9 @@
-//! What another channel is given when one has refused a delivery for good.
+//! The fallback: the delivery by another channel when one has refused it for good.
 //!
-//! It says what a template for that channel says, as planning would choose it, and then has the key that
-//! planning would give it: whoever is sent that anyway is not sent it twice. Without such a template it says
-//! what was refused. Not promised: that a provider takes those words; whatever is the refusing provider's own
-//! is left out of them when they are sent.
+//! The fallback uses the template for that channel that planning would choose, with the key that planning
+//! would give it: a recipient who is sent that delivery anyway is not sent it twice. Without such a template
+//! it uses the template that was refused. Not promised: that a provider takes that text; the refusing
+//! provider's own template is left out when it is sent.
 
 use crate::base::id::MessageId;
 use crate::delivery::rules::address::address_for;
@@ -26,16 +26,16 @@ pub struct Refused<'a> {
     pub kind: &'a str,
     /// Whether that kind has several recipients.
     pub each: bool,
-    /// What the event is about.
+    /// The entity of the event.
     pub entity: Option<&'a Entity>,
-    /// What it was worded by.
+    /// The template of the refused delivery.
     pub template: &'a MessageTemplate,
     /// Which of the event's recipients it was for.
     pub part: usize,
 }
 
 impl Refused<'_> {
-    /// What this channel is given in its place.
+    /// Returns the delivery by this channel in its place.
     #[must_use]
     pub fn instead(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> PlannedDelivery {
         // One that was moved to where it was refused may have had this channel's own words, and so their key.

@@ -1,8 +1,8 @@
-//! What a delivery's key says: the channel that its template names, and the address behind it.
+//! Reading a delivery's key: the channel that its template names, and the address behind it.
 //!
 //! `{entityId}:{eventKind}:{channel}:{templateId}`, or `manual:{entityId}:{channel}:{templateId}:{requestId}`
-//! for what a person asked for; what makes it one of several, such as the address, stands behind that. All of
-//! them may have colons, so a key is read by what is known of its delivery.
+//! for a request of a person; the part that makes it one of several, such as the address, stands behind that.
+//! All parts may have colons, so a key is read with the data of its delivery.
 
 use crate::base::id::TemplateId;
 use crate::queue::rules::message::Entity;
@@ -46,7 +46,7 @@ pub fn parts<'k>(
     Some(Parts { front, channel, address })
 }
 
-/// What stands before a template's number, and behind it.
+/// Splits a key before a template's number, and behind it.
 fn at_template(rest: &str, template: TemplateId) -> Option<(&str, &str)> {
     let number = format!(":{template}");
     rest.match_indices(&number).find_map(|(at, _)| {

@@ -1,9 +1,9 @@
-//! Finding the recipient of a delivery again, when it is worded.
+//! Finding the recipient of a delivery again, when it is rendered.
 //!
-//! What an event's recipients are is asked anew each time, and an entity's state may have changed since the
-//! delivery was planned: somebody was removed from a list, and everybody behind them stands elsewhere. So a
-//! delivery's recipient is whoever has its address, by whatever channel; else whoever is known by what the
-//! delivery keeps of them. The number that they had in the list only says who is looked at first.
+//! The recipients of an event are read anew each time, and an entity's state may have changed since the
+//! delivery was planned: a person was removed from a list, and all behind them have moved up. So a delivery's
+//! recipient is the person with its address, by any channel; else the person who matches the identity that
+//! the delivery keeps. The number that the person had in the list only decides who is looked at first.
 
 use crate::delivery::rules::consent::address::normal;
 use crate::delivery::rules::delivery::RecipientIdentity;
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub struct People<'a> {
     all: Vec<Recipient<'a>>,
-    /// Who has an address, in its normal form; made when somebody is not where they were.
+    /// The people by address, in its normal form; made when a person is not at the old place.
     by_address: OnceCell<HashMap<String, usize>>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> People<'a> {
         Self { all: kind.recipients(payload, snapshot).collect(), by_address: OnceCell::new() }
     }
 
-    /// Whoever has this address, which was that of number `part` once.
+    /// Returns the person with this address, which was that of number `part` once.
     #[must_use]
     pub fn at(&self, part: usize, address: &str) -> Option<&Recipient<'a>> {
         let there = self.all.get(part).filter(|who| addresses(who).any(|has| has == address));

@@ -82,7 +82,7 @@ fn ntf_5_keys_are_exactly_as_specified() {
     );
 }
 
-/// NTF-2, NTF-3: what an event comes to.
+/// NTF-2, NTF-3: the plan for an event.
 #[test]
 fn ntf_2_unknown_kinds_are_passed_over_and_missing_data_is_told() {
     let (none, one) = (set(vec![]), set(vec![template(7, "SMS", "en")]));
@@ -110,8 +110,8 @@ fn ntf_2_unknown_kinds_are_passed_over_and_missing_data_is_told() {
     for (plan, want) in table {
         assert!(format!("{plan:?}").starts_with(want), "{plan:?} is not {want}");
     }
-    let nobody = planned(Some(&defined), &one, &json!({"bookingId": 1}), None);
-    assert_eq!(keys(&nobody), ["1:booking.confirmed:SMS:7 -> None"], "skipped, and shown");
+    let skipped = planned(Some(&defined), &one, &json!({"bookingId": 1}), None);
+    assert_eq!(keys(&skipped), ["1:booking.confirmed:SMS:7 -> None"], "skipped, and shown");
     let alone = planned(None, &one, &json!({"phone": "+1"}), None);
     assert_eq!(keys(&alone), ["event-9:booking.confirmed:SMS:7 -> Some(\"+1\")"]);
 }
@@ -125,7 +125,8 @@ fn ntf_8_each_channel_has_its_nearest_template() {
     assert_eq!(keys(&plan), ["1:booking.confirmed:SMS:2 -> Some(\"+1\")"]);
 }
 
-/// NTF-8, NTF-18: what the owner of an address wants goes before what the event says, for that address only.
+/// NTF-8, NTF-18: the preferences of the owner of an address go before the event's values, for that address
+/// only.
 #[test]
 fn ntf_8_a_preferred_language_wins() {
     let texts = [(1, "SMS", "en"), (2, "SMS", "ar"), (3, "Email", "en"), (4, "Email", "ar")];
@@ -139,7 +140,7 @@ fn ntf_8_a_preferred_language_wins() {
         let Plan::Deliveries(all) = plan else { panic!("{plan:?}") };
         all.iter().map(|one| (one.channel.clone(), one.template.0)).collect::<BTreeMap<_, _>>()
     };
-    // What the event says, what the owner of the phone wants, and the templates of mail and SMS.
+    // The event, the preferences of the owner of the phone, and the templates of mail and SMS.
     let table = [
         (None, None, 3, 1),
         (Some("ar"), None, 4, 2),

@@ -1,6 +1,6 @@
-//! What of the outbox failed, consumer by consumer, and would be sent again by a replay.
+//! The failed messages of the outbox, consumer by consumer, which a replay would send again.
 //!
-//! Only a look: what is put back to work is moved by [`Store::replay`], tenant by tenant.
+//! Read only: [`Store::replay`] requeues them, tenant by tenant.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -20,7 +20,7 @@ pub struct Failed {
     pub letter: DeadLetterId,
     /// The message.
     pub message: MessageId,
-    /// Whose it is.
+    /// The tenant of the message.
     pub tenant: Tenant,
     /// Its topic.
     pub topic: String,
@@ -30,14 +30,14 @@ pub struct Failed {
     pub kind: String,
     /// Its key.
     pub key: Option<String>,
-    /// What went wrong last.
+    /// The last error.
     pub error: String,
-    /// Whether a consumer is there: what a deleted subscription left behind is not replayed.
+    /// Whether a consumer exists: messages of a deleted subscription are not replayed.
     pub served: bool,
 }
 
 impl Failed {
-    /// Whether it failed on its way to the people it is about.
+    /// Whether the message failed in a lane of the flows.
     #[must_use]
     pub fn is_for_people(&self) -> bool {
         self.subscription == FLOWS_LANE
@@ -45,8 +45,8 @@ impl Failed {
 }
 
 impl Store {
-    /// What failed of these messages, or of all, behind `after`, in the order it died. A status in the filter
-    /// does not matter.
+    /// Reads the failures of these messages, or of all, behind `after`, in the order in which they died. A
+    /// status in the filter is ignored.
     ///
     /// # Errors
     /// When the database does not answer.

@@ -1,10 +1,10 @@
-//! The crowd before SQLite's writer.
+//! The group commit before SQLite's writer.
 //!
-//! A caller puts its message to those that wait. Unless a request for them is on its way to the
-//! writer already, it sends one; so a caller alone pays no more than any other verb, and a crowd is
-//! written by a few statements and one commit. The request takes whoever waits when its turn comes,
-//! and those who come while it writes, until as many as last time are there. Whoever comes after
-//! its last look finds no request on its way, and sends the next.
+//! A caller adds its message to those that wait. Unless a request for them is on its way to the writer
+//! already, the caller sends one; so a single caller pays no more than for any other verb, and a group is
+//! written by a few statements and one commit. The request takes all messages that wait when its turn comes,
+//! and those that come while it writes, until as many as last time are there. A caller that comes after its
+//! last look finds no request on its way, and sends the next.
 
 use crate::base::error::{Error, Result};
 use crate::database::fault::Fault;
@@ -86,7 +86,7 @@ impl Store {
                 company.crowd.send_away();
             }
         }
-        // Nobody answers when the thread has stopped; it may have committed before.
+        // There is no answer when the thread has stopped; it may have committed before.
         let enqueued = answer.await.map_err(|e| Error::Unknown(e.into()))?;
         self.cut.back().await;
         reach(Point::EnqueuedBeforeAnswer);
@@ -98,7 +98,7 @@ impl Store {
 struct Crowd {
     waiting: Arc<Waiting>,
     served: Vec<(Party, Result<Vec<Enqueued>>)>,
-    /// Whether it has had its last look at who waits.
+    /// Whether the request has taken its last messages.
     looked: bool,
     fault: Fault,
 }
@@ -112,7 +112,7 @@ impl Crowd {
         }
     }
 
-    /// Takes whoever has come by now; the next to come sends a request of its own.
+    /// Takes the messages that have come by now; the next caller sends a request of its own.
     fn last_look(&mut self) -> Vec<Single> {
         self.looked = true;
         let waiting = Arc::clone(&self.waiting);
@@ -163,7 +163,7 @@ impl Request for Crowd {
 
     fn answer(mut self: Box<Self>, trouble: Option<Error>) {
         if !self.looked {
-            // Its transaction could not even begin: those who wait for it must hear that, too.
+            // The transaction could not even begin: its waiting callers must get that error, too.
             for party in parties(self.last_look().into_iter()).into_values() {
                 self.served.push((party, not_run()));
             }
@@ -201,7 +201,7 @@ mod tests {
 
     /// PLT-1: as when a request before it broke the whole group, or no transaction could begin.
     #[test]
-    fn whoever_waits_hears_that_the_request_was_not_run() {
+    fn waiting_callers_get_the_error_of_a_request_that_was_not_run() {
         let waiting = Arc::new(Waiting::default());
         let ((first, mut heard), (second, _)) = (single(), single());
         assert!(waiting.join(first), "the first sends a request");

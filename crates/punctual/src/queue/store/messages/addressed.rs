@@ -1,8 +1,8 @@
-//! A message for some subscriptions of its topic, and for nobody else.
+//! A message for some subscriptions of its topic, and for no other consumer.
 //!
-//! Where a message usually goes, its topic's routes say. A sender that names subscriptions itself
-//! reaches those that are there and enabled at that moment, each as it would by a route: with its own
-//! lane, filter, retries and dead letters. The topic's own queue gets nothing then.
+//! The routes of its topic decide where a message usually goes. A sender that names subscriptions itself
+//! reaches those that exist and are enabled at that moment, each as it would by a route: with its own lane,
+//! filter, retries and dead letters. The topic's own queue gets nothing then.
 
 use crate::base::error::Result;
 use crate::base::id::MessageId;
@@ -16,7 +16,7 @@ use crate::queue::rules::message::NewMessage;
 use crate::queue::store::messages::{check, columns, insert, insert_message};
 use crate::queue::store::routes;
 
-/// A message that was written, and who is owed it.
+/// A message that was written, and its consumers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addressed {
     /// The message.
@@ -28,8 +28,8 @@ pub struct Addressed {
 }
 
 impl Store {
-    /// Writes one message: where its topic's routes say, or only to the subscriptions named. With an
-    /// empty list it is kept and nobody is owed it. Its id is not looked at.
+    /// Writes one message: to the consumers of its topic's routes, or only to the subscriptions named. With
+    /// an empty list the message is kept without work. Its id is ignored.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] with every problem when the message is not acceptable.
@@ -63,7 +63,7 @@ pub(crate) async fn insert_to(
     }
 }
 
-/// Who is owed it is read from what was written: routes may change at any moment.
+/// The consumers are read from the written work: routes may change at any moment.
 async fn insert_routed(tx: &mut Tx, tenant: Tenant, message: &NewMessage) -> Result<Addressed> {
     routes::ensure(tx, tenant, &message.topic).await?;
     let ids = insert(tx, tenant, &[message]).await?;

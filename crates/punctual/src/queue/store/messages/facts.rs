@@ -1,7 +1,7 @@
 //! Messages that are written for the record: only explicit subscriptions of their topic get them.
 //!
-//! The topic has no queue of its own, and the flows do not look at it: what the messages are about has been
-//! done in the same transaction.
+//! The topic has no queue of its own, and the flows do not look at it: the change that a message reports was
+//! made in the same transaction.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;

@@ -1,5 +1,5 @@
-//! What a settlement or a reaping leaves behind: items that come back, attempts that are written down,
-//! dead letters, and what hooks commit with them.
+//! The aftermath of a settlement or a reaping: items that are due again, recorded attempts, dead letters, and
+//! the writes of hooks.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -15,7 +15,7 @@ use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHoo
 use crate::queue::store::settle::{FailedAttempt, SettleAction, failed_attempt};
 use crate::queue::store::timers::own_due;
 
-/// What a settlement or a reaping leaves behind, gathered and then written as sets.
+/// The aftermath of a settlement or a reaping, gathered and then written as sets.
 pub(crate) struct Aftermath<'a> {
     hooks: &'a SettlementHooks,
     wanted: &'a WantedHooks,
@@ -72,7 +72,7 @@ impl<'a> Aftermath<'a> {
         self.ending(item, ItemEnding::NotBegun);
     }
 
-    /// An attempt did not end well: it is written down, and the item comes back or dies.
+    /// Records a failed attempt; the item is due again or dies.
     pub(crate) fn end(
         &mut self,
         item: &Item,

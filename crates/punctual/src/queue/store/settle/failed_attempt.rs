@@ -137,7 +137,7 @@ pub(crate) async fn fetch_snoozes(
     for row in tx.query(ATTEMPTS_BACKWARDS, &[Value::Ints(&ids), Value::Ints(&lanes)]).await? {
         let place = (MessageId(row.int(0)?), LaneId(row.int(1)?));
         let (number, snoozed) = (row.count(2)?, row.flag(3)?);
-        // Numbers grow until a replay begins again with 1: what is beyond is of an earlier life.
+        // Numbers grow until a replay begins again with 1: attempts beyond that are from before the replay.
         match last.get_mut(&place) {
             Some(least) if number < *least => *least = number,
             Some(least) => {

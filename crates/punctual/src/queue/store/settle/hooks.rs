@@ -1,9 +1,9 @@
-//! Settlement hooks: what else commits when items of a claim are settled or reaped.
+//! Settlement hooks: further writes that commit when items of a claim are settled or reaped.
 //!
-//! The queue knows messages, lanes and attempts. What stands on it (runs of jobs, deliveries) registers a
-//! hook with the store, and is called inside every settlement and every reaping, in whichever process that
-//! happens. A hook says by a condition on the claim's row whether it wants to be called, and the statement
-//! that locks the row evaluates the condition: a claim that no hook wants costs no statement.
+//! The queue knows messages, lanes and attempts. A part that builds on it (runs of jobs, deliveries)
+//! registers a hook with the store, which is called inside every settlement and every reaping, in every
+//! process. A hook has a condition on the claim's row under which it is called, and the statement that locks
+//! the row evaluates the condition: a claim that no hook wants costs no statement.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -18,32 +18,32 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What became of one item of a claim.
+/// The result of one item of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ItemEnding {
-    /// It is done, and handed this in.
+    /// The item is done, with this output.
     Done(Option<String>),
-    /// It comes back.
+    /// The item is due again.
     Retry {
         /// When.
         due_at: Timestamp,
         /// Why, for the history.
         error: String,
     },
-    /// It ran out of attempts, or will never work out.
+    /// The item ran out of attempts, or no attempt can succeed.
     Dead(String),
-    /// It was not begun, and waits as before: the queue has written its work.
+    /// The item was not begun, and waits as before: the queue has written its work.
     Released,
-    /// Its claim was reaped before it could be begun: whoever owns the item writes its work.
+    /// The claim was reaped before the item was begun: the owner of the item writes its work.
     NotBegun,
 }
 
-/// Items of one claim with what became of them, as part of one transaction.
+/// Items of one claim with their results, as part of one transaction.
 #[derive(Debug)]
 pub(crate) struct SettledItems<'a> {
-    /// What the items are.
+    /// The kind of the items.
     pub(crate) purpose: Purpose,
-    /// Who held the claim.
+    /// The claimer.
     pub(crate) owner: &'a str,
     /// Since when.
     pub(crate) claimed_at: Timestamp,

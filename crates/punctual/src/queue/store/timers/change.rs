@@ -1,15 +1,14 @@
 //! Cancelling and moving timers, in sets.
 //!
-//! A timer can be changed for as long as nobody has taken it: its work row (or its place
-//! behind its key) is taken out under its lock, the change is written down, and a moved one
-//! is put back at its new time. Whoever claims at the same moment either has it, and the
-//! answer is that it was too late, or finds it gone. What is in flight, or was tried before,
-//! is never touched. Nor is a run of a job, which would never end without its work: a job is
-//! disabled or deleted instead. One that goes to several consumers is past changing when it is due:
-//! some of them may have it.
+//! A timer can be changed for as long as no worker has claimed it: its work row (or its place behind its key)
+//! is taken out under its lock, the change is written down, and a moved one is put back at its new time. A
+//! worker that claims at the same moment either has it, and the answer is that it was too late, or finds it
+//! gone. A timer that is in flight, or was tried before, is never touched. Nor is a run of a job, which would
+//! never end without its work: a job is disabled or deleted instead. One that goes to several consumers is
+//! past changing when it is due: some of them may have it.
 //!
-//! Locks are taken in one order: work rows by lane, due time and id, then sequences by lane
-//! and key. Claimers skip work that is locked, so nobody waits in a circle.
+//! Locks are taken in one order: work rows by lane, due time and id, then sequences by lane and key. Claimers
+//! skip work that is locked, so no two transactions wait in a circle.
 
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId};
@@ -24,8 +23,8 @@ use crate::queue::store::sequences::{DELETE_FOLLOWER, leave, lock_heads};
 use crate::queue::store::timers::{Timestamp, Which, own_due};
 use std::collections::{BTreeMap, HashSet};
 
-/// Looks again at timers that were routed or moved by somebody else at the same moment. Each time
-/// one of those who want to change a timer does, so this is more than there are of them.
+/// Looks again at timers that another transaction routed or moved at the same moment. Each time one of the
+/// concurrent changes succeeds, so this is more than there are of them.
 const TRIES: usize = 1_000;
 
 /// A timer, and the time it is to be moved to; `None` to cancel it.
@@ -137,7 +136,7 @@ async fn find(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Resul
     tx.query(sql, &values).await?.iter().map(|row| row.int(0).map(MessageId)).collect()
 }
 
-/// What waits is found where it waits: in the lanes of the topic, unrouted, or behind a key.
+/// Waiting timers are found where they wait: in the lanes of the topic, unrouted, or behind a key.
 const IDS: &str = "\
     select w.message_id from punctual.lane l join punctual.work w on w.lane_id = l.id \
         join punctual.message m on m.id = w.message_id \
@@ -194,7 +193,7 @@ async fn change(tx: &mut Tx, tenant: Tenant, changes: &[Change]) -> Result<Vec<M
     let new_due = |t: &Taken| wanted.get(&t.message).copied().flatten().map(Timestamp::as_micros);
     write_down(tx, tenant, now, &taken, new_due).await?;
     put_back(tx, &taken, new_due).await?;
-    // A follower was nobody's head.
+    // A follower was not the head of a sequence.
     let heads: Vec<(LaneId, &str, MessageId)> = taken
         .iter()
         .filter(|t| t.from_work)
@@ -260,7 +259,8 @@ const TAKE: &str = concat!(
     returning message_id, lane_id, due_at, key"
 );
 
-/// Followers go under the lock of their sequence: nobody makes one of them head meanwhile.
+/// Followers are deleted under the lock of their sequence: no other transaction makes one of them head
+/// meanwhile.
 async fn take_followers(tx: &mut Tx, tenant: Tenant, ids: &[i64], now: Timestamp) -> Result<Vec<Taken>> {
     if ids.is_empty() {
         return Ok(Vec::new());

@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// What was handed in for one question.
+/// The submitted values of one question.
 pub(crate) struct Handed<'a> {
     question: &'a Question,
     value: Option<&'a Value>,
     words: Option<&'a Value>,
 }
 
-/// What is kept of it, and what is not.
+/// The accepted answer, and the dropped parts.
 #[derive(Default)]
 pub(crate) struct Read {
     pub kept: Vec<(String, Value)>,
@@ -85,7 +85,7 @@ impl<'a> Handed<'a> {
                 _ => return Err(not_an_option(&name, choices)),
             }
         }
-        // Who wrote words, but forgot to tick the box in front of them, meant it.
+        // A respondent who wrote words, but did not tick the box in front of them, meant that option.
         if let (Some(at), Some(written), None) = (other, self.words, &picked.words)
             && (picked.options.is_empty() || picked.options.contains(&at))
         {
@@ -97,7 +97,7 @@ impl<'a> Handed<'a> {
     }
 }
 
-/// What was chosen, by the places of the options.
+/// The chosen options, by their places.
 #[derive(Default)]
 struct Picked {
     options: BTreeSet<usize>,
@@ -215,7 +215,7 @@ fn lines(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', " ").trim().to_owned()
 }
 
-/// What a form sends for a question that somebody left out.
+/// Whether a value is one that a form sends for a question that was left out.
 fn is_empty(value: &Value) -> bool {
     let blank = |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
     blank(value) || value.as_array().is_some_and(|list| list.iter().all(blank))

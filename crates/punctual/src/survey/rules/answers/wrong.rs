@@ -1,9 +1,9 @@
-//! What is wrong with an answer, so that a page can say it in its reader's language.
+//! Problems of answers, as types, so that a page can report them in its reader's language.
 
 use crate::base::error::Problems;
 use std::fmt;
 
-/// What is wrong with one answer.
+/// The problem of one answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wrong {
     /// There is no such question.
@@ -13,16 +13,16 @@ pub enum Wrong {
     },
     /// The question must be answered.
     Missing,
-    /// It is of another type than the question asks for.
+    /// The answer is of another type than the question asks for.
     Type {
-        /// What would be right.
+        /// The expected type.
         wanted: &'static str,
     },
-    /// It is none of the options.
+    /// The answer is none of the options.
     NotAnOption {
-        /// What was handed in.
+        /// The submitted value.
         given: String,
-        /// What could have been.
+        /// The options.
         options: Vec<String>,
     },
     /// Fewer choices than asked for.
@@ -39,7 +39,7 @@ pub enum Wrong {
     TooLarge(String),
 }
 
-/// How many options are told.
+/// Options that are listed in an error.
 const OPTIONS_TOLD_MAX: usize = 10;
 
 impl fmt::Display for Wrong {

@@ -1,11 +1,11 @@
-//! Whom an event reaches that came by a topic: one recipient for each person and each of their addresses.
+//! The recipients of an event that came by a topic: one for each person and each of their addresses.
 //!
-//! People are found as for notifications: by what the event's kind says, with the entity's state. A kind
-//! that says nothing of recipients, or that nobody defined, leaves it to the payload: to its own
-//! `recipient` with an `address`, to `recipientAddress` as messages of surveys have it, or to what
-//! notifications look for there. Which address a trigger takes, its channel says; so each recipient
-//! carries the ways that lead to it. An address that somebody lacks is absent, since a filter may hold
-//! all the same and the event is then wrong.
+//! People are found as for notifications: by the paths of the event's kind, with the entity's state. A kind
+//! without recipients or without a definition leaves them to the payload: to its own `recipient` with an
+//! `address`, to `recipientAddress` as messages of surveys have it, or to the fields that notifications look
+//! for there. The channel of a trigger decides which address it takes; so each recipient carries the kinds of
+//! its address. An address that a person lacks is absent, since a filter may hold all the same and the event
+//! is then wrong.
 
 use crate::base::path::text_of;
 use crate::delivery::rules::address::AddressKind;
@@ -22,10 +22,10 @@ pub struct Reached {
     pub ways: Vec<AddressKind>,
 }
 
-/// Whom an event reaches; at least one, if only somebody of whom nothing is known.
+/// Returns the recipients of an event; at least one, even if all its fields are empty.
 #[must_use]
 pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &Snapshot) -> Vec<Reached> {
-    let kind = kind.filter(|kind| kind.tells_somebody());
+    let kind = kind.filter(|kind| kind.has_recipients());
     if kind.is_none()
         && let Some(recipient) = own(payload)
     {
@@ -42,7 +42,7 @@ pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &Snapshot) -
     all
 }
 
-/// Adds somebody, once for each address.
+/// Adds a person, once for each address.
 fn add(who: &Recipient<'_>, all: &mut Vec<Reached>) {
     let mut of: Vec<(Option<String>, Vec<AddressKind>)> = Vec::new();
     for way in AddressKind::ALL {
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(shown(Some(&kind), &both), want);
         let phone = json!({"guest": {"phone": "+1"}});
         assert_eq!(shown(Some(&kind), &phone), [r#"{"address":"+1"} [Phone, Any]"#, "{} [Email]"]);
-        assert_eq!(shown(Some(&kind), &json!({})), ["{} [Phone, Email, Any]"], "nobody can be reached");
+        assert_eq!(shown(Some(&kind), &json!({})), ["{} [Phone, Email, Any]"], "no recipient can be reached");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What readers are told, with and without templates.
+//! The texts of invitations, with and without templates.
 
 use super::*;
 use crate::base::zone::Zone;

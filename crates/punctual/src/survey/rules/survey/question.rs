@@ -1,8 +1,8 @@
-//! Questions: what may be asked, and the bounds of an answer.
+//! Questions: their kinds, and the bounds of an answer.
 //!
-//! `min` and `max` mean what the type counts: the steps of a rating, the choices of a multiple
-//! choice, the characters of a text, the value of a number, the days of a date. Where they mean
-//! nothing they are refused, and so are options.
+//! `min` and `max` bound the quantity of the type: the steps of a rating, the choices of a multiple choice,
+//! the characters of a text, the value of a number, the days of a date. Where they mean nothing they are
+//! refused, and so are options.
 
 use crate::base::condition::Condition;
 use crate::base::document::{Part, kind, quote};
@@ -23,26 +23,26 @@ const FIELDS: [&str; 9] = ["id", "type", "text", "help", "required", "options", 
 /// One question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What answers and conditions call it.
+    /// The name in answers and conditions.
     pub id: String,
-    /// What kind of answer it wants.
+    /// The kind of answer.
     pub kind: Kind,
     /// The question itself.
     pub text: Texts,
     /// A word of help below it.
     pub help: Option<Texts>,
-    /// Whether it must be answered when it is asked.
+    /// Whether an answer is required when the question is asked.
     pub required: bool,
-    /// It is asked when this holds over the answers before it.
+    /// The question is asked if this condition holds over the answers before it.
     pub show_if: Option<Condition>,
 }
 
 /// One option of a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// What an answer says: a text or a number.
+    /// The value in an answer: a text or a number.
     pub value: Value,
-    /// What a reader sees.
+    /// The text that a reader sees.
     pub text: Texts,
     /// Whether words of one's own may stand beside it. At most one option of a question.
     pub other: bool,
@@ -56,7 +56,7 @@ impl Choice {
     }
 }
 
-/// The text of a value, by which options are told apart: a form sends `1` as text.
+/// Returns the text of a value, by which options are distinguished: a form sends `1` as text.
 #[must_use]
 pub fn label(value: &Value) -> String {
     let mut text = String::new();
@@ -67,7 +67,7 @@ pub fn label(value: &Value) -> String {
     text
 }
 
-/// What kind of answer a question wants, with its bounds.
+/// The kind of answer to a question, with its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// One of the options.
@@ -76,7 +76,7 @@ pub enum Kind {
     MultiChoice(Vec<Choice>, RangeInclusive<usize>),
     /// A step of a scale, such as stars.
     Rating(RangeInclusive<i64>),
-    /// How likely somebody recommends this, 0 to 10.
+    /// How likely the respondent is to recommend this, 0 to 10.
     Nps,
     /// `Yes` or `No`.
     YesNo,
@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is answered in somebody's own words.
+    /// Whether the answer is free text.
     #[must_use]
     pub const fn is_free_text(&self) -> bool {
         matches!(self, Self::ShortText(_) | Self::LongText(_))
@@ -127,7 +127,7 @@ impl Kind {
     }
 }
 
-/// What a scale of 0 to 10 is.
+/// The range of an NPS answer.
 pub const NPS: RangeInclusive<i64> = 0..=10;
 const RATING_DEFAULT: RangeInclusive<i64> = 1..=5;
 
@@ -176,7 +176,7 @@ impl Question {
         self.kind.choices().iter().find(|choice| choice.other)
     }
 
-    /// What the words of one's own are called in answers and conditions.
+    /// Returns the name of the words of one's own in answers and conditions.
     #[must_use]
     pub fn other_id(&self) -> String {
         format!("{}.other", self.id)
@@ -306,7 +306,7 @@ fn lengths(part: &Part<'_>, most: usize, what: &str, to: &mut Reading<'_>) -> Ra
     range
 }
 
-/// What `min` and `max` say, within `widest`.
+/// Reads `min` and `max`, within `widest`.
 fn bounds<T: PartialOrd + Display + Clone>(
     part: &Part<'_>,
     widest: RangeInclusive<T>,

@@ -1,4 +1,4 @@
-//! What a survey is read with: its locales, and where problems and warnings go.
+//! The context of reading a survey: its locales, and the lists of problems and warnings.
 
 use crate::base::condition::Condition;
 use crate::base::document::{kind, quote};
@@ -20,9 +20,9 @@ pub(crate) struct Reading<'r> {
     pub ids: Vec<String>,
     /// The ids of those that are answered with `"Yes"` or `"No"`.
     pub yes_no_ids: Vec<String>,
-    /// What makes the definition unusable.
+    /// Problems that make the definition unusable.
     pub problems: &'r mut Problems,
-    /// What is allowed, but probably not meant.
+    /// Parts that are allowed, but probably not meant.
     pub warnings: &'r mut Problems,
 }
 
@@ -101,8 +101,8 @@ impl Reading<'_> {
         }
     }
 
-    /// A condition over facts that begin with one of `roots`. A question that nobody asks has no
-    /// answer: probably not meant, so a warning.
+    /// A condition over facts that begin with one of `roots`. A question that does not exist has no answer:
+    /// probably not meant, so a warning.
     pub fn filter(&mut self, value: Option<&Value>, path: &str, roots: &[&str]) -> Option<Condition> {
         let value = value?;
         let condition = Condition::read(value, path, self.problems)?;
@@ -134,7 +134,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Warns of a fact that begins with none of `roots`: it is never there.
+    /// Warns of a fact that begins with none of `roots`: such a fact never exists.
     pub fn check_root(&mut self, fact: &str, path: &str, roots: &[&str]) {
         let known = |root: &&str| match root.strip_suffix('*') {
             Some(prefix) => fact.starts_with(prefix) && fact.len() > prefix.len(),

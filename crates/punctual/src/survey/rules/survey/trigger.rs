@@ -1,4 +1,4 @@
-//! Triggers and subscribers: which events begin an invitation, when it is sent, and who is told of
+//! Triggers and subscribers: which events begin an invitation, when it is sent, and which subscriptions get
 //! the answer.
 
 use crate::base::condition::Condition;
@@ -28,9 +28,9 @@ const FIELDS: [&str; 10] = [
     "stopOn",
 ];
 
-/// What a trigger's filter sees of an event.
+/// The facts of an event that a trigger's filter can use.
 pub const EVENT_FACTS: [&str; 4] = ["templateId", "recipient.*", "candidate.*", "entity.*"];
-/// What a subscriber's filter sees of an answer.
+/// The facts of an answer that a subscriber's filter can use.
 pub const ROUTE_FACTS: [&str; 3] = ["answers.*", "candidate.*", "recipient.*"];
 
 /// When events of a kind begin an invitation.
@@ -38,7 +38,7 @@ pub const ROUTE_FACTS: [&str; 3] = ["answers.*", "candidate.*", "recipient.*"];
 pub struct Trigger {
     /// Its name within the survey.
     pub id: String,
-    /// Whether it looks at events at all.
+    /// Whether the trigger matches events at all.
     pub enabled: bool,
     /// The kind of events it looks at.
     pub event_kind: String,
@@ -52,18 +52,18 @@ pub struct Trigger {
     pub channel: String,
     /// How long an invitation may be quiet after its last send; none is the default.
     pub expiry: Option<Duration>,
-    /// Who is told of its answers; none is whoever the survey names.
+    /// The subscribers of its answers; `None` is the list of the survey.
     pub subscribers: Option<Vec<Subscriber>>,
     /// Events that stop what it began.
     pub stop_on: Vec<Stop>,
 }
 
-/// Somebody who is told of answers: a subscription, by its name.
+/// A subscriber of answers: a subscription, by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscriber {
     /// The subscription's name.
     pub key: String,
-    /// Which answers it is told of.
+    /// The answers that it gets.
     pub filter: Option<Condition>,
 }
 

@@ -1,4 +1,4 @@
-//! What events come to by what is published: entries to be written, and keys of entries to be stopped.
+//! The matches of events against the published flows: entries to write, and keys of entries to stop.
 
 use crate::base::digest;
 use crate::base::facts::Facts;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) enum Which<'a> {
     /// Those of a kind, if they are enabled and their filters hold.
     OfKind(&'a str),
-    /// One that somebody chose: nothing is asked.
+    /// A trigger that a person chose: its filter and `enabled` are not looked at.
     Chosen(Place),
 }
 
@@ -51,7 +51,7 @@ impl Which<'_> {
     }
 }
 
-/// What a batch comes to.
+/// The matches of a batch.
 pub(crate) struct Batch {
     /// Random bytes for the public ids of its entries, drawn at once.
     names: std::vec::IntoIter<[u8; 16]>,
@@ -135,7 +135,7 @@ impl Batch {
         Ok(())
     }
 
-    /// What is told of its items, when their entries came to this.
+    /// Returns the results of its items, given the outcomes of their entries.
     pub(crate) fn report(self, made: &[InstanceOutcome], offered: &ActiveTriggers) -> Vec<Ingested> {
         let none = || Ingested { outcome: Outcome::NoMatch, instances: Vec::new(), error: None };
         let mut report: Vec<Ingested> = std::iter::repeat_with(none).take(self.items).collect();
@@ -162,10 +162,10 @@ impl Batch {
 fn unreachable(offered: &ActiveTriggers, place: Place) -> String {
     let (edition, trigger, _) = offered.at(place);
     let (flow, id, channel) = (edition.flow, &trigger.id, &trigger.channel);
-    format!("trigger `{id}` of survey {flow} sends by {channel}, and it names nobody who is reached so")
+    format!("trigger `{id}` of survey {flow} sends by {channel}, for which the event has no address")
 }
 
-/// What all instances of one item share.
+/// Returns the data that all instances of one item share.
 fn source_of(candidate: &Candidate<'_>, kind: &Arc<str>, cause: Option<&Message>) -> Arc<InstanceSource> {
     Arc::new(InstanceSource {
         message: cause.map(|event| event.id),

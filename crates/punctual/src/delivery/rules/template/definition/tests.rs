@@ -1,4 +1,4 @@
-//! Definitions: what is read, refused and warned of.
+//! Definitions: reading, refusals and warnings.
 
 use super::*;
 use crate::delivery::rules::template::Known;

@@ -1,4 +1,4 @@
-//! A hook of the tests' own hears of every settlement and reaping that it wants, and of no other.
+//! A hook of the tests' own is called for every settlement and reaping that it wants, and for no other.
 
 use super::*;
 use crate::base::id::{LaneId, MessageId, Token};
@@ -14,11 +14,11 @@ use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(30);
 
-type Heard = Arc<Mutex<Vec<(MessageId, ItemEnding)>>>;
+type EndingLog = Arc<Mutex<Vec<(MessageId, ItemEnding)>>>;
 
 /// Wants claims of one message alone.
 #[derive(Debug)]
-struct Listener(Heard);
+struct Listener(EndingLog);
 
 impl SettlementHook for Listener {
     fn condition(&self) -> &'static str {
@@ -43,13 +43,13 @@ impl SettlementHook for Listener {
 
 struct Queue {
     store: Store,
-    heard: Heard,
+    heard: EndingLog,
     lane: LaneId,
 }
 
 impl Queue {
     async fn with(messages: usize) -> Self {
-        let heard = Heard::default();
+        let heard = EndingLog::default();
         let store = Store::connect("sqlite::memory:", 1).unwrap();
         let store = store.with(SettlementHooks::new(vec![Box::new(Listener(Arc::clone(&heard)))]));
         store.migrate().await.unwrap();
