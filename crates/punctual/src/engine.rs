@@ -38,6 +38,7 @@ pub use crate::engine::visit::{Submitted, Visit};
 pub use crate::flow::run::event_kinds::KindSet;
 pub use crate::survey::run::ingest::{Chosen, Ingested, Instance, Outcome};
 
+use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
@@ -53,6 +54,7 @@ use crate::delivery::run::templates::Templates;
 use crate::jobs::run::lease::Candidate;
 use crate::jobs::run::plan::Planner;
 use crate::operate::run::prune::Pruner;
+use crate::operate::store::storage::StorageStatus;
 use crate::queue::rules::message::NewMessage;
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::executor::Executor;
@@ -123,6 +125,8 @@ struct Loops {
     stopper: Option<Stopper>,
     health: Vec<LoopHealth>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
+    /// When the database last took a write for health, and what else was found then.
+    storage: Option<(Moment, StorageStatus)>,
 }
 
 impl Engine {
@@ -295,6 +299,8 @@ impl Engine {
         let worker = &self.inner.worker;
         let finished = || async {
             while worker.batches.load(Ordering::Relaxed) > 0 {
+                // Sends in flight keep their shares of limits.
+                self.inner.delivery.renew_shares().await;
                 // A short look again: the last batch may have ended between the two lines.
                 let _ = tokio::time::timeout(Duration::from_millis(20), worker.room.notified()).await;
             }
@@ -304,7 +310,7 @@ impl Engine {
             // Batches that are cut short still write down what they know.
             let _ = tokio::time::timeout(LAST_WORDS, finished()).await;
         }
-        self.inner.delivery.release_shares().await;
+        let _ = tokio::time::timeout(LAST_WORDS, self.inner.delivery.release_shares()).await;
     }
 }
 

@@ -16,11 +16,14 @@ use std::time::Duration;
 
 /// A token comes back after this long.
 const WINDOW: Duration = Duration::from_secs(1);
+/// The same where others send beside: a call begins a little after its token is taken.
+const SHARED_WINDOW: Duration = Duration::from_millis(1_015);
 
 /// A bucket of one channel.
 #[derive(Clone, Debug)]
 pub struct Rate {
     per_second: usize,
+    window: Duration,
     /// When the tokens that are out were taken, in order.
     taken: VecDeque<Timestamp>,
 }
@@ -30,7 +33,13 @@ impl Rate {
     #[must_use]
     pub fn per_second(sends: u32) -> Self {
         let most = sends.clamp(1, limits::SENDS_PER_SECOND_MAX);
-        Self { per_second: usize::try_from(most).unwrap_or(1), taken: VecDeque::new() }
+        Self { per_second: usize::try_from(most).unwrap_or(1), window: WINDOW, taken: VecDeque::new() }
+    }
+
+    /// A full bucket of a process that shares a rate with others.
+    #[must_use]
+    pub fn shared(sends: u32) -> Self {
+        Self { window: SHARED_WINDOW, ..Self::per_second(sends) }
     }
 
     /// Allows so many sends a second from now on; tokens that are out come back as before. Zero allows none.
@@ -43,7 +52,7 @@ impl Rate {
         while self.taken.back().is_some_and(|taken| *taken > now) {
             self.taken.pop_back();
         }
-        while self.taken.front().is_some_and(|taken| taken.plus(WINDOW) <= now) {
+        while self.taken.front().is_some_and(|taken| taken.plus(self.window) <= now) {
             self.taken.pop_front();
         }
         self.per_second - self.taken.len().min(self.per_second)
@@ -54,7 +63,7 @@ impl Rate {
         if self.room(now) > 0 {
             return May::Go;
         }
-        self.taken.front().map_or(May::Go, |first| May::WaitUntil(first.plus(WINDOW)))
+        self.taken.front().map_or(May::Go, |first| May::WaitUntil(first.plus(self.window)))
     }
 
     /// Whether a send may begin now. With [`May::Go`] a token is taken.

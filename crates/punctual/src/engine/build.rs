@@ -19,7 +19,7 @@ use crate::delivery::run::executors;
 use crate::delivery::run::kinds::Kinds;
 use crate::delivery::run::sandbox::Sandbox;
 use crate::delivery::run::templates::Templates;
-use crate::engine::{Engine, Inner, Loops};
+use crate::engine::{Engine, Inner};
 use crate::flow::run::event_kinds::EventKinds;
 use crate::jobs::rules::job::NewJob;
 use crate::notification::run::planner::NotificationPlanner;
@@ -343,7 +343,7 @@ impl Builder {
             retention: self.retention,
             log_retention: self.log_retention,
             inbox: self.inbox,
-            loops: Mutex::new(Loops::default()),
+            loops: Mutex::default(),
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
             sandbox,

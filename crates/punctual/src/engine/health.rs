@@ -1,5 +1,6 @@
 //! Health: the state of the engine, for an operator and a load balancer.
 
+use crate::base::clock::monotonic;
 use crate::base::error::Error;
 use crate::engine::Engine;
 use crate::operate::store::census::Census;
@@ -9,6 +10,11 @@ use crate::queue::store::inbox::InboxCounts;
 use std::pin::Pin;
 use std::sync::PoisonError;
 use std::time::Duration;
+
+/// How long a write that was tried for health may take.
+const WRITE_PATIENCE: Duration = Duration::from_secs(2);
+/// A write that went well is not tried again for so long.
+const WRITE_COUNTS_FOR: Duration = Duration::from_secs(10);
 
 /// A job that is due for longer than this has no planner.
 const JOB_LATE_MAX: Duration = Duration::from_secs(60);
@@ -87,16 +93,33 @@ impl Engine {
             let census = self.store().census().await?;
             // A schema that is too old for an inbox is reported by its version, not here.
             let inbox = self.store().inbox_counts(self.inner.inbox.stuck_after).await;
-            Ok((census, inbox.unwrap_or_default(), self.store().storage_status().await))
+            Ok((census, inbox.unwrap_or_default()))
         };
-        let none = || (InboxCounts::default(), StorageStatus::default());
-        let (database, (inbox, storage)) = match tokio::time::timeout(Duration::from_secs(5), asked).await {
-            Ok(Ok((census, inbox, storage))) => (Ok(census), (inbox, storage)),
-            Ok(Err::<_, Error>(error)) => (Err(error.to_string()), none()),
-            Err(_) => (Err("the database did not answer within 5 seconds".into()), none()),
+        let (database, inbox) = match tokio::time::timeout(Duration::from_secs(5), asked).await {
+            Ok(Ok((census, inbox))) => (Ok(census), inbox),
+            Ok(Err::<_, Error>(error)) => (Err(error.to_string()), InboxCounts::default()),
+            Err(_) => (Err("the database did not answer within 5 seconds".into()), InboxCounts::default()),
         };
+        let storage = if database.is_ok() { self.storage_status().await } else { StorageStatus::default() };
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
         Health { database, inbox, storage, loops: loops.health.iter().map(LoopHealth::status).collect() }
+    }
+
+    /// Whether the database takes writes. One that went well counts for a while, so that health checks of
+    /// many processes do not become a load.
+    async fn storage_status(&self) -> StorageStatus {
+        let kept = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner).storage.clone();
+        if let Some((_, status)) = kept.filter(|(at, _)| at.elapsed() < WRITE_COUNTS_FOR) {
+            return status;
+        }
+        let asked = tokio::time::timeout(WRITE_PATIENCE, self.store().storage_status()).await;
+        let status = asked.unwrap_or_else(|_| StorageStatus {
+            write_error: Some(format!("a write did not end within {} seconds", WRITE_PATIENCE.as_secs())),
+            ..StorageStatus::default()
+        });
+        let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        loops.storage = status.write_error.is_none().then(|| (monotonic(), status.clone()));
+        status
     }
 
     /// Whether all loops go on by themselves: one whose tick hangs does not. A loop that pauses because the

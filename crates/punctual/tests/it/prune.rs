@@ -18,6 +18,7 @@ cases![
     plt_8_a_pass_goes_in_small_steps,
     plt_8_finished_claims_go_and_open_ones_stay,
     plt_8_answers_and_admitted_ids_have_their_own_time,
+    plt_8_admitted_ids_go_in_small_steps,
 ];
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -178,4 +179,14 @@ async fn plt_8_answers_and_admitted_ids_have_their_own_time(t: &Bench) {
     t.advance(seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 1, "the admitted id");
     assert!(matches!(enqueue().await.unwrap()[..], [Enqueued::New(_)]));
+}
+
+/// PLT-8: also what many publishers left at once.
+async fn plt_8_admitted_ids_go_in_small_steps(t: &Bench) {
+    let many = limits::PRUNE_ROWS + 200;
+    t.enqueue((0..many).map(|n| message("orders").id("shop", n.to_string())).collect()).await;
+    t.advance(limits::ADMITTED_RETENTION + seconds(1)).await;
+    for step in [limits::PRUNE_ROWS, 200, 0] {
+        assert_eq!(t.store().prune_rest(DAY).await.unwrap(), step as u64);
+    }
 }

@@ -48,7 +48,12 @@ pub struct ShareMembers {
 /// division leaves over goes to those that come first.
 #[must_use]
 pub fn grant(limit: ShareAmounts, members: ShareMembers, reserved: ShareAmounts) -> ShareAmounts {
-    let count = members.count.max(1);
+    let limits = [limit.per_second, limit.in_flight].into_iter().filter(|limit| *limit > 0);
+    // A part of one limit is of no use without a part of the other.
+    let count = limits.fold(members.count, u32::min).max(1);
+    if members.before >= count {
+        return ShareAmounts::default();
+    }
     let fair = |limit: u32| limit / count + u32::from(members.before < limit % count);
     let free = limit.with(reserved, u32::saturating_sub);
     ShareAmounts { per_second: fair(limit.per_second), in_flight: fair(limit.in_flight) }.with(free, u32::min)
@@ -76,6 +81,8 @@ mod tests {
             (3, 2, amounts(0, 0), amounts(66, 3)),
             (3, 2, amounts(150, 0), amounts(50, 3)),
             (300, 250, amounts(0, 0), amounts(0, 0)),
+            (12, 9, amounts(0, 0), amounts(20, 1)),
+            (12, 10, amounts(0, 0), amounts(0, 0)),
         ] {
             let granted = grant(limit, ShareMembers { count, before }, reserved);
             assert_eq!(granted, expected, "{before} of {count} with {reserved:?} reserved");

@@ -77,6 +77,8 @@ pub struct ChannelLimiter {
     answered_at_once: AtomicUsize,
     /// The limits, where they are shared with other processes.
     shared: Option<ShareAmounts>,
+    /// Held while the share is renewed: two requests of one process could be answered in the wrong order.
+    renewing: tokio::sync::Mutex<()>,
     inner: Mutex<Inner>,
 }
 
@@ -112,6 +114,16 @@ impl LeasedShare {
     }
 }
 
+/// What to ask for when a share is leased or renewed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedShare {
+    pub limits: ShareAmounts,
+    /// What no more than is used long enough to be counted on.
+    pub settled: Option<ShareAmounts>,
+    /// Sends in flight, also those that began before the share was lowered.
+    pub in_flight: u32,
+}
+
 /// The permit of a send in flight. A permit that is dropped without a settlement (a cancelled task) makes
 /// room, and says nothing about the provider.
 #[derive(Debug)]
@@ -134,7 +146,12 @@ impl ChannelLimiter {
             asked: None,
             anchor: None,
         };
-        Self { answered_at_once: AtomicUsize::new(0), shared: None, inner: Mutex::new(inner) }
+        Self {
+            answered_at_once: AtomicUsize::new(0),
+            shared: None,
+            renewing: tokio::sync::Mutex::default(),
+            inner: Mutex::new(inner),
+        }
     }
 
     /// Creates a limiter that lets nothing through before it has a share of its limits.
@@ -142,15 +159,24 @@ impl ChannelLimiter {
     pub(crate) fn shared(settings: LimiterSettings) -> Self {
         let limiter = Self::new(settings);
         let in_flight = settings.in_flight.map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
+        let in_flight = in_flight.min(i32::MAX.cast_unsigned());
         let limits = ShareAmounts {
             per_second: settings.per_second.map_or(0, |sends| sends.clamp(1, SENDS_PER_SECOND_MAX)),
             in_flight,
         };
+        if let Some(sends) = settings.per_second {
+            limiter.lock().rate = Some(Rate::shared(sends));
+        }
         Self { shared: (limits != ShareAmounts::default()).then_some(limits), ..limiter }
     }
 
-    /// Returns what to ask for when the share is to be leased or renewed: the limits, and what has settled.
-    pub(crate) fn share_wanted(&self) -> Option<(ShareAmounts, Option<ShareAmounts>)> {
+    /// Takes the turn to renew the share; `None` while that is under way.
+    pub(crate) fn renewal_turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        self.renewing.try_lock().ok()
+    }
+
+    /// Returns what to ask for when the share is to be leased or renewed.
+    pub(crate) fn share_wanted(&self) -> Option<WantedShare> {
         let limits = self.shared?;
         let inner = self.lock();
         let is_in_use = inner.in_flight > 0 || inner.asked.is_some_and(|at| at.elapsed() < DEMAND_KEPT);
@@ -159,12 +185,13 @@ impl ChannelLimiter {
             return None;
         }
         let settled = inner.share.filter(|share| share.since.elapsed() >= SHARE_SETTLED_AFTER);
-        let settled = settled.map(|share| {
-            // Sends that began before the share was lowered are still in flight.
-            let in_flight = u32::try_from(inner.in_flight).unwrap_or(u32::MAX);
-            ShareAmounts { in_flight: share.amounts.in_flight.max(in_flight), ..share.amounts }
-        });
-        Some((limits, settled))
+        let in_flight = u32::try_from(inner.in_flight).unwrap_or(u32::MAX);
+        Some(WantedShare { limits, settled: settled.map(|share| share.amounts), in_flight })
+    }
+
+    /// Gives the share up: nothing begins before another is leased.
+    pub(crate) fn drop_share(&self) {
+        self.lock().share = None;
     }
 
     /// Uses this share from now on; its lease was asked for at that moment.
@@ -177,7 +204,7 @@ impl ChannelLimiter {
             _ => monotonic(),
         };
         if limits.per_second > 0 {
-            inner.rate.get_or_insert_with(|| Rate::per_second(1)).change(amounts.per_second);
+            inner.rate.get_or_insert_with(|| Rate::shared(1)).change(amounts.per_second);
         }
         if limits.in_flight > 0 {
             inner.in_flight_max = usize::try_from(amounts.in_flight).unwrap_or(usize::MAX);
@@ -212,13 +239,14 @@ impl ChannelLimiter {
         if inner.in_flight >= inner.in_flight_max {
             return LimiterDecision::WaitForOne;
         }
-        let (now, probe) = (self.present(&mut inner, now), inner.is_open());
+        let asked = now;
+        let (now, probe) = (self.present(&mut inner, asked), inner.is_open());
         // The rate is only looked at before the breaker is asked: a probe that is taken is used.
         if let Some(May::WaitUntil(moment)) = inner.rate.as_mut().map(|rate| rate.look(now)) {
-            return LimiterDecision::WaitUntil(moment);
+            return LimiterDecision::WaitUntil(self.outward(&inner, asked, moment));
         }
         if let Some(May::WaitUntil(moment)) = inner.breaker.as_mut().map(|breaker| breaker.ask(now)) {
-            return LimiterDecision::WaitUntil(moment);
+            return LimiterDecision::WaitUntil(self.outward(&inner, asked, moment));
         }
         if let Some(rate) = &mut inner.rate {
             rate.ask(now);
@@ -267,7 +295,8 @@ impl ChannelLimiter {
         if self.lacks_share(&mut inner) {
             return Some(now.plus(SHARE_PAUSE));
         }
-        let now = self.present(&mut inner, now);
+        let asked = now;
+        let now = self.present(&mut inner, asked);
         let rate = inner.rate.as_mut().map(|rate| rate.look(now));
         // A copy: looking takes no probe.
         let breaker = inner.breaker.map(|mut breaker| breaker.ask(now));
@@ -275,7 +304,7 @@ impl ChannelLimiter {
             May::WaitUntil(moment) => Some(moment),
             May::Go => None,
         });
-        moments.max()
+        moments.max().map(|moment| self.outward(&inner, asked, moment))
     }
 
     /// Whether the limiter is closed because the provider does not answer.
@@ -293,6 +322,11 @@ impl ChannelLimiter {
         let (said, at) = *inner.anchor.get_or_insert_with(|| (now, monotonic()));
         inner.latest = said.plus(at.elapsed());
         inner.latest
+    }
+
+    /// Translates a moment of this limiter into the time of its caller.
+    fn outward(&self, inner: &Inner, asked: Timestamp, moment: Timestamp) -> Timestamp {
+        if self.shared.is_none() { moment } else { asked.plus(moment.since(inner.latest)) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

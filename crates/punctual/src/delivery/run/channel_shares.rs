@@ -31,33 +31,56 @@ impl ShareHolder {
 
 impl DeliveryContext {
     /// Leases shares of these channels where this process has none, before it claims.
-    pub(crate) async fn lease_shares<'c>(&self, channels: impl Iterator<Item = &'c String>) -> Result<()> {
+    pub(crate) async fn lease_shares<'c>(&self, channels: impl Iterator<Item = &'c String>) {
         if !self.limiters.has_shares() {
-            return Ok(());
+            return;
         }
         for channel in channels {
             let limiter = self.limiters.of(channel);
             limiter.note_demand();
-            self.renew_share(channel, &limiter).await?;
+            self.renew_share(channel, &limiter).await;
         }
-        Ok(())
     }
 
-    async fn renew_share(&self, channel: &str, limiter: &ChannelLimiter) -> Result<()> {
-        let Some((limit, settled)) = limiter.share_wanted() else { return Ok(()) };
-        let (channel, holder) = (channel.to_owned(), self.share_holder.0.clone());
+    /// Renews the shares that are in use.
+    pub(crate) async fn renew_shares(&self) {
+        for (channel, limiter) in self.limiters.all() {
+            self.renew_share(&channel, &limiter).await;
+        }
+    }
+
+    /// A share that cannot be renewed ends with its lease; everything else goes on.
+    async fn renew_share(&self, channel: &str, limiter: &ChannelLimiter) {
+        let Some(_turn) = limiter.renewal_turn() else { return };
+        let Some(wanted) = limiter.share_wanted() else { return };
+        let request = ShareRequest {
+            channel: channel.to_owned(),
+            holder: self.share_holder.0.clone(),
+            limit: wanted.limits,
+            settled: wanted.settled,
+            in_flight: wanted.in_flight,
+        };
         let asked = monotonic();
-        let amounts = self.store().lease_share(ShareRequest { channel, holder, limit, settled }).await?;
-        limiter.use_share(amounts, asked);
-        Ok(())
+        match self.store().lease_share(request).await {
+            Ok(Some(amounts)) => limiter.use_share(amounts, asked),
+            // Another process is at it.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(target: "punctual", channel, %error, "a channel's share was not renewed");
+            }
+        }
     }
 
     /// Gives the shares of this process to the others.
     pub(crate) async fn release_shares(&self) {
-        if self.limiters.has_shares() {
-            // Otherwise they end with their leases.
-            self.store().release_shares(self.share_holder.0.clone()).await.ok();
+        if !self.limiters.has_shares() {
+            return;
         }
+        for (_, limiter) in self.limiters.all() {
+            limiter.drop_share();
+        }
+        // If this fails, they end with their leases.
+        self.store().release_shares(self.share_holder.0.clone()).await.ok();
     }
 }
 
@@ -75,9 +98,7 @@ impl ShareRenewal {
 
 impl Ticks for ShareRenewal {
     async fn tick(&mut self) -> Result<()> {
-        for (channel, limiter) in self.0.limiters.all() {
-            self.0.renew_share(&channel, &limiter).await?;
-        }
+        self.0.renew_shares().await;
         Ok(())
     }
 

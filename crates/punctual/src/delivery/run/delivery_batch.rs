@@ -32,7 +32,7 @@ use crate::delivery::store::deliveries::delivery::{
 };
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::run::database_clock::DatabaseClock;
-use crate::queue::run::executor::WorkCounts;
+use crate::queue::run::executor::{BegunWork, WorkCounts};
 use crate::queue::run::stop::{Phase, Stop};
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -443,11 +443,7 @@ pub(crate) async fn run_batches(
     for batch in batches {
         if !in_turn {
             let (worker, stop) = (Arc::clone(&batch.context.worker), stop.clone());
-            tokio::spawn(async move {
-                if let Err(error) = batch.run(stop).await {
-                    worker.note_trouble(error);
-                }
-            });
+            BegunWork::new(batch.run(stop)).spawn(&worker);
             continue;
         }
         match batch.run(stop.clone()).await {

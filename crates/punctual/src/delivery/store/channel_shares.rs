@@ -23,14 +23,17 @@ pub struct ShareRequest {
     pub limit: ShareAmounts,
     /// What the process has used no more than for [`SHARE_SETTLED_AFTER`]; none while that is not so.
     pub settled: Option<ShareAmounts>,
+    /// Its sends in flight now, which may be more than its share.
+    pub in_flight: u32,
 }
 
 impl Store {
-    /// Leases a share of a channel's limits for [`SHARE_LEASE`], or renews it.
+    /// Leases a share of a channel's limits for [`SHARE_LEASE`], or renews it; `None` while another process
+    /// does.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn lease_share(&self, request: ShareRequest) -> VerbFuture<'_, ShareAmounts> {
+    pub fn lease_share(&self, request: ShareRequest) -> VerbFuture<'_, Option<ShareAmounts>> {
         self.write(request, |tx, request| Box::pin(lease(tx, request)))
     }
 
@@ -51,6 +54,9 @@ impl Store {
 const RELEASE: &str =
     "update punctual.channel_share set lease_until = $2 where holder = $1 and lease_until > $2";
 
+/// The largest amount that its column holds.
+const AMOUNT_MAX: u32 = i32::MAX.cast_unsigned();
+
 /// What is reserved for a process.
 struct Reserved {
     holder: String,
@@ -63,13 +69,15 @@ fn read(row: &Row) -> Result<Reserved> {
     Ok(Reserved { holder: row.text(0)?, amounts, is_leased: row.flag(3)? })
 }
 
-async fn lease(tx: &mut Tx, request: &ShareRequest) -> Result<ShareAmounts> {
+async fn lease(tx: &mut Tx, request: &ShareRequest) -> Result<Option<ShareAmounts>> {
     if tx.has(Bug::LimitOfEachProcess) {
-        return Ok(request.limit);
+        return Ok(Some(request.limit));
     }
     let channel = request.channel.as_str();
     tx.execute(ADD_LOCK, params![channel]).await?;
-    tx.query(LOCK, params![channel]).await?;
+    if tx.query(LOCK, params![channel]).await?.is_empty() {
+        return Ok(None);
+    }
     let now = tx.now().await?;
     tx.execute(DROP_OVER, params![channel, now.minus(SHARE_SETTLED_AFTER)]).await?;
     let rows = tx.query(RESERVED, params![channel, now]).await?;
@@ -80,10 +88,11 @@ async fn lease(tx: &mut Tx, request: &ShareRequest) -> Result<ShareAmounts> {
     let mine = sum(&mine);
     let reserved =
         request.settled.map_or(mine, |settled| settled.with(mine, u32::min)).with(granted, u32::max);
-    let (per_second, in_flight) = (i64::from(reserved.per_second), i64::from(reserved.in_flight));
+    let in_flight = i64::from(reserved.in_flight.max(request.in_flight).min(AMOUNT_MAX));
+    let per_second = i64::from(reserved.per_second.min(AMOUNT_MAX));
     tx.execute(PUT, params![channel, request.holder.as_str(), per_second, in_flight, now.plus(SHARE_LEASE)])
         .await?;
-    Ok(granted)
+    Ok(Some(granted))
 }
 
 fn members(others: &[Reserved], holder: &str) -> ShareMembers {
@@ -103,7 +112,8 @@ macro_rules! add {
     };
 }
 const ADD_LOCK: &str = concat!(add!(), "values ($1, '', 0, 0, 0) on conflict do nothing");
-const LOCK: &str = "select 1 from punctual.channel_share where channel = $1 and holder = '' for update";
+const LOCK: &str = "select 1 from punctual.channel_share where channel = $1 and holder = '' \
+    for update skip locked";
 const DROP_OVER: &str =
     "delete from punctual.channel_share where channel = $1 and holder <> '' and lease_until < $2";
 const RESERVED: &str = "select holder, per_second, in_flight, case when lease_until > $2 then 1 else 0 end \

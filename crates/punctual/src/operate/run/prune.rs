@@ -17,6 +17,8 @@ pub struct Pruner {
     retention: Duration,
     log_retention: Duration,
     cursor: i64,
+    /// How far the pass through the entries has got, which follows that through the messages.
+    entries: Option<i64>,
     rest: Duration,
 }
 
@@ -25,7 +27,7 @@ impl Pruner {
     /// communication log for `log_retention`.
     #[must_use]
     pub const fn new(store: Store, retention: Duration, log_retention: Duration) -> Self {
-        Self { store, retention, log_retention, cursor: 0, rest: PASS_EVERY }
+        Self { store, retention, log_retention, cursor: 0, entries: None, rest: PASS_EVERY }
     }
 
     /// A whole pass, at once.
@@ -72,17 +74,31 @@ impl Pruner {
     }
 }
 
+impl Pruner {
+    /// One step through what is no message; answers whether there is more to do at once.
+    async fn step_beside(&mut self) -> Result<bool> {
+        let mut dropped = self.store.prune_rest(self.retention).await? + self.store.prune_runs().await?;
+        for lane in self.store.orphaned_lanes().await? {
+            dropped += self.store.drop_orphaned(lane).await? as u64;
+        }
+        if let Some(cursor) = self.entries {
+            let step = self.store.prune_entries(cursor, self.log_retention).await?;
+            self.entries = (!step.finished).then_some(step.cursor);
+        }
+        Ok(dropped > 0 || self.entries.is_some())
+    }
+}
+
+/// A tick is one step of each kind: it must stay short, however much there is to drop.
 impl Ticks for Pruner {
     async fn tick(&mut self) -> Result<()> {
         let step = self.store.prune_messages(self.cursor, self.retention).await?;
-        let rest = self.store.prune_rest(self.retention).await?;
-        let more = rest + self.store.prune_runs().await? > 0;
         self.cursor = if step.finished { 0 } else { step.cursor };
-        self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
-        if step.finished {
-            self.drop_orphaned().await?;
-            self.prune_entries().await?;
+        if step.finished && self.entries.is_none() && self.rest == STEP_PAUSE {
+            self.entries = Some(0);
         }
+        let more = self.step_beside().await?;
+        self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
         Ok(())
     }
 

@@ -153,12 +153,14 @@ async fn prune_rest(tx: &mut Tx, claims_kept: Duration) -> Result<u64> {
     let now = tx.now().await?;
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
     let claims = tx.execute(OLD_CLAIMS, params![now.minus(claims_kept), limit]).await?;
-    let answers = tx.execute(OLD_ANSWERS, params![now.minus(limits::ANSWER_RETENTION)]).await?;
-    let admitted = tx.execute(OLD_ADMITTED, params![now.minus(limits::ADMITTED_RETENTION)]).await?;
+    let answers = tx.execute(OLD_ANSWERS, params![now.minus(limits::ANSWER_RETENTION), limit]).await?;
+    let admitted = tx.execute(OLD_ADMITTED, params![now.minus(limits::ADMITTED_RETENTION), limit]).await?;
     Ok(claims + answers + admitted)
 }
 
 const OLD_CLAIMS: &str = "delete from punctual.claim where token in (select token from punctual.claim \
     where finished_at is not null and finished_at < $1 order by finished_at limit $2)";
-const OLD_ANSWERS: &str = "delete from punctual.answer where asked_at < $1";
-const OLD_ADMITTED: &str = "delete from punctual.admitted where seen_at < $1";
+const OLD_ANSWERS: &str = "delete from punctual.answer where (tenant_id, idempotency_key) in ( \
+    select tenant_id, idempotency_key from punctual.answer where asked_at < $1 order by asked_at limit $2)";
+const OLD_ADMITTED: &str = "delete from punctual.admitted where (tenant_id, source, external_id) in ( \
+    select tenant_id, source, external_id from punctual.admitted where seen_at < $1 limit $2)";

@@ -1,9 +1,11 @@
 //! Whether the database takes writes, found out by a write that changes nothing.
 
 use crate::base::error::with_sources;
+use crate::base::random;
 use crate::base::storage_fault::StorageFault;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
+use crate::database::value::params;
 
 /// A WAL that is larger than this is not being checkpointed: SQLite begins to at 4 MB.
 const WAL_BYTES_MAX: u64 = 256 << 20;
@@ -43,10 +45,12 @@ impl Store {
     /// # Errors
     /// When the database takes no writes.
     pub fn probe_write(&self) -> VerbFuture<'_, ()> {
-        self.write((), |tx, ()| {
+        // A name of its own: no two of these wait for each other.
+        let name = format!("punctual.probe.{}", random::hex::<8>());
+        self.write(name, |tx, name| {
             Box::pin(async move {
-                tx.execute(ADD, &[]).await?;
-                tx.execute(DELETE, &[]).await.map(|_| ())
+                tx.execute(ADD, params![name.as_str()]).await?;
+                tx.execute(DELETE, params![name.as_str()]).await.map(|_| ())
             })
         })
     }
@@ -65,9 +69,8 @@ impl Store {
 }
 
 /// No transaction but this one ever sees it.
-const ADD: &str = "insert into punctual.handled_topic (topic, since) values ('punctual.probe', 0) \
-    on conflict do nothing";
-const DELETE: &str = "delete from punctual.handled_topic where topic = 'punctual.probe'";
+const ADD: &str = "insert into punctual.handled_topic (topic, since) values ($1, 0)";
+const DELETE: &str = "delete from punctual.handled_topic where topic = $1";
 
 #[cfg(test)]
 mod tests {

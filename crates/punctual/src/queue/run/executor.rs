@@ -6,11 +6,12 @@
 //! nothing outside the database is *local*: its future takes, decides and writes in one transaction.
 
 use crate::base::clock::Timestamp;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::database_clock::DatabaseClock;
+use crate::queue::run::gauge;
 use crate::queue::run::panics::catch_panic;
 use crate::queue::run::stop::Stop;
 use crate::queue::store::claims::ClaimRequest;
@@ -26,8 +27,8 @@ pub type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 /// Does the work of some lanes.
 pub trait Executor: Debug + Send + Sync {
     /// Loads what [`Executor::slot`] asks about these lanes.
-    fn prepare<'f>(&'f self, lanes: &'f [ReadyLane]) -> BoxFuture<'f, Result<()>> {
-        let _ = lanes;
+    fn prepare<'f>(&'f self, lanes: &'f [ReadyLane], now: Timestamp) -> BoxFuture<'f, Result<()>> {
+        let _ = (lanes, now);
         Box::pin(async { Ok(()) })
     }
 
@@ -92,7 +93,7 @@ impl WorkRound<'_> {
 
     /// Adds work that is to be run.
     pub fn begin(&mut self, run: impl Future<Output = Result<WorkCounts>> + Send + 'static) {
-        self.begun.push(BegunWork { run: Box::pin(run), side_by_side: false });
+        self.begun.push(BegunWork::new(run));
     }
 
     /// Adds work that is run beside other such work, also where the loop waits for what it begins.
@@ -108,6 +109,11 @@ pub struct BegunWork {
 }
 
 impl BegunWork {
+    /// Work that is run in its order.
+    pub(crate) fn new(run: impl Future<Output = Result<WorkCounts>> + Send + 'static) -> Self {
+        Self { run: Box::pin(run), side_by_side: false }
+    }
+
     /// Runs the work beside the loop, and reports its error to the loop.
     pub(crate) fn spawn(self, context: &Arc<WorkerContext>) {
         let (context, run) = (Arc::clone(context), self.run);
@@ -116,8 +122,9 @@ impl BegunWork {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => context.note_trouble(error),
                 // Its claimed items are due again when the lease ends.
-                Err(said) => {
-                    context.note_trouble(Error::Database(format!("claimed work panicked: {said}").into()))
+                Err(panic) => {
+                    tracing::error!(target: "punctual", panic, "claimed work panicked");
+                    gauge::loop_panicked("claimed work");
                 }
             }
         });

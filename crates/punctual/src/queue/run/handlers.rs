@@ -170,7 +170,7 @@ impl Handlers {
 pub struct HandleMessages(pub Arc<Handlers>);
 
 impl Executor for HandleMessages {
-    fn prepare<'f>(&'f self, lanes: &'f [ReadyLane]) -> BoxFuture<'f, Result<()>> {
+    fn prepare<'f>(&'f self, lanes: &'f [ReadyLane], _: Timestamp) -> BoxFuture<'f, Result<()>> {
         Box::pin(self.0.assign_all(lanes))
     }
 

@@ -78,6 +78,8 @@ pub struct WorkerLoop {
     deep: HashSet<LaneId>,
     poll: Duration,
     rest: Rest,
+    /// Whether a lane is closed until something that is in flight ends.
+    waits_for_room: bool,
 }
 
 impl WorkerLoop {
@@ -103,6 +105,7 @@ impl WorkerLoop {
             deep: HashSet::new(),
             poll: POLL_MIN,
             rest: Rest::None,
+            waits_for_room: false,
         }
     }
 
@@ -291,7 +294,7 @@ impl WorkerLoop {
     async fn consider_all(&mut self, view: View) -> Result<()> {
         self.clock = Some(DatabaseClock::new(view.now, self.context.manual_clock));
         for executor in &self.executors {
-            executor.prepare(&view.lanes).await?;
+            executor.prepare(&view.lanes, view.now).await?;
         }
         for lane in view.lanes.into_iter().filter(|lane| !lane.paused) {
             self.consider(lane, view.now);
@@ -361,6 +364,7 @@ impl WorkerLoop {
         let has_closed = !closed.is_empty();
         for (lane, opens_at) in closed {
             self.offers[n].retain(|offer| offer.lane != lane);
+            self.waits_for_room |= opens_at.is_none();
             if let Some(at) = opens_at {
                 self.note_due(at.since(now) + self.looked.map_or(Duration::ZERO, |looked| looked.elapsed()));
                 self.context.note_opening(at);
@@ -418,9 +422,12 @@ impl WorkerLoop {
                 let polled = !context.store.has(Bug::LostWakeUpWithoutPolling);
                 let pause =
                     if polled { due.unwrap_or(self.poll).min(self.poll) } else { due.unwrap_or(NEVER) };
+                let waits_for_room = std::mem::take(&mut self.waits_for_room);
+                let pause = if waits_for_room { pause.min(POLL_MIN) } else { pause };
                 tokio::select! {
                     biased;
                     () = context.wake.heard() => self.look_again(),
+                    () = context.room.notified(), if waits_for_room => self.look_again(),
                     () = tokio::time::sleep(pause) => self.poll_slower(),
                 }
             }

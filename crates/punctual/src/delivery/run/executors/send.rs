@@ -53,10 +53,15 @@ impl SendDeliveries {
 }
 
 impl Executor for SendDeliveries {
-    fn prepare<'f>(&'f self, lanes: &'f [ReadyLane]) -> BoxFuture<'f, Result<()>> {
-        let mine = lanes.iter().filter(|lane| self.slot(lane).is_some()).map(|lane| &lane.topic);
-        let here = mine.filter(|channel| self.context.channels.get(channel).is_some());
-        Box::pin(self.context.lease_shares(here))
+    fn prepare<'f>(&'f self, lanes: &'f [ReadyLane], now: Timestamp) -> BoxFuture<'f, Result<()>> {
+        let is_due =
+            move |lane: &&ReadyLane| !lane.paused && lane.first_due <= now && self.slot(lane).is_some();
+        let channels = lanes.iter().filter(is_due).map(|lane| &lane.topic);
+        let here = channels.filter(|channel| self.context.channels.get(channel).is_some());
+        Box::pin(async move {
+            self.context.lease_shares(here).await;
+            Ok(())
+        })
     }
 
     /// The topic of a send lane is its channel, its subscription the kind of entries.
