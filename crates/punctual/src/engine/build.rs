@@ -280,7 +280,7 @@ impl Builder {
     /// No loop runs yet.
     ///
     /// # Errors
-    /// [`Error::Config`], [`Error::Schema`] or [`Error::Invalid`] with one clear sentence.
+    /// `Error::Config`, `Error::Schema` or `Error::Invalid` with one clear sentence.
     pub fn open(self) -> VerbFuture<'static, Engine> {
         VerbFuture::new(self.put_together())
     }

@@ -1,7 +1,7 @@
 //! The source events of deliveries, parsed.
 //!
-//! A process that sends deliveries which it has just written knows their events ([`filed`]); all others are
-//! read ([`read`]): those that another process wrote, that waited, or that are tried again. An event never
+//! A process that sends deliveries which it has just written knows their events (`filed`); all others are
+//! read (`read`): those that another process wrote, that waited, or that are tried again. An event never
 //! changes, so both are the same.
 
 use crate::base::error::Result;

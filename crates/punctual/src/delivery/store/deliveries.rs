@@ -3,10 +3,10 @@
 //! | file | holds |
 //! |---|---|
 //! | [`planned_events`] | settled events, with the entries and deliveries that they lead to |
-//! | [`new_deliveries`], [`key`] | new deliveries, and the keys that let each through once |
+//! | `new_deliveries`, `key` | new deliveries, and the keys that let each through once |
 //! | [`begin`], [`claim`] | claims: the intent to send |
-//! | [`settle`], [`sent`] | outcomes |
-//! | [`reaped`] | deliveries of lost claims |
+//! | `settle`, `sent` | outcomes |
+//! | `reaped` | deliveries of lost claims |
 //! | [`duplicates`] | entries that are left with less to send than planned |
 //! | [`log`], [`schedule`] | lists |
 

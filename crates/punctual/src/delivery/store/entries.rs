@@ -6,12 +6,12 @@
 //! |---|---|
 //! | [`advance`] | due entries get the deliveries of their next send |
 //! | [`step`] | the outcome of a delivery moves its entry |
-//! | [`counts`] | the outcomes of deliveries are counted, and end entries without a timetable |
-//! | [`end`] | an entry ends, and its waiting deliveries are skipped |
+//! | `counts` | the outcomes of deliveries are counted, and end entries without a timetable |
+//! | `end` | an entry ends, and its waiting deliveries are skipped |
 //! | [`expire`] | entries that were quiet for too long end |
 //! | [`actions`] | a person holds, releases, retries or cancels an entry |
 //! | [`replay`], [`preview`], [`replan`] | failed entries are sent once more |
-//! | [`hooks`] | a kind is notified of changes of its entries |
+//! | `hooks` | a kind is notified of changes of its entries |
 
 pub mod actions;
 pub mod advance;

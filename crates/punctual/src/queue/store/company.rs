@@ -1,7 +1,7 @@
 //! Company: single messages that are enqueued at the same time are written together.
 //!
 //! A commit costs the same for one message and for a hundred. On SQLite the writer's own thread takes all
-//! that wait when their turn comes (see [`crowd`]). Elsewhere callers hand their message to one task, which
+//! that wait when their turn comes (see `crowd`). Elsewhere callers hand their message to one task, which
 //! writes all that wait as one batch and answers each caller after the commit. Messages of one batch stand or
 //! fall together: they were checked before, so only the database can fail, and that fails for all.
 

@@ -7,7 +7,7 @@
 //!
 //! A process that sends slowly begins at most a window of its claim before it settles what has finished and
 //! moves the claim's mark. After a crash only what lies before the mark may have gone out; the rest comes
-//! back as it was ([`give_back`]).
+//! back as it was (`give_back`).
 //!
 //! A try that was never settled was lost in a crash, and may have gone out: the next claim of the delivery
 //! writes it down as unknown, and [`DueDelivery::lost`] says so.
