@@ -1,9 +1,12 @@
 //! Retention: only what is done and old goes.
 
 use crate::bench::{Bench, TENANT, abandon, fail, message, seconds};
+use crate::notification;
 use punctual::access::store::answers::Asked;
 use punctual::base::limits;
+use punctual::operate::run::prune::Pruner;
 use punctual::queue::rules::attempt::Retry;
+use punctual::queue::run::loop_health::Ticks;
 use punctual::queue::store::messages::Enqueued;
 use punctual::queue::store::settle::SettleAction;
 use serde_json::json;
@@ -19,6 +22,7 @@ cases![
     plt_8_finished_claims_go_and_open_ones_stay,
     plt_8_answers_and_admitted_ids_have_their_own_time,
     plt_8_admitted_ids_go_in_small_steps,
+    plt_8_the_loop_prunes_messages_and_entries_a_step_at_a_time,
 ];
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -189,4 +193,24 @@ async fn plt_8_admitted_ids_go_in_small_steps(t: &Bench) {
     for step in [limits::PRUNE_ROWS, 200, 0] {
         assert_eq!(t.store().prune_rest(DAY).await.unwrap(), step as u64);
     }
+}
+
+/// PLT-8: a tick of the loop is one step, so that it never looks hung; a pass reaches the entries, too.
+async fn plt_8_the_loop_prunes_messages_and_entries_a_step_at_a_time(t: &Bench) {
+    let engine = notification::engine(t).await;
+    notification::define(&engine, TENANT, |_| {}).await;
+    notification::template(&engine, TENANT, "SMS", "Hello").await;
+    notification::confirm(&engine, "B1").await;
+    notification::tick(&engine).await;
+    t.enqueue((0..limits::PRUNE_ROWS).map(|_| message("orders")).collect()).await;
+    t.texts("delete from punctual.work").await;
+    t.advance(limits::ENTRY_RETENTION + DAY).await;
+    let mut pruner = Pruner::new(t.store().clone(), DAY, limits::ENTRY_RETENTION);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        pruner.tick().await.unwrap();
+        let entries = t.count("select count(*) from punctual.entry").await;
+        seen.push((t.count("select count(*) from punctual.message").await, entries));
+    }
+    assert_eq!(seen, [(1, 1), (0, 1), (0, 0)]);
 }

@@ -75,30 +75,36 @@ impl Pruner {
 }
 
 impl Pruner {
-    /// One step through what is no message; answers whether there is more to do at once.
-    async fn step_beside(&mut self) -> Result<bool> {
+    /// One step of the pass: through the messages first, then through the entries. Answers whether it was the
+    /// last.
+    async fn step_pass(&mut self) -> Result<bool> {
+        let Some(cursor) = self.entries else {
+            let step = self.store.prune_messages(self.cursor, self.retention).await?;
+            self.cursor = if step.finished { 0 } else { step.cursor };
+            self.entries = step.finished.then_some(0);
+            return Ok(false);
+        };
+        let step = self.store.prune_entries(cursor, self.log_retention).await?;
+        self.entries = (!step.finished).then_some(step.cursor);
+        Ok(step.finished)
+    }
+
+    /// One step through everything else; answers how many rows went.
+    async fn step_beside(&self) -> Result<u64> {
         let mut dropped = self.store.prune_rest(self.retention).await? + self.store.prune_runs().await?;
         for lane in self.store.orphaned_lanes().await? {
             dropped += self.store.drop_orphaned(lane).await? as u64;
         }
-        if let Some(cursor) = self.entries {
-            let step = self.store.prune_entries(cursor, self.log_retention).await?;
-            self.entries = (!step.finished).then_some(step.cursor);
-        }
-        Ok(dropped > 0 || self.entries.is_some())
+        Ok(dropped)
     }
 }
 
 /// A tick is one step of each kind: it must stay short, however much there is to drop.
 impl Ticks for Pruner {
     async fn tick(&mut self) -> Result<()> {
-        let step = self.store.prune_messages(self.cursor, self.retention).await?;
-        self.cursor = if step.finished { 0 } else { step.cursor };
-        if step.finished && self.entries.is_none() && self.rest == STEP_PAUSE {
-            self.entries = Some(0);
-        }
-        let more = self.step_beside().await?;
-        self.rest = if step.finished && !more { PASS_EVERY } else { STEP_PAUSE };
+        let is_last = self.step_pass().await?;
+        let dropped = self.step_beside().await?;
+        self.rest = if is_last && dropped == 0 { PASS_EVERY } else { STEP_PAUSE };
         Ok(())
     }
 
