@@ -525,8 +525,13 @@ async fn trg_16_letters_of_processes_that_are_killed() {
 #[ignore = "slow"]
 async fn trg_16_a_send_after_the_end_is_caught() {
     let _turn = super::TURN.lock().await;
-    let broken = play(Some(Bug::SendAfterTheEnd)).await;
-    let found = broken.iter().find(|said| said.contains("after its end"));
-    println!("found {found:?}, and {} in all", broken.len());
-    assert!(found.is_some(), "sends after the end were not caught: {broken:?}");
+    // Whether an end comes between a look and a send is up to chance: a few in most runs, none in some.
+    let mut broken = Vec::new();
+    for _ in 0..5 {
+        broken.extend(play(Some(Bug::SendAfterTheEnd)).await);
+        if let Some(found) = broken.iter().find(|said| said.contains("after its end")) {
+            return println!("found {found:?}, and {} in all", broken.len());
+        }
+    }
+    panic!("sends after the end were not caught: {broken:?}");
 }
