@@ -376,7 +376,7 @@ async fn plt_4_attempts_and_dead_letters_have_a_reason_class(t: &Bench) {
     }
 }
 
-/// PLT-29: a message to `punctual.ingest` would be planned twice, and waited for by nobody.
+/// PLT-29: a host's message to `punctual.ingest` would be planned twice, and no handler would take it.
 async fn plt_29_topics_of_the_engine_are_not_published_to(t: &Bench) {
     let desk = Desk::open(t, Kind::Survey, ChannelPolicy::default()).await;
     let before = t.dump().await;
