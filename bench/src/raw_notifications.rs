@@ -4,8 +4,8 @@
 //! Events stand beside their work; a batch of them is claimed and turned into notifications with two
 //! deliveries each, unique by their keys; deliveries are claimed, and what became of each is written with
 //! its try and counted in its notification. A claim is one row for a batch, and the intent of its sends.
-//! Timed: statements only, prepared, on connections that are open; nothing is parsed, matched, worded or
-//! handed to a channel.
+//! The same facts are kept as ours keeps. Timed: statements only, prepared, on connections that are open;
+//! nothing is parsed, matched, hashed, worded or handed to a channel, and no trace is kept for support.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,9 @@ const TABLES: &str = "
         lease_until timestamptz not null, items bigint[] not null);
     create table notification (
         id bigint generated always as identity primary key, tenant int not null, message_id bigint not null,
-        kind text not null, entity_type text, entity_id text, status smallint not null default 0,
+        kind text not null, key text not null, triggered_by text not null, input_hash text not null,
+        entity_type text, entity_id text, local_date date, time_zone text,
+        status smallint not null default 0,
         open int not null, sent int not null default 0, failed int not null default 0,
         created_at timestamptz not null default now(), ended_at timestamptz) with (fillfactor = 50);
     create unique index notification_event on notification (message_id);
@@ -40,8 +42,9 @@ const TABLES: &str = "
     create table delivery (
         id bigint generated always as identity primary key, tenant int not null, notification bigint not null,
         idempotency_key text not null, channel text not null, address text not null,
+        recipient text, part int not null, send smallint not null default 1,
         template bigint not null, template_version int not null, status smallint not null default 0,
-        provider_id text, tries smallint not null default 0,
+        due_at timestamptz default now(), provider_id text, tries smallint not null default 0,
         created_at timestamptz not null default now(), sent_at timestamptz) with (fillfactor = 50);
     create unique index delivery_key on delivery (idempotency_key, tenant);
     create index delivery_notification on delivery (notification);
@@ -51,6 +54,9 @@ const TABLES: &str = "
         outcome text not null, provider text, provider_id text, error text, answer text,
         primary key (delivery, tried));
     create index attempt_provider on attempt (provider_id) where provider_id is not null;";
+
+/// A digest of a notification's inputs: nothing is hashed by hand, but the column takes the same room.
+const HASH: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 const EMIT: &str = "
     with written as (
@@ -74,14 +80,16 @@ const CLAIM_EVENTS: &str = "
 const FILE: &str = "
     with held as (delete from claim where id = $1 returning id),
     made as (
-        insert into notification (tenant, message_id, kind, entity_type, entity_id, open)
-        select 1, m, 'booking.confirmed', 'booking', e, 2 from unnest($2::bigint[], $3::text[]) x (m, e)
+        insert into notification (tenant, message_id, kind, key, triggered_by, input_hash, entity_type,
+            entity_id, local_date, time_zone, open)
+        select 1, m, 'booking.confirmed', 'event:' || m, 'event:booking.confirmed', h, 'booking', e,
+            current_date, 'UTC', 2 from unnest($2::bigint[], $3::text[], $9::text[]) x (m, e, h)
         where exists (select 1 from held)
         on conflict (message_id) do nothing returning id, message_id),
     wanted as (
-        insert into delivery (tenant, notification, idempotency_key, channel, address,
-        template, template_version)
-        select 1, made.id, k, c, a, t, 1
+        insert into delivery (tenant, notification, idempotency_key, channel, address, recipient, part,
+            template, template_version)
+        select 1, made.id, k, c, a, 'Layla', t, t, 1
         from unnest($4::bigint[], $5::text[], $6::text[], $7::text[], $8::bigint[]) x (m, k, c, a, t)
         join made on made.message_id = x.m
         on conflict (idempotency_key, tenant) do nothing returning id)
@@ -107,7 +115,7 @@ const SETTLE: &str = "
         select d, 1, 'sent', 'memory', p from unnest($2::bigint[], $3::text[]) x (d, p)
         where exists (select 1 from held)),
     moved as (
-        update delivery set status = 1, sent_at = now(), provider_id = p, tries = tries + 1
+        update delivery set status = 1, sent_at = now(), due_at = null, provider_id = p, tries = tries + 1
         from unnest($2::bigint[], $3::text[]) x (d, p)
         where id = d and status = 0 and exists (select 1 from held) returning notification),
     counted as (select notification, count(*)::int as n from moved group by notification)
@@ -230,8 +238,9 @@ impl Worker {
                 templates.push(template);
             }
         }
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
-            [&claim, &ids, &entities, &of, &keys, &channels, &addresses, &templates];
+        let hashes: Vec<&str> = ids.iter().map(|_| HASH).collect();
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 9] =
+            [&claim, &ids, &entities, &of, &keys, &channels, &addresses, &templates, &hashes];
         self.client.execute(&self.file, &parameters).await?;
         Ok(true)
     }

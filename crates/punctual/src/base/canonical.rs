@@ -22,18 +22,14 @@ pub fn write(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Object(fields) => {
-            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
-            fields.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
-            out.push('{');
-            for (n, (name, value)) in fields.into_iter().enumerate() {
-                if n > 0 {
-                    out.push(',');
-                }
-                write_text(name, out);
-                out.push(':');
-                write(value, out);
+            // Among ASCII names the order of bytes is that of UTF-16 code units, and a map mostly has it.
+            if fields.keys().is_sorted() && fields.keys().all(|name| name.is_ascii()) {
+                write_fields(fields.iter(), out);
+            } else {
+                let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+                fields.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
+                write_fields(fields.into_iter(), out);
             }
-            out.push('}');
         }
         Value::String(text) => write_text(text, out),
         Value::Bool(yes) => out.push_str(if *yes { "true" } else { "false" }),
@@ -41,7 +37,26 @@ pub fn write(value: &Value, out: &mut String) {
     }
 }
 
+fn write_fields<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, out: &mut String) {
+    out.push('{');
+    for (n, (name, value)) in fields.enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        write_text(name, out);
+        out.push(':');
+        write(value, out);
+    }
+    out.push('}');
+}
+
 fn write_text(text: &str, out: &mut String) {
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     // serde_json escapes what the RFC escapes, and in the same way.
     let _ = write!(out, "{}", Quoted(text));
 }

@@ -96,8 +96,12 @@ impl Desk {
     }
 
     async fn template(&self, body: &str) -> TemplateId {
-        let json = json!({"eventType": self.kind.event_type(), "channel": "memory:default", "language": "en",
-            "body": body});
+        self.template_in("en", body).await
+    }
+
+    async fn template_in(&self, language: &str, body: &str) -> TemplateId {
+        let json = json!({"eventType": self.kind.event_type(), "channel": "memory:default",
+            "language": language, "body": body});
         let mut problems = Problems::default();
         let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
         self.engine.store().create_template(TENANT, definition).await.unwrap().id

@@ -637,7 +637,7 @@ async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries)
             work,
             context: EntryContext { entry, schedule: Arc::clone(&schedule) },
             planned,
-            trace: String::new(),
+            trace: None,
         }
     });
     let room = Room { messages: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };

@@ -39,10 +39,10 @@ pub fn input_hash(of: &EntryInputs<'_>) -> String {
     digest::of(parts.into_iter().chain([address.as_bytes()]))
 }
 
-/// Where an entry comes from, beside its cause: kept with it for people who ask later.
+/// Where a planned entry comes from, beside its cause: kept with it for people who ask later.
 #[derive(Clone, Debug, Default)]
 pub struct EntryOrigin {
-    /// The hash of what it was made of.
+    /// The hash of its inputs.
     pub input_hash: Option<String>,
     /// The zone of its local date.
     pub zone: Option<Zone>,

@@ -47,16 +47,7 @@ pub struct Candidate<'a> {
     pub occurred_at: Option<Timestamp>,
 }
 
-/// The payload of an event without one.
-static NO_PAYLOAD: Value = Value::Null;
-
 impl<'a> Candidate<'a> {
-    /// The payload; null if there is none.
-    #[must_use]
-    pub fn payload(&self) -> &'a Value {
-        self.payload.unwrap_or(&NO_PAYLOAD)
-    }
-
     /// Reads one event.
     ///
     /// # Errors

@@ -168,16 +168,8 @@ async fn plan_sends(
             version,
             recipient: RecipientIdentity { name: None, reference: of.customer_ref.map(str::to_owned) },
         };
-        let trace = json!({
-            "surveyVersion": of.number,
-            "trigger": of.trigger_id,
-            "send": send,
-            "channel": planned.channel,
-            "template": [planned.template.0, planned.version],
-            "locale": wanted,
-            "preferredLocale": preferred,
-        });
-        let trace = trace.to_string();
+        // The rest of the plan stands in the delivery.
+        let trace = preferred.map(|locale| json!({"send": send, "preferredLocale": locale}).to_string());
         PlannedSend { work: *work, context: surveys.context(entry), planned, trace }
     });
     Ok(planned.collect())

@@ -12,13 +12,14 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, FlowId, LaneId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::base::zone::Zone;
 use crate::database::points::{Point, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::entry::schedule::Schedule;
-use crate::flow::rules::input_hash::{EntryOrigin, PayloadDigest};
+use crate::flow::rules::input_hash::{self, EntryInputs, PayloadDigest, payload_digest};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::insert::{NewEntry, NewRecipient, admit_keys, insert_entries};
 use crate::flow::store::entries::key::{self, Key};
@@ -26,7 +27,7 @@ use crate::flow::store::flows;
 use crate::queue::rules::message::Entity;
 use crate::queue::store::messages::facts::{FactMessage, insert_facts};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The topic of items that were handed in.
@@ -44,8 +45,8 @@ pub struct InstanceSource {
     pub kind: Arc<str>,
     /// The event's payload, as JSON text.
     pub payload: Arc<str>,
-    /// The digest of the payload.
-    pub payload_digest: PayloadDigest,
+    /// The digest of the payload, made when the first of its instances is written.
+    pub payload_digest: OnceLock<PayloadDigest>,
     /// The entity of the event.
     pub entity: Option<Entity>,
     /// The event's correlation id.
@@ -58,6 +59,13 @@ pub struct InstanceSource {
     pub locale: Option<Arc<str>>,
     /// The recipient's name in another system.
     pub customer_ref: Option<Arc<str>>,
+}
+
+impl InstanceSource {
+    fn payload_digest(&self) -> &PayloadDigest {
+        self.payload_digest
+            .get_or_init(|| payload_digest(&serde_json::from_str(&self.payload).unwrap_or_default()))
+    }
 }
 
 /// An instance to be written.
@@ -87,8 +95,8 @@ pub struct NewInstance {
     pub listeners: Option<Arc<str>>,
     /// Its event.
     pub source: Arc<InstanceSource>,
-    /// Where it comes from.
-    pub origin: EntryOrigin,
+    /// The zone of its local date.
+    pub zone: Zone,
 }
 
 /// The outcome of an instance that was to be written.
@@ -255,6 +263,16 @@ async fn write_sources(
     Ok(order.into_iter().zip(ids).collect())
 }
 
+/// Only what is likely to be written has its inputs hashed.
+fn input_hash(of: &NewInstance) -> String {
+    input_hash::input_hash(&EntryInputs {
+        event_kind: &of.source.kind,
+        payload: of.source.payload_digest(),
+        definition: Some((of.flow.0, of.number, &of.trigger_id)),
+        recipient: Some((&of.channel, &of.source.address)),
+    })
+}
+
 fn new_entry<'a>(request: &'a Request, of: &'a NewInstance, now: Timestamp) -> NewEntry<'a> {
     let source = &of.source;
     NewEntry {
@@ -281,7 +299,9 @@ fn new_entry<'a>(request: &'a Request, of: &'a NewInstance, now: Timestamp) -> N
         reminders: of.schedule.total(),
         grace: Some(of.grace),
         open: 1,
-        origin: &of.origin,
+        input_hash: Some(input_hash(of).into()),
+        zone: Some(&of.zone),
+        trace: None,
         ended: None,
     }
 }

@@ -16,7 +16,7 @@ use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::lists::EntryFilter;
-use punctual::{EntryId, NewMessage, NewTimer};
+use punctual::{EntryId, NewMessage, NewTimer, TemplateId};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -124,12 +124,15 @@ async fn rmd_20_the_end_of_a_survey_has_a_line_of_history(t: &Bench) {
     assert_eq!(desk.history(3).await, ["deleted Sent -> Deleted by sue"]);
 }
 
-/// RMD-3, RMD-20: input hash, zone and local date stand in the entry, and what was loaded beside it for a
-/// shorter time.
+/// RMD-3, RMD-20: input hash, zone and local date stand in the entry. What was loaded for it and that neither
+/// it nor its deliveries say, such as the language that a recipient prefers, stands beside it for a shorter
+/// time.
 async fn rmd_20_what_was_loaded_and_resolved_is_kept(t: &Bench) {
     for kind in Kind::ALL {
         let t = &Bench::on(t.backend).await;
         let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.template_in("ar", "{{name}}").await;
+        prefer(&desk.engine, kind.address(), &json!({"locale": "ar"})).await;
         desk.event("1").await;
         desk.tick().await;
         desk.event("2").await;
@@ -144,7 +147,12 @@ async fn rmd_20_what_was_loaded_and_resolved_is_kept(t: &Bench) {
         let step = if kind == Kind::Survey { "advanced" } else { "planned" };
         assert_eq!(traces.iter().map(|trace| trace.step.as_str()).collect::<Vec<_>>(), [step], "{kind:?}");
         let detail: Value = serde_json::from_str(&traces[0].detail).unwrap();
-        assert!(detail.to_string().contains("[1,1]"), "{kind:?}: template 1 in version 1: {detail}");
+        match kind {
+            Kind::Survey => assert_eq!(detail, json!({"send": 1, "preferredLocale": "ar"})),
+            Kind::Notification => assert_eq!(detail["templates"], json!([[2, 1]]), "{detail}"),
+        }
+        let first = desk.log().await.remove(0);
+        assert_eq!((first.template, first.template_version), (TemplateId(2), 1), "{kind:?}");
         desk.travel(t, seconds(31 * 24 * 3_600)).await;
         let left = desk.engine.store().entry_traces(TENANT, EntryId(1)).await.unwrap();
         assert_eq!(left.len(), 0, "{kind:?}: traces go before their entry");

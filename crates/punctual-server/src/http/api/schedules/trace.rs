@@ -145,7 +145,7 @@ fn of_delivery(caller: &Caller, one: &LoggedDelivery) -> Vec<Line> {
 fn template_of(one: &LoggedDelivery) -> String {
     match one.template {
         TemplateId::BUILT_IN => "the built-in text".to_owned(),
-        template => format!("template {template}"),
+        template => format!("template {template}, version {}", one.template_version),
     }
 }
 

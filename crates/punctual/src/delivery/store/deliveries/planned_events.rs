@@ -28,6 +28,7 @@ use crate::flow::store::entries::insert::{NewEntry, admit_keys, insert_entries};
 use crate::flow::store::entries::key::key_of_text;
 use crate::queue::rules::message::{Entity, Message};
 use crate::queue::store::settle::{self, SettleAction, SettleOutcome, Settlement};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -276,7 +277,9 @@ async fn insert(
             reminders: 0,
             grace: None,
             open: entry.open(),
-            origin: &entry.origin,
+            input_hash: entry.origin.input_hash.as_deref().map(Cow::Borrowed),
+            zone: entry.origin.zone.as_ref(),
+            trace: entry.origin.trace.as_deref(),
             ended: entry.ended.as_ref().map(|(status, reason, said)| (*status, *reason, said.as_str())),
         })
         .collect();

@@ -68,8 +68,8 @@ pub struct PlannedSend {
     pub context: EntryContext,
     /// The delivery.
     pub planned: PlannedDelivery,
-    /// The data that was loaded and resolved for the send, as JSON.
-    pub trace: String,
+    /// The data that was loaded for the send and that its delivery does not say, as JSON.
+    pub trace: Option<String>,
 }
 
 /// The result of an advance.
@@ -163,11 +163,9 @@ async fn advance(tx: &mut Tx, request: &Request) -> Result<Advanced> {
     if due.is_empty() {
         return Ok(advanced);
     }
-    let traces = due.iter().map(|send| NewTrace {
-        tenant: send.context.entry.tenant,
-        entry: send.context.entry.id,
-        step: "advanced",
-        detail: &send.trace,
+    let traces = due.iter().filter_map(|send| {
+        let (entry, detail) = (&send.context.entry, send.trace.as_deref()?);
+        Some(NewTrace { tenant: entry.tenant, entry: entry.id, step: "advanced", detail })
     });
     add_traces(tx, &traces.collect::<Vec<_>>(), now).await?;
     let rows = new_deliveries(tx, &due).await?;

@@ -13,12 +13,12 @@ use crate::database::dialect::Dialect;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
-use crate::flow::rules::input_hash::EntryOrigin;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::{Key, NewKey, insert_keys};
 use crate::flow::store::entries::trace::{NewTrace, add_traces};
 use crate::queue::rules::message::Entity;
 use crate::queue::store::waiting::{add_work, add_work_row};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// An entry to be written.
@@ -44,8 +44,12 @@ pub(crate) struct NewEntry<'a> {
     pub grace: Option<Duration>,
     /// Sends that are to end.
     pub open: i64,
-    /// Where it comes from.
-    pub origin: &'a EntryOrigin,
+    /// The hash of its inputs.
+    pub input_hash: Option<Cow<'a, str>>,
+    /// The zone of its local date.
+    pub zone: Option<&'a Zone>,
+    /// The data that was loaded and resolved when it was planned, as JSON.
+    pub trace: Option<&'a str>,
     /// The end of an entry that ends at once: the status, the word and the sentence for it.
     pub ended: Option<(EntryStatus, Option<&'a str>, &'a str)>,
 }
@@ -85,7 +89,7 @@ pub(crate) async fn insert_entries(
         tx.in_columns(("", add_work_row!()), &[], &work_columns(new)).await?;
     }
     let traces = new.iter().filter_map(|(id, entry)| {
-        let detail = entry.origin.trace.as_deref()?;
+        let detail = entry.trace?;
         Some(NewTrace { tenant: entry.tenant, entry: *id, step: "planned", detail })
     });
     add_traces(tx, &traces.collect::<Vec<_>>(), now).await
@@ -94,7 +98,7 @@ pub(crate) async fn insert_entries(
 /// The local date on which an entry is due.
 fn local_date(entry: &NewEntry<'_>, now: Timestamp) -> Option<String> {
     let due = entry.advance.map_or(now, |(_, due)| due);
-    entry.origin.zone.as_ref()?.local_date(due)
+    entry.zone?.local_date(due)
 }
 
 fn columns<'a>(
@@ -140,8 +144,8 @@ fn columns<'a>(
         texts(|e| e.ended.and_then(|(_, reason, _)| reason)),
         texts(|e| e.ended.map(|(.., said)| said)),
         maybe(&|e| e.ended.map(|_| now.as_micros())),
-        texts(|e| e.origin.input_hash.as_deref()),
-        texts(|e| e.origin.zone.as_ref().map(Zone::name)),
+        texts(|e| e.input_hash.as_deref()),
+        texts(|e| e.zone.map(Zone::name)),
         Column::Texts(dates.iter().map(Option::as_deref).collect()),
     ]
 }

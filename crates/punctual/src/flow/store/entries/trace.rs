@@ -1,4 +1,6 @@
 //! Traces: the data that was loaded and resolved for an entry, kept for a shorter time than the entry.
+//!
+//! A trace does not repeat the columns of its entry and deliveries. A step with no further data has none.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -31,6 +33,9 @@ pub(crate) struct NewTrace<'a> {
 
 /// Writes steps down.
 pub(crate) async fn add_traces(tx: &mut Tx, traces: &[NewTrace<'_>], now: Timestamp) -> Result<()> {
+    if traces.is_empty() {
+        return Ok(());
+    }
     let columns = [
         Column::Ints(traces.iter().map(|trace| trace.tenant.id()).collect()),
         Column::Ints(traces.iter().map(|trace| trace.entry.0).collect()),

@@ -5,7 +5,6 @@ use crate::base::facts::Facts;
 use crate::base::limits;
 use crate::base::random;
 use crate::flow::rules::dedup;
-use crate::flow::rules::input_hash::{EntryInputs, EntryOrigin, input_hash, payload_digest};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::{Key, key_of};
 use crate::queue::rules::message::Message;
@@ -17,7 +16,7 @@ use crate::survey::store::admit::{InstanceOutcome, InstanceSource, NewInstance};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Which triggers a batch meets.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +170,7 @@ fn source_of(candidate: &Candidate<'_>, kind: &Arc<str>, cause: Option<&Message>
         message: cause.map(|event| event.id),
         kind: Arc::clone(kind),
         payload: candidate.payload_text.as_str().into(),
-        payload_digest: payload_digest(candidate.payload()),
+        payload_digest: OnceLock::new(),
         entity: candidate.entity(),
         correlation_id: cause.and_then(|event| event.correlation_id.clone()),
         occurred_at: candidate.occurred_at,
@@ -190,12 +189,6 @@ fn new_entry(
     public_id: PublicId,
 ) -> Result<NewInstance, String> {
     let (edition, trigger, shared) = offered.at(place);
-    let inputs = EntryInputs {
-        event_kind: &source.kind,
-        payload: &source.payload_digest,
-        definition: Some((edition.flow.0, edition.number, &trigger.id)),
-        recipient: Some((&trigger.channel, candidate.address)),
-    };
     dedup::check(&trigger.dedup_recipe, facts)?;
     let digest = dedup::digest(&trigger.dedup_recipe, facts);
     Ok(NewInstance {
@@ -210,11 +203,7 @@ fn new_entry(
         key: key_of(&digest),
         unique_hash: digest::hex(&digest),
         listeners: candidate.listeners(&edition.survey, trigger).map(|names| json!(names).to_string().into()),
-        origin: EntryOrigin {
-            input_hash: Some(input_hash(&inputs)),
-            zone: Some(offered.zone.clone()),
-            trace: None,
-        },
+        zone: offered.zone.clone(),
         source: Arc::clone(source),
     })
 }
