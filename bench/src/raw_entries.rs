@@ -3,7 +3,7 @@
 //! Entries are unique by a table of keys, work stands beside them, a claim is one row for a batch, and an
 //! intent is written before a letter goes out. The same facts are kept as ours keeps, found by the same
 //! things: the event as it came, every try with its provider's name for it, and a message that tells others
-//! of each send. Timed: statements only, prepared, on connections that are open; nothing is parsed, matched,
+//! of each send, with work for the queue they take it from. Timed: statements only, prepared, on connections that are open; nothing is parsed, matched,
 //! hashed, worded or handed to a channel, and no trace is kept for support.
 
 use std::time::{Duration, Instant};
@@ -103,8 +103,8 @@ const CLAIM: &str = "
 const INTEND: &str = "
     insert into delivery (tenant, entry, idempotency_key, channel, address, send, template,
         template_version, recipient_ref)
-    select 1, e, e || ':' || n, 'memory:default', a, n, 0, 1, 'customer'
-    from unnest($1::bigint[], $2::text[], $3::smallint[]) x (e, a, n)
+    select 1, e, 'survey:' || p || ':' || n, 'memory:default', a, n, 0, 1, 'customer'
+    from unnest($1::bigint[], $2::text[], $3::smallint[], $4::text[]) x (e, a, n, p)
     on conflict (tenant, idempotency_key) do nothing returning id, entry";
 
 const SETTLE: &str = "
@@ -125,8 +125,9 @@ const SETTLE: &str = "
     told as (
         insert into message (tenant, topic, kind, payload)
         select 1, 'survey.responses', 'instance-sent', p from unnest($5::text[]) p
-        where exists (select 1 from held))
-    insert into work (entry, queue, tenant, due_at) select id, 3, 1, now() + interval '1 day' from moved";
+        where exists (select 1 from held) returning id)
+    insert into work (entry, queue, tenant, due_at)
+    select id, 3, 1, now() + interval '1 day' from moved union all select id, 4, 1, now() from told";
 
 /// The hand-written shape on a database.
 #[derive(Debug)]
@@ -218,7 +219,8 @@ impl Sender {
             let addresses: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
             let sends: Vec<i16> = rows.iter().map(|row| 2 - row.get::<_, i16>(5)).collect();
             let told: Vec<String> = rows.iter().map(told).collect();
-            let intents = transaction.query(&self.intend, &[&ids, &addresses, &sends]).await?;
+            let people: Vec<&str> = rows.iter().map(|row| row.get(3)).collect();
+            let intents = transaction.query(&self.intend, &[&ids, &addresses, &sends, &people]).await?;
             transaction.commit().await?;
             let deliveries: Vec<i64> = intents.iter().map(|row| row.get(0)).collect();
             let entries: Vec<i64> = intents.iter().map(|row| row.get(1)).collect();

@@ -165,6 +165,19 @@ impl Postgres {
         self.alone(&mut call).await?.map(|()| call)
     }
 
+    /// Runs a verb that locks what it reads, and writes nothing: the transaction is rolled back, since a commit
+    /// would wait for the disk because of the locks.
+    pub async fn read_locked(&self, mut call: Call) -> Result<Call> {
+        let client = connection(&self.pool, &self.config).await?;
+        let mut tx = Tx::Postgres(PostgresTx::new(client, State::Fresh, self.walled(call.tenant)));
+        let result = call.steps(&mut tx).await;
+        #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
+        if let Tx::Postgres(tx) = tx {
+            tx.roll_back().await;
+        }
+        result.map(|()| call)
+    }
+
     /// Runs a verb whose statements stand each for itself. The outer error is that of one that was
     /// never begun.
     async fn alone(&self, call: &mut Call) -> Result<Result<()>> {

@@ -35,6 +35,7 @@ pub(crate) enum Backend {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Read,
+    ReadLocked,
     Write,
     WriteAlone,
 }
@@ -147,17 +148,31 @@ impl Store {
         )
     }
 
+    /// Runs a verb that only reads and, on Postgres, locks the rows that it reads until it ends.
+    #[cfg_attr(feature = "testing", track_caller)]
+    pub(crate) fn read_locked<R, T>(&self, request: R, verb: Verb<R, T>) -> VerbFuture<'_, T>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        VerbFuture::from_call(
+            self.carry(Call::new(request, verb, self.fault, self.parts.clone()), Kind::ReadLocked),
+        )
+    }
+
     /// Takes a call to the database, and back with its result.
     pub(crate) fn carry(&self, call: Call, kind: Kind) -> Steps<'_, Call> {
         Box::pin(async move {
             self.cut.there().await?;
             let answer = match (&self.backend, kind) {
                 #[cfg(feature = "sqlite")]
-                (Backend::Sqlite(db), Kind::Read) => db.read(call).await,
+                (Backend::Sqlite(db), Kind::Read | Kind::ReadLocked) => db.read(call).await,
                 #[cfg(feature = "sqlite")]
                 (Backend::Sqlite(db), _) => db.write(call).await,
                 #[cfg(feature = "postgres")]
                 (Backend::Postgres(db), Kind::Read) => db.read(call).await,
+                #[cfg(feature = "postgres")]
+                (Backend::Postgres(db), Kind::ReadLocked) => db.read_locked(call).await,
                 #[cfg(feature = "postgres")]
                 (Backend::Postgres(db), Kind::Write) => db.write(call).await,
                 #[cfg(feature = "postgres")]

@@ -100,7 +100,7 @@ async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result
             ids.push(step.cursor);
         }
     }
-    step.finished |= stop_at(tx, step.cursor, now).await?;
+    step.finished |= is_kept_at(tx, step.cursor, now, retention).await?;
     if !ids.is_empty() {
         for sql in [DROP_ATTEMPTS, DROP_CHANGES, DROP_MESSAGES] {
             tx.execute(sql, &[Value::Ints(&ids)]).await?;
@@ -120,13 +120,20 @@ fn micros(d: Duration) -> i64 {
     i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A pass ends at messages younger than a second: they are still being written, and ids
-/// that commit later are found by the next pass.
-async fn stop_at(tx: &mut Tx, cursor: i64, now: Timestamp) -> Result<bool> {
-    let row = tx.first("select created_at from punctual.message where id = $1", params![cursor]).await?;
-    let created = row.map(|row| row.time(0)).transpose()?;
-    Ok(created.is_some_and(|at| at > now.minus(Duration::from_secs(1))))
+/// Whether a message is younger than any queue keeps its messages. A pass ends there, because ids follow time:
+/// behind it there is hardly an old one, and what a long transaction committed late is found by a later pass.
+async fn is_kept_at(tx: &mut Tx, message: i64, now: Timestamp, retention: Duration) -> Result<bool> {
+    let row = tx.first(KEPT_SINCE, params![message, micros(retention)]).await?;
+    let Some(row) = row else { return Ok(false) };
+    let least = Duration::from_micros(row.int(1)?.unsigned_abs());
+    // Messages of the last second are still being written.
+    Ok(row.time(0)? > now.minus(least.max(Duration::from_secs(1))))
 }
+
+const KEPT_SINCE: &str = "select m.created_at, \
+        (select coalesce(min(l.retention_us), $2) from punctual.lane l \
+            where l.purpose = 'dispatch' and l.retention_us < $2) \
+    from punctual.message m where m.id = $1";
 
 const OLD_ENOUGH: &str = concat!(
     "\

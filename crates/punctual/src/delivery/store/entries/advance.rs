@@ -18,12 +18,11 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::database::columns::Column;
-use crate::database::dialect::Dialect;
 use crate::database::planted::Bug;
 use crate::database::points::{Point, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
-use crate::database::value::{Value, params};
+use crate::database::value::params;
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
 use crate::delivery::store::deliveries::begin::{self, Start};
 use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, read_status};
@@ -93,10 +92,7 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub fn peek_entries(&self, takes: Vec<LaneQuota>) -> VerbFuture<'_, PeekedEntries> {
-        match self.dialect() {
-            Dialect::Postgres => self.write(takes, |tx, takes| Box::pin(peek(tx, takes))),
-            Dialect::Sqlite => self.read(takes, |tx, takes| Box::pin(peek(tx, takes))),
-        }
+        self.read_locked(takes, |tx, takes| Box::pin(peek(tx, takes)))
     }
 
     /// Writes the planned deliveries of due entries; with `start`, begins those that nothing waits before.
@@ -157,8 +153,8 @@ async fn advance(tx: &mut Tx, request: &Request) -> Result<Advanced> {
     let work = request.sends.iter().map(|send| &send.work).chain(&request.gone);
     let taken = take(tx, &work.collect::<Vec<_>>()).await?;
     let sends: Vec<&PlannedSend> =
-        request.sends.iter().filter(|send| taken.contains(&send.work.id)).collect();
-    let due = last_look(tx, sends, now).await?;
+        request.sends.iter().filter(|send| taken.contains_key(&send.work.id)).collect();
+    let due = last_look(tx, sends, &taken, now).await?;
     let mut advanced = Advanced { begun: Vec::new(), taken: taken.len() };
     if due.is_empty() {
         return Ok(advanced);
@@ -201,52 +197,66 @@ fn with_contexts(
 }
 
 /// Takes those of these work rows that no transaction has locked and whose lanes were not paused since they
-/// were read; returns their entries.
-async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashSet<i64>> {
+/// were read, and locks their entries. Returns the version of each entry, `None` for one that another
+/// transaction has locked at this moment.
+async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashMap<i64, Option<i64>>> {
     let columns = [
         Column::Ints(work.iter().map(|work| work.lane.0).collect()),
         Column::Ints(work.iter().map(|work| work.due_at.as_micros()).collect()),
         Column::Ints(work.iter().map(|work| work.id).collect()),
     ];
-    let rows = tx.in_columns((TAKE_AT_ONCE, TAKE), &[], &columns).await?;
-    rows.iter().map(|row| row.int(0)).collect()
+    let at_once = if tx.has(Bug::IntentWithoutLock) { TAKE_WITHOUT_LOCK } else { TAKE_AT_ONCE };
+    let rows = tx.in_columns((at_once, TAKE), &[], &columns).await?;
+    rows.iter().map(|row| Ok((row.int(0)?, row.maybe_int(1)?))).collect()
 }
 
-const TAKE_AT_ONCE: &str = "with picked as materialized ( \
-        select w.ctid as place from unnest($1::int[], $2::bigint[], $3::bigint[]) x (lane_id, due_at, id) \
-        join punctual.lane l on l.id = x.lane_id and l.paused = 0 \
-        join punctual.work w on w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id \
-        for update of w skip locked) \
-    delete from punctual.work where ctid = any(array(select place from picked)) returning message_id";
+macro_rules! take_at_once {
+    ($locks:literal) => {
+        concat!(
+            "with picked as materialized ( \
+                select w.ctid as place \
+                from unnest($1::int[], $2::bigint[], $3::bigint[]) x (lane_id, due_at, id) \
+                join punctual.lane l on l.id = x.lane_id and l.paused = 0 \
+                join punctual.work w on w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id \
+                for update of w skip locked), \
+            taken as (delete from punctual.work where ctid = any(array(select place from picked)) \
+                returning message_id) \
+            select taken.message_id, e.version from taken \
+            left join lateral (select version from punctual.entry where id = taken.message_id",
+            $locks,
+            ") e on true"
+        )
+    };
+}
+const TAKE_AT_ONCE: &str = take_at_once!(" for update skip locked");
+/// A planted bug: an entry that another transaction is just changing is taken for what it was.
+const TAKE_WITHOUT_LOCK: &str = take_at_once!("");
+/// SQLite's writer is alone: what it reads is locked.
 const TAKE: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
         and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
-    returning message_id";
+    returning message_id, (select e.version from punctual.entry e where e.id = punctual.work.message_id)";
 
 /// Returns the planned sends that are still valid, each under its entry's lock. A send whose entry has
 /// changed since it was planned, or is locked by another transaction at this moment, goes back as it was.
 async fn last_look<'a>(
     tx: &mut Tx,
     sends: Vec<&'a PlannedSend>,
+    versions: &HashMap<i64, Option<i64>>,
     now: Timestamp,
 ) -> Result<Vec<&'a PlannedSend>> {
-    let ids: Vec<i64> = sends.iter().map(|send| send.work.id).collect();
-    let sql = if tx.has(Bug::IntentWithoutLock) { VERSIONS } else { LOCKED_VERSIONS };
-    let mut versions = HashMap::with_capacity(ids.len());
-    for row in tx.query(sql, &[Value::Ints(&ids)]).await? {
-        versions.insert(row.int(0)?, row.int(1)?);
-    }
     let whatever = tx.has(Bug::SendAfterTheEnd);
     let (mut due, mut back) = (Vec::with_capacity(sends.len()), Vec::new());
     for send in sends {
         let entry = &send.context.entry;
-        match versions.get(&send.work.id) {
+        let is_unchanged = versions.get(&send.work.id) == Some(&Some(entry.version));
+        match is_unchanged {
             _ if whatever => due.push(send),
-            Some(version) if *version == entry.version => {
+            true => {
                 if entry.state.is_due(now) && !entry.deleted && entry.hold.is_none() {
                     due.push(send);
                 }
             }
-            _ => back.push(send),
+            false => back.push(send),
         }
     }
     for send in back {
@@ -254,10 +264,6 @@ async fn last_look<'a>(
     }
     Ok(due)
 }
-
-const VERSIONS: &str = "select id, version from punctual.entry where id = any($1::bigint[])";
-const LOCKED_VERSIONS: &str =
-    "select id, version from punctual.entry where id = any($1::bigint[]) for update skip locked";
 
 async fn new_deliveries<'a>(tx: &mut Tx, due: &[&'a PlannedSend]) -> Result<Vec<NewDelivery<'a>>> {
     let (mut rows, mut lanes) = (Vec::with_capacity(due.len()), SendLanes::new());
