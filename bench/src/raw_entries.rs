@@ -3,8 +3,9 @@
 //! Entries are unique by a table of keys, work stands beside them, a claim is one row for a batch, and an
 //! intent is written before a letter goes out. The same facts are kept as ours keeps, found by the same
 //! things: the event as it came, every try with its provider's name for it, and a message that tells others
-//! of each send, with work for the queue they take it from. Timed: statements only, prepared, on connections that are open; nothing is parsed, matched,
-//! hashed, worded or handed to a channel, and no trace is kept for support.
+//! of each send, with work for the queue they take it from. Timed: statements only, prepared, on connections
+//! that are open; nothing is parsed, matched, hashed, worded or handed to a channel, and no trace is kept for
+//! support.
 
 use std::time::{Duration, Instant};
 

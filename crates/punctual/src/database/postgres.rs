@@ -165,8 +165,8 @@ impl Postgres {
         self.alone(&mut call).await?.map(|()| call)
     }
 
-    /// Runs a verb that locks what it reads, and writes nothing: the transaction is rolled back, since a commit
-    /// would wait for the disk because of the locks.
+    /// Runs a verb that locks what it reads, and writes nothing: the transaction is rolled back, since a
+    /// commit would wait for the disk because of the locks.
     pub async fn read_locked(&self, mut call: Call) -> Result<Call> {
         let client = connection(&self.pool, &self.config).await?;
         let mut tx = Tx::Postgres(PostgresTx::new(client, State::Fresh, self.walled(call.tenant)));

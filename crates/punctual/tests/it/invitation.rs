@@ -13,7 +13,7 @@ use punctual::delivery::store::deliveries::delivery::{
 use punctual::delivery::store::entries::actions::{
     ActionOutcome, EntryAction, EntryActionRequest, EntryName,
 };
-use punctual::delivery::store::entries::advance::{PeekedEntries, PlannedSend};
+use punctual::delivery::store::entries::advance::{PeekQuota, PeekedEntries, PlannedSend};
 use punctual::delivery::store::entries::step::EntryContext;
 use punctual::engine::{Builder, Ingest, Ingested, Outcome, Submitted, Ticked};
 use punctual::flow::rules::entry::EntryStatus;
@@ -567,8 +567,8 @@ async fn rmd_20_a_lane_paused_between_look_and_take_gives_nothing(t: &Bench) {
     let (engine, _) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
     invite(&engine, "1").await;
-    let takes = due_takes(engine.store(), Purpose::Advance).await;
-    let peeked = engine.store().peek_entries(takes).await.unwrap();
+    let takes = due_takes(engine.store(), Purpose::Advance).await.into_iter().map(PeekQuota::from);
+    let peeked = engine.store().peek_entries(takes.collect()).await.unwrap();
     assert_eq!(peeked.due.len(), 1);
     for (paused, begun) in [(1, 0), (0, 1)] {
         t.texts(&format!("update punctual.lane set paused = {paused} where purpose = 'advance'")).await;
@@ -616,6 +616,7 @@ pub fn was_sent(_: &DueDelivery) -> DeliveryOutcome {
 
 /// Advances what is due in these lanes and begins the sends, with one reminder after a day.
 pub async fn begin_sends(store: &Store, takes: Vec<LaneQuota>) -> BegunSends {
+    let takes = takes.into_iter().map(PeekQuota::from).collect();
     begin_peeked(store, store.peek_entries(takes).await.unwrap()).await
 }
 

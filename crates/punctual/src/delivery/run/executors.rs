@@ -2,6 +2,7 @@
 
 mod advance;
 mod expire;
+mod in_hand;
 mod plan;
 mod send;
 

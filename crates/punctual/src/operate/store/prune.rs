@@ -120,8 +120,8 @@ fn micros(d: Duration) -> i64 {
     i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Whether a message is younger than any queue keeps its messages. A pass ends there, because ids follow time:
-/// behind it there is hardly an old one, and what a long transaction committed late is found by a later pass.
+/// Whether a message is younger than any queue keeps its messages. A pass ends there, because ids follow
+/// time: behind it there is hardly an old one, and a later pass finds what a long transaction committed late.
 async fn is_kept_at(tx: &mut Tx, message: i64, now: Timestamp, retention: Duration) -> Result<bool> {
     let row = tx.first(KEPT_SINCE, params![message, micros(retention)]).await?;
     let Some(row) = row else { return Ok(false) };

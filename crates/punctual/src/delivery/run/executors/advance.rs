@@ -3,10 +3,11 @@
 use crate::base::clock::monotonic;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
+use crate::database::dialect::Dialect;
 use crate::delivery::run::begin_allowance::BeginAllowance;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_batch::{DeliveryBatch, run_batches};
-use crate::delivery::run::executors::OneAtATime;
+use crate::delivery::run::executors::in_hand::{AdvanceGuard, InHand};
 use crate::delivery::store::entries::advance::PeekedEntries;
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::rules::purpose::Purpose;
@@ -18,6 +19,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Advances of one kind at once on PostgreSQL: while one waits for the database, the other plans.
+const ADVANCES_AT_ONCE: usize = 2;
 /// How often due entries are read again that another process was faster to take.
 const ADVANCE_TRIES: usize = 10;
 /// The pause before that.
@@ -28,31 +31,38 @@ const OVERTAKEN_PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct AdvanceEntries {
     context: Arc<DeliveryContext>,
     kind: EntryKind,
-    running: OneAtATime,
+    in_hand: Arc<InHand>,
 }
 
 impl AdvanceEntries {
     pub(super) fn new(context: &Arc<DeliveryContext>, kind: EntryKind) -> Self {
-        Self { context: Arc::clone(context), kind, running: OneAtATime::default() }
+        let most = match context.store().dialect() {
+            Dialect::Postgres => ADVANCES_AT_ONCE,
+            // One writer: a second transaction would wait for the first.
+            Dialect::Sqlite => 1,
+        };
+        Self { context: Arc::clone(context), kind, in_hand: Arc::new(InHand::new(most)) }
     }
 
     /// Reads what is due, and begins to advance it beside the loop, which learns how much each lane had.
     async fn peek(&self, round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
-        let guard = self.running.begin(&self.context);
-        let peeked = self.context.store().peek_entries(quotas.clone()).await?;
+        let guard = self.in_hand.begin(&self.context);
+        let peeked = self.context.store().peek_entries(self.in_hand.beside(&quotas)).await?;
         round.taken = due_of_lanes(&peeked);
+        guard.hold(&peeked);
         let advance = Advance {
             context: Arc::clone(&self.context),
             kind: self.kind,
             quotas,
+            guard,
             allowance: BeginAllowance::of(round),
             stop: round.stop.clone(),
             in_turn: round.in_turn,
         };
         round.begin(async move {
+            let (stop, in_turn) = (advance.stop.clone(), advance.in_turn);
             let (mut counts, batches) = advance.run(peeked).await?;
-            drop(guard);
-            run_batches(batches, &advance.stop, advance.in_turn, &mut counts).await?;
+            run_batches(batches, &stop, in_turn, &mut counts).await?;
             Ok(counts)
         });
         Ok(())
@@ -77,7 +87,7 @@ impl Executor for AdvanceEntries {
     }
 
     fn room(&self, batch: usize) -> Vec<usize> {
-        vec![self.running.room(self.context.room(batch))]
+        vec![if self.in_hand.is_full() { 0 } else { self.context.room(batch) }]
     }
 
     fn run<'f>(&'f self, round: &'f mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> BoxFuture<'f, Result<()>> {
@@ -90,6 +100,7 @@ struct Advance {
     context: Arc<DeliveryContext>,
     kind: EntryKind,
     quotas: Vec<LaneQuota>,
+    guard: AdvanceGuard,
     allowance: BeginAllowance,
     stop: Stop,
     in_turn: bool,
@@ -97,14 +108,15 @@ struct Advance {
 
 impl Advance {
     /// Advances what was read; if other processes were faster to take it, reads again what is due.
-    async fn run(&self, mut peeked: PeekedEntries) -> Result<(WorkCounts, Vec<DeliveryBatch>)> {
+    async fn run(self, mut peeked: PeekedEntries) -> Result<(WorkCounts, Vec<DeliveryBatch>)> {
         let (mut counts, mut batches) = (WorkCounts::default(), Vec::new());
         for _ in 0..ADVANCE_TRIES {
             if !self.advance(peeked, &mut counts, &mut batches).await? {
                 break;
             }
             tokio::time::sleep(OVERTAKEN_PAUSE).await;
-            peeked = self.context.store().peek_entries(self.quotas.clone()).await?;
+            peeked = self.context.store().peek_entries(self.guard.beside(&self.quotas)).await?;
+            self.guard.hold(&peeked);
         }
         Ok((counts, batches))
     }

@@ -49,6 +49,36 @@ pub struct DueWork {
     pub due_at: Timestamp,
 }
 
+/// A stretch of a lane's work, in its order: by due time, then by entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkRange {
+    /// The due time and the entry of the first.
+    pub first: (Timestamp, i64),
+    /// The due time and the entry of the last.
+    pub last: (Timestamp, i64),
+}
+
+impl WorkRange {
+    /// Contains nothing.
+    pub const EMPTY: Self = Self { first: (Timestamp::MIN, i64::MIN), last: (Timestamp::MIN, i64::MIN) };
+}
+
+/// How much of a lane is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct PeekQuota {
+    /// The lane, and how much of it.
+    pub take: LaneQuota,
+    /// Work that this process is just advancing: it is left out.
+    pub beside: WorkRange,
+}
+
+impl From<LaneQuota> for PeekQuota {
+    /// All work of the lane.
+    fn from(take: LaneQuota) -> Self {
+        Self { take, beside: WorkRange::EMPTY }
+    }
+}
+
 /// The due work, as it was read.
 #[derive(Clone, Debug, Default)]
 pub struct PeekedEntries {
@@ -91,7 +121,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn peek_entries(&self, takes: Vec<LaneQuota>) -> VerbFuture<'_, PeekedEntries> {
+    pub fn peek_entries(&self, takes: Vec<PeekQuota>) -> VerbFuture<'_, PeekedEntries> {
         self.read_locked(takes, |tx, takes| Box::pin(peek(tx, takes)))
     }
 
@@ -116,12 +146,13 @@ impl Store {
     }
 }
 
-async fn peek(tx: &mut Tx, takes: &[LaneQuota]) -> Result<PeekedEntries> {
+async fn peek(tx: &mut Tx, takes: &[PeekQuota]) -> Result<PeekedEntries> {
     let now = tx.now().await?;
     let mut work = Vec::new();
-    for take in takes {
+    for PeekQuota { take, beside } in takes {
         let quota = i64::try_from(take.quota).unwrap_or(i64::MAX);
-        let row = params![take.lane.0, take.since, now, quota, Purpose::Advance.word()];
+        let (word, (first, last)) = (Purpose::Advance.word(), (beside.first, beside.last));
+        let row = params![take.lane.0, take.since, now, quota, word, first.0, first.1, last.0, last.1];
         for row in tx.query(DUE_WORK, row).await? {
             work.push(DueWork { id: row.int(0)?, lane: take.lane, due_at: row.time(1)? });
         }
@@ -145,6 +176,7 @@ async fn peek(tx: &mut Tx, takes: &[LaneQuota]) -> Result<PeekedEntries> {
 
 const DUE_WORK: &str = "select message_id, due_at from punctual.work \
     where lane_id = $1 and due_at >= $2 and due_at <= $3 \
+        and ((due_at, message_id) < ($6, $7) or (due_at, message_id) > ($8, $9)) \
         and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0 and l.purpose = $5) \
     order by due_at, message_id limit $4 for update skip locked";
 
@@ -217,7 +249,8 @@ macro_rules! take_at_once {
                 select w.ctid as place \
                 from unnest($1::int[], $2::bigint[], $3::bigint[]) x (lane_id, due_at, id) \
                 join punctual.lane l on l.id = x.lane_id and l.paused = 0 \
-                join punctual.work w on w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id \
+                join punctual.work w \
+                    on w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id \
                 for update of w skip locked), \
             taken as (delete from punctual.work where ctid = any(array(select place from picked)) \
                 returning message_id) \
