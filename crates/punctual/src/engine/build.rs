@@ -296,7 +296,7 @@ impl Builder {
             poll_max: self.poll_max,
             manual_clock,
             wake: Wake::default(),
-            room: Notify::new(),
+            room: Arc::new(Notify::new()),
             help: Notify::new(),
             batches: AtomicUsize::new(0),
             trouble: Mutex::default(),

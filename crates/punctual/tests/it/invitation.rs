@@ -30,7 +30,7 @@ use punctual::survey::store::results::ResultFilter;
 use punctual::{Accepted, ClockMode, Engine, FlowId, NotSent, RenderedMessage, Store, TemplateId, Timestamp};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ cases![
     trg_14_what_is_quiet_expires_strictly_after_its_grace,
     trg_15_failures_are_logged_retried_and_given_up,
     trg_15_without_a_channel_an_entry_halts_and_expires,
+    trg_15_a_retry_sends_what_halted_for_want_of_a_channel,
     rmd_20_a_lane_paused_between_look_and_take_gives_nothing,
     rmd_20_a_held_entry_expires_when_it_is_released,
     trg_16_an_answer_while_a_letter_is_out_is_the_last_word,
@@ -404,6 +405,37 @@ async fn trg_15_without_a_channel_an_entry_halts_and_expires(t: &Bench) {
     assert_eq!(log(&engine, id).await, ["1 no-channel"]);
     engine.travel(start.plus(31 * DAY), true).await.unwrap();
     assert_eq!((status(&engine, id).await, log(&engine, id).await.len()), (EntryStatus::Expired, 1));
+}
+
+/// TRG-15, RMD-20: an entry that halted for want of a channel is sent when the channel is there and a person
+/// asks for another try; its reminders follow.
+async fn trg_15_a_retry_sends_what_halted_for_want_of_a_channel(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    publish(&engine, survey(|d| d["triggers"][0]["channel"] = json!("sms:late"))).await;
+    let id = invite(&engine, "1").await;
+    engine.travel(t.now().await.plus(seconds(11 * 60)), true).await.unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let later = Engine::builder(t.place.url())
+        .on_store(t.another().await)
+        .clock(ClockMode::Manual)
+        .channel("sms:late", move |_: Arc<RenderedMessage>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok(Accepted::default()))
+        })
+        .open()
+        .await
+        .unwrap();
+    assert_eq!(later.tick(10).await.unwrap().sent, 0, "nothing goes out by itself");
+    let retry =
+        EntryActionRequest { name: EntryName::PublicId(id), action: EntryAction::Retry, author: author() };
+    assert_eq!(later.change_entry(TENANT, retry.clone()).await.unwrap(), ActionOutcome::Done);
+    assert_eq!(later.tick(10).await.unwrap().sent, 1);
+    assert_eq!(log(&engine, id).await, ["1 no-channel", "1 delivered"]);
+    let refused = later.change_entry(TENANT, retry).await.unwrap();
+    assert!(matches!(refused, ActionOutcome::Refused(_)), "{refused:?}");
+    later.travel(t.now().await.plus(60 * DAY), true).await.unwrap();
+    assert!(sent.load(Ordering::Relaxed) > 1, "reminders follow");
 }
 
 /// TRG-16: the answer comes while the letter is on its way: the letter is in the log, the entry stays

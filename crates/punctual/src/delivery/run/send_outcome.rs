@@ -72,6 +72,10 @@ impl Next<'_> {
             Verdict::RetryAt(at) => {
                 DeliveryOutcome::Retry { outcome, error, wait: at.since(self.now), counted: !self.probe }
             }
+            // A try before was not answered and may have gone out, so the delivery cannot be called unsent.
+            Verdict::GiveUp | Verdict::Halt if self.due.unknown > 0 => {
+                DeliveryOutcome::Uncertain { outcome: Some(outcome), error }
+            }
             Verdict::GiveUp | Verdict::Halt => {
                 DeliveryOutcome::Failed { outcome: Some(outcome), error, fallback: None }
             }
@@ -105,6 +109,6 @@ pub(crate) fn doubted(ending: DeliveryOutcome) -> DeliveryOutcome {
 
 /// There is no such channel in this process.
 pub(crate) fn no_channel(key: &str) -> Box<DeliveryOutcome> {
-    let error = format!("there is no channel `{key}` in this process; configure it and replay");
+    let error = format!("there is no channel `{key}` in this process; configure it and retry");
     DeliveryOutcome::Failed { outcome: Some("no-channel"), error, fallback: None }.into()
 }

@@ -25,7 +25,7 @@ pub struct WorkerContext {
     /// Wake-ups.
     pub wake: Wake,
     /// Notified when an executor has room again.
-    pub room: Notify,
+    pub room: Arc<Notify>,
     /// Notified when there is more work than one loop can claim.
     pub help: Notify,
     /// Batches that are running.

@@ -98,23 +98,14 @@ async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
 async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<(Reaped, Vec<FailedAttempt>)> {
     let (now, hooks) = (tx.now().await?, tx.settlement_hooks());
     let (mut reaped, mut failed) = (Reaped::default(), Vec::new());
-    for row in expired {
-        let items = match row.maybe_text(3)? {
-            Some(open) => read_items(&open)?,
-            None => read_items(&row.text(2)?)?,
-        };
-        let begun = begun(row, tx.has(Bug::LostSendsAreForgotten))?;
-        let text = claim::write(&items);
-        tx.execute(CLOSE, params![row.text(0)?.as_str(), now, &text]).await?;
-        let lost = Lost {
-            owner: row.text(1)?,
-            started: row.flag(4)?,
-            claimed_at: row.time(5)?,
-            wanted: hooks.read_wanted(row, 8)?,
-            purpose: read_purpose(&row.text(6)?)?,
-            begun,
-            items,
-        };
+    let forgotten = tx.has(Bug::LostSendsAreForgotten);
+    let lost = expired.iter().map(|row| Lost::read(row, &hooks, forgotten)).collect::<Result<Vec<_>>>()?;
+    // For all claims before the first is closed: two transactions that need the same rows take them in one
+    // order.
+    hooks.lock(tx, lost.iter().map(|lost| (&lost.wanted, lost.items.as_slice()))).await?;
+    for lost in lost {
+        let text = claim::write(&lost.items);
+        tx.execute(CLOSE, params![lost.token.as_str(), now, &text]).await?;
         failed.extend(lost.bring_back(tx, now, (seed, &hooks), &mut reaped).await?);
         reaped.claims += 1;
     }
@@ -136,6 +127,7 @@ fn begun(row: &Row, forgotten: bool) -> Result<Option<HashSet<MessageId>>> {
 }
 
 struct Lost {
+    token: String,
     owner: String,
     started: bool,
     claimed_at: Timestamp,
@@ -147,6 +139,22 @@ struct Lost {
 }
 
 impl Lost {
+    fn read(row: &Row, hooks: &SettlementHooks, forgotten: bool) -> Result<Self> {
+        Ok(Self {
+            token: row.text(0)?,
+            owner: row.text(1)?,
+            started: row.flag(4)?,
+            claimed_at: row.time(5)?,
+            wanted: hooks.read_wanted(row, 8)?,
+            purpose: read_purpose(&row.text(6)?)?,
+            begun: begun(row, forgotten)?,
+            items: match row.maybe_text(3)? {
+                Some(open) => read_items(&open)?,
+                None => read_items(&row.text(2)?)?,
+            },
+        })
+    }
+
     async fn bring_back(
         self,
         tx: &mut Tx,

@@ -29,6 +29,7 @@ cases![
     rmd_20_what_is_held_behind_the_window_waits,
     ntf_16_a_bounce_and_its_fallback_are_counted_once,
     ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more,
+    ntf_16_a_bounce_after_a_deletion_sends_nothing_more,
     ntf_5_a_skip_after_a_lost_try_keeps_its_key,
     ntf_20_schedules_are_listed_by_entity_and_by_key,
     ntf_19_the_retention_of_the_log_spares_answers,
@@ -298,9 +299,27 @@ async fn ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more(t: &Bench) {
     }
 }
 
+/// NTF-16: a person who deletes an entry wants nothing more of it, also when a receipt says later that its
+/// message did not arrive.
+async fn ntf_16_a_bounce_after_a_deletion_sends_nothing_more(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, policy(|policy| policy.fallback = Some("memory:sms".into()))).await;
+        desk.event("1").await;
+        desk.tick().await;
+        assert_eq!(desk.change_alone(EntryAction::Delete).await, ActionOutcome::Done, "{kind:?}");
+        desk.engine.record_receipts(bounced()).await.unwrap();
+        desk.travel(t, seconds(3_600)).await;
+        assert_eq!(desk.mailbox.messages().len(), 1, "{kind:?}: nothing goes by the fallback");
+        let open = "select count(*) from punctual.delivery where status = 0";
+        assert_eq!(t.count(open).await, 0, "{kind:?}: nothing waits");
+    }
+}
+
 /// NTF-5: a replay counts its tries from 0, and still knows of a try before it that may have gone out.
 async fn ntf_5_a_skip_after_a_lost_try_keeps_its_key(t: &Bench) {
-    for (outcome, keys) in [(unknown(), 1), (refused(), 0)] {
+    let (doubtful, skipped) = (DeliveryStatus::Uncertain, DeliveryStatus::Skipped);
+    for (outcome, status, keys) in [(unknown(), doubtful, 1), (refused(), skipped, 0)] {
         for kind in Kind::ALL {
             let t = &Bench::on(t.backend).await;
             let desk = Desk::open(t, kind, policy(|policy| policy.unknown = OnUnknown::Hold)).await;
@@ -310,7 +329,7 @@ async fn ntf_5_a_skip_after_a_lost_try_keeps_its_key(t: &Bench) {
             prefer(&desk.engine, kind.address(), &json!({"optOuts": [{"channel": "memory:default"}]})).await;
             assert_eq!(desk.change(EntryAction::Retry).await, ActionOutcome::Done, "{kind:?}");
             desk.tick().await;
-            assert_eq!(desk.statuses().await, [DeliveryStatus::Skipped], "{kind:?}");
+            assert_eq!(desk.statuses().await, [status], "{kind:?}");
             let kept = t.count("select count(*) from punctual.delivery_key").await;
             assert_eq!(kept, keys, "{kind:?} after {outcome:?}");
         }

@@ -46,9 +46,13 @@ impl AdvanceEntries {
 
     /// Reads what is due, and begins to advance it beside the loop, which learns how much each lane had.
     async fn peek(&self, round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
-        let guard = self.in_hand.begin(&self.context);
+        let guard = self.in_hand.begin(&self.context.worker.room);
         let peeked = self.context.store().peek_entries(self.in_hand.beside(&quotas)).await?;
         round.taken = due_of_lanes(&peeked);
+        if peeked.due.is_empty() && peeked.gone.is_empty() {
+            guard.found_nothing();
+            return Ok(());
+        }
         guard.hold(&peeked);
         let advance = Advance {
             context: Arc::clone(&self.context),

@@ -4,11 +4,11 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::id::LaneId;
-use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::store::entries::advance::{PeekQuota, PeekedEntries, WorkRange};
 use crate::queue::rules::share::LaneQuota;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// The stretches of lanes that one advance has read.
 type HeldRanges = HashMap<LaneId, WorkRange>;
@@ -25,6 +25,8 @@ pub(super) struct InHand {
 struct Advances {
     last: u64,
     held: HashMap<u64, HeldRanges>,
+    /// Whether a read found nothing beside what is in hand.
+    dry: bool,
 }
 
 impl InHand {
@@ -32,18 +34,20 @@ impl InHand {
         Self { most, advances: Mutex::default() }
     }
 
-    /// Whether another advance has to wait.
+    /// Whether another advance has to wait: so many are under way, or one is and there is nothing beside it.
+    /// Its rows are still seen by a look until it has committed.
     pub(super) fn is_full(&self) -> bool {
-        self.lock().held.len() >= self.most
+        let advances = self.lock();
+        advances.held.len() >= self.most || (advances.dry && !advances.held.is_empty())
     }
 
     /// Counts an advance, until the guard is dropped.
-    pub(super) fn begin(self: &Arc<Self>, context: &Arc<DeliveryContext>) -> AdvanceGuard {
+    pub(super) fn begin(self: &Arc<Self>, room: &Arc<Notify>) -> AdvanceGuard {
         let mut advances = self.lock();
         advances.last += 1;
         let number = advances.last;
         advances.held.insert(number, HeldRanges::new());
-        AdvanceGuard { in_hand: Arc::clone(self), context: Arc::clone(context), number }
+        AdvanceGuard { in_hand: Arc::clone(self), room: Arc::clone(room), number }
     }
 
     /// Returns these quotas without the work that is in hand.
@@ -69,7 +73,7 @@ fn hull(one: WorkRange, other: WorkRange) -> WorkRange {
 #[derive(Debug)]
 pub(super) struct AdvanceGuard {
     in_hand: Arc<InHand>,
-    context: Arc<DeliveryContext>,
+    room: Arc<Notify>,
     number: u64,
 }
 
@@ -85,6 +89,14 @@ impl AdvanceGuard {
         self.in_hand.lock().held.insert(self.number, held);
     }
 
+    /// Ends an advance that has read nothing: no other begins until one that is under way has ended.
+    pub(super) fn found_nothing(self) {
+        let in_hand = Arc::clone(&self.in_hand);
+        drop(self);
+        let mut advances = in_hand.lock();
+        advances.dry = !advances.held.is_empty();
+    }
+
     /// Returns these quotas without the work that other advances have in hand.
     pub(super) fn beside(&self, quotas: &[LaneQuota]) -> Vec<PeekQuota> {
         self.in_hand.lock().held.insert(self.number, HeldRanges::new());
@@ -94,14 +106,30 @@ impl AdvanceGuard {
 
 impl Drop for AdvanceGuard {
     fn drop(&mut self) {
-        self.in_hand.lock().held.remove(&self.number);
-        self.context.worker.room.notify_one();
+        let mut advances = self.in_hand.lock();
+        advances.held.remove(&self.number);
+        advances.dry = false;
+        drop(advances);
+        self.room.notify_one();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_read_that_finds_nothing_waits_for_the_advance_that_is_under_way() {
+        let (in_hand, room) = (Arc::new(InHand::new(2)), Arc::new(Notify::new()));
+        let first = in_hand.begin(&room);
+        assert!(!in_hand.is_full(), "a second may read beside the first");
+        in_hand.begin(&room).found_nothing();
+        assert!(in_hand.is_full(), "the first has all there is");
+        drop(first);
+        assert!(!in_hand.is_full());
+        in_hand.begin(&room).found_nothing();
+        assert!(!in_hand.is_full(), "nothing is under way");
+    }
 
     #[test]
     fn what_two_advances_hold_is_left_out_as_one_stretch() {

@@ -205,9 +205,11 @@ async fn note_lost(tx: &mut Tx, due: &mut [DueDelivery], now: Timestamp) -> Resu
     count_unknown(tx, due).await
 }
 
-/// Only of deliveries that were tried before: a first try costs no statement.
+/// Notes which deliveries may have gone out by any try, also by one that used up no attempt or was made
+/// before a replay, and counts the unanswered tries since then. Only of deliveries that were tried before: a
+/// first try costs no statement.
 async fn count_unknown(tx: &mut Tx, due: &mut [DueDelivery]) -> Result<()> {
-    let again = due.iter().filter(|one| one.item.attempt() > 1);
+    let again = due.iter().filter(|one| one.number() > 1);
     let ids: Vec<i64> = again.map(|one| one.delivery.id.0).collect();
     if ids.is_empty() {
         return Ok(());
@@ -223,9 +225,10 @@ async fn count_unknown(tx: &mut Tx, due: &mut [DueDelivery]) -> Result<()> {
     Ok(())
 }
 
-const UNKNOWN: &str = "select d.id, sum(case when a.outcome = 'unknown' then 1 else 0 end) \
+const UNKNOWN: &str = "select d.id, \
+        sum(case when a.outcome = 'unknown' and a.tried > d.tried_before then 1 else 0 end) \
     from punctual.delivery d \
-    join punctual.delivery_attempt a on a.delivery_id = d.id and a.tried > d.tried_before \
+    join punctual.delivery_attempt a on a.delivery_id = d.id \
     where d.id = any($1::bigint[]) and a.outcome in ('unknown', 'timeout') group by d.id";
 const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
         (delivery_id, tried, at, outcome, error, reason_class) \

@@ -28,7 +28,7 @@ async fn stopped(tx: &mut Tx, ids: &[DeliveryId]) -> Result<HashSet<DeliveryId>>
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let mut stopped = HashSet::new();
     for row in tx.query(STANDINGS, &[Value::Ints(&ids)]).await? {
-        if stops_sends(row.int(1)?, &row.text(2)?)? || row.flag(3)? {
+        if stops_sends(row.int(1)?, &row.text(2)?, false)? || row.flag(3)? {
             stopped.insert(DeliveryId(row.int(0)?));
         }
     }

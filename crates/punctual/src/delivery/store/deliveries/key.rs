@@ -95,13 +95,13 @@ const FREE_AT_ONCE: &str = "delete from punctual.delivery_key k \
 const FREE: &str = "delete from punctual.delivery_key \
     where key_high = $2 and key_low = $3 and tenant_id = $1 and delivery_id = $4";
 
-/// Which of these deliveries have a try that may have gone out.
+/// Which of these deliveries have a try that went out or may have.
 pub(crate) async fn may_have_gone_out(tx: &mut Tx, ids: &[i64]) -> Result<Vec<i64>> {
     tx.query(GONE_OUT, &[Value::Ints(ids)]).await?.iter().map(|row| row.int(0)).collect()
 }
 
 const GONE_OUT: &str = "select distinct delivery_id from punctual.delivery_attempt \
-    where delivery_id = any($1::bigint[]) and outcome in ('unknown', 'timeout')";
+    where delivery_id = any($1::bigint[]) and outcome in ('sent', 'unknown', 'timeout')";
 
 /// Drops keys that are past their time and whose deliveries are gone, as many as fit into a step; returns how
 /// many.

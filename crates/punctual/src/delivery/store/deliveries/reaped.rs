@@ -27,6 +27,11 @@ impl SettlementHook for DeliveryHook {
         "c.purpose = 'send'"
     }
 
+    /// The entries, as everywhere, before their deliveries.
+    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> Steps<'t, ()> {
+        Box::pin(async move { lock_entries_of(tx, items).await.map(|_| ()) })
+    }
+
     fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> Steps<'t, ()> {
         Box::pin(stop_ended(tx, settled))
     }

@@ -16,11 +16,12 @@ use crate::database::value::params;
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::entries::end::cancel_all;
 use crate::delivery::store::entries::expire::await_expiry;
+use crate::delivery::store::entries::replay::put_back_given_up;
 use crate::flow::rules::entry::Transition;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, DELETED, NewChange, ON_HOLD, add_changes};
 use crate::flow::store::entries::key::{free_key, key_of_entry};
-use crate::flow::store::entries::{Entry, lock_by_public_id, wait_for_entry};
+use crate::flow::store::entries::{Entry, expire_lane, lock_by_public_id, wait_for_entry};
 use crate::queue::store::waiting::{let_wait, take_out};
 
 /// How a person names an entry.
@@ -39,7 +40,8 @@ pub enum EntryAction {
     Hold,
     /// The entry goes on.
     Release,
-    /// Deliveries that wait for their next try are tried now.
+    /// Deliveries that wait for their next try are tried now. Where none waits, the last send of an entry
+    /// with a timetable is tried again if it was given up.
     Retry,
     /// Nothing more of it is sent.
     Cancel,
@@ -195,7 +197,10 @@ async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Change> {
     let mut later = waiting(tx, of.id).await?;
     later.retain(|waiting| waiting.due > now);
     if later.is_empty() {
-        return Ok(Change::refused("has nothing that waits for another try"));
+        return match resume(tx, of, now).await? {
+            true => Ok(Change::Status(of.state.status.word())),
+            false => Ok(Change::refused("has nothing that waits for another try")),
+        };
     }
     for waiting in later {
         take_out(tx, waiting.id, waiting.lane, waiting.due).await?;
@@ -205,6 +210,26 @@ async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Change> {
     Ok(Change::Status(of.state.status.word()))
 }
 
+/// Sends the last send of an active entry again that was given up, for instance because no process had its
+/// channel; the sends after it follow. Answers whether there was one.
+async fn resume(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<bool> {
+    if !of.kind.has_timetable() || of.has_ended() || of.state.next_send_at.is_some() {
+        return Ok(false);
+    }
+    let again = put_back_given_up(tx, of.id, now).await?;
+    if again > 0 {
+        if let Some(at) = of.state.expires_at(of.grace) {
+            let lane = expire_lane(tx, of.tenant).await?;
+            take_out(tx, of.id.0, lane, at).await?;
+        }
+        tx.execute(RESUME, params![of.id.0, again, now]).await?;
+    }
+    Ok(again > 0)
+}
+
+const RESUME: &str = "update punctual.entry set open = open + $2, \
+        failed = case when failed > $2 then failed - $2 else 0 end, reason = null, error = null, \
+        due_at = $3, version = version + 1 where id = $1";
 const MOVE_DELIVERY: &str = "update punctual.delivery set due_at = $2, version = version + 1 where id = $1";
 
 async fn cancel_by_person(tx: &mut Tx, of: &Entry, request: &EntryActionRequest) -> Result<Change> {

@@ -208,7 +208,7 @@ pub(crate) async fn stop_after_end<'e>(
     entries.dedup();
     let (mut over, mut held) = (HashSet::new(), HashSet::new());
     for row in tx.query(LOCKED_STATES, &[Value::Ints(&entries)]).await? {
-        if stops_sends(row.int(1)?, &row.text(2)?)? {
+        if stops_sends(row.int(1)?, &row.text(2)?, row.flag(4)?)? {
             over.insert(row.int(0)?);
         }
         if row.flag(3)? {
@@ -222,13 +222,14 @@ pub(crate) async fn stop_after_end<'e>(
     Ok((ended.iter().map(stopped).collect(), held))
 }
 
-const LOCKED_STATES: &str = "select e.id, e.status, e.kind, case when e.held_at is null then 0 else 1 end \
+const LOCKED_STATES: &str = "select e.id, e.status, e.kind, case when e.held_at is null then 0 else 1 end, \
+        case when e.deleted_at is null then 0 else 1 end \
     from punctual.entry e where e.id = any($1::bigint[]) order by e.id for update";
 
-/// Whether an entry with this status and kind lets nothing be sent any more.
-pub(crate) fn stops_sends(status: i64, kind: &str) -> Result<bool> {
+/// Whether an entry with this status and kind lets nothing be sent any more. One that was deleted never does.
+pub(crate) fn stops_sends(status: i64, kind: &str, deleted: bool) -> Result<bool> {
     let status = EntryStatus::from_code(status);
-    Ok(status.is_none_or(|status| read_kind(kind).is_ok_and(|kind| kind.stops_sends(status))))
+    Ok(deleted || status.is_none_or(|status| read_kind(kind).is_ok_and(|kind| kind.stops_sends(status))))
 }
 
 /// Whether something follows for the delivery: another try, or another channel.
@@ -249,7 +250,9 @@ const fn goes_on(one: &SettledDelivery) -> bool {
 fn stopped(one: &SettledDelivery) -> DeliveryOutcome {
     let after = |error: &str| format!("{error}; it is not tried again, because its entry has ended");
     match &one.outcome {
-        DeliveryOutcome::Retry { outcome: outcome @ ("unknown" | "timeout"), error, .. } => {
+        DeliveryOutcome::Retry { outcome, error, .. }
+            if one.due.unsure || matches!(*outcome, "unknown" | "timeout") =>
+        {
             DeliveryOutcome::Uncertain { outcome: Some(outcome), error: after(error) }
         }
         DeliveryOutcome::Retry { outcome, error, .. } => {
@@ -274,15 +277,17 @@ pub(crate) async fn lock_entries_of(tx: &mut Tx, items: &[&Item]) -> Result<Hash
     let ids: Vec<i64> = items.iter().map(|item| item.delivery().0).collect();
     let mut over = HashSet::new();
     for row in tx.query(LOCK_ENTRIES, &[Value::Ints(&ids)]).await? {
-        if stops_sends(row.int(1)?, &row.text(2)?)? {
+        if stops_sends(row.int(1)?, &row.text(2)?, row.flag(3)?)? {
             over.insert(row.int(0)?);
         }
     }
     Ok(over)
 }
 
-const LOCK_ENTRIES: &str = "select d.id, e.status, e.kind from punctual.delivery d \
-    join punctual.entry e on e.id = d.entry_id where d.id = any($1::bigint[]) order by e.id for update of e";
+const LOCK_ENTRIES: &str = "select d.id, e.status, e.kind, \
+        case when e.deleted_at is null then 0 else 1 end \
+    from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
+    where d.id = any($1::bigint[]) order by e.id for update of e";
 
 /// Skips deliveries of a reaped claim that were never begun and whose entries have ended. The entries must be
 /// locked.

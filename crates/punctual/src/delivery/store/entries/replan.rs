@@ -104,7 +104,7 @@ async fn plan(
         ReplayMode::DryRun => entries_by_id(tx, &[id.0]).await?.pop(),
         ReplayMode::Real(_) => wait_for_entry(tx, id).await?,
     };
-    let is_failed = |of: &Entry| of.tenant == tenant && of.state.status == EntryStatus::Failed;
+    let is_failed = |of: &Entry| of.tenant == tenant && of.state.status == EntryStatus::Failed && !of.deleted;
     let Some(entry) = entry.filter(is_failed) else { return Ok((0, 0)) };
     if tx.first(ANY_DELIVERY, params![id.0]).await?.is_some() {
         return Ok((0, 0));

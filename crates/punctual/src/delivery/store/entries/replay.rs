@@ -160,7 +160,7 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, mode: &Rep
     // A transaction that needs an entry and its deliveries locks the entry first.
     let mut entries =
         if dry_run { entries_by_id(tx, &ids).await? } else { wait_for_entries(tx, &ids).await? };
-    entries.retain(|entry| entry.state.status == EntryStatus::Failed);
+    entries.retain(|entry| entry.state.status == EntryStatus::Failed && !entry.deleted);
     entries.sort_by_key(|entry| entry.id);
     if entries.is_empty() {
         return Ok(replayed);
@@ -306,6 +306,15 @@ const GIVEN_UP: &str = select_given_up!("");
 /// In one order, so that two replays never wait for each other in a circle; the second finds nothing left.
 const LOCKED: &str = select_given_up!(" for update of d");
 const _: () = assert!(DeliveryStatus::Failed as i64 == 3 && DeliveryStatus::Uncertain as i64 == 5);
+
+/// Lets the deliveries of an entry's last send wait again that were given up; returns how many. The entry
+/// must be locked.
+pub(crate) async fn put_back_given_up(tx: &mut Tx, entry: EntryId, now: Timestamp) -> Result<i64> {
+    let filter = GivenUpFilter { entries: vec![entry.0], channels: None, status: None };
+    let given_up = tx.query(LOCKED, &filter.values(i64::MAX)).await?;
+    put_back(tx, &given_up, now).await?;
+    Ok(i64::try_from(given_up.len()).unwrap_or(i64::MAX))
+}
 
 async fn put_back(tx: &mut Tx, given_up: &[Row], now: Timestamp) -> Result<()> {
     let ids = given_up.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;

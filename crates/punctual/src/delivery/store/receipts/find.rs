@@ -72,7 +72,8 @@ const LOCK_ENTRIES: &str = "select e.id from punctual.entry e where e.id in ( \
 /// In the order of their ids, so that two transactions never wait for each other in a circle.
 const FOUND: &str = "select d.id, d.tenant_id, d.entry_id, d.address, d.status, a.provider_id, \
         case when d.provider_id = a.provider_id then 1 else 0 end, e.kind, \
-        e.status, case when e.held_at is null then 0 else 1 end \
+        e.status, case when e.held_at is null then 0 else 1 end, \
+        case when e.deleted_at is null then 0 else 1 end \
     from punctual.delivery d join punctual.delivery_attempt a on a.delivery_id = d.id \
     join punctual.entry e on e.id = d.entry_id \
     where a.provider_id = any($1::text[]) and d.channel = any($2::text[]) \
@@ -90,7 +91,7 @@ fn read(row: &Row) -> Result<Found> {
         provider_id: row.text(5)?,
         is_latest: row.flag(6)?,
         kind,
-        has_ended: entry.is_none_or(|status| kind.stops_sends(status)),
+        has_ended: row.flag(10)? || entry.is_none_or(|status| kind.stops_sends(status)),
         held: row.flag(9)?,
     })
 }

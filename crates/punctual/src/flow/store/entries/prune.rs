@@ -6,6 +6,7 @@ use crate::base::limits;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::flow::rules::entry::EntryKind;
+use std::collections::HashMap;
 
 /// A step of a pass through the entries.
 #[derive(Debug, Default)]
@@ -32,23 +33,45 @@ pub(crate) async fn find_old(
         .query(OLD, &[cursor.into(), answered.into(), logged.into(), limit.into(), Value::Texts(&kinds)])
         .await?;
     let mut step = OldEntries { cursor, finished: rows.len() < limits::PRUNE_ROWS, ids: Vec::new() };
+    let mut old = Vec::new();
     for row in &rows {
         step.cursor = row.int(0)?;
         if row.flag(1)? {
-            step.ids.push(step.cursor);
+            old.push((step.cursor, row.int(3)?));
         }
         // Ids follow time: behind the first that is young enough there is hardly an old one.
         step.finished |= !row.flag(2)?;
     }
+    step.ids = lock_unchanged(tx, &old).await?;
     Ok(step)
 }
+
+/// Locks entries that are still in the version that was read: one that a replay has just opened again stays.
+async fn lock_unchanged(tx: &mut Tx, old: &[(i64, i64)]) -> Result<Vec<i64>> {
+    if old.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (ids, versions): (Vec<i64>, HashMap<i64, i64>) =
+        old.iter().map(|(id, version)| (*id, (*id, *version))).unzip();
+    let mut unchanged = Vec::with_capacity(ids.len());
+    for row in tx.query(LOCK, &[Value::Ints(&ids)]).await? {
+        let id = row.int(0)?;
+        if versions.get(&id) == Some(&row.int(1)?) {
+            unchanged.push(id);
+        }
+    }
+    Ok(unchanged)
+}
+
+const LOCK: &str = "select e.id, e.version from punctual.entry e where e.id = any($1::bigint[]) \
+    order by e.id for update skip locked";
 
 /// An entry is kept by its last event, not by its age: an answer may come long after the invitation.
 const OLD: &str = "select x.id, case when x.ended_at < x.bound and x.created_at < x.bound \
             and coalesce(x.last_sent_at, 0) < x.bound and coalesce(x.opened_at, 0) < x.bound \
             and coalesce(x.completed_at, 0) < x.bound then 1 else 0 end, \
-        case when x.created_at < $2 or x.created_at < $3 then 1 else 0 end \
-    from (select e.id, e.created_at, e.last_sent_at, e.opened_at, e.completed_at, e.ended_at, \
+        case when x.created_at < $2 or x.created_at < $3 then 1 else 0 end, x.version \
+    from (select e.id, e.version, e.created_at, e.last_sent_at, e.opened_at, e.completed_at, e.ended_at, \
             case when e.kind = any($5::text[]) then $2::bigint else $3::bigint end as bound \
         from punctual.entry e where e.id > $1 order by e.id limit $4) x order by x.id";
 

@@ -65,6 +65,13 @@ pub(crate) trait SettlementHook: Debug + Send + Sync {
         false
     }
 
+    /// Called with the items of all claims that one transaction reaps, before anything is written: locks, in
+    /// one order, the rows that the other calls need.
+    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> Steps<'t, ()> {
+        let _ = (tx, items);
+        Box::pin(async { Ok(()) })
+    }
+
     /// Called before the queue writes what comes back; may change how items end.
     fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> Steps<'t, ()> {
         let _ = (tx, settled);
@@ -185,6 +192,22 @@ impl SettlementHooks {
     pub(crate) async fn after_drop(&self, tx: &mut Tx, lane: LaneId, messages: &[MessageId]) -> Result<()> {
         for hook in &self.0.hooks {
             hook.after_drop(tx, lane, messages).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets hooks lock the rows of the claims that each of them wants.
+    pub(crate) async fn lock<'i>(
+        &self,
+        tx: &mut Tx,
+        claims: impl Iterator<Item = (&'i WantedHooks, &'i [Item])> + Clone,
+    ) -> Result<()> {
+        for (n, hook) in self.0.hooks.iter().enumerate() {
+            let wanted = claims.clone().filter(|(wanted, _)| wanted.0.contains(&n));
+            let items: Vec<&Item> = wanted.flat_map(|(_, items)| items).collect();
+            if !items.is_empty() {
+                hook.lock(tx, &items).await?;
+            }
         }
         Ok(())
     }
