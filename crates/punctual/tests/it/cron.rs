@@ -170,9 +170,18 @@ fn plt_29_a_broken_pattern_says_which_field_and_why() {
     assert!(Cron::parse(&"1,".repeat(10_000)).is_err());
 }
 
-/// PLT-29: a day that never comes is told at once, and searched for at most 400 years.
+/// PLT-29: a day that never comes is told at once, and searched for at most 400 years. Other tests may hold
+/// up one of three tries.
 #[test]
 fn plt_29_a_date_that_never_comes_is_never() {
+    let fastest = (0..3).map(|_| look_for_impossible_dates()).min().unwrap();
+    assert!(fastest < Duration::from_millis(500), "{fastest:?}");
+    let mut problems = Problems::default();
+    assert!(Timetable::parse("0 0 30 2 *", "UTC", &mut problems).is_none());
+    assert!(problems.to_string().contains("cron: never comes due"), "{problems}");
+}
+
+fn look_for_impossible_dates() -> Duration {
     let begun = monotonic();
     for cron in ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 31W 2 ?", "0 0 0 L-30 2 *", "0 0 30 2 +MON"] {
         let cron = Cron::parse(cron).unwrap();
@@ -180,10 +189,7 @@ fn plt_29_a_date_that_never_comes_is_never() {
         let zone = Zone::find("America/New_York").unwrap();
         assert_eq!(Timetable { cron, zone }.next_after(time("2026-01-01T00:00:00Z")), None);
     }
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    let mut problems = Problems::default();
-    assert!(Timetable::parse("0 0 30 2 *", "UTC", &mut problems).is_none());
-    assert!(problems.to_string().contains("cron: never comes due"), "{problems}");
+    begun.elapsed()
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 //! A target gets every file of its folder in `tests/corpus`, and then mutations of them: bits turned, bytes
 //! and words put in, parts cut, repeated and joined. It must not panic, and must be done with each within
 //! [`INPUT_MAX`]. A failure prints the seed and the input: put that into the folder, and it is tried
-//! each time. `PUNCTUAL_SEED` chooses the seed and `PUNCTUAL_FUZZ_SECONDS` how long, 3 if it is not set.
+//! each time. `PUNCTUAL_SEED` chooses the seed and `PUNCTUAL_FUZZ_SECONDS` how long, 30 if it is not set.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -75,7 +75,7 @@ impl Mutations {
         assert!(!corpus.is_empty(), "{} is empty", folder.display());
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos();
         let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| u64::from(now()));
-        let seconds = number("PUNCTUAL_FUZZ_SECONDS").unwrap_or(3);
+        let seconds = number("PUNCTUAL_FUZZ_SECONDS").unwrap_or(30);
         println!("{name}: PUNCTUAL_SEED={seed} for {seconds} s, {} inputs", corpus.len());
         let until = Instant::now() + Duration::from_secs(seconds);
         Self { seed, dice: Dice::new(seed), corpus, tried: 0, until }

@@ -22,7 +22,7 @@ async fn plt_26_measured_a_rolling_restart_makes_no_message_wait() {
         Plan { n: 0, seed: 1, operations: 50, only: None, injections: Vec::new(), pace_ms: 0, beside: true };
     let broken = world.round(&warm).await;
     assert!(broken.is_empty(), "{}", checker::sentences(&broken));
-    let plan = Plan { n: 1, operations: 1_600, pace_ms: 15, ..warm };
+    let plan = Plan { n: 1, operations: 4_000, pace_ms: 15, ..warm };
     world.begin(&plan).await;
     for slot in 0..world.workers() {
         tokio::time::sleep(BETWEEN).await;
@@ -35,6 +35,6 @@ async fn plt_26_measured_a_rolling_restart_makes_no_message_wait() {
     late.sort_unstable();
     let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
     println!("{} messages: half were claimed within {median} us, all within {worst} us", late.len());
-    assert!(late.len() > 1_200, "there was load");
+    assert!(late.len() > 3_000, "there was load");
     assert!(worst <= WAIT_MAX, "a message waited {worst} us");
 }
