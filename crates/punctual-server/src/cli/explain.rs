@@ -76,7 +76,8 @@ fn of_trigger(trigger: &ExplainedTrigger) -> Vec<String> {
         format!("  channel     {}", trigger.channel),
     ];
     for send in &trigger.sends {
-        lines.push(format!("  send {}      {}  {}", send.attempt, send.at, send.local));
+        lines.push(format!("  send {}      {}  {}  {}", send.attempt, send.at, send.local, send.outcome));
+        lines.extend(send.because.iter().map(|because| format!("    {because}")));
         let by = match (&send.template_id, send.template_version) {
             (Some(id), Some(version)) => format!("template {id} version {version}"),
             _ => "a text of our own".to_owned(),

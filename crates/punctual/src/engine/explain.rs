@@ -1,5 +1,7 @@
 //! Explain: the entries that an event would begin, and the reasons. Writes nothing.
 
+mod forecast;
+
 use crate::base::clock::Timestamp;
 use crate::base::condition::Explanation;
 use crate::base::digest;
@@ -9,9 +11,13 @@ use crate::base::tenant::Tenant;
 use crate::base::zone::Zone;
 use crate::database::tx::VerbFuture;
 use crate::delivery::rules::template::TemplateSet;
+use crate::delivery::run::consent::Recipients;
 use crate::engine::Engine;
+use crate::engine::explain::forecast::{Forecast, ForecastSend};
 use crate::engine::ingest::Ingest;
 use crate::flow::rules::dedup;
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::{CancelReason, EventKind};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::key_of;
 use crate::survey::rules::candidate::{Candidate, of_flow};
@@ -20,6 +26,7 @@ use crate::survey::rules::invitation::{Invitation, Words};
 use crate::survey::run::definition_cache::{ActiveTriggers, Place};
 use crate::survey::run::ingest::Outcome;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The explanation of one event.
 #[derive(Clone, Debug, Serialize)]
@@ -53,11 +60,15 @@ pub struct ExplainedTrigger {
     pub unique_hash: String,
     /// The entry that has this key already.
     pub duplicate_of: Option<PublicId>,
+    /// The status of that entry.
+    pub duplicate_status: Option<&'static str>,
+    /// Why that entry is on hold, if it is.
+    pub duplicate_on_hold: Option<String>,
     /// The channel.
     pub channel: String,
     /// Whether this process has such a channel.
     pub channel_known: bool,
-    /// When it would be sent, if every send goes out on time.
+    /// The sends, as consent, quiet hours and the entity of today decide them.
     pub sends: Vec<ExplainedSend>,
     /// When the entry would expire without an answer.
     pub expires_at: Option<Timestamp>,
@@ -69,10 +80,20 @@ pub struct ExplainedTrigger {
 pub struct ExplainedSend {
     /// 1 is the invitation.
     pub attempt: u32,
-    /// When.
+    /// When it is due by the schedule.
+    pub planned_at: Timestamp,
+    /// When it would go out, or be skipped: quiet hours may shift it.
     pub at: Timestamp,
     /// The same on the tenant's clocks.
     pub local: String,
+    /// `Sent` or `Skipped`.
+    pub outcome: &'static str,
+    /// The word for why it would be skipped, as the communication log has it.
+    pub reason: Option<String>,
+    /// The sentence for why it would be skipped or shifted.
+    pub because: Option<String>,
+    /// The channel that would be used: consent may name another one.
+    pub channel: String,
     /// The template that words it; none is a text of our own.
     pub template_id: Option<String>,
     /// Its version.
@@ -100,15 +121,23 @@ impl Engine {
             let zone = self.zone_of(tenant).await?;
             let now = self.store().now().await?;
             let set = self.inner.delivery.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?;
-            let mut all = Vec::with_capacity(ingest.items.len());
-            for item in ingest.read() {
+            let items = ingest.read();
+            let addresses = items.iter().flatten().map(|candidate| (tenant, candidate.address.to_owned()));
+            let recipients = Recipients::of(&self.inner.delivery, addresses.collect()).await?;
+            let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
+            let kind = kinds.get(&ingest.event_kind).map(Arc::as_ref);
+            let (offered, zone, set, recipients) = (&*offered, &zone, &*set, &recipients);
+            let sight = Sight { tenant, offered, zone, now, set, recipients, kind };
+            let mut all = Vec::with_capacity(items.len());
+            for item in items {
                 let mut explained = Explained { error: None, triggers: Vec::new() };
                 match item {
                     Err(problems) => explained.error = Some(problems.to_string()),
                     Ok(candidate) => {
+                        let pointless = self.find_cancel_reason(&sight, &candidate).await?;
                         for place in offered.begun_by(&ingest.event_kind) {
-                            let sight = Sight { tenant, offered: &offered, zone: &zone, now, set: &set };
-                            explained.triggers.push(self.explain_one(&sight, *place, &candidate).await?);
+                            let about = (&candidate, pointless.as_ref());
+                            explained.triggers.push(self.explain_one(&sight, *place, about).await?);
                         }
                     }
                 }
@@ -124,11 +153,24 @@ impl Engine {
         Ok(name.and_then(|name| Zone::find(&name).ok()))
     }
 
+    /// Why messages of this event would be pointless by the state of its entity, if they would be.
+    async fn find_cancel_reason(
+        &self,
+        sight: &Sight<'_>,
+        candidate: &Candidate<'_>,
+    ) -> Result<Option<CancelReason>> {
+        let (Some(kind), Some(entity)) = (sight.kind, candidate.entity()) else { return Ok(None) };
+        let states = self.store().snapshots(sight.tenant, vec![entity.clone()]).await?;
+        let snapshot = states.get(&entity).cloned().unwrap_or(Snapshot::Unknown);
+        let payload = serde_json::from_str(&candidate.payload_text).unwrap_or_default();
+        Ok(kind.is_pointless(&snapshot, &payload))
+    }
+
     async fn explain_one(
         &self,
         sight: &Sight<'_>,
         place: Place,
-        candidate: &Candidate<'_>,
+        (candidate, pointless): (&Candidate<'_>, Option<&CancelReason>),
     ) -> Result<ExplainedTrigger> {
         let (edition, trigger, _) = sight.offered.at(place);
         // Too many values: the rest is absent, and an ingest would refuse the item.
@@ -143,8 +185,20 @@ impl Engine {
             Err(said) if decided.0 != Outcome::NoMatch => (Outcome::Failed, said),
             _ => decided,
         };
-        let begins = candidate.occurred_at.unwrap_or(sight.now);
-        let sends = trigger.schedule.plan(begins);
+        let duplicate = match duplicate_of {
+            Some(id) => self.store().entry(sight.tenant, id).await?,
+            None => None,
+        };
+        let forecast = Forecast {
+            context: &self.inner.delivery,
+            recipients: sight.recipients,
+            tenant: sight.tenant,
+            address: candidate.address,
+            channel: &trigger.channel,
+            schedule: &trigger.schedule,
+            pointless,
+        };
+        let forecast = forecast.play(candidate.occurred_at, sight.now);
         let grace = trigger.expiry.unwrap_or(crate::base::limits::EXPIRY_GRACE_DEFAULT);
         Ok(ExplainedTrigger {
             survey_id: edition.flow,
@@ -156,10 +210,12 @@ impl Engine {
             dedup_text: dedup::text(&trigger.dedup_recipe, &facts).replace('\u{1f}', "␟"),
             unique_hash: digest::hex(&digest),
             duplicate_of,
+            duplicate_status: duplicate.as_ref().map(|entry| entry.state.status.word()),
+            duplicate_on_hold: duplicate.and_then(|entry| entry.hold).map(|hold| hold.reason),
             channel: trigger.channel.clone(),
             channel_known: self.inner.delivery.channels.get(&trigger.channel).is_some(),
-            expires_at: sends.last().map(|last| last.plus(grace)),
-            sends: self.explain_sends(sight, place, candidate, duplicate_of, sends),
+            expires_at: forecast.expires_at(grace),
+            sends: self.explain_sends(sight, place, candidate, duplicate_of, forecast.sends),
         })
     }
 }
@@ -172,33 +228,40 @@ impl Engine {
         place: Place,
         candidate: &Candidate<'_>,
         made: Option<PublicId>,
-        sends: Vec<Timestamp>,
+        sends: Vec<ForecastSend>,
     ) -> Vec<ExplainedSend> {
-        let (edition, trigger, _) = sight.offered.at(place);
+        let (edition, ..) = sight.offered.at(place);
         let public_id = made.map_or_else(|| "{publicId}".to_owned(), |id| id.to_string());
         let url = self.inner.surveys.url.replace("{publicId}", &public_id);
         let payload = serde_json::from_str(&candidate.payload_text).unwrap_or_default();
-        let explain = |(n, at): (usize, Timestamp)| {
-            let attempt = u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
+        let wanted = sight.recipients.locale(sight.tenant, candidate.address).or(candidate.locale);
+        let explain = |send: ForecastSend| {
             let sent = Invitation {
                 flow: edition.flow,
                 title: &edition.survey.title,
                 default_locale: &edition.survey.default_locale,
-                channel: &trigger.channel,
-                attempt,
+                channel: &send.channel,
+                attempt: send.number,
                 public_id: &public_id,
                 survey_url: &url,
                 unsubscribe_url: None,
-                address: candidate.address,
-                locale: Some(edition.survey.locale_for(candidate.locale)),
+                address: &send.address,
+                locale: Some(edition.survey.locale_for(wanted)),
                 customer_ref: candidate.customer_ref,
                 payload: &payload,
             };
             let said = invitation::word(sight.set, Words::choose(sight.set, &sent), &sent);
+            let outcome = if send.skipped.is_some() { "Skipped" } else { "Sent" };
+            let (reason, refusal) = send.skipped.unzip();
             ExplainedSend {
-                attempt,
-                at,
-                local: sight.zone.as_ref().map_or_else(|| at.to_string(), |zone| zone.show(at)),
+                attempt: send.number,
+                planned_at: send.planned_at,
+                at: send.at,
+                local: sight.zone.as_ref().map_or_else(|| send.at.to_string(), |zone| zone.show(send.at)),
+                outcome,
+                reason,
+                because: refusal.or(send.delayed),
+                channel: send.channel,
                 template_id: said.template.map(|(id, _)| id.to_string()),
                 template_version: said.template.map(|(_, version)| version),
                 locale: said.locale,
@@ -207,7 +270,7 @@ impl Engine {
                 warnings: said.warnings,
             }
         };
-        sends.into_iter().enumerate().map(explain).collect()
+        sends.into_iter().map(explain).collect()
     }
 }
 
@@ -218,6 +281,8 @@ struct Sight<'a> {
     zone: &'a Option<Zone>,
     now: Timestamp,
     set: &'a TemplateSet,
+    recipients: &'a Recipients,
+    kind: Option<&'a EventKind>,
 }
 
 fn verdict(enabled: bool, filter: Option<&Explanation>, duplicate_of: Option<PublicId>) -> (Outcome, String) {

@@ -69,6 +69,7 @@ mod entry_causes;
 mod entry_keys;
 mod event_kind;
 mod every_kind;
+mod explain;
 mod failed_attempt;
 mod fairness;
 mod fault;

@@ -9,7 +9,6 @@ use crate::delivery::rules::unsubscribe::{Link, Secret};
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
 use crate::delivery::store::consent::Consent;
-use crate::delivery::store::deliveries::delivery::Delivery;
 use crate::delivery::store::deliveries::{NO_RECIPIENT, QUIET_HOURS};
 
 /// The recipients of one claim.
@@ -55,16 +54,16 @@ impl Recipients {
         self.consent.verdict(tenant, address, asked)
     }
 
-    /// Decides whether a delivery may be sent, so and now; `address` is where another channel would reach
-    /// its recipient.
+    /// Decides whether a message to an address of a tenant may be sent, so and now; `address` is where
+    /// another channel would reach its recipient.
     pub(crate) fn check(
         &self,
         context: &DeliveryContext,
-        of: &Delivery,
+        (tenant, to): (Tenant, &str),
         asked: &ConsentQuestion<'_>,
         address: impl FnOnce(&str) -> Option<String>,
     ) -> GateDecision {
-        match self.verdict(of.tenant, &of.address, asked) {
+        match self.verdict(tenant, to, asked) {
             Verdict::Send => GateDecision::Deliver,
             Verdict::Suppressed(why) => {
                 GateDecision::Drop { reason: why.word().to_owned(), said: why.to_string() }

@@ -282,7 +282,8 @@ impl NotificationRenderer {
         let redirected = of.channel != context.channels.reach(&template.definition.channel);
         let zone = recipient.zone.as_deref();
         let asked = ConsentQuestion { channel: &of.channel, kind: &event.kind, now, redirected, zone };
-        self.recipients.check(context, of, &asked, |channel| address_for(channel, recipient))
+        self.recipients
+            .check(context, (of.tenant, &of.address), &asked, |channel| address_for(channel, recipient))
     }
 
     /// Whether what a delivery is about is still worth a message, and its recipient wants it.

@@ -94,7 +94,7 @@ impl SurveyRenderer {
             zone: None,
         };
         let address = |channel: &str| address_for(channel, &recipient(&of.address));
-        self.recipients.check(context, of, &asked, address)
+        self.recipients.check(context, (of.tenant, &of.address), &asked, address)
     }
 
     fn message(
@@ -166,7 +166,7 @@ impl SurveyRenderer {
 }
 
 /// Returns a recipient of whom only an address is known.
-fn recipient(address: &str) -> Recipient<'static> {
+pub(crate) fn recipient(address: &str) -> Recipient<'static> {
     let address_of = Some(address.to_owned());
     match address.contains('@') {
         true => Recipient { email: address_of, ..Recipient::default() },

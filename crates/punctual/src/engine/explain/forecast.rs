@@ -1,0 +1,128 @@
+//! The sends that an entry would have: the rules of the real send, asked about moments to come.
+//!
+//! Consent, quiet hours and the entity are those of today. A send that goes out moves the next one by the
+//! schedule, exactly as [`EntryState`] does it when the outcome is real.
+//!
+//! Not promised: that a channel takes the message, or that nobody changes their mind before it is due.
+
+use crate::base::clock::Timestamp;
+use crate::base::tenant::Tenant;
+use crate::delivery::rules::address::address_for;
+use crate::delivery::rules::consent::ConsentQuestion;
+use crate::delivery::run::consent::Recipients;
+use crate::delivery::run::context::DeliveryContext;
+use crate::delivery::run::delivery_gate::GateDecision;
+use crate::flow::rules::entry::Transition;
+use crate::flow::rules::entry::schedule::Schedule;
+use crate::flow::rules::entry::state::EntryState;
+use crate::flow::rules::event_kind::CancelReason;
+use crate::survey::rules::invitation;
+use crate::survey::run::renderer::recipient;
+use std::time::Duration;
+
+/// Times that one send may be delayed by quiet hours before the forecast gives up on it.
+const DELAYS_MAX: usize = 8;
+
+/// What a forecast is about.
+pub(super) struct Forecast<'a> {
+    pub(super) context: &'a DeliveryContext,
+    pub(super) recipients: &'a Recipients,
+    pub(super) tenant: Tenant,
+    /// The address of the recipient.
+    pub(super) address: &'a str,
+    /// The channel of the trigger.
+    pub(super) channel: &'a str,
+    pub(super) schedule: &'a Schedule,
+    /// Why messages about its entity would be pointless, if they would be.
+    pub(super) pointless: Option<&'a CancelReason>,
+}
+
+/// A send that would be made, or that would be skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ForecastSend {
+    /// 1 is the invitation.
+    pub(super) number: u32,
+    /// When it is due by the schedule.
+    pub(super) planned_at: Timestamp,
+    /// When it goes out, or is skipped.
+    pub(super) at: Timestamp,
+    /// The channel that is used.
+    pub(super) channel: String,
+    /// The address there.
+    pub(super) address: String,
+    /// The word for why it is skipped, and the sentence; `None` if it goes out.
+    pub(super) skipped: Option<(String, String)>,
+    /// The sentence for why it goes out later than planned.
+    pub(super) delayed: Option<String>,
+}
+
+/// The sends of an entry in their order, and its state after the last of them.
+pub(super) struct ForecastSends {
+    pub(super) sends: Vec<ForecastSend>,
+    pub(super) state: EntryState,
+}
+
+impl ForecastSends {
+    /// When the entry expires without an answer.
+    pub(super) fn expires_at(&self, grace: Duration) -> Option<Timestamp> {
+        self.state.expires_at(grace).map(|at| at.minus(Duration::from_micros(1)))
+    }
+}
+
+impl Forecast<'_> {
+    /// Plays the sends of an entry that is made now.
+    pub(super) fn play(&self, occurred_at: Option<Timestamp>, now: Timestamp) -> ForecastSends {
+        let mut state = EntryState::new(self.schedule, occurred_at, now);
+        let mut sends = Vec::new();
+        while let Some(due) = state.next_send_at {
+            let send = self.ask(self.schedule.attempt(state.remaining), due, due.max(now));
+            let next = match &send.skipped {
+                None => state.sent(self.schedule, send.at),
+                Some((reason, _)) if CancelReason::is_code(reason) => state.after(Transition::Cancelled),
+                Some(_) => state.refused(),
+            };
+            sends.push(send);
+            match next {
+                Ok(next) if next != state => state = next,
+                _ => break,
+            }
+        }
+        ForecastSends { sends, state }
+    }
+
+    /// Asks about one send, again after each delay and once after a redirection.
+    fn ask(&self, number: u32, planned_at: Timestamp, at: Timestamp) -> ForecastSend {
+        let (channel, address) = (self.channel.to_owned(), self.address.to_owned());
+        let mut send =
+            ForecastSend { number, planned_at, at, channel, address, skipped: None, delayed: None };
+        for _ in 0..DELAYS_MAX {
+            match self.gate(&send) {
+                GateDecision::Delay { until, said } => (send.at, send.delayed) = (until, Some(said)),
+                GateDecision::Redirect { channel, address } => {
+                    (send.channel, send.address) = (channel, address)
+                }
+                GateDecision::Drop { reason, said } => {
+                    send.skipped = Some((reason, said));
+                    break;
+                }
+                GateDecision::Deliver | GateDecision::Merge { .. } => break,
+            }
+        }
+        send
+    }
+
+    fn gate(&self, send: &ForecastSend) -> GateDecision {
+        if let Some(reason) = self.pointless {
+            return GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() };
+        }
+        let asked = ConsentQuestion {
+            channel: &send.channel,
+            kind: invitation::EVENT_TYPE,
+            now: send.at,
+            redirected: send.channel != self.channel,
+            zone: None,
+        };
+        let other = |channel: &str| address_for(channel, &recipient(&send.address));
+        self.recipients.check(self.context, (self.tenant, &send.address), &asked, other)
+    }
+}
