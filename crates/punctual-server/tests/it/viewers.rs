@@ -1,6 +1,7 @@
 //! What viewers see: who was told what, but no whole address and nothing that events say of people.
 
 use crate::client::Client;
+use crate::surveys::{csi_gr, invite, publish};
 use crate::world::{Base, World, claim, settle};
 use serde_json::{Value, json};
 
@@ -17,33 +18,94 @@ async fn items(client: &Client, path: &str) -> Vec<Value> {
     client.sees(path).await["items"].as_array().unwrap().clone()
 }
 
-/// NTF-19: neither of events, nor of dead letters, nor of timers.
+/// NTF-19: no payload, output, comment or error, of events, dead letters, timers, jobs, surveys or the inbox.
 async fn ntf_19_a_viewer_sees_no_payload(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
     let (viewer, support) = (world.key(&root, "viewer").await, world.key(&root, "support").await);
-    let event = json!({"topic": "orders", "kind": "order.placed", "payload": {"phone": NUMBER},
-        "headers": {"to": NUMBER}});
-    let id = root.does("/api/events", event, 202).await["ids"][0].as_str().unwrap().to_owned();
-    let item = claim(&root, "orders").await.remove(0);
-    let failed = json!({"id": item["id"], "token": item["token"], "error": "no"});
-    settle(&root, "orders", "fail", failed).await;
-    let letter = items(&root, "/api/dead-letters").await[0]["id"].as_str().unwrap().to_owned();
-    let timer = json!({"topic": "later", "payload": {"phone": NUMBER}, "delay": "1d"});
-    let timer = root.does("/api/timers", timer, 201).await["id"].as_str().unwrap().to_owned();
-    for path in [
-        format!("/api/events/{id}"),
-        "/api/dead-letters".into(),
-        format!("/api/dead-letters/{letter}"),
-        "/api/timers".into(),
-        format!("/api/timers/{timer}"),
-    ] {
+    let mut all = of_messages(&root).await;
+    all.extend(of_jobs(&root).await);
+    all.extend(of_inbox(&root).await);
+    all.extend(of_surveys(&world, &root).await);
+    for (path, fields) in all {
         let (theirs, ours) = (viewer.get(&path).await, support.get(&path).await);
         assert_eq!((theirs.status, ours.status), (200, 200), "{path}: {}", theirs.text);
         assert!(!theirs.text.contains(NUMBER), "a viewer should not see the number at {path}");
-        assert!(theirs.text.contains(r#""payload":null"#), "{path}: {}", theirs.text);
+        for field in fields {
+            assert!(theirs.text.contains(&format!(r#""{field}":null"#)), "{path}: {}", theirs.text);
+        }
         assert!(ours.text.contains(NUMBER), "support should see it at {path}: {}", ours.text);
     }
+}
+
+/// A path whose answer holds [`NUMBER`], and the fields that a viewer sees as null.
+type Hidden = (String, &'static [&'static str]);
+
+/// Fails a claimed item with an error that names a person.
+async fn fail(root: &Client, topic: &str) {
+    let item = claim(root, topic).await.remove(0);
+    let failed = json!({"id": item["id"], "token": item["token"], "error": format!("no {NUMBER}")});
+    assert_eq!(settle(root, topic, "fail", failed).await, "Done");
+}
+
+async fn of_messages(root: &Client) -> Vec<Hidden> {
+    let event = json!({"topic": "orders", "kind": "order.placed", "payload": {"phone": NUMBER},
+        "headers": {"to": NUMBER}});
+    let id = root.does("/api/events", event, 202).await["ids"][0].as_str().unwrap().to_owned();
+    fail(root, "orders").await;
+    let letter = items(root, "/api/dead-letters").await[0]["id"].as_str().unwrap().to_owned();
+    let timer = json!({"topic": "later", "payload": {"phone": NUMBER}, "delay": "1d"});
+    let timer = root.does("/api/timers", timer, 201).await["id"].as_str().unwrap().to_owned();
+    vec![
+        (format!("/api/events/{id}"), &["payload"]),
+        ("/api/dead-letters".into(), &["payload", "headers", "error"]),
+        (format!("/api/dead-letters/{letter}"), &["payload", "headers", "error"]),
+        ("/api/timers".into(), &["payload"]),
+        (format!("/api/timers/{timer}"), &["payload"]),
+    ]
+}
+
+/// A job whose first run hands in an output, and another one whose run fails.
+async fn of_jobs(root: &Client) -> Vec<Hidden> {
+    for (name, topic) in [("nightly", "reports"), ("hourly", "checks")] {
+        let job = json!({"topic": topic, "cron": "0 0 * * *", "payload": {"phone": NUMBER}});
+        assert_eq!(root.put(&format!("/api/jobs/{name}"), job).await.status, 200);
+        root.does(&format!("/api/jobs/{name}/trigger"), json!({}), 202).await;
+    }
+    let item = claim(root, "reports").await.remove(0);
+    let done = json!({"id": item["id"], "token": item["token"], "output": {"asked": NUMBER}});
+    assert_eq!(settle(root, "reports", "ack", done).await, "Done");
+    fail(root, "checks").await;
+    vec![
+        ("/api/jobs".into(), &["payload"]),
+        ("/api/jobs/nightly".into(), &["payload"]),
+        ("/api/jobs/nightly/runs".into(), &["output"]),
+        ("/api/jobs/hourly/runs".into(), &["lastError"]),
+    ]
+}
+
+async fn of_inbox(root: &Client) -> Vec<Hidden> {
+    let message = json!({"source": "shop", "messageId": "1"});
+    let token = root.does("/api/inbox/begin", message, 200).await["token"].clone();
+    let failed = json!({"source": "shop", "messageId": "1", "token": token, "error": format!("no {NUMBER}")});
+    root.does("/api/inbox/fail", failed, 200).await;
+    vec![("/api/inbox".into(), &["error"])]
+}
+
+/// A comment with a number in it, and a subscriber that fails with it.
+async fn of_surveys(world: &World, root: &Client) -> Vec<Hidden> {
+    let crm = json!({"target": {"type": "queue"}});
+    assert_eq!(root.put("/api/subscriptions/survey.responses/crm", crm).await.status, 200);
+    let survey = publish(root, csi_gr()).await;
+    let id = invite(root, "1").await;
+    let answers = json!({"rate": 3, "has-a-complaint": "Yes", "complaint": format!("call {NUMBER}")});
+    let path = format!("/api/SurveyInstances/{id}/responses");
+    world.anybody().does(&path, json!({"answers": answers}), 200).await;
+    fail(root, "survey.responses/crm").await;
+    vec![
+        (format!("/api/surveys/{survey}/results"), &["text"]),
+        (format!("/api/survey-instances/{id}"), &["metadata"]),
+    ]
 }
 
 /// NTF-19, NTF-10: a sentence says what a viewer can do instead.

@@ -31,7 +31,8 @@ pub struct Shown {
     payload: Option<Box<RawValue>>,
     headers: Option<Box<RawValue>>,
     attempts: Vec<Tried>,
-    error: String,
+    /// Not for viewers.
+    error: Option<String>,
     died_at: Timestamp,
 }
 
@@ -42,7 +43,8 @@ pub struct Tried {
     at: Timestamp,
     owner: String,
     outcome: String,
-    error: String,
+    /// Not for viewers.
+    error: Option<String>,
 }
 
 /// `GET /api/dead-letters`
@@ -167,7 +169,7 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
     Ok((which, choice.dry_run))
 }
 
-/// Viewers see neither payload nor headers.
+/// Viewers see neither payload nor headers nor errors.
 fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
     let message = letter.message;
     Shown {
@@ -180,14 +182,15 @@ fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
         correlation_id: message.correlation_id,
         payload: caller.content(message.payload),
         headers: message.headers.and_then(|headers| caller.content(headers)),
-        attempts: letter.attempts.into_iter().map(tried).collect(),
-        error: letter.error,
+        attempts: letter.attempts.into_iter().map(|attempt| tried(caller, attempt)).collect(),
+        error: caller.free_text(letter.error),
         died_at: letter.died_at,
     }
 }
 
-fn tried(a: Attempt) -> Tried {
-    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error: a.error }
+fn tried(caller: &Caller, a: Attempt) -> Tried {
+    let error = caller.free_text(a.error);
+    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
 }
 
 #[cfg(test)]

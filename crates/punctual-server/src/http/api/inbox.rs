@@ -44,6 +44,7 @@ pub struct Shown {
     last_seen: Timestamp,
     lease_until: Timestamp,
     finished_at: Option<Timestamp>,
+    /// Not for viewers.
     error: Option<String>,
 }
 
@@ -160,7 +161,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     problems.into_result()?;
     let which = InboxFilter { ids: None, source, status, after: page.after_id()? };
     let rows = app.engine.store().inbox(caller.tenant, which, page.limit + 1).await?;
-    let rows = rows.into_iter().map(shown).collect();
+    let rows = rows.into_iter().map(|row| shown(&caller, row)).collect();
     Ok(Json(page.list(rows, |row: &Shown| row.id.clone())))
 }
 
@@ -209,7 +210,7 @@ const fn word(status: Status) -> &'static str {
     }
 }
 
-fn shown(row: Received) -> Shown {
+fn shown(caller: &Caller, row: Received) -> Shown {
     Shown {
         id: row.id.to_string(),
         source: row.source,
@@ -221,6 +222,6 @@ fn shown(row: Received) -> Shown {
         last_seen: row.last_seen,
         lease_until: row.lease_until,
         finished_at: row.finished_at,
-        error: row.error,
+        error: row.error.and_then(|error| caller.free_text(error)),
     }
 }

@@ -154,7 +154,7 @@ async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Di
         status: one.status.word(),
         attempts: one.attempts,
         message_id: Some(told.message.to_string()),
-        error: one.error,
+        error: one.error.and_then(|error| caller.free_text(error)),
     });
     let unknown = told.unknown.into_iter().map(|subscriber| Dispatch {
         subscriber,

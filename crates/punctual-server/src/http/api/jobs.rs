@@ -1,6 +1,5 @@
 //! Jobs: what is due again and again, its runs, and when it is due next.
 
-use super::raw;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -30,7 +29,8 @@ pub struct Shown {
     topic: String,
     cron: String,
     time_zone: String,
-    payload: Box<RawValue>,
+    /// Not for viewers.
+    payload: Option<Box<RawValue>>,
     enabled: bool,
     misfire: &'static str,
     overlap: &'static str,
@@ -52,6 +52,7 @@ pub struct ShownRun {
     status: &'static str,
     attempts: u32,
     claimed_by: Option<String>,
+    /// Not for viewers, as `last_error`.
     output: Option<Box<RawValue>>,
     last_error: Option<String>,
     message_id: Option<String>,
@@ -87,7 +88,7 @@ impl Name {
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
     let after = page.after().unwrap_or_default();
     let jobs = app.engine.store().jobs(caller.tenant, after, page.limit + 1).await?;
-    let shown = jobs.into_iter().map(show_job).collect();
+    let shown = jobs.into_iter().map(|job| show_job(&caller, job)).collect();
     Ok(Json(page.list(shown, |job: &Shown| job.name.clone())))
 }
 
@@ -101,7 +102,7 @@ pub async fn show(State(app): State<App>, caller: Caller, name: Name) -> Answer<
 
 async fn find(app: &App, caller: &Caller, name: &Name) -> Answer<Json<Shown>> {
     let job = app.engine.store().job(caller.tenant, &name.0).await?;
-    job.map(|job| Json(show_job(job))).ok_or_else(|| name.not_found())
+    job.map(|job| Json(show_job(caller, job))).ok_or_else(|| name.not_found())
 }
 
 /// `PUT /api/jobs/{name}`: made, or changed into this; the same again changes nothing.
@@ -166,7 +167,8 @@ pub async fn runs(
 ) -> Answer<Json<List<ShownRun>>> {
     let before = Some(page.after_id()?).filter(|id| *id > 0).map(RunId);
     let runs = app.engine.store().runs(caller.tenant, &name.0, before, page.limit + 1).await?;
-    let shown = runs.ok_or_else(|| name.not_found())?.into_iter().map(show_run).collect();
+    let shown = runs.ok_or_else(|| name.not_found())?.into_iter();
+    let shown = shown.map(|run| show_run(&caller, run)).collect();
     Ok(Json(page.list(shown, |run: &ShownRun| run.id.clone())))
 }
 
@@ -215,14 +217,14 @@ fn read_job(name: &str, input: &Input) -> Answer<NewJob> {
     Ok(job)
 }
 
-fn show_job(state: JobState) -> Shown {
+fn show_job(caller: &Caller, state: JobState) -> Shown {
     let JobState { job, last_run } = state;
     Shown {
         name: job.name,
         topic: job.topic,
         cron: job.cron,
         time_zone: job.time_zone,
-        payload: raw(job.payload),
+        payload: caller.content(job.payload),
         enabled: job.enabled,
         misfire: job.misfire.word(),
         overlap: job.overlap.word(),
@@ -233,7 +235,7 @@ fn show_job(state: JobState) -> Shown {
     }
 }
 
-fn show_run(run: Run) -> ShownRun {
+fn show_run(caller: &Caller, run: Run) -> ShownRun {
     ShownRun {
         id: run.id.to_string(),
         scheduled_time: run.scheduled_at,
@@ -243,8 +245,8 @@ fn show_run(run: Run) -> ShownRun {
         status: run.status.word(),
         attempts: run.attempts,
         claimed_by: run.claimed_by,
-        output: run.output.map(raw),
-        last_error: run.last_error,
+        output: run.output.and_then(|output| caller.content(output)),
+        last_error: run.last_error.and_then(|error| caller.free_text(error)),
         message_id: run.message.map(|id| id.to_string()),
     }
 }

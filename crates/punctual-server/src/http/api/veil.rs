@@ -25,6 +25,11 @@ impl Caller {
         self.sees_people().then(|| raw(json))
     }
 
+    /// A free text that may name people: a comment, or the error of a handler.
+    pub(super) fn free_text(&self, text: String) -> Option<String> {
+        self.sees_people().then_some(text)
+    }
+
     /// What was said about a message to this address; providers like to repeat it.
     pub(super) fn words(&self, said: &str, address: &str) -> String {
         if self.sees_people() || address.is_empty() {
@@ -60,5 +65,7 @@ mod tests {
         assert_eq!(viewer.words("no a@b.org", "a@b.org"), "no a•••@b.org");
         assert_eq!(viewer.words("nobody", ""), "nobody");
         assert!(viewer.content("{}".into()).is_none() && support.content("{}".into()).is_some());
+        assert_eq!(viewer.free_text("Ana".into()), None);
+        assert_eq!(support.free_text("Ana".into()).as_deref(), Some("Ana"));
     }
 }

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use punctual::base::csv;
 use punctual::engine::{Comment, FROM_THE_START, SurveyResults};
 use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::rules::public_id::PublicId;
 use punctual::survey::rules::results::{Tally, response_rate};
 use punctual::survey::rules::survey::Survey;
 use punctual::survey::store::results;
@@ -36,7 +37,7 @@ pub struct Shown {
     pub(crate) nps: Option<f64>,
     pub(crate) csat: Option<f64>,
     pub(crate) questions: Vec<Question>,
-    comments: Vec<Comment>,
+    comments: Vec<ShownComment>,
 }
 
 /// What one question came to.
@@ -54,6 +55,17 @@ pub struct Question {
     csat: Option<f64>,
 }
 
+/// A free-text answer as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownComment {
+    question_id: String,
+    /// Not for viewers.
+    text: Option<String>,
+    completed_at: Timestamp,
+    public_id: PublicId,
+}
+
 /// How often one answer was given.
 #[derive(Debug, Serialize)]
 pub struct Line {
@@ -68,8 +80,11 @@ pub struct Line {
 /// 404 when there is no such survey or version, 422 for a wrong filter.
 pub async fn results(State(app): State<App>, caller: Caller, id: Id, page: Page) -> Answer<Json<Shown>> {
     let filter = read_filter(&page)?;
-    let results = app.engine.results(caller.tenant, id.flow(), &filter).await?;
-    Ok(Json(shown(id.0, results)))
+    let mut results = shown(id.0, app.engine.results(caller.tenant, id.flow(), &filter).await?);
+    for comment in &mut results.comments {
+        comment.text = comment.text.take().and_then(|text| caller.free_text(text));
+    }
+    Ok(Json(results))
 }
 
 /// `GET /api/surveys/{id}/responses.csv`: every answer, a line each, read while it is written out.
@@ -155,7 +170,7 @@ fn read_filter(page: &Page) -> Answer<ResultFilter> {
     Ok(ResultFilter { number: number.and_then(Result::ok), trigger_id, from, to })
 }
 
-/// The results as they are shown, here and on the command line.
+/// The results as the command line and everybody but viewers see them.
 #[must_use]
 pub fn shown(id: i64, found: SurveyResults) -> Shown {
     let SurveyResults { survey, counts, removed, results, comments } = found;
@@ -176,8 +191,13 @@ pub fn shown(id: i64, found: SurveyResults) -> Shown {
         nps: questions.iter().find_map(|q| q.nps),
         csat: questions.iter().find_map(|q| q.csat),
         questions,
-        comments,
+        comments: comments.into_iter().map(show_comment).collect(),
     }
+}
+
+fn show_comment(comment: Comment) -> ShownComment {
+    let Comment { question_id, text, completed_at, public_id } = comment;
+    ShownComment { question_id, text: Some(text), completed_at, public_id }
 }
 
 fn question(survey: &Arc<Survey>, id: &str, tally: &Tally) -> Question {
