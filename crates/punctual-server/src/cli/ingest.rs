@@ -199,9 +199,10 @@ struct Tally {
 
 impl Tally {
     fn words(&self) -> String {
-        let stopped = if self.stopped > 0 { format!("{} stopped, ", self.stopped) } else { String::new() };
-        let Self { created, skipped, failed, unmatched, .. } = self;
-        format!("{created} created, {skipped} skipped, {stopped}{failed} failed, {unmatched} unmatched")
+        let Self { created, skipped, stopped, failed, unmatched, .. } = self;
+        format!(
+            "{created} created, {skipped} skipped, {stopped} stopped, {failed} failed, {unmatched} unmatched"
+        )
     }
 }
 

@@ -15,6 +15,7 @@ on_each! {
     trg_15_failures_by_script_are_in_the_log,
     support_finds_a_customer,
     trg_3_a_broken_definition_is_told_everything,
+    trg_5_every_outcome_of_an_ingest_is_counted,
 }
 
 /// The survey after a general repair.
@@ -450,4 +451,21 @@ async fn trg_3_a_broken_definition_is_told_everything(base: Base) {
     let id = made["id"].as_i64().unwrap();
     let said = root.post(&format!("/api/surveys/{id}/publish"), json!({})).await.problem(422);
     assert!(said[0].starts_with("questions"), "{said:?}");
+}
+
+/// TRG-5: the five totals add up to the events, with those that stopped an instance.
+async fn trg_5_every_outcome_of_an_ingest_is_counted(base: Base) {
+    let (_world, root) = world(base).await;
+    let mut stoppable = csi_gr();
+    stoppable["triggers"][0]["stopOn"] = json!(["visit-reopened"]);
+    publish(&root, stoppable).await;
+    let made = ingest(&root, event("1")).await;
+    has(&made, json!({"created": 1, "skipped": 0, "stopped": 0, "failed": 0, "unmatched": 0}));
+    let mut reopened = event("1");
+    reopened["eventKind"] = json!("visit-reopened");
+    let items = [reopened["items"][0].clone(), event("7")["items"][0].clone(), json!(7)];
+    reopened["items"] = json!(items);
+    let stopped = ingest(&root, reopened).await;
+    has(&stopped, json!({"created": 0, "skipped": 0, "stopped": 1, "failed": 1, "unmatched": 1}));
+    assert_eq!(stopped["items"][0]["outcome"], "Stopped");
 }

@@ -62,8 +62,9 @@ mod tests {
 
     #[test]
     fn it_tells_how_far_it_is() {
-        let tally = Tally { rows: 3_000, created: 2_000, skipped: 999, failed: 1, ..Tally::default() };
-        let words = "3000 rows, 1500 rows/s: 2000 created, 999 skipped, 1 failed, 0 unmatched";
+        let tally =
+            Tally { rows: 3_000, created: 2_000, skipped: 997, stopped: 2, failed: 1, ..Tally::default() };
+        let words = "3000 rows, 1500 rows/s: 2000 created, 997 skipped, 2 stopped, 1 failed, 0 unmatched";
         let elapsed = Duration::from_secs(2);
         assert_eq!(line(&tally, elapsed, 50, Some(200)), format!(" 25 %  {words}"));
         for size in [None, Some(0)] {

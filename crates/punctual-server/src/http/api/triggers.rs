@@ -20,6 +20,8 @@ pub struct Answered {
     #[serde(skip_serializing_if = "Option::is_none")]
     would_create: Option<usize>,
     skipped: usize,
+    /// Events that ended an instance, by the `stopOn` of its trigger.
+    stopped: usize,
     failed: usize,
     unmatched: usize,
     items: Vec<Item>,
@@ -121,6 +123,7 @@ pub(super) fn answered(done: Vec<Ingested>) -> Answered {
         created: Some(count(Outcome::Created)),
         would_create: None,
         skipped: count(Outcome::Skipped),
+        stopped: count(Outcome::Stopped),
         failed: count(Outcome::Failed),
         unmatched: count(Outcome::NoMatch),
         items: done.into_iter().map(shown).collect(),

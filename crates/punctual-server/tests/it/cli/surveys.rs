@@ -47,10 +47,11 @@ fn trg_5_a_file_of_events_is_ingested_once() {
     let file = place.file("events.ndjson", &text);
     let done = ingest(&place, &[&file]);
     let count = |name: &str| done[name].as_u64().unwrap();
-    let counts = ["rows", "created", "skipped", "failed", "unmatched"].map(count);
-    assert_eq!(counts, [20_000, 10_000, 10_000, 0, 0], "half are duplicates: {done}");
+    let counts = ["rows", "created", "skipped", "stopped", "failed", "unmatched"].map(count);
+    assert_eq!(counts, [20_000, 10_000, 10_000, 0, 0, 0], "half are duplicates: {done}");
     let again = place.run(&[&["ingest", &file, "--batch", "777"], &KIND[..]].concat()).out;
-    assert!(again.starts_with("20000 rows: 0 created, 20000 skipped, 0 failed, 0 unmatched, in "), "{again}");
+    assert!(again.starts_with("20000 rows: 0 created, 20000 skipped, 0 stopped, "), "{again}");
+    assert!(again.contains(" 0 stopped, 0 failed, 0 unmatched, in "), "{again}");
     let results = place.json(&["surveys", "results", "1"]);
     assert_eq!(results["byStatus"]["Pending"], json!(10_000), "{results}");
 }
