@@ -450,7 +450,7 @@ async fn trg_3_a_broken_definition_is_told_everything(base: Base) {
     assert_eq!(made["warnings"][0]["path"], "definition.triggers[0].channel", "{made}");
     let id = made["id"].as_i64().unwrap();
     let said = root.post(&format!("/api/surveys/{id}/publish"), json!({})).await.problem(422);
-    assert!(said[0].starts_with("questions"), "{said:?}");
+    assert!(said[0].starts_with("definition.questions"), "a path is the same wherever it is told: {said:?}");
 }
 
 /// TRG-5: the five totals add up to the events, with those that stopped an instance.

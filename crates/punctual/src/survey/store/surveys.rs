@@ -1,5 +1,6 @@
 //! Surveys as flows: drafts are checked before they are kept, and read before they are published.
 
+use crate::base::document::join;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::FlowId;
 use crate::base::limits;
@@ -30,11 +31,8 @@ impl FlowDraft {
         }
         let (mut inside, mut doubts) = (Problems::default(), Problems::default());
         Survey::read(&self.definition, &mut inside, &mut doubts);
-        for (from, to) in [(inside, &mut problems), (doubts, &mut warnings)] {
-            for problem in from.0 {
-                to.push(crate::base::document::join("definition", &problem.path), problem.message);
-            }
-        }
+        problems.0.extend(in_definition(inside).0);
+        warnings.0.extend(in_definition(doubts).0);
         if self.definition.to_string().len() > limits::PAYLOAD_BYTES_MAX {
             problems.push("definition", "is larger than 1 MiB");
         }
@@ -74,8 +72,8 @@ impl Store {
     /// Publishes the draft of a flow as its next version; answers its number.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the draft is not ready, [`Error::NotFound`], and [`Error::Conflict`] when the
-    /// draft changes over and over meanwhile.
+    /// [`Error::Invalid`] when the draft is not ready, with paths as when it is saved (`definition.…`),
+    /// [`Error::NotFound`], and [`Error::Conflict`] when the draft changes over and over meanwhile.
     pub fn publish_flow(&self, tenant: Tenant, id: FlowId) -> VerbFuture<'_, u32> {
         VerbFuture::new(async move {
             for _ in 0..DRAFTS_READ_MAX {
@@ -118,6 +116,14 @@ fn ready(draft: &Value) -> Result<Survey> {
     }
     match survey {
         Some(survey) if problems.0.is_empty() => Ok(survey),
-        _ => Err(Error::Invalid(problems)),
+        _ => Err(Error::Invalid(in_definition(problems))),
     }
+}
+
+/// The problems of a definition, with the paths that they have in a request that saves it.
+fn in_definition(mut problems: Problems) -> Problems {
+    for problem in &mut problems.0 {
+        problem.path = join("definition", &problem.path);
+    }
+    problems
 }
