@@ -45,12 +45,34 @@ pub struct Caller {
 pub enum Need {
     /// Anybody.
     Nothing,
-    /// Anybody on this machine; a viewer's key on a listener that others reach.
+    /// Anybody on this machine; any key on a listener that others reach.
     Probe,
+    /// Anybody on this machine who comes through no proxy; a key of the role `metrics` or `ops` elsewhere.
+    /// The roles between them belong to one tenant, and metrics are those of all.
+    Metrics,
     /// Anybody on this machine who comes through no proxy; a key of this role elsewhere.
     Private(Role),
     /// A key of this role or a higher one.
     Key(Role),
+}
+
+impl Need {
+    fn is_met_by(self, role: Role) -> bool {
+        match self {
+            Self::Nothing | Self::Probe => true,
+            Self::Metrics => matches!(role, Role::Metrics | Role::Ops),
+            Self::Private(least) | Self::Key(least) => role >= least,
+        }
+    }
+
+    /// The least role that meets it.
+    #[must_use]
+    pub const fn role(self) -> Role {
+        match self {
+            Self::Nothing | Self::Probe | Self::Metrics => Role::Metrics,
+            Self::Private(least) | Self::Key(least) => least,
+        }
+    }
 }
 
 /// Decides who may pass.
@@ -69,16 +91,15 @@ impl Guard {
     }
 
     async fn check(&self, need: Need, headers: &HeaderMap) -> Answer<Option<Caller>> {
-        let role = match need {
+        match need {
             Need::Nothing => return Ok(None),
             Need::Probe if self.app.settings.exposure != Exposure::Public => return Ok(None),
-            Need::Probe => Role::Viewer,
-            Need::Private(_) if is_private(&self.app, headers) => return Ok(None),
-            Need::Private(role) | Need::Key(role) => role,
-        };
+            Need::Metrics | Need::Private(_) if is_private(&self.app, headers) => return Ok(None),
+            Need::Probe | Need::Metrics | Need::Private(_) | Need::Key(_) => {}
+        }
         let caller = self.caller(headers).await?;
-        if caller.role < role {
-            let (has, needs) = (caller.role.word(), role.word());
+        if !need.is_met_by(caller.role) {
+            let (has, needs) = (caller.role.word(), need.role().word());
             return Err(Failure::forbidden(format!("this needs the role `{needs}`; the key has `{has}`")));
         }
         Ok(Some(caller))

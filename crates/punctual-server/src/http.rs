@@ -253,7 +253,7 @@ fn of_visitors() -> Vec<Route> {
 /// Tenants, keys, the clock, the sandbox, and what operators and programs look at.
 #[rustfmt::skip]
 fn of_the_house() -> Vec<Route> {
-    use Need::{Key, Nothing, Private, Probe};
+    use Need::{Key, Metrics, Nothing, Private, Probe};
     use Role::{Admin, Ops};
     vec![
         route("POST /api/tenants",                               Key(Ops),     tenants::create),
@@ -276,7 +276,7 @@ fn of_the_house() -> Vec<Route> {
         route("GET /health",                                     Private(Ops), health::details),
         route("GET /health/live",                                Probe,        health::live),
         route("GET /health/ready",                               Probe,        health::ready),
-        route("GET /metrics",                                    Private(Ops), metrics::render),
+        route("GET /metrics",                                    Metrics,      metrics::render),
         route("GET /openapi.json",                               Nothing,      openapi::show),
         route("GET /docs",                                       Nothing,      docs::show),
     ]

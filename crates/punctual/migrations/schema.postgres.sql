@@ -30,7 +30,7 @@ create table punctual.api_key (
     expires_at bigint,
     last_used_at bigint,
     revoked_at bigint,
-    CHECK ((role = ANY (ARRAY['viewer'::text, 'support'::text, 'author'::text, 'admin'::text, 'ops'::text]))),
+    CHECK ((role = ANY (ARRAY['metrics'::text, 'viewer'::text, 'support'::text, 'author'::text, 'admin'::text, 'ops'::text]))),
     FOREIGN KEY (tenant_id) REFERENCES punctual.tenant(id),
     PRIMARY KEY (id),
     UNIQUE (digest)

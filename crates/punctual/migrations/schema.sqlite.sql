@@ -27,7 +27,7 @@ CREATE TABLE punctual_api_key (
     id           integer primary key autoincrement,
     tenant_id    integer    not null references punctual_tenant,
     name         text   not null,
-    role         text   not null check (role in ('viewer', 'support', 'author', 'admin', 'ops')),
+    role         text   not null check (role in ('metrics', 'viewer', 'support', 'author', 'admin', 'ops')),
     prefix       text   not null,
     digest       text   not null unique,
     created_at   integer not null,

@@ -17,7 +17,8 @@ pub(super) enum Keys {
     Create {
         /// Its name; also the default source of what it publishes
         name: String,
-        /// viewer, support, author, admin or ops; each may do all that stands before it
+        /// viewer, support, author, admin or ops, where each may do all that stands before it; or metrics,
+        /// which only reads /metrics and the health probes
         #[arg(long, default_value = "author")]
         role: String,
         /// It stops working after this long, such as 90d

@@ -46,7 +46,7 @@ fn page(routes: &[Route], nonce: &str) -> String {
 
 fn role(need: Need) -> &'static str {
     match need {
-        Need::Nothing | Need::Probe | Need::Private(_) => "-",
+        Need::Nothing | Need::Probe | Need::Metrics | Need::Private(_) => "-",
         Need::Key(role) => role.word(),
     }
 }

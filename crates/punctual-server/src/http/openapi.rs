@@ -89,7 +89,11 @@ fn who(need: Need) -> String {
                 role.word()
             )
         }
-        Need::Probe => "Needs no key on a private listener, and the role `viewer` elsewhere.".into(),
+        Need::Metrics => {
+            "Needs no key on this machine, and the role `metrics` or `ops` elsewhere or through a proxy."
+                .into()
+        }
+        Need::Probe => "Needs no key on a private listener, and one of any role elsewhere.".into(),
         Need::Key(role) => format!("Needs the role `{}`.", role.word()),
     }
 }

@@ -7,8 +7,13 @@ use punctual::access::store::keys::Role;
 use punctual_server::app::{Exposure, Settings};
 use punctual_server::auth::Need;
 use punctual_server::http::{Route, table};
+use serde_json::json;
 
-on_each! { every_route_asks_for_its_role, a_public_listener_guards_health_and_metrics }
+on_each! {
+    every_route_asks_for_its_role,
+    a_public_listener_guards_health_and_metrics,
+    only_operators_manage_keys_for_metrics,
+}
 
 /// A public id that nobody has.
 const NOBODYS_LINK: &str = "8f3a1c4e-0b5d-4e6f-a7b8-c9d0e1f2a3b4";
@@ -58,12 +63,36 @@ async fn every_route_asks_for_its_role(base: Base) {
 async fn a_public_listener_guards_health_and_metrics(base: Base) {
     let settings = Settings { exposure: Exposure::Public, ..Settings::default() };
     let world = World::start(base, ClockMode::Manual, settings).await;
-    let viewer = world.key(&world.root(), "viewer").await;
-    for (path, as_viewer) in
-        [("/health", 403), ("/metrics", 403), ("/health/live", 200), ("/health/ready", 200)]
-    {
-        assert_eq!(world.anybody().get(path).await.status, 401, "{path}");
-        assert_eq!(viewer.get(path).await.status, as_viewer, "{path}");
-        assert_eq!(world.root().get(path).await.status, 200, "{path}");
+    let (root, paths) = (world.root(), ["/health", "/metrics", "/health/live", "/health/ready"]);
+    let table = [
+        ("metrics", [403, 200, 200, 200]),
+        ("viewer", [403, 403, 200, 200]),
+        ("admin", [403, 403, 200, 200]),
+        ("ops", [200, 200, 200, 200]),
+    ];
+    for (role, statuses) in table {
+        let client = world.key(&root, role).await;
+        for (path, status) in paths.into_iter().zip(statuses) {
+            assert_eq!(client.get(path).await.status, status, "{path} as {role}");
+        }
     }
+    for path in paths {
+        assert_eq!(world.anybody().get(path).await.status, 401, "{path}");
+        assert_eq!(root.get(path).await.status, 200, "{path}");
+    }
+}
+
+/// Metrics name the queues of every tenant, so an admin of one of them can neither make such a key nor
+/// take it from the operators.
+async fn only_operators_manage_keys_for_metrics(base: Base) {
+    let world = World::manual(base).await;
+    let acme = world.tenant("acme").await;
+    let admin = world.key(&acme, "admin").await;
+    let wanted = json!({"name": "prometheus", "role": "metrics"});
+    admin.post("/api/keys", wanted.clone()).await.problem(403);
+    let made = acme.does("/api/keys", wanted, 201).await;
+    assert_eq!(made["role"], "metrics");
+    let path = format!("/api/keys/{}", made["id"].as_str().unwrap());
+    admin.delete(&path).await.problem(403);
+    assert_eq!(acme.delete(&path).await.status, 204);
 }

@@ -37,14 +37,14 @@ pub struct Made {
 /// `POST /api/keys`
 ///
 /// # Errors
-/// 403 for a role above the caller's own, 422 with every problem.
+/// 403 for a role that the caller may not manage, 422 with every problem.
 pub async fn create(
     State(app): State<App>,
     caller: Caller,
     input: Input,
 ) -> Answer<(StatusCode, Extension<Keep>, Json<Made>)> {
     let (name, role, expires_at) = read_key(&input)?;
-    if role > caller.role {
+    if !caller.role.can_manage(role) {
         let said =
             format!("a key of role `{}` cannot make one of role `{}`", caller.role.word(), role.word());
         return Err(Failure::forbidden(said));
@@ -87,7 +87,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// `DELETE /api/keys/{id}`: it stops working within a second.
 ///
 /// # Errors
-/// 403 for a key of a role above the caller's own, 404 when this tenant has no such key.
+/// 403 for a key of a role that the caller may not manage, 404 when this tenant has no such key.
 pub async fn revoke(State(app): State<App>, caller: Caller, id: Id) -> Answer<StatusCode> {
     match app.engine.store().revoke_key(caller.tenant, KeyId(id.0), caller.role).await? {
         RevokeOutcome::Revoked => Ok(StatusCode::NO_CONTENT),

@@ -11,9 +11,11 @@ use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
 
-/// The role of a key; each role includes the rights of those before it.
+/// The role of a key; from the viewer on, each role includes the rights of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    /// Reads the metrics of all tenants, and nothing else.
+    Metrics,
     /// Reads, with personal data masked.
     Viewer,
     /// Also replays, holds, cancels.
@@ -28,7 +30,8 @@ pub enum Role {
 
 impl Role {
     /// All roles, with their words.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Metrics, "metrics"),
         (Self::Viewer, "viewer"),
         (Self::Support, "support"),
         (Self::Author, "author"),
@@ -40,6 +43,13 @@ impl Role {
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(role, _)| *role == self).map_or("viewer", |(_, word)| word)
+    }
+
+    /// Whether a key of this role may make and revoke keys of the other. Metrics are those of all tenants, so
+    /// only operators hand out keys for them.
+    #[must_use]
+    pub fn can_manage(self, other: Self) -> bool {
+        other <= self && (other != Self::Metrics || self == Self::Ops)
     }
 
     /// The role of a word.
@@ -75,7 +85,7 @@ pub enum RevokeOutcome {
     Revoked,
     /// The tenant has no such key, or it is revoked already.
     NotFound,
-    /// The key has this role, which is above the caller's.
+    /// The key has this role, which the caller may not manage.
     AboveCaller(Role),
 }
 
@@ -146,7 +156,7 @@ impl Store {
         })
     }
 
-    /// Revokes a key at once, unless its role is above `by`, the role of the caller.
+    /// Revokes a key at once, unless `by`, the role of the caller, may not manage its role.
     pub fn revoke_key(&self, tenant: Tenant, id: KeyId, by: Role) -> VerbFuture<'_, RevokeOutcome> {
         self.of(tenant).write((tenant, id, by), |tx, (tenant, id, by)| {
             Box::pin(async move {
@@ -154,7 +164,7 @@ impl Store {
                     return Ok(RevokeOutcome::NotFound);
                 };
                 let role = read_key(&row)?.role;
-                if role > *by {
+                if !by.can_manage(role) {
                     return Ok(RevokeOutcome::AboveCaller(role));
                 }
                 let now = tx.now().await?;
