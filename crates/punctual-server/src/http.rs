@@ -117,6 +117,7 @@ fn of_surveys() -> Vec<Route> {
         route("POST /api/surveys/{id}/unpublish",                Key(Author),  surveys::unpublish),
         route("GET /api/surveys/{id}/versions/{n}",              Key(Viewer),  surveys::version),
         route("GET /api/surveys/{id}/results",                   Key(Viewer),  surveys::results),
+        route("GET /api/surveys/{id}/comments",                  Key(Viewer),  surveys::comments),
         route("GET /api/surveys/{id}/responses.csv",             Key(Support), surveys::export),
         route("POST /api/surveys/{id}/triggers/{triggerId}/send", Key(Support), surveys::send),
 

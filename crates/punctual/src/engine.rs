@@ -6,6 +6,7 @@
 
 mod build;
 mod claims;
+mod comments;
 mod event_kinds;
 mod explain;
 mod health;
@@ -24,13 +25,14 @@ mod visit;
 
 pub use crate::engine::build::Builder;
 pub use crate::engine::claims::{ClaimOptions, ItemSettlement};
+pub use crate::engine::comments::{Comment, CommentFilter, CommentPage, CommentPlace};
 pub use crate::engine::explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use crate::engine::health::Health;
 pub use crate::engine::ingest::Ingest;
 pub use crate::engine::preview::{Trial, Tried};
 pub use crate::engine::replay::Outlook;
 pub use crate::engine::resend::{NotResent, Resend, Resent};
-pub use crate::engine::results::{After, Comment, FROM_THE_START, SurveyResults};
+pub use crate::engine::results::{After, FROM_THE_START, SurveyResults};
 pub use crate::engine::subscriptions::DeletedSubscription;
 pub use crate::engine::timers::{Changed, Move};
 pub use crate::engine::travel::{Stepped, Ticked};

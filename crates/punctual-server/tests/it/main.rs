@@ -33,6 +33,7 @@ mod browser;
 mod cli;
 mod clock;
 mod cloud_events;
+mod comments;
 mod connections;
 mod consent;
 mod dead_ends;

@@ -285,6 +285,8 @@ async fn trg_26_results_and_their_csv(base: Base) {
         json!({"value": "Yes", "count": 1, "share": 1.0 / 3.0})
     );
     assert_eq!(results["comments"][0]["text"], formula);
+    let comments = root.sees(&format!("/api/surveys/{survey}/comments")).await;
+    assert_eq!(comments, json!({"items": results["comments"], "nextCursor": null}));
     let csv = root.get(&format!("/api/surveys/{survey}/responses.csv")).await;
     assert!(csv.header("content-type").starts_with("text/csv"), "{}", csv.text);
     // It comes in chunks, whose lengths stand between the lines.

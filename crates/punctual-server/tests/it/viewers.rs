@@ -104,6 +104,7 @@ async fn of_surveys(world: &World, root: &Client) -> Vec<Hidden> {
     fail(root, "survey.responses/crm").await;
     vec![
         (format!("/api/surveys/{survey}/results"), &["text"]),
+        (format!("/api/surveys/{survey}/comments"), &["text"]),
         (format!("/api/survey-instances/{id}"), &["metadata"]),
     ]
 }

@@ -8,13 +8,14 @@ use crate::base::limits::LIST_ITEMS_MAX;
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
+use crate::engine::comments::{Comment, comments_of};
 use crate::survey::rules::results::Results;
 use crate::survey::rules::survey::Survey;
 use crate::survey::store::results::RemovedEntries;
 use crate::survey::store::results::{EntryCounts, Response, ResultFilter};
 use std::sync::Arc;
 
-/// Free texts that are shown with the results, the newest.
+/// Free texts that are shown with the results, the newest; [`Engine::comments`] has all of them.
 const COMMENTS_MAX: usize = 100;
 
 /// The results of a survey.
@@ -30,20 +31,6 @@ pub struct SurveyResults {
     pub results: Results,
     /// The newest texts in people's own words.
     pub comments: Vec<Comment>,
-}
-
-/// A free text answer.
-#[derive(Clone, Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Comment {
-    /// The question.
-    pub question_id: String,
-    /// The words.
-    pub text: String,
-    /// When.
-    pub completed_at: Timestamp,
-    /// Whose.
-    pub public_id: crate::flow::rules::public_id::PublicId,
 }
 
 /// Where the next page of answers begins.
@@ -75,7 +62,7 @@ impl Engine {
                 after = (last.completed_at, last.entry);
                 for response in &page {
                     results.add(&response.answers);
-                    comments.extend(words(&survey, response));
+                    comments.extend(comments_of(&survey, response));
                 }
                 let old = comments.len().saturating_sub(COMMENTS_MAX);
                 comments.drain(..old);
@@ -120,22 +107,4 @@ impl Engine {
             self.store().responses(tenant, flow, filter.clone(), after, LIST_ITEMS_MAX).await
         })
     }
-}
-
-fn words(survey: &Survey, response: &Response) -> Vec<Comment> {
-    let free = |id: &str| {
-        let question = id.strip_suffix(".other").unwrap_or(id);
-        let asked = survey.question(question);
-        id.ends_with(".other") || asked.is_some_and(|question| question.kind.is_free_text())
-    };
-    let texts = response.answers.iter().filter(|(id, _)| free(id));
-    let comment = |(id, value): (&String, &serde_json::Value)| {
-        Some(Comment {
-            question_id: id.clone(),
-            text: value.as_str()?.to_owned(),
-            completed_at: response.completed_at,
-            public_id: response.public_id,
-        })
-    };
-    texts.filter_map(comment).collect()
 }

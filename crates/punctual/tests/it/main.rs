@@ -54,6 +54,7 @@ mod channel_share;
 mod chaos;
 mod claim;
 mod clock;
+mod comment;
 mod commit;
 mod condition;
 mod consent;

@@ -1,8 +1,10 @@
 //! Surveys: drafts, versions, what their answers come to, and sending one by hand.
 
+mod comments;
 mod results;
 mod send;
 
+pub use comments::comments;
 pub use results::{Shown as ShownResults, export, results, shown as shown_results};
 pub use send::send;
 

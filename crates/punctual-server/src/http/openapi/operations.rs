@@ -105,6 +105,8 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/surveys/{id}/unpublish", "Let no event begin it any more", (200, "Survey")),
     op("GET /api/surveys/{id}/versions/{n}", "One version, as it was published", (200, "SurveyVersion")),
     op("GET /api/surveys/{id}/results", "What the answers come to", (200, "SurveyResults")).query(RESULTS),
+    op("GET /api/surveys/{id}/comments", "Free-text answers, the newest first", (200, "Comment[]"))
+        .query(&["QuestionId", "Version", "TriggerId", "From", "To", "Limit", "Cursor"]),
     op("GET /api/surveys/{id}/responses.csv", "Every answer, a line each", (200, "text/csv")).query(RESULTS),
     op("POST /api/surveys/{id}/triggers/{triggerId}/send", "Send a survey by hand, or see who would get it",
         (200, "SentByHand")).takes("SendByHand"),

@@ -122,10 +122,21 @@ impl Store {
         after: (Timestamp, EntryId),
         limit: usize,
     ) -> VerbFuture<'_, Vec<Response>> {
-        let request = (tenant, flow, filter, after, limit);
-        self.of(tenant).read(request, |tx, (tenant, flow, filter, after, limit)| {
-            Box::pin(responses(tx, *tenant, *flow, filter, *after, *limit))
-        })
+        let request = ResponseRequest { tenant, flow, filter, place: after, limit };
+        self.of(tenant).read(request, |tx, request| Box::pin(responses(tx, RESPONSES, request)))
+    }
+
+    /// Answers to a flow, the newest first, from `place` (a moment and an entry) on.
+    pub fn newest_responses(
+        &self,
+        tenant: Tenant,
+        flow: FlowId,
+        filter: ResultFilter,
+        place: (Timestamp, EntryId),
+        limit: usize,
+    ) -> VerbFuture<'_, Vec<Response>> {
+        let request = ResponseRequest { tenant, flow, filter, place, limit };
+        self.of(tenant).read(request, |tx, request| Box::pin(responses(tx, NEWEST_RESPONSES, request)))
     }
 
     /// How many entries of a flow there are, by status.
@@ -171,36 +182,51 @@ const REMOVED: &str = "select removed_entries, removed_answers from punctual.flo
 const TOLD: &str = "select message_id, told from punctual.response \
     where entry_id = $1 and tenant_id = $2";
 
-async fn responses(
-    tx: &mut Tx,
+/// A request for a part of the answers to a flow.
+struct ResponseRequest {
     tenant: Tenant,
     flow: FlowId,
-    filter: &ResultFilter,
-    after: (Timestamp, EntryId),
+    filter: ResultFilter,
+    place: (Timestamp, EntryId),
     limit: usize,
-) -> Result<Vec<Response>> {
+}
+
+async fn responses(tx: &mut Tx, sql: &'static str, request: &ResponseRequest) -> Result<Vec<Response>> {
+    let ResponseRequest { tenant, flow, filter, place, limit } = request;
     let row = [
         tenant.id().into(),
         flow.0.into(),
-        after.0.into(),
-        after.1.0.into(),
-        i64::try_from(limit).unwrap_or(i64::MAX).into(),
+        place.0.into(),
+        place.1.0.into(),
+        i64::try_from(*limit).unwrap_or(i64::MAX).into(),
         Value::from(filter.number.map(i64::from)),
         filter.trigger_id.as_deref().into(),
         Value::from(filter.from.map(Timestamp::as_micros)),
         Value::from(filter.to.map(Timestamp::as_micros)),
     ];
-    tx.query(RESPONSES, &row).await?.iter().map(read_response).collect()
+    tx.query(sql, &row).await?.iter().map(read_response).collect()
 }
 
-const RESPONSES: &str = "select r.entry_id, e.public_high, e.public_low, r.number, r.trigger_id, r.answers, \
-        r.completed_at \
-    from punctual.response r join punctual.entry e on e.id = r.entry_id and e.deleted_at is null \
-    where r.tenant_id = $1 and r.flow_id = $2 and r.completed_at >= $3 \
-        and (r.completed_at > $3 or r.entry_id > $4) \
-        and ($6::bigint is null or r.number = $6) and ($7::text is null or r.trigger_id = $7) \
-        and ($8::bigint is null or r.completed_at >= $8) and ($9::bigint is null or r.completed_at < $9) \
-    order by r.completed_at, r.entry_id limit $5";
+macro_rules! select_responses {
+    () => {
+        "select r.entry_id, e.public_high, e.public_low, r.number, r.trigger_id, r.answers, r.completed_at \
+        from punctual.response r join punctual.entry e on e.id = r.entry_id and e.deleted_at is null \
+        where r.tenant_id = $1 and r.flow_id = $2 \
+            and ($6::bigint is null or r.number = $6) and ($7::text is null or r.trigger_id = $7) \
+            and ($8::bigint is null or r.completed_at >= $8) and ($9::bigint is null or r.completed_at < $9) "
+    };
+}
+
+const RESPONSES: &str = concat!(
+    select_responses!(),
+    "and r.completed_at >= $3 and (r.completed_at > $3 or r.entry_id > $4) \
+     order by r.completed_at, r.entry_id limit $5"
+);
+const NEWEST_RESPONSES: &str = concat!(
+    select_responses!(),
+    "and r.completed_at <= $3 and (r.completed_at < $3 or r.entry_id <= $4) \
+     order by r.completed_at desc, r.entry_id desc limit $5"
+);
 
 fn read_response(row: &Row) -> Result<Response> {
     let public = PublicId::from_halves((row.int(1)?, row.int(2)?));

@@ -1,6 +1,7 @@
 //! What the answers to a survey come to: as JSON, and every answer as CSV.
 
 use super::Id;
+use super::comments::ShownComment;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -11,9 +12,8 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use punctual::base::csv;
-use punctual::engine::{Comment, FROM_THE_START, SurveyResults};
+use punctual::engine::{FROM_THE_START, SurveyResults};
 use punctual::flow::rules::entry::EntryStatus;
-use punctual::flow::rules::public_id::PublicId;
 use punctual::survey::rules::results::{Tally, response_rate};
 use punctual::survey::rules::survey::Survey;
 use punctual::survey::store::results;
@@ -55,17 +55,6 @@ pub struct Question {
     csat: Option<f64>,
 }
 
-/// A free-text answer as it is shown.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ShownComment {
-    question_id: String,
-    /// Not for viewers.
-    text: Option<String>,
-    completed_at: Timestamp,
-    public_id: PublicId,
-}
-
 /// How often one answer was given.
 #[derive(Debug, Serialize)]
 pub struct Line {
@@ -81,9 +70,7 @@ pub struct Line {
 pub async fn results(State(app): State<App>, caller: Caller, id: Id, page: Page) -> Answer<Json<Shown>> {
     let filter = read_filter(&page)?;
     let mut results = shown(id.0, app.engine.results(caller.tenant, id.flow(), &filter).await?);
-    for comment in &mut results.comments {
-        comment.text = comment.text.take().and_then(|text| caller.free_text(text));
-    }
+    results.comments = results.comments.into_iter().map(|comment| comment.seen_by(&caller)).collect();
     Ok(Json(results))
 }
 
@@ -154,7 +141,7 @@ fn cells(survey: &Survey, response: &results::Response) -> Vec<String> {
     fixed.into_iter().chain(question_ids(survey).map(answer)).collect()
 }
 
-fn read_filter(page: &Page) -> Answer<ResultFilter> {
+pub(super) fn read_filter(page: &Page) -> Answer<ResultFilter> {
     let mut problems = Problems::default();
     let mut time = |name: &str| {
         let parsed = page.filter(name).map(Timestamp::parse)?;
@@ -191,13 +178,8 @@ pub fn shown(id: i64, found: SurveyResults) -> Shown {
         nps: questions.iter().find_map(|q| q.nps),
         csat: questions.iter().find_map(|q| q.csat),
         questions,
-        comments: comments.into_iter().map(show_comment).collect(),
+        comments: comments.into_iter().map(ShownComment::from).collect(),
     }
-}
-
-fn show_comment(comment: Comment) -> ShownComment {
-    let Comment { question_id, text, completed_at, public_id } = comment;
-    ShownComment { question_id, text: Some(text), completed_at, public_id }
 }
 
 fn question(survey: &Arc<Survey>, id: &str, tally: &Tally) -> Question {
