@@ -27,6 +27,7 @@ pub mod webhooks;
 
 use crate::app::App;
 use crate::auth::{Guard, Need, pass};
+use answers::KeyScope;
 use api::{
     communication_logs, dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases,
     queues, recipients, resends, schedules, subscriptions, suppressions, surveys, templates, tenant_settings,
@@ -339,11 +340,13 @@ pub fn router(app: App) -> Router {
     for route in table() {
         let (method, path) = route.method_and_path();
         let filter = method.parse::<Method>().ok().and_then(|method| MethodFilter::try_from(method).ok());
+        let scope = KeyScope::of(&route);
         let mut run = on(filter.unwrap_or(MethodFilter::GET), route.handler);
-        // An Idempotency-Key is its tenant's, and who has no key has no tenant.
-        if method == "POST" && route.need != Need::Nothing {
-            run = run.route_layer(from_fn_with_state(app.clone(), answers::once));
-        }
+        run = match scope {
+            None => run,
+            Some(KeyScope::Tenant) => run.route_layer(from_fn_with_state(app.clone(), answers::once)),
+            Some(KeyScope::Link) => run.route_layer(from_fn_with_state(app.clone(), answers::once_for_link)),
+        };
         // Strangers add parameters of their own to links, and providers to callbacks.
         if matches!(route.need, Need::Key(_)) {
             let schema = QuerySchema::of(route.name);

@@ -5,6 +5,7 @@ mod operations;
 pub use operations::{OPERATIONS, Operation};
 
 use super::Route;
+use super::answers::KeyScope;
 use crate::auth::Need;
 use axum::Json;
 use serde_json::{Map, Value, json};
@@ -54,14 +55,14 @@ pub fn document(routes: &[Route]) -> Value {
 }
 
 fn describe(route: &Route, operation: &Operation) -> Value {
-    let (method, path) = route.method_and_path();
+    let path = route.method_and_path().1;
     let mut parameters: Vec<Value> = path_names(path).map(|name| path_parameter(path, name)).collect();
     parameters.extend(operation.query.iter().map(|name| reference("parameters", name)));
     if let Need::Key(_) = route.need {
         parameters.push(reference("parameters", "Tenant"));
-        if method == "POST" {
-            parameters.push(reference("parameters", "IdempotencyKey"));
-        }
+    }
+    if KeyScope::of(route).is_some() {
+        parameters.push(reference("parameters", "IdempotencyKey"));
     }
     let mut said = json!({
         "operationId": operation_id(route.name),

@@ -88,6 +88,9 @@ impl FromRequestParts<App> for Visitor {
     type Rejection = TooOften;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
+        if let Some(counted) = parts.extensions.get::<Self>() {
+            return Ok(*counted);
+        }
         app.settings.public.count(parts)?;
         let text = path_part(parts, app, "publicId").await;
         let link = text.as_deref().and_then(PublicId::parse);

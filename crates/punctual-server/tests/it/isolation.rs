@@ -5,9 +5,9 @@
 //! holds the mark, what is asked for by number is not there, and no row of the first tenant changes. A route
 //! that cannot be called because nobody said how fails the test: a new one must be added in `cases.rs`.
 
-mod cases;
+pub mod cases;
 mod rows;
-mod seed;
+pub mod seed;
 
 use crate::client::{Client, Reply};
 use crate::world::{Base, World};

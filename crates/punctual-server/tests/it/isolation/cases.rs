@@ -198,7 +198,10 @@ fn of_surveys(path: &str) -> Option<Value> {
         "/api/triggers/ingest" | "/api/Surveys/Triggers/ingest" | "/api/triggers/explain" => {
             crate::surveys::event("1")
         }
-        "/api/survey-instances/{publicId}/cancel" => json!({}),
+        "/api/survey-instances/{publicId}/cancel" | "/api/SurveyInstances/{publicId}/opened" => json!({}),
+        "/api/SurveyInstances/{publicId}/responses" => {
+            json!({"answers": {"rate": 9, "has-a-complaint": "No"}})
+        }
         _ => return None,
     })
 }
