@@ -21,6 +21,7 @@ use crate::http::visitor::REQUESTS_PER_MINUTE_DEFAULT;
 use clap::ValueEnum;
 use punctual::ClockMode;
 use punctual::base::duration;
+use punctual::base::limits::SCHEMA_PATIENCE;
 use punctual::queue::run::inbox::InboxSettings;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -53,6 +54,9 @@ pub struct Flags {
     /// Whether to bring the schema up to date at start [default: true]
     #[arg(long, env = "PUNCTUAL_MIGRATE", value_name = "BOOL")]
     pub migrate: Option<bool>,
+    /// How long to wait for another process to migrate, if this one does not [default: 5m]
+    #[arg(long, env = "PUNCTUAL_SCHEMA_WAIT", value_name = "DURATION")]
+    pub schema_wait: Option<String>,
     /// How long a stop may take before work in progress is handed back [default: 10s]
     #[arg(long, env = "PUNCTUAL_STOP_LIMIT", value_name = "DURATION")]
     pub stop_limit: Option<String>,
@@ -118,6 +122,8 @@ pub struct Config {
     pub leave_manual_clock: bool,
     /// Whether the schema is brought up to date at start.
     pub migrate: bool,
+    /// How long to wait for another process to bring the schema up to date.
+    pub schema_wait: Duration,
     /// How long a stop may take.
     pub stop_limit: Duration,
     /// How long finished messages are kept; the engine's default if `None`.
@@ -205,6 +211,8 @@ impl Config {
             clock: if clock == Some(Clock::Manual) { ClockMode::Manual } else { ClockMode::System },
             leave_manual_clock: flags.leave_manual_clock || file.leave_manual_clock.unwrap_or(false),
             migrate: flags.migrate.or(file.migrate).unwrap_or(true),
+            schema_wait: length("schema_wait", flags.schema_wait.or(file.schema_wait))?
+                .unwrap_or(SCHEMA_PATIENCE),
             stop_limit: length("stop_limit", stop_limit)?.unwrap_or(STOP_LIMIT_DEFAULT),
             retention: length("retention", retention)?,
             log_retention: length("log_retention", flags.log_retention.or(file.log_retention))?,
@@ -312,6 +320,7 @@ mod tests {
         assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
         assert_eq!((config.role, config.clock, config.migrate), (Role::All, ClockMode::System, true));
         assert_eq!(config.stop_limit, Duration::from_secs(10));
+        assert_eq!(config.schema_wait, Duration::from_secs(5 * 60));
         assert_eq!(config.exposure(), Exposure::Local);
     }
 

@@ -210,7 +210,7 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     for (key, policy) in &config.channels.policies {
         builder = builder.channel_policy(key, policy.clone());
     }
-    if config.migrate { builder } else { builder.without_migrations() }
+    if config.migrate { builder } else { builder.without_migrations().schema_wait(config.schema_wait) }
 }
 
 /// Who hears the callbacks of providers.

@@ -11,13 +11,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 19] = [
+pub const KEYS: [&str; 20] = [
     "database",
     "listen",
     "role",
     "clock",
     "leave_manual_clock",
     "migrate",
+    "schema_wait",
     "stop_limit",
     "retention",
     "log_retention",
@@ -54,6 +55,8 @@ pub struct File {
     pub leave_manual_clock: Option<bool>,
     /// Whether the schema is brought up to date at start.
     pub migrate: Option<bool>,
+    /// How long to wait for another process to bring the schema up to date.
+    pub schema_wait: Option<String>,
     /// How long a stop may take.
     pub stop_limit: Option<String>,
     /// How long finished messages are kept.
@@ -195,7 +198,8 @@ mod tests {
     #[test]
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
-                   migrate=false\nstop_limit=''\nretention=''\nlog_retention=''\ninbox_retention=''\n\
+                   migrate=false\nschema_wait=''\nstop_limit=''\nretention=''\nlog_retention=''\n\
+                   inbox_retention=''\n\
                    inbox_stuck_after=''\ninbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
                    survey_url=''\n\
                    public={requests_per_minute=9,trust_forwarded_for=true,url='https://x'}\n\

@@ -86,6 +86,7 @@ fn of_process(config: &Config) -> Vec<(&'static str, Option<String>)> {
         ("clock", Some(clock.to_owned())),
         ("leave_manual_clock", Some(config.leave_manual_clock.to_string())),
         ("migrate", Some(config.migrate.to_string())),
+        ("schema_wait", Some(duration::write(config.schema_wait))),
         ("stop_limit", Some(duration::write(config.stop_limit))),
         ("pool_size", Some(config.pool_size.to_string())),
         ("log_format", Some(log_format)),

@@ -104,6 +104,8 @@ pub const PRUNE_ROWS: usize = 1_000;
 pub const LIST_ITEMS_DEFAULT: usize = 100;
 /// The most items a list returns.
 pub const LIST_ITEMS_MAX: usize = 1_000;
+/// How long an engine that may not migrate waits for another process to do it.
+pub const SCHEMA_PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// Polling starts at this pace after work was seen …
 pub const POLL_MIN: Duration = Duration::from_millis(250);
 /// … and slows down to this one: only a safety net behind the wake-ups.

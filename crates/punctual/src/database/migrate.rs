@@ -33,6 +33,15 @@ const BASELINE: i64 = 20;
 /// The schema version that this binary works with.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
+/// Whether the schema fits this binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchemaStatus {
+    /// It does.
+    Current,
+    /// It has this older version, 0 when there is none, and a migration brings it up to date.
+    Behind(i64),
+}
+
 impl Store {
     /// Brings the schema up to date; answers the version before and after.
     ///
@@ -46,23 +55,30 @@ impl Store {
         })
     }
 
-    /// The schema's version, 0 when there is none.
+    /// Checks that the schema is the one of this binary.
     ///
     /// # Errors
     /// [`Error::Schema`] when the database is newer than this binary, or older.
     pub fn check_schema(&self) -> VerbFuture<'_, ()> {
         VerbFuture::new(async move {
-            let version = self.read((), |tx, ()| Box::pin(current(tx))).await?;
-            match version {
-                v if v > SCHEMA_VERSION => Err(too_new(v)),
-                v if is_before_baseline(v) => Err(too_old(v)),
-                v if v < SCHEMA_VERSION => Err(Error::Schema(format!(
-                    "the schema is at version {v}, but version {SCHEMA_VERSION} is needed; \
-                     run `punctual migrate`"
-                ))),
-                _ => Ok(()),
+            match self.schema_status().await? {
+                SchemaStatus::Current => Ok(()),
+                SchemaStatus::Behind(version) => Err(behind(version)),
             }
         })
+    }
+
+    /// Returns whether the schema fits this binary or waits for a migration.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when no migration of this binary mends it: it is newer, or from before the baseline.
+    pub(crate) async fn schema_status(&self) -> Result<SchemaStatus> {
+        match self.read((), |tx, ()| Box::pin(current(tx))).await? {
+            v if v > SCHEMA_VERSION => Err(too_new(v)),
+            v if is_before_baseline(v) => Err(too_old(v)),
+            v if v < SCHEMA_VERSION => Ok(SchemaStatus::Behind(v)),
+            _ => Ok(SchemaStatus::Current),
+        }
     }
 }
 
@@ -156,6 +172,13 @@ async fn verify(tx: &mut Tx, migration: &Migration, checksum: &str) -> Result<()
 /// Whether a build from before the first release made this schema.
 const fn is_before_baseline(version: i64) -> bool {
     version > 0 && version < BASELINE
+}
+
+/// Describes a schema that has an older version than this binary needs.
+pub(crate) fn behind(version: i64) -> Error {
+    Error::Schema(format!(
+        "the schema is at version {version}, but version {SCHEMA_VERSION} is needed; run `punctual migrate`"
+    ))
 }
 
 fn too_old(version: i64) -> Error {

@@ -1,6 +1,7 @@
 //! Building an engine.
 
 mod check;
+mod schema;
 
 use crate::base::breaker::BreakerSettings;
 use crate::base::error::Result;
@@ -52,6 +53,7 @@ pub struct Builder {
     pool_size: usize,
     handlers: Vec<HandlerSlot>,
     migrate: bool,
+    schema_wait: Duration,
     clock: ClockMode,
     leave_manual: bool,
     lease: Duration,
@@ -79,6 +81,7 @@ impl Builder {
             pool_size: POOL_SIZE_DEFAULT,
             handlers: Vec::new(),
             migrate: true,
+            schema_wait: limits::SCHEMA_PATIENCE,
             clock: ClockMode::System,
             leave_manual: false,
             lease: limits::LEASE_DEFAULT,
@@ -195,10 +198,18 @@ impl Builder {
         self
     }
 
-    /// Leaves the schema alone: the schema must exist already.
+    /// Leaves the schema alone: another process migrates it, and [`open`](Self::open) waits for that.
     #[must_use]
     pub const fn without_migrations(mut self) -> Self {
         self.migrate = false;
+        self
+    }
+
+    /// Sets how long an engine without migrations waits for another process to bring a missing or older
+    /// schema up to date, 5 minutes unless it is set. Zero refuses such a schema at once.
+    #[must_use]
+    pub const fn schema_wait(mut self, patience: Duration) -> Self {
+        self.schema_wait = patience;
         self
     }
 
@@ -356,14 +367,14 @@ impl Builder {
         Ok(engine)
     }
 
-    /// Opens the database, and brings its schema up to date or checks it.
+    /// Opens the database, and brings its schema up to date or waits until another process has.
     async fn ready_store(&self) -> Result<Store> {
         self.check()?;
         let store = self.open_store()?;
         if self.migrate {
             store.migrate().await?;
         } else {
-            store.check_schema().await?;
+            schema::wait_for_schema(&store, self.schema_wait).await?;
         }
         store.use_clock(self.clock, self.leave_manual).await?;
         Ok(store)

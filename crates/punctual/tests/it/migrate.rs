@@ -1,14 +1,18 @@
 //! Migrations: safe when many start at once, forward only, printable.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, message};
 use crate::dump::first_column;
-use punctual::Error;
+use punctual::base::clock::monotonic;
+use punctual::base::tenant::Tenant;
 use punctual::database::dialect::Dialect;
 use punctual::database::migrate::{SCHEMA_VERSION, print};
 use punctual::database::store::Store;
+use punctual::database::tx::VerbFuture;
 use punctual::testing::Backend;
 use punctual::testing::place::{Place, Rows};
+use punctual::{Engine, Error};
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 cases![
@@ -19,6 +23,9 @@ cases![
     plt_24_a_database_of_an_older_build_is_refused,
     plt_24_other_texts_are_refused,
     plt_24_an_old_schema_is_told,
+    plt_24_a_worker_waits_for_a_migration_by_another_process,
+    plt_24_a_worker_gives_up_when_no_process_migrates,
+    plt_24_a_schema_that_no_migration_mends_is_refused_at_once,
     plt_24_the_printed_sql_makes_the_same_schema,
     plt_24_the_schema_is_the_one_on_file,
 ];
@@ -113,6 +120,49 @@ async fn plt_24_an_old_schema_is_told(t: &Bench) {
     refused(store.check_schema().await, "the schema is at version 0");
     store.migrate().await.unwrap();
     store.check_schema().await.unwrap();
+}
+
+fn open_without_migrations(place: &Place, wait: Duration) -> VerbFuture<'static, Engine> {
+    Engine::builder(place.url()).pool_size(2).without_migrations().schema_wait(wait).open()
+}
+
+/// PLT-24: the worker starts first; on PostgreSQL, row security is on once it goes on.
+async fn plt_24_a_worker_waits_for_a_migration_by_another_process(t: &Bench) {
+    let place = Place::empty(t.backend).await.unwrap();
+    let worker = tokio::spawn(open_without_migrations(&place, Duration::from_secs(60)));
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(!worker.is_finished(), "the worker waits for the schema");
+    let other = Store::open(place.url(), 2).unwrap();
+    other.migrate().await.unwrap();
+    let engine = worker.await.unwrap().unwrap();
+    assert_eq!(engine.store().wall_stands().await.unwrap(), other.wall_stands().await.unwrap());
+    engine.enqueue_one(Tenant::DEFAULT, message("orders")).await.unwrap();
+}
+
+/// PLT-24: no process migrates.
+async fn plt_24_a_worker_gives_up_when_no_process_migrates(t: &Bench) {
+    let place = Place::empty(t.backend).await.unwrap();
+    let began = monotonic();
+    let opened = open_without_migrations(&place, Duration::from_millis(300)).await;
+    refused(opened.map(drop), "no process migrated it within 300ms; run `punctual migrate`");
+    assert!(began.elapsed() >= Duration::from_millis(300), "it waited");
+    let opened = open_without_migrations(&place, Duration::ZERO).await;
+    refused(opened.map(drop), "version 20 is needed; run `punctual migrate`");
+}
+
+/// PLT-24: a newer schema, or one of before the baseline, is no reason to wait.
+async fn plt_24_a_schema_that_no_migration_mends_is_refused_at_once(t: &Bench) {
+    for (version, said) in [(999, "use a newer punctual"), (18, "start with an empty database")] {
+        let place = Place::migrated(t.backend).await.unwrap();
+        let table = match t.backend {
+            Backend::Sqlite => "punctual_migration",
+            Backend::Postgres => "punctual.migration",
+        };
+        place.sql(&[format!("update {table} set version = {version}")]).await.unwrap();
+        let opened = open_without_migrations(&place, Duration::from_secs(600));
+        let opened = tokio::time::timeout(Duration::from_secs(30), opened).await.expect("it does not wait");
+        refused(opened.map(drop), said);
+    }
 }
 
 /// PLT-24: also printable as SQL.

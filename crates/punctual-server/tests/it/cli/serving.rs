@@ -158,16 +158,35 @@ fn plt_24_a_newer_schema_is_refused() {
     }
 }
 
-/// PLT-24: without migration at start there must be a schema.
+/// PLT-24: a server that may not migrate waits for a schema, as long as it is told.
 #[test]
 fn plt_24_a_schema_that_does_not_fit_is_refused() {
     let place = Place::new();
     let database = place.database();
-    let said = place
-        .command(&["serve", "--database", &database, "--listen", FREE_PORT, "--migrate", "false"])
-        .said();
-    assert_eq!(said.code, 4, "{said:?}");
-    assert!(said.err.contains("run `punctual migrate`"), "{said:?}");
+    for (wait, waits) in [("0s", false), ("300ms", true)] {
+        let serve = ["serve", "--database", &database, "--listen", FREE_PORT, "--migrate", "false"];
+        let said = place.command(&[&serve[..], &["--schema-wait", wait]].concat()).said();
+        assert_eq!(said.code, 4, "{said:?}");
+        assert!(said.err.contains("run `punctual migrate`"), "{said:?}");
+        assert_eq!(said.err.contains("waiting for another process to migrate it"), waits, "{said:?}");
+        assert_eq!(said.err.contains("no process migrated it within 300ms"), waits, "{said:?}");
+    }
+}
+
+/// PLT-24: the server starts first, another process migrates, and the server goes on.
+#[test]
+fn plt_24_a_server_goes_on_when_another_process_has_migrated() {
+    let place = Place::new();
+    let database = place.database();
+    std::thread::scope(|threads| {
+        let mut command =
+            place.command(&["serve", "--database", &database, "--listen", FREE_PORT, "--migrate", "false"]);
+        let served = threads.spawn(move || command.serve());
+        std::thread::sleep(Duration::from_millis(600));
+        assert!(!served.is_finished(), "the server waits for the schema");
+        place.json(&["migrate"]);
+        assert!(served.join().unwrap().ready.contains("punctual is ready"));
+    });
 }
 
 /// A flag goes before the environment, that before the file.
