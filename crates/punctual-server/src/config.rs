@@ -66,7 +66,7 @@ pub struct Flags {
     /// How long the communication log is kept [default: 400d]
     #[arg(long, env = "PUNCTUAL_LOG_RETENTION", value_name = "DURATION")]
     pub log_retention: Option<String>,
-    /// How long processed messages are remembered in the inbox [default: 30d]
+    /// How long processed and failed messages are remembered in the inbox [default: 30d]
     #[arg(long, env = "PUNCTUAL_INBOX_RETENTION", value_name = "DURATION")]
     pub inbox_retention: Option<String>,
     /// How far past its lease a received message is stuck [default: 1h]

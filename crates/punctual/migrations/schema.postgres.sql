@@ -660,7 +660,7 @@ CREATE INDEX entry_history_by_entry ON punctual.entry_history USING btree (entry
 CREATE INDEX entry_key_by_time ON punctual.entry_key USING brin (made_at);
 CREATE INDEX entry_trace_by_entry ON punctual.entry_trace USING btree (entry_id, id);
 CREATE INDEX flow_by_tenant ON punctual.flow USING btree (tenant_id, id);
-CREATE INDEX inbox_by_end ON punctual.inbox USING btree (finished_at) WHERE (status = 'processed'::text);
+CREATE INDEX inbox_by_end ON punctual.inbox USING btree (status, finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX inbox_by_lease ON punctual.inbox USING btree (lease_until) WHERE (status = 'processing'::text);
 CREATE INDEX inbox_by_status ON punctual.inbox USING btree (status, tenant_id, id);
 CREATE INDEX job_by_due ON punctual.job USING btree (next_due) WHERE (next_due IS NOT NULL);

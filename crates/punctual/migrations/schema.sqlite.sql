@@ -402,7 +402,8 @@ CREATE TABLE punctual_inbox (
     check ((finished_at is null) = (status = 'processing'))
 );
 
-CREATE INDEX punctual_inbox_by_end on punctual_inbox (finished_at) where status = 'processed';
+CREATE INDEX punctual_inbox_by_end on punctual_inbox (status, finished_at)
+    where finished_at is not null;
 
 CREATE INDEX punctual_inbox_by_lease on punctual_inbox (lease_until) where status = 'processing';
 

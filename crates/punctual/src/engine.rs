@@ -354,7 +354,7 @@ impl Loops {
         };
         self.run("retention", pruner, stop);
         let inbox = inner.inbox;
-        self.run("inbox maintenance", move || InboxKeeper::new(store.clone(), inbox), stop);
+        self.run("inbox maintenance", move || InboxKeeper::new(store.clone(), inbox, retention), stop);
         let delivery = Arc::clone(&inner.delivery);
         self.run("early receipts", move || EarlyReceipts::new(Arc::clone(&delivery), poll_max), stop);
     }

@@ -63,7 +63,7 @@ pub struct File {
     pub retention: Option<String>,
     /// How long the communication log is kept.
     pub log_retention: Option<String>,
-    /// How long processed messages are remembered in the inbox.
+    /// How long processed and failed messages are remembered in the inbox.
     pub inbox_retention: Option<String>,
     /// How far past its lease a received message is stuck.
     pub inbox_stuck_after: Option<String>,

@@ -322,7 +322,7 @@ create table punctual.inbox (
 );
 create index inbox_by_status on punctual.inbox (status, tenant_id, id);
 create index inbox_by_lease on punctual.inbox (lease_until) where status = 'processing';
-create index inbox_by_end on punctual.inbox (finished_at) where status = 'processed';
+create index inbox_by_end on punctual.inbox (status, finished_at) where finished_at is not null;
 
 -- jobs ------------------------------------------------------------------------------
 -- Leases with one holder at a time, and work that is due again and again.

@@ -299,7 +299,8 @@ create table punctual_inbox (
 );
 create index punctual_inbox_by_status on punctual_inbox (status, tenant_id, id);
 create index punctual_inbox_by_lease on punctual_inbox (lease_until) where status = 'processing';
-create index punctual_inbox_by_end on punctual_inbox (finished_at) where status = 'processed';
+create index punctual_inbox_by_end on punctual_inbox (status, finished_at)
+    where finished_at is not null;
 
 -- jobs ------------------------------------------------------------------------------
 -- Leases with one holder at a time, and work that is due again and again.

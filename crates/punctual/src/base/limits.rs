@@ -90,7 +90,7 @@ pub const ENTRY_TRACE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 6
 pub const DELIVERY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
 /// How long an admitted message id is remembered.
 pub const ADMITTED_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
-/// How long a processed message is remembered in the inbox.
+/// How long a processed or failed message is remembered in the inbox.
 pub const INBOX_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How often the inbox is cleaned and looked through.
 pub const INBOX_EVERY: Duration = Duration::from_secs(6 * 60 * 60);

@@ -172,7 +172,7 @@ impl Engine {
         total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         // Housekeeping once per jump, not once per virtual moment.
         Pruner::new(self.store().clone(), self.inner.retention, self.inner.log_retention).pass().await?;
-        InboxKeeper::new(self.store().clone(), self.inner.inbox).pass().await?;
+        InboxKeeper::new(self.store().clone(), self.inner.inbox, self.inner.retention).pass().await?;
         Ok(total)
     }
 }

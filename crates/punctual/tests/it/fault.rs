@@ -8,7 +8,7 @@ use punctual::base::id::{FencingToken, LaneId, Token};
 use punctual::database::clock::ClockMode;
 use punctual::database::store::Store;
 use punctual::jobs::store::leases::Holding;
-use punctual::queue::store::inbox::{Begun, Mark};
+use punctual::queue::store::inbox::{Begun, InboxRetention, Mark};
 use punctual::queue::store::settle::{SettleAction, Settlement};
 use serde_json::json;
 use std::time::Duration;
@@ -147,7 +147,7 @@ async fn an_error_in_a_verb_on_the_inbox_leaves_nothing(t: &Bench) {
     let last = || Delivery::new("shop", "2").lease(LEASE).max_attempts(1);
     shake!(t, "inbox_begin of what dies", |s| s.inbox_begin(TENANT, last()));
     t.advance(seconds(60)).await;
-    shake!(t, "prune_inbox", |s| s.prune_inbox(seconds(1)));
+    shake!(t, "prune_inbox", |s| s.prune_inbox(InboxRetention { finished: seconds(1), dead: seconds(1) }));
 }
 
 async fn an_error_in_tenants_keys_answers_and_clock_leaves_nothing(t: &Bench) {

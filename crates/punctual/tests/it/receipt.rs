@@ -13,6 +13,7 @@ use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
 use punctual::delivery::store::receipts::{ReceiptBatch, ReceiptOutcome};
+use punctual::queue::store::inbox::InboxRetention;
 use punctual::{DeliveryId, Engine, Token};
 use serde_json::json;
 use std::time::Duration;
@@ -233,7 +234,8 @@ async fn ntf_18_a_start_that_is_posted_again_lifts_no_newer_stop(t: &Bench) {
     hear(&engine, vec![reply(Stopped, "SMc")]).await;
     let year = Duration::from_secs(365 * 86_400);
     t.advance(year).await;
-    t.store().prune_inbox(Duration::from_secs(86_400)).await.unwrap();
+    let day = Duration::from_secs(86_400);
+    t.store().prune_inbox(InboxRetention { finished: day, dead: day }).await.unwrap();
     hear(&engine, start()).await;
     assert_eq!(suppressed(t).await.len(), 1, "the START is older than the STOP");
     let nameless = Receipt { event_id: None, ..reply(Resumed, "") };

@@ -1,10 +1,11 @@
-//! The keeper of the inbox: forgets what was processed long ago, and says what is stuck.
+//! The keeper of the inbox: forgets messages whose last attempt ended long ago, and reports stuck ones.
 
 use crate::base::error::Result;
 use crate::base::limits;
 use crate::database::store::Store;
 use crate::queue::run::gauge;
 use crate::queue::run::loop_health::Ticks;
+use crate::queue::store::inbox::InboxRetention;
 use std::time::Duration;
 
 /// Between two steps of a pass, so that handlers do not notice it.
@@ -13,7 +14,8 @@ const STEP_PAUSE: Duration = Duration::from_millis(50);
 /// How the inbox is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxSettings {
-    /// How long processed messages are remembered: as long as a sender may deliver again.
+    /// How long processed and failed messages are remembered: as long as a sender may deliver again. Dead
+    /// ones stay for the retention of messages, if that is longer.
     pub retention: Duration,
     /// A message in progress this far past its lease is stuck.
     pub stuck_after: Duration,
@@ -36,14 +38,17 @@ impl Default for InboxSettings {
 pub struct InboxKeeper {
     store: Store,
     settings: InboxSettings,
+    retention: InboxRetention,
     rest: Duration,
 }
 
 impl InboxKeeper {
-    /// A keeper with these settings.
+    /// A keeper with these settings, which keeps dead messages for `message_retention` at least.
     #[must_use]
-    pub const fn new(store: Store, settings: InboxSettings) -> Self {
-        Self { store, settings, rest: settings.every }
+    pub fn new(store: Store, settings: InboxSettings, message_retention: Duration) -> Self {
+        let dead = settings.retention.max(message_retention);
+        let retention = InboxRetention { finished: settings.retention, dead };
+        Self { store, settings, retention, rest: settings.every }
     }
 
     /// A whole pass, at once; answers how many messages were forgotten.
@@ -61,7 +66,7 @@ impl InboxKeeper {
     }
 
     async fn step(&self) -> Result<u64> {
-        let forgotten = self.store.prune_inbox(self.settings.retention).await?;
+        let forgotten = self.store.prune_inbox(self.retention).await?;
         gauge::inbox_forgotten(forgotten);
         Ok(forgotten)
     }

@@ -4,8 +4,8 @@ use super::{all, dead, delivery, failed, mark, ticket};
 use crate::bench::{Bench, LEASE, TENANT, seconds};
 use punctual::base::limits::INBOX_RETENTION;
 use punctual::queue::rules::inbox::Status;
-use punctual::queue::run::inbox::InboxSettings;
-use punctual::queue::store::inbox::{Begun, InboxCounts, InboxFilter, Mark};
+use punctual::queue::run::inbox::{InboxKeeper, InboxSettings};
+use punctual::queue::store::inbox::{Begun, InboxCounts, InboxFilter, InboxRetention, Mark, Received};
 use punctual::{ClockMode, Delivery, Engine, InboxId};
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ cases![
     plt_18_a_replayed_message_is_welcome_again,
     plt_18_a_dry_replay_tells_and_changes_nothing,
     plt_18_only_dead_messages_are_replayed,
-    plt_18_only_what_was_processed_long_ago_is_forgotten,
+    plt_18_only_messages_that_ended_long_ago_are_forgotten,
+    plt_8_a_failed_message_that_is_tried_again_is_not_forgotten,
     plt_18_a_pass_forgets_any_number_in_small_steps,
     plt_18_what_is_stuck_is_told,
     plt_18_time_travel_keeps_the_inbox,
@@ -95,16 +96,34 @@ async fn plt_18_only_dead_messages_are_replayed(t: &Bench) {
     assert_eq!(left, [Status::Processing, Status::Processed, failed, failed, failed]);
 }
 
-/// PLT-18: what is in progress, failed or dead stays, however old.
-async fn plt_18_only_what_was_processed_long_ago_is_forgotten(t: &Bench) {
+/// PLT-8, PLT-18: failed messages go like processed ones, dead ones after the longer of the two retentions,
+/// and a message in progress stays, however old.
+async fn plt_18_only_messages_that_ended_long_ago_are_forgotten(t: &Bench) {
     one_of_each(t).await;
+    let mut keeper = keeper(t, INBOX_RETENTION * 2);
     t.advance(INBOX_RETENTION).await;
-    assert_eq!(t.store().prune_inbox(INBOX_RETENTION).await.unwrap(), 0, "not yet");
+    assert_eq!(keeper.pass().await.unwrap(), 0, "not yet");
     t.advance(Duration::from_micros(1)).await;
-    assert_eq!(t.store().prune_inbox(INBOX_RETENTION).await.unwrap(), 1);
-    assert!(all(t).await.iter().all(|r| r.status != Status::Processed));
-    assert_eq!(all(t).await.len(), 4);
-    assert_eq!(ticket(t, delivery("processed")).await.1, 1, "what is forgotten is new");
+    assert_eq!(keeper.pass().await.unwrap(), 2);
+    let left = |all: Vec<Received>| all.iter().map(|r| r.status).collect::<Vec<_>>();
+    assert_eq!(left(all(t).await), [Status::Processing, Status::Dead, Status::Dead]);
+    assert_eq!(ticket(t, delivery("processed")).await.1, 1, "a forgotten message is new");
+    t.advance(INBOX_RETENTION).await;
+    assert_eq!(keeper.pass().await.unwrap(), 2);
+    assert_eq!(left(all(t).await), [Status::Processing, Status::Processing]);
+}
+
+/// PLT-8: a transaction that takes a failed message for its next attempt keeps it.
+async fn plt_8_a_failed_message_that_is_tried_again_is_not_forgotten(t: &Bench) {
+    one_of_each(t).await;
+    t.advance(INBOX_RETENTION + seconds(1)).await;
+    ticket(t, delivery("failed")).await;
+    keeper(t, INBOX_RETENTION).pass().await.unwrap();
+    assert!(all(t).await.iter().any(|r| r.message_id == "failed" && r.status == Status::Processing));
+}
+
+fn keeper(t: &Bench, message_retention: Duration) -> InboxKeeper {
+    InboxKeeper::new(t.store().clone(), InboxSettings::default(), message_retention)
 }
 
 /// PLT-18
@@ -116,10 +135,9 @@ async fn plt_18_a_pass_forgets_any_number_in_small_steps(t: &Bench) {
          select 1, 'shop', cast(n as text), 'processed', 'x', 1, 3, 0, 0, 0, 0 from n",
     )
     .await;
-    assert_eq!(t.store().prune_inbox(seconds(1)).await.unwrap(), 1_000, "a bounded number at once");
-    let mut keeper =
-        punctual::queue::run::inbox::InboxKeeper::new(t.store().clone(), InboxSettings::default());
-    assert_eq!(keeper.pass().await.unwrap(), 1_500);
+    let retention = InboxRetention { finished: seconds(1), dead: seconds(1) };
+    assert_eq!(t.store().prune_inbox(retention).await.unwrap(), 1_000, "a bounded number at once");
+    assert_eq!(keeper(t, seconds(1)).pass().await.unwrap(), 1_500);
     assert_eq!(all(t).await, []);
 }
 
@@ -147,5 +165,6 @@ async fn plt_18_time_travel_keeps_the_inbox(t: &Bench) {
     one_of_each(t).await;
     let engine = engine(t).await;
     engine.travel(t.now().await.plus(INBOX_RETENTION + seconds(1)), true).await.unwrap();
-    assert_eq!(all(t).await.len(), 4, "the processed one is forgotten");
+    let left: Vec<Status> = all(t).await.iter().map(|r| r.status).collect();
+    assert_eq!(left, [Status::Processing], "the others ended longer ago than either retention");
 }
