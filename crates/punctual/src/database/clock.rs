@@ -18,8 +18,9 @@ pub enum ClockMode {
     Manual,
 }
 
-/// How long a process may move the clock before another may take over.
-const HOLD: Duration = Duration::from_secs(600);
+/// How long a process holds the clock without a renewal before another may take over: longer than a busy
+/// machine stalls, and shorter than a caller waits after a crash.
+const CLOCK_HOLD: Duration = Duration::from_secs(30);
 
 impl Store {
     /// The authority's time.
@@ -88,13 +89,28 @@ impl Store {
         })
     }
 
-    /// Takes the right to move the clock; answers whether it was free.
+    /// Takes the right to move the clock, and to do what is due on it, for 30 seconds; returns whether it was
+    /// free.
     pub fn hold_clock(&self, holder: &str) -> VerbFuture<'_, bool> {
-        let request = (holder.to_owned(), host_now());
-        self.write(request, |tx, (holder, host)| {
+        self.change_hold(holder, HOLD_POSTGRES, HOLD_SQLITE)
+    }
+
+    /// Holds the clock for 30 seconds from now; returns `false` if another holder has taken it over.
+    pub fn renew_clock(&self, holder: &str) -> VerbFuture<'_, bool> {
+        self.change_hold(holder, RENEW_POSTGRES, RENEW_SQLITE)
+    }
+
+    fn change_hold(
+        &self,
+        holder: &str,
+        postgres: &'static str,
+        sqlite: &'static str,
+    ) -> VerbFuture<'_, bool> {
+        self.write((holder.to_owned(), postgres, sqlite), |tx, (holder, postgres, sqlite)| {
             Box::pin(async move {
-                let until = host.plus(HOLD);
-                Ok(tx.execute(TAKE, params![holder, until, *host]).await? == 1)
+                let sql = tx.dialect().pick(postgres, sqlite);
+                let hold = i64::try_from(CLOCK_HOLD.as_micros()).unwrap_or(i64::MAX);
+                Ok(tx.execute(sql, params![holder, hold]).await? == 1)
             })
         })
     }
@@ -104,7 +120,7 @@ impl Store {
         self.write(holder.to_owned(), |tx, holder| {
             Box::pin(async move {
                 tx.execute(
-                    "update punctual.clock set holder = null where id = 1 and holder = $1",
+                    "update punctual.clock set holder = null, held_until = null where id = 1 and holder = $1",
                     params![holder],
                 )
                 .await?;
@@ -148,8 +164,40 @@ fn refused() -> Error {
 
 const START_MANUAL: &str = "update punctual.clock set manual = 1, now_us = $1 where id = 1";
 const SET: &str = "update punctual.clock set now_us = $1 where id = 1 and manual = 1";
-const TAKE: &str = "update punctual.clock set holder = $1, held_until = $2 \
-    where id = 1 and (holder is null or held_until < $3)";
+
+/// The real time of the database's host, while its own clock stands still.
+macro_rules! real_time {
+    (postgres) => {
+        "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+    };
+    (sqlite) => {
+        "cast((julianday('now') - 2440587.5) * 86400000000 as integer)"
+    };
+}
+macro_rules! hold {
+    ($database:tt) => {
+        concat!(
+            "update punctual.clock set holder = $1, held_until = ",
+            real_time!($database),
+            " + $2 where id = 1 and (holder is null or held_until < ",
+            real_time!($database),
+            ")"
+        )
+    };
+}
+macro_rules! renew {
+    ($database:tt) => {
+        concat!(
+            "update punctual.clock set held_until = ",
+            real_time!($database),
+            " + $2 where id = 1 and holder = $1"
+        )
+    };
+}
+const HOLD_POSTGRES: &str = hold!(postgres);
+const HOLD_SQLITE: &str = hold!(sqlite);
+const RENEW_POSTGRES: &str = renew!(postgres);
+const RENEW_SQLITE: &str = renew!(sqlite);
 const NEXT: &str = "select \
     (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
         from punctual.lane l where l.paused = 0 \

@@ -1,11 +1,14 @@
 //! Time travel: stepping an engine on the manual clock.
 //!
 //! Time moves from one due moment to the next, and at each of them everything that is due
-//! is done before it moves on. Only one process moves the clock at a time.
+//! is done before it moves on. On the manual clock one process at a time moves time or does what is due: it
+//! holds the clock in the database, and renews its hold while it works. On the system clock, ticks of several
+//! processes run side by side.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::limits::CLAIM_ITEMS_MAX;
+use crate::base::random;
 use crate::database::clock::ClockMode;
 use crate::database::tx::VerbFuture;
 use crate::delivery::run::receipts::EarlyReceipts;
@@ -74,31 +77,37 @@ impl From<Stepped> for Ticked {
     }
 }
 
-/// How long a call waits for another process that is moving the clock.
+/// How long a call waits for another process that holds the clock.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(60);
+/// How often a holder of the clock renews its hold, which lasts 30 seconds.
+const HOLD_RENEWAL: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Does everything that is due at the present moment, until nothing is.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// When the database does not answer; on the manual clock also [`Error::Conflict`] when another process
+    /// holds the clock for a minute.
     pub fn step(&self) -> VerbFuture<'_, Stepped> {
-        VerbFuture::new(async move {
-            let _alone = self.inner.stepping.lock().await;
-            self.step_now(CLAIM_ITEMS_MAX).await
-        })
+        VerbFuture::new(self.step_alone(CLAIM_ITEMS_MAX))
     }
 
     /// The same with claims of entries of this size, reported in the words of a scheduler's tick. The method
-    /// may be called on any clock, and beside loops and other ticks: each does its share.
+    /// may be called on any clock, and beside loops and other ticks: each does its share. On the manual clock
+    /// ticks of several processes wait for each other.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// As [`step`](Self::step).
     pub fn tick(&self, batch: usize) -> VerbFuture<'_, Ticked> {
-        VerbFuture::new(async move {
-            let _alone = self.inner.stepping.lock().await;
-            self.step_now(batch).await.map(Into::into)
-        })
+        VerbFuture::new(async move { self.step_alone(batch).await.map(Into::into) })
+    }
+
+    async fn step_alone(&self, batch: usize) -> Result<Stepped> {
+        let _alone = self.inner.stepping.lock().await;
+        match self.inner.clock {
+            ClockMode::System => self.step_now(batch).await,
+            ClockMode::Manual => self.holding_clock(self.step_now(batch)).await,
+        }
     }
 
     async fn step_now(&self, batch: usize) -> Result<Stepped> {
@@ -125,19 +134,47 @@ impl Engine {
     /// done, in order, each at its own due time. Going back fires nothing.
     ///
     /// # Errors
-    /// [`Error::Conflict`] on the system clock, or while another process moves this one.
+    /// [`Error::Conflict`] on the system clock, or while another process holds this one.
     pub fn travel(&self, to: Timestamp, run: bool) -> VerbFuture<'_, Stepped> {
         VerbFuture::new(async move {
             if self.inner.clock != ClockMode::Manual {
                 return Err(Error::Conflict("time travel needs --clock manual".into()));
             }
             let _alone = self.inner.stepping.lock().await;
-            let holder = self.inner.worker.owner.as_str();
-            self.take_clock(holder).await?;
-            let result = self.travel_holding(to, run).await;
-            self.store().free_clock(holder).await?;
-            result
+            self.holding_clock(self.travel_holding(to, run)).await
         })
+    }
+
+    /// Does the work while this engine holds the clock. If another process takes the clock over, the work
+    /// breaks off, and what it had claimed comes back when its lease ends.
+    async fn holding_clock(&self, work: impl Future<Output = Result<Stepped>>) -> Result<Stepped> {
+        // Two engines may have one owner's name, so each hold has a name of its own.
+        let holder = format!("{}/{}", self.inner.worker.owner, random::hex::<8>());
+        self.take_clock(&holder).await?;
+        let result = tokio::select! {
+            biased;
+            done = work => done,
+            lost = self.keep_clock(&holder) => Err(lost),
+        };
+        let freed = self.store().free_clock(&holder).await;
+        result.and_then(|done| freed.map(|()| done))
+    }
+
+    /// Renews the hold until it is lost; returns why. An error of the database does not lose it: the next
+    /// renewal may come in time.
+    async fn keep_clock(&self, holder: &str) -> Error {
+        loop {
+            tokio::time::sleep(HOLD_RENEWAL).await;
+            match self.store().renew_clock(holder).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Error::Conflict("another process has taken over the clock; try again".into());
+                }
+                Err(error) => {
+                    tracing::warn!(target: "punctual", %error, "the hold of the clock could not be renewed");
+                }
+            }
+        }
     }
 
     async fn take_clock(&self, holder: &str) -> Result<()> {
@@ -147,7 +184,7 @@ impl Engine {
             }
             Ok(())
         };
-        let busy = || Error::Conflict("another process is moving the clock; try again".into());
+        let busy = || Error::Conflict("another process holds the clock; try again".into());
         tokio::time::timeout(CLOCK_PATIENCE, patience).await.map_err(|_| busy())?
     }
 

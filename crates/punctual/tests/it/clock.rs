@@ -1,11 +1,14 @@
 //! The clock that decides.
 
 use crate::bench::{Bench, LEASE, claim_from, ids, message, seconds};
-use punctual::Error;
 use punctual::base::clock::host_now;
 use punctual::database::clock::ClockMode;
 use punctual::database::store::Store;
 use punctual::testing::TemporaryStore;
+use punctual::{Engine, Error, Work};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
 
 cases![
     plt_6_two_handles_share_a_manual_clock,
@@ -14,6 +17,8 @@ cases![
     after_a_manual_clock_the_system_clock_is_refused_unless_told,
     only_a_manual_clock_is_set,
     one_hand_moves_the_clock_at_a_time,
+    on_a_manual_clock_ticks_of_two_processes_wait_for_each_other,
+    a_tick_that_lost_the_clock_breaks_off,
     the_next_moment_is_when_something_becomes_due_or_a_lease_ends,
 ];
 
@@ -88,6 +93,80 @@ async fn one_hand_moves_the_clock_at_a_time(t: &Bench) {
     assert!(!t.store().hold_clock("b").await.unwrap(), "only its holder frees it");
     t.store().free_clock("a").await.unwrap();
     assert!(t.store().hold_clock("b").await.unwrap());
+}
+
+/// A handler of the topic `orders` that says when it has begun, and waits until it may end.
+#[derive(Clone, Default)]
+struct SlowHandler {
+    begun: Arc<Notify>,
+    may_end: Arc<Notify>,
+}
+
+impl SlowHandler {
+    async fn handle(self) {
+        self.begun.notify_one();
+        self.may_end.notified().await;
+    }
+
+    /// An engine on the manual clock of the bench.
+    async fn engine(&self, t: &Bench) -> Engine {
+        let handler = self.clone();
+        let handle = move |_: Work| {
+            let handler = handler.clone();
+            async move {
+                handler.handle().await;
+                Ok(())
+            }
+        };
+        let builder = Engine::builder(t.place.url()).pool_size(4).owner("one name for all");
+        builder.clock(ClockMode::Manual).handler("orders", handle).open().await.unwrap()
+    }
+}
+
+/// The time until which the clock is held.
+async fn held_until(t: &Bench) -> Option<i64> {
+    t.ints("select held_until from punctual.clock where id = 1").await[0][0]
+}
+
+/// A tick, a step and a journey of another process wait until the tick ends; its hold is renewed as long as
+/// it works, and is gone afterwards.
+async fn on_a_manual_clock_ticks_of_two_processes_wait_for_each_other(t: &Bench) {
+    let slow = SlowHandler::default();
+    let (one, other) = (slow.engine(t).await, SlowHandler::default().engine(t).await);
+    t.put("orders", 1).await;
+    let ticking = tokio::spawn({
+        let one = one.clone();
+        async move { one.tick(10).await }
+    });
+    slow.begun.notified().await;
+    let first = held_until(t).await.expect("the tick holds the clock");
+    let waiting = tokio::spawn(async move {
+        other.tick(10).await.unwrap();
+        other.step().await.unwrap();
+        other.travel(TemporaryStore::START.plus(seconds(1)), true).await.unwrap();
+    });
+    while held_until(t).await <= Some(first) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!waiting.is_finished(), "another tick waits, also while the hold is renewed");
+    slow.may_end.notify_one();
+    assert_eq!(ticking.await.unwrap().unwrap().dispatched, 1);
+    waiting.await.unwrap();
+    assert_eq!(held_until(t).await, None);
+}
+
+/// The database gave the clock to another process because this one had not renewed its hold in time.
+async fn a_tick_that_lost_the_clock_breaks_off(t: &Bench) {
+    let slow = SlowHandler::default();
+    let engine = slow.engine(t).await;
+    t.put("orders", 1).await;
+    let ticking = tokio::spawn(async move { engine.tick(10).await });
+    slow.begun.notified().await;
+    t.texts("update punctual.clock set held_until = 0 where id = 1").await;
+    assert!(t.store().hold_clock("other").await.unwrap());
+    let error = ticking.await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Conflict(said) if said.contains("taken over the clock")), "{error}");
+    assert!(!t.store().hold_clock("third").await.unwrap(), "the tick frees no hold but its own");
 }
 
 async fn the_next_moment_is_when_something_becomes_due_or_a_lease_ends(t: &Bench) {

@@ -160,6 +160,7 @@ async fn an_error_in_tenants_keys_answers_and_clock_leaves_nothing(t: &Bench) {
     shake!(t, "keep_answer", |s| s.keep_answer(TENANT, "key", 200, "x"));
     shake!(t, "free_answer", |s| s.free_answer(TENANT, "key"));
     shake!(t, "hold_clock", |s| s.hold_clock("a"));
+    shake!(t, "renew_clock", |s| s.renew_clock("a"));
     shake!(t, "free_clock", |s| s.free_clock("a"));
     let later = t.now().await.plus(seconds(1));
     shake!(t, "set_clock", |s| s.set_clock(later));
