@@ -122,8 +122,10 @@ struct Inner {
     sandbox: Option<Sandbox>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Loops {
+    /// A tick that takes longer than this is hung.
+    hung_after: Duration,
     stopper: Option<Stopper>,
     health: Vec<LoopHealth>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -317,6 +319,10 @@ impl Engine {
 }
 
 impl Loops {
+    const fn new(hung_after: Duration) -> Self {
+        Self { hung_after, stopper: None, health: Vec::new(), tasks: Vec::new(), storage: None }
+    }
+
     /// Runs the loops that every process has.
     fn begin(&mut self, store: &Store, wake: &Wake) -> Stop {
         let (stopper, stop) = stop::channel();
@@ -386,7 +392,7 @@ impl Loops {
         make: impl Fn() -> T + Send + 'static,
         stop: &Stop,
     ) {
-        let health = LoopHealth::new(name);
+        let health = LoopHealth::new(name, self.hung_after);
         self.health.push(health.clone());
         self.tasks.push(tokio::spawn(drive(make, health, stop.clone())));
     }

@@ -2,11 +2,20 @@
 
 use crate::world::{Base, World, publish};
 use punctual::ClockMode;
+use punctual::base::clock::monotonic;
+use punctual::database::planted::Bug;
+use punctual::engine::Builder;
 use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
 use punctual_server::app::Settings;
 use serde_json::json;
+use std::time::Duration;
 
-on_each! { plt_25_health_and_metrics_over_http, every_answer_is_dressed, a_queue_keeps_its_settings }
+on_each! {
+    plt_25_health_and_metrics_over_http,
+    plt_25_a_hung_loop_is_not_live,
+    every_answer_is_dressed,
+    a_queue_keeps_its_settings,
+}
 
 /// PLT-25: live, ready and details apart from each other, and metrics for all of it.
 async fn plt_25_health_and_metrics_over_http(base: Base) {
@@ -46,6 +55,28 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
     ] {
         assert!(metrics.text.lines().any(|l| l == line), "{line} in {}", metrics.text);
     }
+}
+
+/// PLT-25: the tick of a loop does not end, and the process asks to be started again; it still serves.
+async fn plt_25_a_hung_loop_is_not_live(base: Base) {
+    let stuck = |builder: Builder| builder.plant(Bug::StuckLoop).hung_after(Duration::from_millis(300));
+    let world =
+        World::furnished(World::place(base).await, ClockMode::System, Settings::default(), stuck).await;
+    let began = monotonic();
+    while world.anybody().get("/health/live").await.status == 200 {
+        assert!(began.elapsed() < Duration::from_secs(30), "a hung loop makes /health/live fail");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let live = world.anybody().get("/health/live").await;
+    assert_eq!((live.status, live.json()), (503, json!({"status": "down"})));
+    let health = world.anybody().get("/health").await;
+    let details = health.json();
+    assert_eq!((health.status, &details["status"]), (503, &json!("down")), "{details}");
+    assert!(details["complaints"].to_string().contains("the loop `retention` hangs"), "{details}");
+    let hung = |of: &&serde_json::Value| of["name"] == "retention" && of["hung"] == true;
+    assert!(details["loops"].as_array().unwrap().iter().any(|of| hung(&of)), "{details}");
+    assert!(world.anybody().get("/metrics").await.text.lines().any(|line| line == "punctual_live 0"));
+    assert_eq!(world.anybody().sees("/health/ready").await, json!({"status": "ok"}));
 }
 
 async fn every_answer_is_dressed(base: Base) {
@@ -125,9 +156,7 @@ async fn plt_25_health_tells_that_the_database_is_read_only() {
     let name: String = client.query_one("select current_database()", &[]).await.unwrap().get(0);
     let alter = format!("alter database {name} set default_transaction_read_only = on");
     client.batch_execute(&alter).await.unwrap();
-    let world =
-        World::furnished(url, system, Settings::default(), punctual::engine::Builder::without_migrations)
-            .await;
+    let world = World::furnished(url, system, Settings::default(), Builder::without_migrations).await;
     let ill = world.anybody().sees("/health").await;
     assert_eq!(
         (&ill["status"], &ill["database"]["takesWrites"]),

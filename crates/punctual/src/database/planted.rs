@@ -44,6 +44,8 @@ pub enum Bug {
     LookUpWithoutPurpose,
     /// Every process takes the whole limit of a channel for its own.
     LimitOfEachProcess,
+    /// The first tick of the loop `retention` never ends.
+    StuckLoop,
 }
 
 impl Bug {
@@ -66,6 +68,7 @@ impl Bug {
         Self::KeyMadeAtRender,
         Self::LookUpWithoutPurpose,
         Self::LimitOfEachProcess,
+        Self::StuckLoop,
     ];
 
     /// Returns its name, for a process that gets it as text.
@@ -89,6 +92,7 @@ impl Bug {
             Self::KeyMadeAtRender => "key-made-at-render",
             Self::LookUpWithoutPurpose => "look-up-without-purpose",
             Self::LimitOfEachProcess => "limit-of-each-process",
+            Self::StuckLoop => "stuck-loop",
         }
     }
 

@@ -20,7 +20,7 @@ use crate::delivery::run::executors;
 use crate::delivery::run::kinds::Kinds;
 use crate::delivery::run::sandbox::Sandbox;
 use crate::delivery::run::templates::Templates;
-use crate::engine::{Engine, Inner};
+use crate::engine::{Engine, Inner, Loops};
 use crate::flow::run::event_kinds::EventKinds;
 use crate::jobs::rules::job::NewJob;
 use crate::notification::run::planner::NotificationPlanner;
@@ -29,6 +29,7 @@ use crate::queue::run::executor::Executor;
 use crate::queue::run::handler::Handler;
 use crate::queue::run::handlers::{HandleMessages, HandlerKey, HandlerSlot, Handlers};
 use crate::queue::run::inbox::InboxSettings;
+use crate::queue::run::loop_health::HUNG_AFTER;
 use crate::queue::run::wake::Wake;
 use crate::survey::run::definition_cache::DefinitionCache;
 use crate::survey::run::kind::{SurveyKind, SurveyPlanner};
@@ -68,6 +69,7 @@ pub struct Builder {
     sandbox: Option<Sandbox>,
     survey_url: String,
     unsubscribe_url: Option<String>,
+    hung_after: Duration,
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
@@ -96,6 +98,7 @@ impl Builder {
             policies: BTreeMap::new(),
             survey_url: SURVEY_URL_DEFAULT.to_owned(),
             unsubscribe_url: None,
+            hung_after: HUNG_AFTER,
             #[cfg(feature = "testing")]
             store: None,
             #[cfg(feature = "testing")]
@@ -287,6 +290,14 @@ impl Builder {
         self
     }
 
+    /// Sets how long the tick of a loop takes until the loop counts as hung, two minutes unless it is set.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub const fn hung_after(mut self, limit: Duration) -> Self {
+        self.hung_after = limit;
+        self
+    }
+
     /// Opens the database, brings its schema up to date, and puts the engine together.
     /// No loop runs yet.
     ///
@@ -354,7 +365,7 @@ impl Builder {
             retention: self.retention,
             log_retention: self.log_retention,
             inbox: self.inbox,
-            loops: Mutex::default(),
+            loops: Mutex::new(Loops::new(self.hung_after)),
             stepping: tokio::sync::Mutex::new(()),
             routed: Mutex::default(),
             sandbox,

@@ -5,7 +5,7 @@ use crate::base::error::Error;
 use crate::engine::Engine;
 use crate::operate::store::census::Census;
 use crate::operate::store::storage::StorageStatus;
-use crate::queue::run::loop_health::{HUNG_AFTER, LoopHealth, LoopStatus};
+use crate::queue::run::loop_health::{LoopHealth, LoopStatus};
 use crate::queue::store::inbox::InboxCounts;
 use std::pin::Pin;
 use std::sync::PoisonError;
@@ -74,7 +74,7 @@ impl Health {
                 all.push(format!(
                     "the loop `{}` hangs: its tick has taken more than {} s; start this process again",
                     status.name,
-                    HUNG_AFTER.as_secs()
+                    status.hung_after.as_secs_f64()
                 ));
             }
         }

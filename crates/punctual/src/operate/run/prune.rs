@@ -1,6 +1,7 @@
 //! The pruner: lets history go, a little at a time.
 
 use crate::base::error::Result;
+use crate::database::planted::Bug;
 use crate::database::store::Store;
 use crate::queue::run::loop_health::Ticks;
 use std::time::Duration;
@@ -102,6 +103,9 @@ impl Pruner {
 /// A tick is one step of each kind: it must stay short, however much there is to drop.
 impl Ticks for Pruner {
     async fn tick(&mut self) -> Result<()> {
+        if self.store.has(Bug::StuckLoop) {
+            std::future::pending::<()>().await;
+        }
         let is_last = self.step_pass().await?;
         let dropped = self.step_beside().await?;
         self.rest = if is_last && dropped == 0 { PASS_EVERY } else { STEP_PAUSE };

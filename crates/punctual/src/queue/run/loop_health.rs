@@ -2,7 +2,7 @@
 //!
 //! A loop ticks, waits and ticks again. After an error it pauses, longer each time, and goes on. A loop that
 //! panics is counted, made anew from nothing, and goes on in the same way: its state may be half changed.
-//! Every tick is bounded, so a tick that takes longer than [`HUNG_AFTER`] hangs. Nothing can end it from
+//! Every tick is bounded, so a tick that takes longer than [`HUNG_AFTER`] is hung. Nothing can end it from
 //! within the process: health says so, and `/health/live` fails so that the process is started again.
 //!
 //! Not promised: that work which a panic cut short is settled. The work is due again when its lease ends.
@@ -17,7 +17,7 @@ use crate::queue::run::stop::{Phase, Stop};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A tick that takes longer than this hangs.
+/// A tick that takes longer than this is hung; only tests say otherwise.
 pub const HUNG_AFTER: Duration = Duration::from_secs(120);
 
 /// How one loop fares.
@@ -27,6 +27,7 @@ pub struct LoopHealth(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     name: &'static str,
+    hung_after: Duration,
     since: Moment,
     last_success: Option<Moment>,
     /// When the tick began that is not over.
@@ -45,6 +46,8 @@ pub struct LoopStatus {
     pub since_success: Duration,
     /// How long the tick has taken that is not over; zero between ticks.
     pub busy_for: Duration,
+    /// A tick that takes longer than this is hung.
+    pub hung_after: Duration,
     /// The error since the last successful tick.
     pub trouble: Option<String>,
     /// Ticks so far.
@@ -57,16 +60,18 @@ impl LoopStatus {
     /// Whether its tick takes so long that it will not end by itself.
     #[must_use]
     pub fn is_hung(&self) -> bool {
-        self.busy_for > HUNG_AFTER
+        self.busy_for > self.hung_after
     }
 }
 
 impl LoopHealth {
-    /// Describes a loop that has not ticked yet.
+    /// Describes a loop that has not ticked yet, and whose ticks are hung after this long.
     #[must_use]
-    pub fn new(name: &'static str) -> Self {
+    pub fn new(name: &'static str, hung_after: Duration) -> Self {
         let (since, last_success, began, trouble) = (monotonic(), None, None, None);
-        Self(Arc::new(Mutex::new(State { name, since, last_success, began, trouble, ticks: 0, panics: 0 })))
+        let (ticks, panics) = (0, 0);
+        let state = State { name, hung_after, since, last_success, began, trouble, ticks, panics };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     /// Returns the status that health shows.
@@ -76,6 +81,7 @@ impl LoopHealth {
             name: state.name,
             since_success: state.last_success.unwrap_or(state.since).elapsed(),
             busy_for: state.began.map_or(Duration::ZERO, |began| began.elapsed()),
+            hung_after: state.hung_after,
             trouble: state.trouble.clone(),
             ticks: state.ticks,
             panics: state.panics,
@@ -198,7 +204,7 @@ mod tests {
     async fn plt_7_a_loop_that_panics_is_made_anew_and_goes_on() {
         let (stopper, stop) = stop::channel();
         let (ticks, stopper) = (Arc::new(AtomicUsize::new(0)), Arc::new(stopper));
-        let health = LoopHealth::new("frail");
+        let health = LoopHealth::new("frail", HUNG_AFTER);
         let make = || Frail { ticks: Arc::clone(&ticks), stopper: Arc::clone(&stopper), is_spoilt: false };
         drive(make, health.clone(), stop).await;
         let status = health.status();
@@ -209,7 +215,7 @@ mod tests {
     /// PLT-25: a tick that does not end is a loop that hangs; between ticks no loop does.
     #[test]
     fn plt_25_a_tick_that_does_not_end_hangs() {
-        let health = LoopHealth::new("stuck");
+        let health = LoopHealth::new("stuck", HUNG_AFTER);
         let after = |busy_for| LoopStatus { busy_for, ..health.status() };
         assert!(!after(HUNG_AFTER).is_hung());
         assert!(after(HUNG_AFTER + Duration::from_secs(1)).is_hung());
