@@ -224,7 +224,7 @@ fn inbox(counts: InboxCounts) -> Verdict {
 }
 
 fn due_work(census: &Census) -> Verdict {
-    match census.oldest_due {
+    match census.oldest_due() {
         Some(due) if census.now.since(due) > LATE_AFTER => {
             let said = format!(
                 "the oldest has been due for {}: is anybody taking it? See `punctual status`",
@@ -254,6 +254,8 @@ fn print(findings: &[Finding], as_json: bool) {
 mod tests {
     use super::*;
     use punctual::Timestamp;
+    use punctual::operate::store::lag::WorkerLag;
+    use punctual::queue::rules::purpose::Purpose;
 
     fn census() -> Census {
         Census {
@@ -264,8 +266,8 @@ mod tests {
             open_claims: 2,
             stuck_claims: 0,
             dead_letters: 0,
-            oldest_due: None,
-            next_job: None,
+            workers: Vec::new(),
+            jobs: Vec::new(),
         }
     }
 
@@ -293,7 +295,13 @@ mod tests {
             (Census { dead_letters: 1, ..census() }, Mark::Warn, "replay or purge"),
             (Census { host_skew_us: -9_000_000, ..census() }, Mark::Warn, "9 s behind the database"),
             (
-                Census { oldest_due: Some(now.minus(Duration::from_secs(400))), ..census() },
+                Census {
+                    workers: vec![WorkerLag {
+                        purpose: Purpose::Dispatch,
+                        oldest_due: Some(now.minus(Duration::from_secs(400))),
+                    }],
+                    ..census()
+                },
                 Mark::Warn,
                 "6 min 40 s",
             ),

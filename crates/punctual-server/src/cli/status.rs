@@ -119,7 +119,7 @@ fn to_json(census: &Census, queues: &[QueueState]) -> Value {
         "openClaims": census.open_claims,
         "stuckClaims": census.stuck_claims,
         "deadLetters": census.dead_letters,
-        "oldestDue": census.oldest_due,
+        "oldestDue": census.oldest_due(),
         "queues": items,
     })
 }

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use disk::DiskSpace;
 use punctual::engine::Health;
 use punctual::operate::store::census::Census;
+use punctual::operate::store::lag::{JobLag, WorkerLag};
 use punctual::queue::run::loop_health::LoopStatus;
 use punctual::queue::store::inbox::InboxCounts;
 use punctual::{ClockMode, Timestamp};
@@ -27,6 +28,8 @@ pub struct Details {
     complaints: Vec<String>,
     database: Database,
     inbox: Inbox,
+    workers: Vec<Worker>,
+    jobs: Vec<Job>,
     loops: Vec<Loop>,
 }
 
@@ -56,6 +59,25 @@ struct Inbox {
     processing: i64,
     stuck: i64,
     dead: i64,
+}
+
+/// The workers of one purpose, in all processes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Worker {
+    purpose: &'static str,
+    oldest_due: Option<Timestamp>,
+    lag_seconds: f64,
+}
+
+/// An enabled job.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Job {
+    tenant: String,
+    name: String,
+    next_due: Timestamp,
+    lag_seconds: f64,
 }
 
 /// One loop of this process.
@@ -90,6 +112,8 @@ pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
         complaints,
         database: database(&app, &health),
         inbox: inbox(health.inbox),
+        workers: health.database.as_ref().map(workers).unwrap_or_default(),
+        jobs: health.database.as_ref().map(jobs).unwrap_or_default(),
         loops: health.loops.into_iter().map(show_loop).collect(),
     };
     (code(live && ready), Json(details))
@@ -133,7 +157,7 @@ fn database(app: &App, health: &Health) -> Database {
         open_claims: census.map(|c| c.open_claims),
         stuck_claims: census.map(|c| c.stuck_claims),
         dead_letters: census.map(|c| c.dead_letters),
-        oldest_due: census.and_then(|c| c.oldest_due),
+        oldest_due: census.and_then(Census::oldest_due),
         takes_writes: census.map(|_| health.storage.write_error.is_none()),
         wal_bytes: health.storage.wal_bytes,
         free_bytes: DiskSpace::of(app).map(|space| space.free),
@@ -142,6 +166,25 @@ fn database(app: &App, health: &Health) -> Database {
 
 const fn inbox(counts: InboxCounts) -> Inbox {
     Inbox { processing: counts.processing, stuck: counts.stuck, dead: counts.dead }
+}
+
+fn workers(census: &Census) -> Vec<Worker> {
+    let worker = |lag: &WorkerLag| Worker {
+        purpose: lag.purpose.word(),
+        oldest_due: lag.oldest_due,
+        lag_seconds: lag.at(census.now).as_secs_f64(),
+    };
+    census.workers.iter().map(worker).collect()
+}
+
+fn jobs(census: &Census) -> Vec<Job> {
+    let job = |lag: &JobLag| Job {
+        tenant: lag.tenant.clone(),
+        name: lag.name.clone(),
+        next_due: lag.next_due,
+        lag_seconds: lag.at(census.now).as_secs_f64(),
+    };
+    census.jobs.iter().map(job).collect()
 }
 
 fn show_loop(status: LoopStatus) -> Loop {

@@ -68,6 +68,7 @@ impl Gauges<'_> {
         self.one("punctual_ready", "Whether the database answers and its schema is whole.", ready);
         if let Ok(census) = &health.database {
             self.of_census(census);
+            self.of_lags(census);
             self.of_inbox(health.inbox);
             let takes = u8::from(health.storage.write_error.is_none());
             self.one("punctual_takes_writes", "Whether the database takes writes.", takes);
@@ -90,7 +91,7 @@ impl Gauges<'_> {
     }
 
     fn of_census(&mut self, c: &Census) {
-        let lag = c.oldest_due.map_or(0.0, |due| c.now.since(due).as_secs_f64());
+        let lag = c.oldest_due().map_or(0.0, |due| c.now.since(due).as_secs_f64());
         #[allow(clippy::cast_precision_loss, reason = "a clock is not off by 285 years")]
         let skew = c.host_skew_us as f64 / 1e6;
         self.one("punctual_schema_version", "The version of the schema.", c.schema_version);
@@ -98,9 +99,22 @@ impl Gauges<'_> {
         self.one("punctual_stuck_claims", "Claims long past their lease.", c.stuck_claims);
         self.one("punctual_dead_letters", "Dead letters of all tenants.", c.dead_letters);
         self.one("punctual_lag_seconds", "How late the oldest due item is.", lag);
-        let late = c.next_job.map_or(0.0, |due| c.now.since(due).as_secs_f64());
+        let late = c.next_job().map_or(0.0, |due| c.now.since(due).as_secs_f64());
         self.one("punctual_job_lag_seconds", "How late the first due job is that nobody planned.", late);
         self.one("punctual_host_skew_seconds", "How far this host is ahead of the database.", skew);
+    }
+
+    fn of_lags(&mut self, c: &Census) {
+        let name = "punctual_worker_lag_seconds";
+        self.head(name, "How late the oldest due item is, by the purpose of its lane.");
+        for lag in &c.workers {
+            self.row(name, &[("purpose", lag.purpose.word())], lag.at(c.now).as_secs_f64());
+        }
+        let name = "punctual_job_next_lag_seconds";
+        self.head(name, "How late the next run of a job is; the 20 jobs that are due first.");
+        for job in &c.jobs {
+            self.row(name, &[("tenant", &job.tenant), ("job", &job.name)], job.at(c.now).as_secs_f64());
+        }
     }
 
     fn of_inbox(&mut self, inbox: InboxCounts) {

@@ -13,6 +13,7 @@ use std::time::Duration;
 on_each! {
     plt_25_health_and_metrics_over_http,
     plt_25_a_hung_loop_is_not_live,
+    plt_25_health_and_metrics_tell_each_lag,
     every_answer_is_dressed,
     a_queue_keeps_its_settings,
 }
@@ -77,6 +78,35 @@ async fn plt_25_a_hung_loop_is_not_live(base: Base) {
     assert!(details["loops"].as_array().unwrap().iter().any(|of| hung(&of)), "{details}");
     assert!(world.anybody().get("/metrics").await.text.lines().any(|line| line == "punctual_live 0"));
     assert_eq!(world.anybody().sees("/health/ready").await, json!({"status": "ok"}));
+}
+
+/// PLT-25: the lag of the workers of each purpose and of each job, in words and in numbers.
+async fn plt_25_health_and_metrics_tell_each_lag(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    root.does("/dev/clock", json!({"set": "2026-05-14T05:13:00Z", "run": false}), 200).await;
+    publish(&root, "orders").await;
+    let job = json!({"topic": "reports", "cron": "0 14 * * * *"});
+    assert_eq!(root.put("/api/jobs/nightly", job).await.status, 200);
+    root.does("/dev/clock", json!({"set": "2026-05-14T05:15:30Z", "run": false}), 200).await;
+    let health = world.anybody().sees("/health").await;
+    let due = "2026-05-14T05:13:00Z";
+    let idle = |purpose: &str| json!({"purpose": purpose, "oldestDue": null, "lagSeconds": 0.0});
+    let busy = json!({"purpose": "dispatch", "oldestDue": due, "lagSeconds": 150.0});
+    assert_eq!(health["workers"], json!([busy, idle("advance"), idle("send"), idle("expire")]), "{health}");
+    let next = "2026-05-14T05:14:00Z";
+    let late = json!({"tenant": "default", "name": "nightly", "nextDue": next, "lagSeconds": 90.0});
+    assert_eq!(health["jobs"], json!([late]), "{health}");
+    let metrics = world.anybody().get("/metrics").await;
+    for line in [
+        "punctual_worker_lag_seconds{purpose=\"dispatch\"} 150",
+        "punctual_worker_lag_seconds{purpose=\"send\"} 0",
+        "punctual_job_next_lag_seconds{tenant=\"default\",job=\"nightly\"} 90",
+        "punctual_lag_seconds 150",
+        "punctual_job_lag_seconds 90",
+    ] {
+        assert!(metrics.text.lines().any(|l| l == line), "{line} in {}", metrics.text);
+    }
 }
 
 async fn every_answer_is_dressed(base: Base) {

@@ -53,7 +53,7 @@ impl Health {
                         census.stuck_claims
                     ));
                 }
-                if let Some(due) = census.next_job.filter(|due| census.now.since(*due) > JOB_LATE_MAX) {
+                if let Some(due) = census.next_job().filter(|due| census.now.since(*due) > JOB_LATE_MAX) {
                     all.push(format!("jobs are due since {due} and were not planned: is a worker running?"));
                 }
             }

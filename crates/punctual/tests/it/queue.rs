@@ -3,6 +3,8 @@
 use crate::bench::{Bench, TENANT, fail, message, seconds};
 use punctual::base::backoff::Backoff;
 use punctual::base::id::LaneId;
+use punctual::jobs::rules::job::NewJob;
+use punctual::queue::rules::purpose::Purpose;
 use punctual::queue::rules::queue::DeadHead;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -15,6 +17,8 @@ cases![
     plt_5_a_policy_is_a_queues_own,
     a_scout_sees_lanes_with_work_and_their_first_due_time,
     the_census_counts_what_health_tells,
+    plt_25_the_census_tells_the_lag_of_each_purpose,
+    plt_25_the_census_tells_the_jobs_that_are_due_first,
 ];
 
 async fn a_queue_is_made_once_however_many_ask(t: &Bench) {
@@ -115,9 +119,60 @@ async fn the_census_counts_what_health_tells(t: &Bench) {
     t.advance(seconds(120)).await;
     let census = t.store().census().await.unwrap();
     assert_eq!((census.open_claims, census.stuck_claims, census.dead_letters), (1, 1, 1));
-    assert_eq!(census.oldest_due, Some(due));
+    assert_eq!(census.oldest_due(), Some(due));
     assert_eq!(census.missing, Vec::<String>::new());
     assert_eq!(census.now, t.now().await);
     t.pause("orders", true).await;
-    assert_eq!(t.store().census().await.unwrap().oldest_due, None, "what is paused is not late");
+    assert_eq!(t.store().census().await.unwrap().oldest_due(), None, "what is paused is not late");
+}
+
+/// PLT-25: of several lanes the oldest due item counts; an item that is due later, or paused, is not late.
+async fn plt_25_the_census_tells_the_lag_of_each_purpose(t: &Bench) {
+    let now = t.now().await.as_micros();
+    for (purpose, topic, paused, late) in [
+        ("dispatch", "a", 0, 5),
+        ("dispatch", "b", 0, 7),
+        ("dispatch", "c", 1, 9),
+        ("advance", "a", 0, 3),
+        ("send", "a", 0, -60),
+    ] {
+        let due = now - late * 1_000_000;
+        t.all_texts(&[
+            &format!(
+                "insert into punctual.lane (tenant_id, purpose, topic, paused, created_at) \
+                 values (1, '{purpose}', '{topic}', {paused}, 0)"
+            ),
+            &format!(
+                "insert into punctual.work (message_id, lane_id, due_at) select 1, l.id, {due} \
+                 from punctual.lane l where l.purpose = '{purpose}' and l.topic = '{topic}'"
+            ),
+        ])
+        .await;
+    }
+    let lags = async || {
+        let census = t.store().census().await.unwrap();
+        census.workers.iter().map(|lag| (lag.purpose, lag.at(census.now).as_secs())).collect::<Vec<_>>()
+    };
+    let [dispatch, advance, send, expire] = Purpose::ALL;
+    assert_eq!(lags().await, [(dispatch, 7), (advance, 3), (send, 0), (expire, 0)]);
+    // A message that no dispatcher has routed yet.
+    let due = now - 11 * 1_000_000;
+    t.texts(&format!("insert into punctual.work (message_id, lane_id, due_at) values (2, 0, {due})")).await;
+    assert_eq!(lags().await[0], (dispatch, 11));
+}
+
+/// PLT-25: a bounded list; a disabled job is never late.
+async fn plt_25_the_census_tells_the_jobs_that_are_due_first(t: &Bench) {
+    for n in 0..25 {
+        let job = NewJob { enabled: Some(n != 3), ..NewJob::new("reports", format!("{n} 0 * * * *")) };
+        t.store().put_job(TENANT, &format!("job-{n:02}"), job).await.unwrap();
+    }
+    let first = t.store().census().await.unwrap().jobs;
+    t.store().set_clock(first[0].next_due.plus(seconds(90))).await.unwrap();
+    let census = t.store().census().await.unwrap();
+    let seen: Vec<_> =
+        census.jobs.iter().map(|job| (job.name.clone(), job.at(census.now).as_secs())).collect();
+    let due = (0..25).filter(|n| *n != 3).take(20);
+    assert_eq!(seen, due.map(|n| (format!("job-{n:02}"), 90 - n)).collect::<Vec<_>>());
+    assert!(census.jobs.iter().all(|job| job.tenant == "default"));
 }

@@ -3,6 +3,7 @@
 use super::html::{LIVE, escape, frame};
 use super::sight::Sight;
 use crate::cli::words;
+use punctual::operate::store::census::Census;
 use punctual::queue::store::dead_letters::DeadLetter;
 use punctual::queue::store::queues::{COUNT_MAX, QueueState};
 use punctual::{ClockMode, Timestamp};
@@ -75,7 +76,7 @@ fn figures(sight: &Sight) -> String {
     let census = sight.health.database.as_ref().ok();
     let claims = census.map_or(0, |census| census.open_claims);
     let dead = census.map_or(0, |census| census.dead_letters);
-    let oldest = census.and_then(|census| census.oldest_due).map(|due| sight.now.since(due));
+    let oldest = census.and_then(Census::oldest_due).map(|due| sight.now.since(due));
     let late = oldest.is_some_and(|wait| wait.as_secs() >= LATE_AFTER_SECONDS);
     let wait = oldest.map_or_else(|| "-".into(), |wait| format!("{} ago", words::length(wait)));
     let all = [

@@ -8,6 +8,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Value, params};
+use crate::operate::store::lag::{JobLag, WorkerLag, job_lags, worker_lags};
 use std::time::Duration;
 
 /// A claim that is this far past its lease is stuck: the reaper is not running.
@@ -30,10 +31,24 @@ pub struct Census {
     pub stuck_claims: i64,
     /// Dead letters.
     pub dead_letters: i64,
-    /// The oldest due time of work that is not claimed and not paused.
-    pub oldest_due: Option<Timestamp>,
-    /// When the first job is due; in the past if no planner runs.
-    pub next_job: Option<Timestamp>,
+    /// The lag of the workers of each purpose.
+    pub workers: Vec<WorkerLag>,
+    /// The lags of the jobs that are due first, at most 20.
+    pub jobs: Vec<JobLag>,
+}
+
+impl Census {
+    /// Returns the oldest due time of work that is not claimed and not paused.
+    #[must_use]
+    pub fn oldest_due(&self) -> Option<Timestamp> {
+        self.workers.iter().filter_map(|lag| lag.oldest_due).min()
+    }
+
+    /// Returns when the first job is due; in the past if no planner runs.
+    #[must_use]
+    pub fn next_job(&self) -> Option<Timestamp> {
+        self.jobs.first().map(|job| job.next_due)
+    }
 }
 
 impl Store {
@@ -61,9 +76,8 @@ async fn census(tx: &mut Tx) -> Result<Census> {
     let host_skew_us = host_now().as_micros() - now.as_micros();
     let schema_version = migrate::current(tx).await?;
     let missing = missing(tx).await?;
-    let row = tx.first(COUNTS, params![now.minus(STUCK_AFTER), now]).await?;
+    let row = tx.first(COUNTS, params![now.minus(STUCK_AFTER)]).await?;
     let int = |n| row.as_ref().map_or(Ok(0), |row| row.int(n));
-    let oldest_due = row.as_ref().map_or(Ok(None), |row| row.maybe_time(3))?;
     Ok(Census {
         now,
         host_skew_us,
@@ -72,18 +86,15 @@ async fn census(tx: &mut Tx) -> Result<Census> {
         open_claims: int(0)?,
         stuck_claims: int(1)?,
         dead_letters: int(2)?,
-        oldest_due,
-        next_job: row.as_ref().map_or(Ok(None), |row| row.maybe_time(4))?,
+        workers: worker_lags(tx, now).await?,
+        jobs: job_lags(tx).await?,
     })
 }
 
 const COUNTS: &str = "select \
     (select count(*) from punctual.claim where finished_at is null), \
     (select count(*) from punctual.claim where finished_at is null and lease_until < $1), \
-    (select count(*) from punctual.dead_letter), \
-    (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at <= $2)) \
-        from punctual.lane l where l.paused = 0), \
-    (select min(j.next_due) from punctual.job j where j.next_due is not null)";
+    (select count(*) from punctual.dead_letter)";
 
 async fn missing(tx: &mut Tx) -> Result<Vec<String>> {
     let wanted = migrate::relations(tx.dialect());
