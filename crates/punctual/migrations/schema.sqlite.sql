@@ -458,6 +458,13 @@ CREATE TABLE punctual_lease (
     primary key (tenant_id, name)
 ) without rowid;
 
+CREATE INDEX punctual_lease_by_acquired on punctual_lease (acquired_at);
+
+CREATE TABLE punctual_lease_floor (
+    tenant_id integer primary key,
+    token     integer not null
+);
+
 CREATE TABLE punctual_message (
     id             integer primary key autoincrement,
     tenant_id      integer    not null,

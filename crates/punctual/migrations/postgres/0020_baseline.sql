@@ -327,8 +327,9 @@ create index inbox_by_end on punctual.inbox (status, finished_at) where finished
 -- jobs ------------------------------------------------------------------------------
 -- Leases with one holder at a time, and work that is due again and again.
 
--- One row per name, kept for ever: the fencing token grows with each acquisition and must
--- never begin anew. A lease is held while it is not released and `lease_until` lies ahead.
+-- One row per name, deleted long after its lease ended. The fencing token grows with each acquisition and
+-- never begins anew: the floor of a tenant is the greatest token that was deleted. A lease is held while it
+-- is not released and `lease_until` lies ahead.
 create table punctual.lease (
     tenant_id   int    not null,
     name        text   not null,
@@ -339,6 +340,11 @@ create table punctual.lease (
     lease_until bigint not null,
     released_at bigint,
     primary key (tenant_id, name)
+);
+create index lease_by_acquired on punctual.lease (acquired_at);
+create table punctual.lease_floor (
+    tenant_id int    primary key,
+    token     bigint not null
 );
 
 create table punctual.job (

@@ -305,8 +305,9 @@ create index punctual_inbox_by_end on punctual_inbox (status, finished_at)
 -- jobs ------------------------------------------------------------------------------
 -- Leases with one holder at a time, and work that is due again and again.
 
--- One row per name, kept for ever: the fencing token grows with each acquisition and must
--- never begin anew. A lease is held while it is not released and `lease_until` lies ahead.
+-- One row per name, deleted long after its lease ended. The fencing token grows with each acquisition and
+-- never begins anew: the floor of a tenant is the greatest token that was deleted. A lease is held while it
+-- is not released and `lease_until` lies ahead.
 create table punctual_lease (
     tenant_id   integer not null,
     name        text    not null,
@@ -318,6 +319,11 @@ create table punctual_lease (
     released_at integer,
     primary key (tenant_id, name)
 ) without rowid;
+create index punctual_lease_by_acquired on punctual_lease (acquired_at);
+create table punctual_lease_floor (
+    tenant_id integer primary key,
+    token     integer not null
+);
 
 create table punctual_job (
     id         integer primary key autoincrement,

@@ -124,6 +124,8 @@ pub const MISFIRE_RUNS_MAX: usize = 1_000;
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// How long runs of jobs are kept after they ended.
 pub const RUN_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long the row of a lease is kept after it ended.
+pub const LEASE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Occurrences that one preview of a job returns.
 pub const PREVIEW_ITEMS_MAX: usize = 1_000;
 /// Runs of one job that may wait for an earlier one (overlap policy `queue`).

@@ -126,6 +126,10 @@ async fn an_error_in_a_verb_on_a_lease_leaves_nothing(t: &Bench) {
     shake!(t, "renew_lease", |s| s.renew_lease(TENANT, held.clone(), LEASE));
     shake!(t, "release_lease", |s| s.release_lease(TENANT, held.clone()));
     shake!(t, "acquire_lease again", |s| s.acquire_lease(TENANT, "report", "a", LEASE));
+    t.advance(LEASE + seconds(60)).await;
+    shake!(t, "prune_leases", |s| s.prune_leases(seconds(1)));
+    assert_eq!(t.count("select count(*) from punctual.lease").await, 0);
+    shake!(t, "acquire_lease of a deleted row", |s| s.acquire_lease(TENANT, "report", "a", LEASE));
 }
 
 async fn an_error_in_a_verb_on_the_inbox_leaves_nothing(t: &Bench) {

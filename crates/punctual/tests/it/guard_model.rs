@@ -38,11 +38,26 @@ impl Dice {
     }
 }
 
-/// What the model knows of a lease: its last token, who has it, and until when.
-#[derive(Default)]
+/// The model of a lease: its last token, its holder, and the end that its row has.
 struct Held {
     token: i64,
     by: Option<(String, Timestamp)>,
+    until: Timestamp,
+}
+
+/// The model of the leases of a tenant: their rows, and the greatest token of a deleted row.
+#[derive(Default)]
+struct Leases {
+    rows: BTreeMap<String, Held>,
+    floor: i64,
+}
+
+impl Leases {
+    fn prune(&mut self, before: Timestamp) {
+        let gone = self.rows.values().filter(|held| held.until < before).map(|held| held.token);
+        self.floor = gone.max().unwrap_or(0).max(self.floor);
+        self.rows.retain(|_, held| held.until >= before);
+    }
 }
 
 impl Held {
@@ -58,42 +73,47 @@ impl Held {
 /// PLT-10
 async fn plt_10_leases_do_what_the_model_does(t: &Bench) {
     let mut dice = Dice::new();
-    let mut model: BTreeMap<String, Held> = BTreeMap::new();
+    let mut model = Leases::default();
     let mut known: Vec<Holding> = Vec::new();
     for step in 0..STEPS {
         let (now, length) = (t.now().await, seconds(1 + dice.below(4) as u64));
         let (name, owner) = (*dice.pick(&["x", "y"]), *dice.pick(&["a", "b", "c"]));
-        match dice.below(4) {
-            0 => drop(t.advance(seconds(1)).await),
-            1 => {
+        match dice.below(9) {
+            0 => {
+                t.store().prune_leases(seconds(2)).await.unwrap();
+                model.prune(now.minus(seconds(2)));
+            }
+            1 | 2 => drop(t.advance(seconds(1)).await),
+            3 | 4 => {
                 let said = t.store().acquire_lease(TENANT, name, owner, length).await.unwrap();
-                let held = model.entry(name.into()).or_default();
+                let first = Held { token: model.floor, by: None, until: now };
+                let held = model.rows.entry(name.into()).or_insert(first);
                 let free = held.holder(now).is_none();
                 let (Acquisition::Acquired(lease) | Acquisition::Held(lease)) = &said;
                 assert_eq!(matches!(said, Acquisition::Acquired(_)), free, "step {step}: {said:?}");
                 if free {
-                    *held = Held { token: held.token + 1, by: Some((owner.into(), now.plus(length))) };
+                    let until = now.plus(length);
+                    *held = Held { token: held.token + 1, by: Some((owner.into(), until)), until };
                     known.push(Holding { name: name.into(), owner: owner.into(), token: lease.token });
                 }
                 assert_eq!((lease.token.0, lease.holder()), (held.token, held.holder(now)), "step {step}");
             }
-            2 if !known.is_empty() => {
+            5 | 6 if !known.is_empty() => {
                 let holding = dice.pick(&known).clone();
-                let held = model.get_mut(&holding.name).unwrap();
+                let held = model.rows.get_mut(&holding.name).filter(|held| held.holds(&holding, now));
                 let said = t.store().renew_lease(TENANT, holding.clone(), length).await.unwrap();
-                let holds = held.holds(&holding, now);
-                assert_eq!(matches!(said, Renewal::Renewed(_)), holds, "step {step}: {said:?}");
-                if holds {
-                    held.by = Some((holding.owner, now.plus(length)));
+                assert_eq!(matches!(said, Renewal::Renewed(_)), held.is_some(), "step {step}: {said:?}");
+                if let Some(held) = held {
+                    held.until = now.plus(length);
+                    held.by = Some((holding.owner, held.until));
                 }
             }
             _ if !known.is_empty() => {
                 let holding = dice.pick(&known).clone();
-                let held = model.get_mut(&holding.name).unwrap();
+                let held = model.rows.get_mut(&holding.name).filter(|held| held.holds(&holding, now));
                 let said = t.store().release_lease(TENANT, holding.clone()).await.unwrap();
-                let holds = held.holds(&holding, now);
-                assert_eq!(said == Release::Released, holds, "step {step}");
-                if holds {
+                assert_eq!(said == Release::Released, held.is_some(), "step {step}");
+                if let Some(held) = held {
                     held.by = None;
                 }
             }

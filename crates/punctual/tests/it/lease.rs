@@ -8,6 +8,7 @@ use punctual::base::id::FencingToken;
 use punctual::base::tenant::Tenant;
 use punctual::database::store::Store;
 use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
+use punctual::operate::run::prune::Pruner;
 use punctual::testing::TemporaryStore;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -28,6 +29,10 @@ cases![
     plt_10_of_many_at_once_one_acquires,
     plt_10_renewing_beside_acquiring_one_wins,
     plt_10_releasing_beside_acquiring_leaves_one_holder,
+    plt_8_a_lease_that_ended_long_ago_is_deleted,
+    plt_8_leases_are_deleted_in_bounded_batches,
+    plt_8_a_token_grows_also_after_its_lease_was_deleted,
+    plt_8_a_token_grows_also_beside_a_deletion,
 ];
 
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -278,5 +283,84 @@ async fn plt_10_releasing_beside_acquiring_leaves_one_holder(t: &Bench) {
             }
         }
         t.advance(LEASE).await;
+    }
+}
+
+async fn names(t: &Bench) -> Vec<String> {
+    t.store().leases(TENANT, "", 100).await.unwrap().into_iter().map(|lease| lease.name).collect()
+}
+
+/// PLT-8: 30 days after its end, by the loop that prunes; a lease that is held stays, however old.
+async fn plt_8_a_lease_that_ended_long_ago_is_deleted(t: &Bench) {
+    let month = Duration::from_secs(30 * 86_400);
+    let held = holding(&acquired(t, "held", "a").await);
+    let released = acquired(t, "released", "a").await;
+    t.store().release_lease(TENANT, holding(&released)).await.unwrap();
+    acquired(t, "ended", "a").await;
+    for _ in 0..31 {
+        t.store().renew_lease(TENANT, held.clone(), Duration::from_secs(86_400)).await.unwrap();
+        t.advance(Duration::from_secs(86_399)).await;
+    }
+    let mut pruner = Pruner::new(t.store().clone(), month, month);
+    pruner.pass().await.unwrap();
+    assert_eq!(names(t).await, ["held"]);
+    t.advance(month).await;
+    pruner.pass().await.unwrap();
+    assert_eq!(names(t).await, ["held"], "it ended less than 30 days ago");
+    t.advance(Duration::from_secs(2)).await;
+    pruner.pass().await.unwrap();
+    assert_eq!(names(t).await, [""; 0]);
+}
+
+/// PLT-8
+async fn plt_8_leases_are_deleted_in_bounded_batches(t: &Bench) {
+    t.texts(
+        "insert into punctual.lease (tenant_id, name, owner, token, acquired_at, renewed_at, lease_until) \
+         with recursive n (n) as (select 1 union all select n + 1 from n where n < 2500) \
+         select 1, 'order-' || n, 'a', n, n, n, n from n",
+    )
+    .await;
+    let mut deleted = Vec::new();
+    while deleted.last() != Some(&0) {
+        deleted.push(t.store().prune_leases(seconds(1)).await.unwrap());
+    }
+    assert_eq!(deleted, [1_000, 1_000, 500, 0]);
+    assert_eq!(acquired(t, "order-1", "a").await.token, FencingToken(2_501));
+}
+
+/// PLT-8, PLT-10: above every token that its tenant was given under any name; other tenants have their own.
+async fn plt_8_a_token_grows_also_after_its_lease_was_deleted(t: &Bench) {
+    for _ in 0..3 {
+        acquired(t, "often", "a").await;
+        t.advance(LEASE).await;
+    }
+    acquired(t, "once", "a").await;
+    t.advance(LEASE + seconds(2)).await;
+    assert_eq!(t.store().prune_leases(seconds(1)).await.unwrap(), 2);
+    assert_eq!(t.store().lease(TENANT, "often").await.unwrap(), None);
+    assert_eq!(acquired(t, "once", "a").await.token, FencingToken(4));
+    assert_eq!(acquired(t, "often", "a").await.token, FencingToken(4));
+    assert_eq!(acquired(t, "new", "a").await.token, FencingToken(4));
+    t.advance(LEASE).await;
+    assert_eq!(acquired(t, "often", "a").await.token, FencingToken(5));
+    let new = NewTenant { slug: "acme".into(), name: "Acme".into(), ..NewTenant::default() };
+    let other = t.store().create_tenant(new).await.unwrap().tenant;
+    let theirs = t.store().acquire_lease(other, "often", "a", LEASE).await.unwrap();
+    assert!(matches!(theirs, Acquisition::Acquired(lease) if lease.token == FencingToken(1)));
+}
+
+/// PLT-8, PLT-10: an acquisition that waits for the deletion of its row has read the floor before it rose.
+async fn plt_8_a_token_grows_also_beside_a_deletion(t: &Bench) {
+    let other = t.another().await;
+    let mut last = FencingToken(0);
+    for round in 0..200 {
+        let (acquired, deleted) =
+            tokio::join!(acquire(t.store(), "report", "a"), other.prune_leases(Duration::ZERO));
+        let Acquisition::Acquired(lease) = acquired else { panic!("{acquired:?}") };
+        assert!(lease.token > last, "round {round}: {lease:?} after {last:?}, {deleted:?}");
+        let stored = t.store().lease(TENANT, "report").await.unwrap();
+        assert_eq!(stored.map(|stored| stored.token), Some(lease.token), "round {round}");
+        last = lease.token;
+        t.advance(LEASE + seconds(1)).await;
     }
 }

@@ -1,13 +1,16 @@
 //! Leases: a name that one owner holds at a time, across processes and machines.
 //!
 //! The database's clock decides whether a lease is held. Every acquisition gets a fencing token greater than
-//! the one before it, also after a release: the row stays for ever. An owner keeps a lease until it ends or
-//! is released; an acquisition by the *same* owner is refused like any other, so that two processes under one
-//! name cannot both believe that they hold it. A lease that has ended cannot be renewed, only acquired anew.
+//! the one before it, also after a release, and also after retention has deleted the row of a lease that
+//! ended long ago: see `leases/prune.rs`. An owner keeps a lease until it ends or is released; an acquisition
+//! by the *same* owner is refused like any other, so that two processes under one name cannot both believe
+//! that they hold it. A lease that has ended cannot be renewed, only acquired anew.
 //! See `docs/adr/0009-leases-and-inbox.md`.
 //!
 //! Not promised: that a holder has stopped when its lease ends. Its writes elsewhere must be fenced there, by
 //! refusing a token smaller than the greatest one seen.
+
+mod prune;
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -159,6 +162,13 @@ impl Store {
     }
 }
 
+macro_rules! columns {
+    () => {
+        "name, owner, token, acquired_at, renewed_at, lease_until, released_at"
+    };
+}
+use columns;
+
 /// On PostgreSQL the insert locks the row also when it does not take it, so that who is
 /// shown is who was in the way. `now` was read before any wait for that lock: a time that is
 /// too early only makes the other's lease last.
@@ -172,7 +182,8 @@ async fn acquire(
     let now = tx.now().await?;
     let row = tx.first(ACQUIRE, params![tenant.id(), name, owner, now, now.plus(duration)]).await?;
     if let Some(row) = row {
-        return Ok(Acquisition::Acquired(read(&row, now)?));
+        let raised = if row.flag(7)? { prune::raise_token(tx, tenant, name).await? } else { None };
+        return Ok(Acquisition::Acquired(read(raised.as_ref().unwrap_or(&row), now)?));
     }
     let held = find(tx, tenant, name, now).await?;
     held.map(Acquisition::Held)
@@ -211,20 +222,27 @@ fn read(row: &Row, now: Timestamp) -> Result<Lease> {
     })
 }
 
-macro_rules! columns {
+/// The first token of a new row, above all that were deleted.
+macro_rules! first_token {
     () => {
-        "name, owner, token, acquired_at, renewed_at, lease_until, released_at"
+        "1 + coalesce((select f.token from punctual.lease_floor f where f.tenant_id = $1), 0)"
     };
 }
 
+/// The last column says that the row may be new: its token is the first one.
 const ACQUIRE: &str = concat!(
     "insert into punctual.lease as l (tenant_id, name, owner, token, acquired_at, renewed_at, lease_until) \
-     values ($1, $2, $3, 1, $4, $4, $5) on conflict (tenant_id, name) do update \
+     values ($1, $2, $3, ",
+    first_token!(),
+    ", $4, $4, $5) on conflict (tenant_id, name) do update \
      set owner = excluded.owner, token = l.token + 1, acquired_at = excluded.acquired_at, \
          renewed_at = excluded.renewed_at, lease_until = excluded.lease_until, released_at = null \
      where l.released_at is not null or l.lease_until <= $4 \
      returning ",
-    columns!()
+    columns!(),
+    ", case when token = ",
+    first_token!(),
+    " then 1 else 0 end"
 );
 const RENEW: &str = concat!(
     "update punctual.lease set renewed_at = $5, lease_until = $6 \

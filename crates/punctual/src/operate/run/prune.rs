@@ -1,6 +1,7 @@
 //! The pruner: lets history go, a little at a time.
 
 use crate::base::error::Result;
+use crate::base::limits::LEASE_RETENTION;
 use crate::database::planted::Bug;
 use crate::database::store::Store;
 use crate::queue::run::loop_health::Ticks;
@@ -48,6 +49,7 @@ impl Pruner {
         }
         while self.store.prune_rest(self.retention).await? > 0 {}
         while self.store.prune_runs().await? > 0 {}
+        while self.store.prune_leases(LEASE_RETENTION).await? > 0 {}
         self.drop_orphaned().await?;
         self.prune_entries().await?;
         self.cursor = 0;
@@ -92,7 +94,9 @@ impl Pruner {
 
     /// One step through everything else; answers how many rows went.
     async fn step_beside(&self) -> Result<u64> {
-        let mut dropped = self.store.prune_rest(self.retention).await? + self.store.prune_runs().await?;
+        let mut dropped = self.store.prune_rest(self.retention).await?
+            + self.store.prune_runs().await?
+            + self.store.prune_leases(LEASE_RETENTION).await?;
         for lane in self.store.orphaned_lanes().await? {
             dropped += self.store.drop_orphaned(lane).await? as u64;
         }
