@@ -743,7 +743,7 @@ AS $function$
         || convert_to(part, 'UTF8'), ''::bytea order by place)), 'hex')
     from unnest(parts) with ordinality as p (part, place)
 $function$;
-CREATE OR REPLACE FUNCTION punctual.enqueue(topic text, payload jsonb, kind text DEFAULT 'message'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true)
+CREATE OR REPLACE FUNCTION punctual.enqueue(topic text, payload jsonb, kind text DEFAULT 'message'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true, entity_type text DEFAULT NULL::text, entity_id text DEFAULT NULL::text, occurred_at timestamp with time zone DEFAULT NULL::timestamp with time zone, schema_version text DEFAULT NULL::text)
  RETURNS bigint
  LANGUAGE sql
  SECURITY DEFINER
@@ -751,9 +751,10 @@ CREATE OR REPLACE FUNCTION punctual.enqueue(topic text, payload jsonb, kind text
 AS $function$
     select punctual.put_message(enqueue.tenant, enqueue.topic, enqueue.payload::text, enqueue.kind,
         enqueue.due_at, enqueue.key, enqueue.correlation_id, enqueue.headers, enqueue.source,
-        enqueue.id, enqueue.wake)
+        enqueue.id, enqueue.wake, enqueue.entity_type, enqueue.entity_id, enqueue.occurred_at,
+        enqueue.schema_version)
 $function$;
-CREATE OR REPLACE FUNCTION punctual.enqueue(topic text, payload text, kind text DEFAULT 'message'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true)
+CREATE OR REPLACE FUNCTION punctual.enqueue(topic text, payload text, kind text DEFAULT 'message'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true, entity_type text DEFAULT NULL::text, entity_id text DEFAULT NULL::text, occurred_at timestamp with time zone DEFAULT NULL::timestamp with time zone, schema_version text DEFAULT NULL::text)
  RETURNS bigint
  LANGUAGE sql
  SECURITY DEFINER
@@ -761,7 +762,8 @@ CREATE OR REPLACE FUNCTION punctual.enqueue(topic text, payload text, kind text 
 AS $function$
     select punctual.put_message(enqueue.tenant, enqueue.topic, enqueue.payload, enqueue.kind,
         enqueue.due_at, enqueue.key, enqueue.correlation_id, enqueue.headers, enqueue.source,
-        enqueue.id, enqueue.wake)
+        enqueue.id, enqueue.wake, enqueue.entity_type, enqueue.entity_id, enqueue.occurred_at,
+        enqueue.schema_version)
 $function$;
 CREATE OR REPLACE FUNCTION punctual.json_problem(path text, content text)
  RETURNS text
@@ -785,6 +787,13 @@ AS $function$
 begin
     raise exception 'a published version is never changed';
 end
+$function$;
+CREATE OR REPLACE FUNCTION punctual.micros(moment timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+    select case when isfinite(moment) then (extract(epoch from moment) * 1000000)::bigint end
 $function$;
 CREATE OR REPLACE FUNCTION punctual.must_be_due(due timestamp with time zone)
  RETURNS timestamp with time zone
@@ -834,20 +843,17 @@ begin
     return coalesce(by_hand, (extract(epoch from statement_timestamp()) * 1000000)::bigint);
 end
 $function$;
-CREATE OR REPLACE FUNCTION punctual.put_message(tenant_slug text, new_topic text, new_payload text, new_kind text, due timestamp with time zone, new_key text, new_correlation_id text, new_headers jsonb, new_source text, new_id text, wake boolean)
+CREATE OR REPLACE FUNCTION punctual.put_message(tenant_slug text, new_topic text, new_payload text, new_kind text, due timestamp with time zone, new_key text, new_correlation_id text, new_headers jsonb, new_source text, new_id text, wake boolean, new_entity_type text, new_entity_id text, occurred timestamp with time zone, new_schema_version text)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
     owner_id int := (select t.id from punctual.tenant t where t.slug = tenant_slug);
     now_us   bigint := punctual.now_us();
-    due_us   bigint;
+    due_us   bigint := punctual.micros(due);
     made     bigint;
     problems text[];
 begin
-    if due is not null and isfinite(due) then
-        due_us := (extract(epoch from due) * 1000000)::bigint;
-    end if;
     problems := array_remove(array[
         case when owner_id is null then 'tenant: there is no tenant `' || coalesce(tenant_slug, '') || '`' end,
         case when new_topic is null then 'topic: is missing' end,
@@ -862,14 +868,18 @@ begin
         punctual.name_problem('id', new_id),
         punctual.name_problem('source', new_source),
         punctual.name_problem('correlation_id', new_correlation_id),
+        punctual.name_problem('schema_version', new_schema_version),
+        case when new_entity_type is null and new_entity_id is not null then 'entity_type: is missing' end,
+        punctual.name_problem('entity_type', new_entity_type),
+        case when new_entity_id is null and new_entity_type is not null then 'entity_id: is missing' end,
+        punctual.name_problem('entity_id', new_entity_id),
         case when new_payload is null then 'payload: is missing' end,
         punctual.json_problem('payload', new_payload),
         case when jsonb_typeof(new_headers) <> 'object' then 'headers: must be a JSON object' end,
         case when octet_length(new_headers::text) > 65536 then 'headers: has '
             || octet_length(new_headers::text) || ' bytes, at most 65536 are allowed' end,
-        case when due is not null and (due_us is null
-                or due_us < -2208988800000000 or due_us > 253402207200000000)
-            then 'due_at: must lie between the years 1900 and 9999' end], null);
+        punctual.time_problem('due_at', due),
+        punctual.time_problem('occurred_at', occurred)], null);
     if cardinality(problems) > 0 then
         raise exception '%', array_to_string(problems, '; ')
             using errcode = 'invalid_parameter_value', hint = 'Nothing was written.';
@@ -878,17 +888,19 @@ begin
         new_source := coalesce(new_source, '');
         insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at)
             values (owner_id, new_source, new_id, punctual.content_digest(
-                array[new_topic, new_kind, coalesce(new_key, ''), '', new_payload]), now_us)
+                array[new_topic, new_kind, coalesce(new_key, ''),
+                    coalesce(new_entity_type || ':' || new_entity_id, ''), new_payload]), now_us)
             on conflict do nothing;
         if not found then
             return (select max(m.id) from punctual.message m where m.tenant_id = owner_id
                 and m.source = new_source and m.external_id = new_id);
         end if;
     end if;
-    insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, key,
-            correlation_id, headers, source, external_id)
-        values (owner_id, new_topic, new_kind, new_payload, now_us, due_us, new_key,
-            new_correlation_id, new_headers::text, new_source, new_id)
+    insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, occurred_at, key,
+            entity_type, entity_id, correlation_id, headers, source, external_id, schema_version)
+        values (owner_id, new_topic, new_kind, new_payload, now_us, due_us, punctual.micros(occurred), new_key,
+            new_entity_type, new_entity_id, new_correlation_id, new_headers::text, new_source, new_id,
+            new_schema_version)
         returning id into made;
     insert into punctual.work (message_id, lane_id, due_at, key)
         select made, r.lane_id, coalesce(due_us, now_us), new_key from punctual.route r
@@ -967,7 +979,7 @@ begin
     end if;
 end
 $function$;
-CREATE OR REPLACE FUNCTION punctual.schedule(topic text, payload jsonb, due_at timestamp with time zone, kind text DEFAULT 'timer'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true)
+CREATE OR REPLACE FUNCTION punctual.schedule(topic text, payload jsonb, due_at timestamp with time zone, kind text DEFAULT 'timer'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true, entity_type text DEFAULT NULL::text, entity_id text DEFAULT NULL::text, occurred_at timestamp with time zone DEFAULT NULL::timestamp with time zone, schema_version text DEFAULT NULL::text)
  RETURNS bigint
  LANGUAGE sql
  SECURITY DEFINER
@@ -975,9 +987,10 @@ CREATE OR REPLACE FUNCTION punctual.schedule(topic text, payload jsonb, due_at t
 AS $function$
     select punctual.put_message(schedule.tenant, schedule.topic, schedule.payload::text, schedule.kind,
         punctual.must_be_due(schedule.due_at), schedule.key, schedule.correlation_id, schedule.headers,
-        schedule.source, schedule.id, schedule.wake)
+        schedule.source, schedule.id, schedule.wake, schedule.entity_type, schedule.entity_id,
+        schedule.occurred_at, schedule.schema_version)
 $function$;
-CREATE OR REPLACE FUNCTION punctual.schedule(topic text, payload text, due_at timestamp with time zone, kind text DEFAULT 'timer'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true)
+CREATE OR REPLACE FUNCTION punctual.schedule(topic text, payload text, due_at timestamp with time zone, kind text DEFAULT 'timer'::text, key text DEFAULT NULL::text, correlation_id text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, tenant text DEFAULT 'default'::text, source text DEFAULT NULL::text, id text DEFAULT NULL::text, wake boolean DEFAULT true, entity_type text DEFAULT NULL::text, entity_id text DEFAULT NULL::text, occurred_at timestamp with time zone DEFAULT NULL::timestamp with time zone, schema_version text DEFAULT NULL::text)
  RETURNS bigint
  LANGUAGE sql
  SECURITY DEFINER
@@ -985,7 +998,8 @@ CREATE OR REPLACE FUNCTION punctual.schedule(topic text, payload text, due_at ti
 AS $function$
     select punctual.put_message(schedule.tenant, schedule.topic, schedule.payload, schedule.kind,
         punctual.must_be_due(schedule.due_at), schedule.key, schedule.correlation_id, schedule.headers,
-        schedule.source, schedule.id, schedule.wake)
+        schedule.source, schedule.id, schedule.wake, schedule.entity_type, schedule.entity_id,
+        schedule.occurred_at, schedule.schema_version)
 $function$;
 CREATE OR REPLACE FUNCTION punctual.take_timer(owner_id integer, timer punctual.message, due bigint)
  RETURNS integer[]
@@ -1022,6 +1036,15 @@ CREATE OR REPLACE FUNCTION punctual.tenant_here()
  STABLE
 AS $function$
     select nullif(current_setting('punctual.tenant', true), '')::int
+$function$;
+CREATE OR REPLACE FUNCTION punctual.time_problem(path text, moment timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+    select path || ': must lie between the years 1900 and 9999'
+    where moment is not null
+        and coalesce(punctual.micros(moment) not between -2208988800000000 and 253402207200000000, true)
 $function$;
 CREATE OR REPLACE FUNCTION punctual.wall(shut regclass, belongs text DEFAULT NULL::text, writable text DEFAULT NULL::text)
  RETURNS void

@@ -305,7 +305,9 @@ async fn ntf_1_every_door_ends_as_one_notification(base: Base) {
             tokio::spawn(link);
             let tx = host.transaction().await.unwrap();
             outbox::tokio_postgres::enqueue(&tx, Tenant::DEFAULT, &[event]).await.unwrap();
-            let sql = "select punctual.enqueue($1, $2::text, kind => $3, correlation_id => 'story-1')";
+            let sql = "select punctual.enqueue($1, $2::text, kind => $3, correlation_id => 'story-1', \
+                entity_type => 'booking', entity_id => '4', occurred_at => '2026-02-26T10:00:00Z', \
+                schema_version => '1')";
             tx.execute(sql, &[&TOPIC, &booking(4).to_string(), &KIND]).await.unwrap();
             tx.commit().await.unwrap();
             4

@@ -830,7 +830,19 @@ exception when invalid_text_representation then
 end
 $$;
 
--- What two messages of one id must share to be the same message: as the library digests it.
+-- A time in microseconds; null for an infinite one.
+create function punctual.micros(moment timestamptz) returns bigint language sql stable as $$
+    select case when isfinite(moment) then (extract(epoch from moment) * 1000000)::bigint end
+$$;
+
+-- The problem of a time, by the same bounds as in the library; null when there is none.
+create function punctual.time_problem(path text, moment timestamptz) returns text language sql stable as $$
+    select path || ': must lie between the years 1900 and 9999'
+    where moment is not null
+        and coalesce(punctual.micros(moment) not between -2208988800000000 and 253402207200000000, true)
+$$;
+
+-- The digest that two messages of one id must share to be the same message, as the library computes it.
 create function punctual.content_digest(parts text[]) returns text language sql immutable as $$
     select encode(sha256(string_agg(
         (select string_agg(substring(int8send(octet_length(convert_to(part, 'UTF8'))::bigint)
@@ -843,18 +855,16 @@ $$;
 -- and nothing is written then.
 create function punctual.put_message(
     tenant_slug text, new_topic text, new_payload text, new_kind text, due timestamptz, new_key text,
-    new_correlation_id text, new_headers jsonb, new_source text, new_id text, wake boolean
+    new_correlation_id text, new_headers jsonb, new_source text, new_id text, wake boolean,
+    new_entity_type text, new_entity_id text, occurred timestamptz, new_schema_version text
 ) returns bigint language plpgsql as $$
 declare
     owner_id int := (select t.id from punctual.tenant t where t.slug = tenant_slug);
     now_us   bigint := punctual.now_us();
-    due_us   bigint;
+    due_us   bigint := punctual.micros(due);
     made     bigint;
     problems text[];
 begin
-    if due is not null and isfinite(due) then
-        due_us := (extract(epoch from due) * 1000000)::bigint;
-    end if;
     problems := array_remove(array[
         case when owner_id is null then 'tenant: there is no tenant `' || coalesce(tenant_slug, '') || '`' end,
         case when new_topic is null then 'topic: is missing' end,
@@ -869,14 +879,18 @@ begin
         punctual.name_problem('id', new_id),
         punctual.name_problem('source', new_source),
         punctual.name_problem('correlation_id', new_correlation_id),
+        punctual.name_problem('schema_version', new_schema_version),
+        case when new_entity_type is null and new_entity_id is not null then 'entity_type: is missing' end,
+        punctual.name_problem('entity_type', new_entity_type),
+        case when new_entity_id is null and new_entity_type is not null then 'entity_id: is missing' end,
+        punctual.name_problem('entity_id', new_entity_id),
         case when new_payload is null then 'payload: is missing' end,
         punctual.json_problem('payload', new_payload),
         case when jsonb_typeof(new_headers) <> 'object' then 'headers: must be a JSON object' end,
         case when octet_length(new_headers::text) > 65536 then 'headers: has '
             || octet_length(new_headers::text) || ' bytes, at most 65536 are allowed' end,
-        case when due is not null and (due_us is null
-                or due_us < -2208988800000000 or due_us > 253402207200000000)
-            then 'due_at: must lie between the years 1900 and 9999' end], null);
+        punctual.time_problem('due_at', due),
+        punctual.time_problem('occurred_at', occurred)], null);
     if cardinality(problems) > 0 then
         raise exception '%', array_to_string(problems, '; ')
             using errcode = 'invalid_parameter_value', hint = 'Nothing was written.';
@@ -885,17 +899,19 @@ begin
         new_source := coalesce(new_source, '');
         insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at)
             values (owner_id, new_source, new_id, punctual.content_digest(
-                array[new_topic, new_kind, coalesce(new_key, ''), '', new_payload]), now_us)
+                array[new_topic, new_kind, coalesce(new_key, ''),
+                    coalesce(new_entity_type || ':' || new_entity_id, ''), new_payload]), now_us)
             on conflict do nothing;
         if not found then
             return (select max(m.id) from punctual.message m where m.tenant_id = owner_id
                 and m.source = new_source and m.external_id = new_id);
         end if;
     end if;
-    insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, key,
-            correlation_id, headers, source, external_id)
-        values (owner_id, new_topic, new_kind, new_payload, now_us, due_us, new_key,
-            new_correlation_id, new_headers::text, new_source, new_id)
+    insert into punctual.message (tenant_id, topic, kind, payload, created_at, due_at, occurred_at, key,
+            entity_type, entity_id, correlation_id, headers, source, external_id, schema_version)
+        values (owner_id, new_topic, new_kind, new_payload, now_us, due_us, punctual.micros(occurred), new_key,
+            new_entity_type, new_entity_id, new_correlation_id, new_headers::text, new_source, new_id,
+            new_schema_version)
         returning id into made;
     insert into punctual.work (message_id, lane_id, due_at, key)
         select made, r.lane_id, coalesce(due_us, now_us), new_key from punctual.route r
@@ -918,22 +934,26 @@ create function punctual.enqueue(
     topic text, payload text, kind text default 'message', key text default null,
     correlation_id text default null, headers jsonb default null, due_at timestamptz default null,
     tenant text default 'default', source text default null, id text default null,
-    wake boolean default true
+    wake boolean default true, entity_type text default null, entity_id text default null,
+    occurred_at timestamptz default null, schema_version text default null
 ) returns bigint language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
     select punctual.put_message(enqueue.tenant, enqueue.topic, enqueue.payload, enqueue.kind,
         enqueue.due_at, enqueue.key, enqueue.correlation_id, enqueue.headers, enqueue.source,
-        enqueue.id, enqueue.wake)
+        enqueue.id, enqueue.wake, enqueue.entity_type, enqueue.entity_id, enqueue.occurred_at,
+        enqueue.schema_version)
 $$;
 
 create function punctual.enqueue(
     topic text, payload jsonb, kind text default 'message', key text default null,
     correlation_id text default null, headers jsonb default null, due_at timestamptz default null,
     tenant text default 'default', source text default null, id text default null,
-    wake boolean default true
+    wake boolean default true, entity_type text default null, entity_id text default null,
+    occurred_at timestamptz default null, schema_version text default null
 ) returns bigint language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
     select punctual.put_message(enqueue.tenant, enqueue.topic, enqueue.payload::text, enqueue.kind,
         enqueue.due_at, enqueue.key, enqueue.correlation_id, enqueue.headers, enqueue.source,
-        enqueue.id, enqueue.wake)
+        enqueue.id, enqueue.wake, enqueue.entity_type, enqueue.entity_id, enqueue.occurred_at,
+        enqueue.schema_version)
 $$;
 
 -- A due time that must be there.
@@ -951,21 +971,27 @@ $$;
 create function punctual.schedule(
     topic text, payload text, due_at timestamptz, kind text default 'timer', key text default null,
     correlation_id text default null, headers jsonb default null, tenant text default 'default',
-    source text default null, id text default null, wake boolean default true
+    source text default null, id text default null, wake boolean default true,
+    entity_type text default null, entity_id text default null, occurred_at timestamptz default null,
+    schema_version text default null
 ) returns bigint language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
     select punctual.put_message(schedule.tenant, schedule.topic, schedule.payload, schedule.kind,
         punctual.must_be_due(schedule.due_at), schedule.key, schedule.correlation_id, schedule.headers,
-        schedule.source, schedule.id, schedule.wake)
+        schedule.source, schedule.id, schedule.wake, schedule.entity_type, schedule.entity_id,
+        schedule.occurred_at, schedule.schema_version)
 $$;
 
 create function punctual.schedule(
     topic text, payload jsonb, due_at timestamptz, kind text default 'timer', key text default null,
     correlation_id text default null, headers jsonb default null, tenant text default 'default',
-    source text default null, id text default null, wake boolean default true
+    source text default null, id text default null, wake boolean default true,
+    entity_type text default null, entity_id text default null, occurred_at timestamptz default null,
+    schema_version text default null
 ) returns bigint language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
     select punctual.put_message(schedule.tenant, schedule.topic, schedule.payload::text, schedule.kind,
         punctual.must_be_due(schedule.due_at), schedule.key, schedule.correlation_id, schedule.headers,
-        schedule.source, schedule.id, schedule.wake)
+        schedule.source, schedule.id, schedule.wake, schedule.entity_type, schedule.entity_id,
+        schedule.occurred_at, schedule.schema_version)
 $$;
 
 -- A message is out of its sequence's way: the next of its key may be claimed.

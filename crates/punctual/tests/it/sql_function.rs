@@ -4,7 +4,7 @@ use crate::bench::{Bench, TENANT, ids, message, seconds};
 use punctual::base::id::MessageId;
 use punctual::queue::rules::timer::{Progress, Status};
 use punctual::queue::store::messages::Enqueued;
-use punctual::{Engine, NewMessage, Problems, Work};
+use punctual::{Engine, NewMessage, Problems, Timestamp, Work};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +22,11 @@ async fn refusal(t: &Bench, sql: &str) -> String {
     format!("{:?}", refused.expect_err("this should be refused"))
 }
 
-/// PLT-13: what the function writes is what the library would have written.
+fn time(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+/// PLT-13, NTF-1: what the function writes is what the library would have written.
 #[tokio::test]
 async fn plt_13_a_message_is_written_as_the_library_writes_it() {
     let t = &Bench::postgres().await;
@@ -30,15 +34,19 @@ async fn plt_13_a_message_is_written_as_the_library_writes_it() {
     let theirs = id(
         t,
         "select punctual.enqueue('orders', '{\"order\": 7}', kind => 'order.placed', key => 'k', \
-         correlation_id => 'story', headers => '{\"a\": \"b\"}', due_at => '2026-05-14T06:00:00Z')",
+         correlation_id => 'story', headers => '{\"a\": \"b\"}', due_at => '2026-05-14T06:00:00Z', \
+         entity_type => 'order', entity_id => '7', occurred_at => '2026-05-14T05:59:59.000001Z', \
+         schema_version => '2')",
     )
     .await;
     let ours = NewMessage {
         headers: Some("{\"a\": \"b\"}".into()),
-        due_at: Some(punctual::Timestamp::parse("2026-05-14T06:00:00Z").unwrap()),
+        due_at: Some(time("2026-05-14T06:00:00Z")),
+        occurred_at: Some(time("2026-05-14T05:59:59.000001Z")),
+        schema_version: Some("2".into()),
         ..NewMessage::new("orders", "order.placed", "{\"order\": 7}").key("k").correlation_id("story")
     };
-    let ours = t.enqueue(vec![ours]).await[0];
+    let ours = t.enqueue(vec![ours.entity("order", "7")]).await[0];
     let columns = "tenant_id, topic, kind, payload, created_at, due_at, occurred_at, key, entity_type, \
         entity_id, correlation_id, headers, source, external_id, schema_version";
     let rows = t.texts(&format!("select {columns} from punctual.message")).await;
@@ -98,6 +106,19 @@ async fn plt_13_bad_input_is_refused_in_the_librarys_words() {
             "select punctual.schedule('t', '{}', '1066-01-01')".into(),
             "due_at: must lie between the years 1900",
         ),
+        (
+            "select punctual.enqueue('t', '{}', entity_type => 'booking', schema_version => '')".into(),
+            "schema_version: must not be empty; entity_id: is missing",
+        ),
+        ("select punctual.enqueue('t', '{}', entity_id => '7')".into(), "entity_type: is missing"),
+        (
+            "select punctual.schedule('t', '{}', now(), entity_type => ' x', entity_id => '')".into(),
+            "entity_type: must not begin or end with white space; entity_id: must not be empty",
+        ),
+        (
+            "select punctual.enqueue('t', '1'::jsonb, occurred_at => '-infinity')".into(),
+            "occurred_at: must lie between the years 1900 and 9999",
+        ),
     ];
     for (sql, sentence) in table {
         let said = refusal(t, &sql).await;
@@ -125,10 +146,33 @@ async fn plt_13_an_id_is_admitted_once() {
     assert_eq!(found, [Enqueued::Duplicate { of: Some(first), same: true }], "the digests agree");
     let found = t.store().enqueue(TENANT, vec![other]).await.unwrap();
     assert_eq!(found, [Enqueued::Duplicate { of: Some(first), same: false }]);
+    let named = "kind => 'k', id => '9', entity_type => 'a', entity_id => '1'";
+    let about = id(t, &format!("select punctual.enqueue('t', '{{}}', {named})")).await;
+    for (entity, same) in [("1", true), ("2", false)] {
+        let again =
+            NewMessage { id: Some("9".into()), ..NewMessage::new("t", "k", "{}").entity("a", entity) };
+        let found = t.store().enqueue(TENANT, vec![again]).await.unwrap();
+        assert_eq!(found, [Enqueued::Duplicate { of: Some(about), same }], "its entity is part of it");
+    }
     let unnamed = id(t, "select punctual.enqueue('t', '{}', id => '8')").await;
     let again = NewMessage { id: Some("8".into()), ..NewMessage::new("t", "message", "{}") };
     let found = t.store().enqueue(TENANT, vec![again]).await.unwrap();
     assert_eq!(found, [Enqueued::Duplicate { of: Some(unnamed), same: true }], "without a source, too");
+}
+
+/// NTF-1: a timer takes the same fields.
+#[tokio::test]
+async fn ntf_1_a_timer_names_its_entity() {
+    let t = &Bench::postgres().await;
+    id(
+        t,
+        "select punctual.schedule('t', '{}'::jsonb, now(), entity_type => 'booking', entity_id => '7', \
+         occurred_at => '1970-01-01T00:00:01Z', schema_version => '3')",
+    )
+    .await;
+    let facts = "select entity_type, entity_id, occurred_at::text, schema_version from punctual.message";
+    let written: Vec<_> = t.texts(facts).await[0].iter().flatten().cloned().collect();
+    assert_eq!(written, ["booking", "7", "1000000", "3"]);
 }
 
 /// PLT-13, PLT-19: as the library cancels, with keys and without, and only in time.
@@ -185,7 +229,8 @@ async fn plt_13_only_those_who_were_granted_it_may_call() {
     let script = format!(
         "reset role; create role {role}; grant usage on schema punctual to {role}; \
          grant execute on function punctual.enqueue(text, text, text, text, text, jsonb, timestamptz, text, \
-         text, text, boolean), punctual.cancel_timer(bigint, text) to {role}; set role {role}"
+         text, text, boolean, text, text, timestamptz, text), punctual.cancel_timer(bigint, text) \
+         to {role}; set role {role}"
     );
     let enqueue = "select punctual.enqueue('t', '{}')".to_owned();
     let peek = "select count(*) from punctual.message".to_owned();
