@@ -9,8 +9,8 @@ use punctual::delivery::rules::script::Script;
 use punctual::delivery::rules::template::Definition;
 use punctual::delivery::run::sandbox::Wanted;
 use punctual::delivery::store::deliveries::log::LogFilter;
-use punctual::engine::Ticked;
-use punctual::{ClockMode, DeliveryId, Engine, NewMessage, Problems, TemplateId, Tenant};
+use punctual::engine::{Resend, Resent, Ticked};
+use punctual::{ClockMode, DeliveryId, Engine, Entity, NewMessage, Problems, TemplateId, Tenant};
 use serde_json::{Value, json};
 
 cases![
@@ -23,6 +23,7 @@ cases![
     ntf_3_without_a_recipient_it_is_cancelled,
     ntf_3_without_a_template_it_fails,
     ntf_3_without_its_template_of_before_it_fails,
+    ntf_8_a_template_for_a_related_entity_is_taken,
     ntf_2_unknown_kinds_are_passed_over,
     ntf_2_missing_data_fails_the_event,
     ntf_4_a_send_that_nobody_answered_is_resolved_by_rule,
@@ -63,6 +64,14 @@ pub async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str
     let mut problems = Problems::default();
     let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
     engine.store().create_template(tenant, definition).await.unwrap().id
+}
+
+/// A template by SMS that is only for one entity.
+async fn scoped_template(engine: &Engine, kind: &str, id: &str, body: &str) -> TemplateId {
+    let json = json!({"eventType": KIND, "channel": "SMS", "language": "en", "body": body,
+        "scopeType": kind, "scopeId": id});
+    let definition = Definition::read(&json, &mut Problems::default()).unwrap();
+    engine.store().create_template(TENANT, definition).await.unwrap().id
 }
 
 pub fn booking(id: &str) -> Value {
@@ -122,6 +131,43 @@ pub async fn notifications(t: &Bench) -> Vec<String> {
 async fn tries(t: &Bench) -> Vec<String> {
     texts(t, "select outcome from punctual.delivery_attempt where tried > 0 order by delivery_id, tried")
         .await
+}
+
+/// NTF-8: a template for an entity that the event leads to goes before one for all, also in a resend.
+async fn ntf_8_a_template_for_a_related_entity_is_taken(t: &Bench) {
+    let engine = engine(t).await;
+    let related = json!({"listing": {"type": "listing", "idPath": "listingId"}});
+    define(&engine, TENANT, |kind| kind["related"] = related).await;
+    scoped_template(&engine, "listing", "77", "for listing 77").await;
+    scoped_template(&engine, "booking", "3", "for booking 3").await;
+    template(&engine, TENANT, "SMS", "for all").await;
+    for (id, listing) in [("1", 76), ("2", 77), ("3", 77)] {
+        let mut payload = booking(id);
+        payload["listingId"] = json!(listing);
+        confirm_in(&engine, TENANT, &payload).await;
+        tick(&engine).await;
+    }
+    let sms = |body: &str| format!("memory:sms +919876543210: {body}");
+    let want = [sms("for all"), sms("for listing 77"), sms("for booking 3")];
+    assert_eq!(inbox(&engine), want);
+    resend(&engine, "2").await;
+    tick(&engine).await;
+    assert_eq!(inbox(&engine)[3..], want[1..2], "a resend takes it, too");
+}
+
+/// Asks for the SMS about a booking once more; returns the keys of the deliveries.
+async fn resend(engine: &Engine, id: &str) -> Vec<String> {
+    let resend = Resend {
+        entity: Entity { kind: "booking".into(), id: id.into() },
+        channel: "SMS".into(),
+        template: None,
+        event_type: None,
+        requested_by: "tester".into(),
+    };
+    match engine.resend(TENANT, resend).await.unwrap() {
+        Resent::Asked { deliveries, .. } => deliveries.into_iter().map(|one| one.idempotency_key).collect(),
+        Resent::Refused(why) => panic!("{why}"),
+    }
 }
 
 /// NTF-25, NTF-5: two events for one confirmation, in one batch and later, are one message.
@@ -225,7 +271,7 @@ async fn ntf_3_what_is_pointless_is_cancelled(t: &Bench) {
     confirm(&engine, "2").await;
     tick(&engine).await;
     let state = punctual::flow::rules::entity::NewState {
-        entity: punctual::queue::rules::message::Entity { kind: "booking".into(), id: "2".into() },
+        entity: Entity { kind: "booking".into(), id: "2".into() },
         state: json!({"status": "Cancelled"}).to_string(),
         version: None,
     };

@@ -130,12 +130,13 @@ pub fn plan(
     let of_whom = entity.as_ref().map_or_else(|| stand_in(event.id), |entity| entity.id.clone());
     let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
     let channels = channels(&set.templates, ways.reach);
+    let scopes = scopes_of(entity.as_ref(), of, event.payload, snapshot);
     let (mut planned, mut known) = (Vec::new(), HashSet::new());
     for (part, recipient) in of.recipients(event.payload, snapshot).enumerate() {
         for (key, named) in &channels {
             let wanted = address_for(key, &recipient).and_then(|address| (ways.wants)(&address));
             let locale = wanted.as_deref().or(recipient.locale.as_deref());
-            let Some(template) = fitting(set, key, named, entity.as_ref(), locale) else { continue };
+            let Some(template) = fitting(set, key, named, &scopes, locale) else { continue };
             let one = naming.planned(template, key, &recipient, part);
             // Two channels may share a template, and two recipients an address: then one delivery is sent.
             // Recipients without an address are shown one by one.
@@ -149,7 +150,7 @@ pub fn plan(
         let no_recipient = Recipient::default();
         let all = channels.iter();
         planned.extend(all.filter_map(|(key, named)| {
-            let template = fitting(set, key, named, entity.as_ref(), None)?;
+            let template = fitting(set, key, named, &scopes, None)?;
             Some(naming.planned(template, key, &no_recipient, 0))
         }));
     }
@@ -164,6 +165,19 @@ fn misfit(kind: &EventKind, payload: &Value) -> Option<String> {
     (!problems.0.is_empty()).then(|| format!("it does not have the form of its kind: {problems}"))
 }
 
+/// Returns the entities whose own templates fit an event, the most specific first: its own entity, then the
+/// related ones in the order of the names that its kind gives them.
+#[must_use]
+pub fn scopes_of(
+    entity: Option<&Entity>,
+    kind: &EventKind,
+    payload: &Value,
+    snapshot: &Snapshot,
+) -> Vec<Entity> {
+    let related = kind.related_ids(payload, snapshot).into_iter().map(|(_, related)| related);
+    entity.cloned().into_iter().chain(related).collect()
+}
+
 /// The channels that templates name, by key, with the name they have there.
 fn channels<'t>(
     templates: &'t [MessageTemplate],
@@ -176,17 +190,11 @@ fn fitting<'t>(
     set: &'t TemplateSet,
     key: &str,
     named: &str,
-    entity: Option<&Entity>,
+    scopes: &[Entity],
     locale: Option<&str>,
 ) -> Option<&'t MessageTemplate> {
     let defaults = [set.default_locale.as_str()];
-    let wanted = Wanted {
-        scope: entity.map(|entity| (entity.kind.as_str(), entity.id.as_str())),
-        channel: key,
-        locale,
-        defaults: &defaults,
-        attempt: 1,
-    };
+    let wanted = Wanted { scopes, channel: key, locale, defaults: &defaults, attempt: 1 };
     choose(&set.templates, &wanted).or_else(|| choose(&set.templates, &Wanted { channel: named, ..wanted }))
 }
 

@@ -33,6 +33,7 @@ use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use crate::notification::rules::notification::fallback::Refused;
 use crate::notification::rules::notification::recipients::People;
+use crate::notification::rules::notification::scopes_of;
 use crate::queue::rules::message::{Entity, Message};
 use crate::queue::run::executor::BoxFuture;
 use serde_json::Value;
@@ -253,15 +254,18 @@ impl NotificationRenderer {
     /// Returns the delivery for another channel if this one refuses for good.
     fn instead_of(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
         let channel = context.policy(&of.channel).fallback.as_deref()?;
-        let Cause { event, entity, by_hand } = &self.causes.get(&of.entry)?.cause;
-        let set = self.definitions.set(event)?;
+        let ParsedSourceEvent { cause: Cause { event, entity, by_hand }, payload } =
+            self.causes.get(&of.entry)?;
+        let (set, kind) = (self.definitions.set(event)?, self.kind_of(event));
+        let scopes = scopes_of(entity.as_ref(), kind, payload, self.snapshot(of));
         let refused = Refused {
             key: &of.key,
             by_hand: *by_hand,
             event: event.id,
             kind: &event.kind,
-            each: self.kind_of(event).recipients.each.is_some(),
+            each: kind.recipients.each.is_some(),
             entity: entity.as_ref(),
+            scopes: &scopes,
             template: self.template(set, of)?,
             part: of.part,
         };

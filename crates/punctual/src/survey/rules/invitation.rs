@@ -16,6 +16,7 @@ use crate::delivery::rules::template::set::Filled;
 use crate::delivery::rules::template::{
     MessageTemplate, ProviderTemplate, Target, Template, TemplateSet, Values, Wanted,
 };
+use crate::queue::rules::message::Entity;
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -84,10 +85,9 @@ pub fn template_for<'t>(
     locale: Option<&str>,
     send: u32,
 ) -> Option<&'t MessageTemplate> {
-    let id = flow.to_string();
+    let scopes = [Entity { kind: SCOPE.to_owned(), id: flow.to_string() }];
     let defaults = [default_locale, &set.default_locale];
-    let scope = Some((SCOPE, id.as_str()));
-    choose(&set.templates, &Wanted { scope, channel, locale, defaults: &defaults, attempt: send })
+    choose(&set.templates, &Wanted { scopes: &scopes, channel, locale, defaults: &defaults, attempt: send })
 }
 
 /// Which words a send has.

@@ -1,18 +1,22 @@
 //! Which of several templates a message is worded by.
 //!
-//! Of those that fit its channel and send, the first by: the most specific scope; the nearest language
+//! Of those that fit its channel and send, the first by: the most specific scope (the message's own entity
+//! before the entities that it leads to, and those before none); the nearest language
 //! (the reader's locale, its language, another region of it, then the same for each default, then any);
 //! the channel's own key before its kind; the wording of just this send, else of the send before it that
 //! has one, else of every send; and at last the newest.
 
 use crate::base::locale;
+use crate::delivery::rules::template::definition::Scope;
 use crate::delivery::rules::template::set::MessageTemplate;
+use crate::queue::rules::message::Entity;
 
 /// The message for which a template is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// The subject of the message: its type and id, such as `survey` and `7`.
-    pub scope: Option<(&'a str, &'a str)>,
+    /// The entities whose own templates fit, the most specific first: the message's own entity, such as
+    /// survey 7, and the entities that it leads to.
+    pub scopes: &'a [Entity],
     /// The key of the channel.
     pub channel: &'a str,
     /// The reader's locale.
@@ -65,15 +69,11 @@ pub fn choose<'t>(templates: &'t [MessageTemplate], wanted: &Wanted<'_>) -> Opti
 }
 
 /// Scope, language, channel, attempt, id: the greatest wins.
-type Rank = (bool, usize, bool, u32, i64);
+type Rank = (usize, usize, bool, u32, i64);
 
 fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Option<Rank> {
     let of = &template.definition;
-    let scoped = match &of.scope {
-        None => false,
-        Some(scope) if wanted.scope == Some((&scope.kind, &scope.id)) => true,
-        Some(_) => return None,
-    };
+    let scope = of.scope.as_ref().map_or(Some(0), |scope| closeness(scope, wanted.scopes))?;
     let exact = of.channel == wanted.channel;
     let alike = || !of.channel.contains(':') && kind_of(&of.channel).eq_ignore_ascii_case(kind);
     if !exact && !alike() {
@@ -85,7 +85,14 @@ fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Option<R
         Some(n) if n > wanted.attempt => return None,
         Some(n) => n,
     };
-    Some((scoped, nearness(&of.language, wanted), exact, attempt, template.id.0))
+    Some((scope, nearness(&of.language, wanted), exact, attempt, template.id.0))
+}
+
+/// Returns how specific a template's scope is to a message, from 1; `None` if the scope is of no entity of
+/// the message.
+fn closeness(scope: &Scope, scopes: &[Entity]) -> Option<usize> {
+    let place = scopes.iter().position(|entity| entity.kind == scope.kind && entity.id == scope.id)?;
+    Some(scopes.len() - place)
 }
 
 /// How near a language is to what is wanted; 0 is any other.

@@ -28,6 +28,8 @@ pub struct Refused<'a> {
     pub each: bool,
     /// The entity of the event.
     pub entity: Option<&'a Entity>,
+    /// The entities whose own templates fit the event, the most specific first.
+    pub scopes: &'a [Entity],
     /// The template of the refused delivery.
     pub template: &'a MessageTemplate,
     /// Which of the event's recipients it was for.
@@ -39,7 +41,7 @@ impl Refused<'_> {
     #[must_use]
     pub fn instead(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> PlannedDelivery {
         // One that was moved to where it was refused may have had this channel's own words, and so their key.
-        let own = fitting(set, channel, channel, self.entity, to.locale.as_deref())
+        let own = fitting(set, channel, channel, self.scopes, to.locale.as_deref())
             .filter(|own| own.id != self.template.id);
         let of_whom = self.entity.map_or_else(|| stand_in(self.event), |entity| entity.id.clone());
         let naming = Naming { entity: &of_whom, kind: self.kind, each: self.each, again: None };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::delivery::rules::template::Definition;
+use crate::delivery::rules::template::{Definition, Scope};
 use crate::notification::rules::notification::fallback::Refused;
 use serde_json::json;
 
@@ -125,6 +125,40 @@ fn ntf_8_each_channel_has_its_nearest_template() {
     assert_eq!(keys(&plan), ["1:booking.confirmed:SMS:2 -> Some(\"+1\")"]);
 }
 
+/// NTF-8: a template for an entity that the event leads to is taken, and the fallback takes it, too.
+#[test]
+fn ntf_8_a_template_for_a_related_entity_is_taken() {
+    let scoped = |id: i64, kind: &str, of: &str| {
+        let mut template = template(id, "SMS", "en");
+        template.definition.scope = Some(Scope { kind: kind.into(), id: of.into() });
+        template
+    };
+    let related = kind(|k| {
+        k["related"] = json!({"home": {"type": "listing", "idPath": "listingId"},
+            "owner": {"type": "person", "idPath": "ownerId"}});
+    });
+    let templates = [template(9, "SMS", "en"), scoped(8, "person", "5"), scoped(7, "listing", "77")];
+    let set = set([templates.as_slice(), &[scoped(6, "booking", "1")]].concat());
+    let table = [
+        (json!({"bookingId": 1, "listingId": 77, "ownerId": 5}), 6),
+        (json!({"bookingId": 2, "listingId": 77, "ownerId": 5}), 7),
+        (json!({"bookingId": 2, "listingId": 78, "ownerId": "5"}), 8),
+        (json!({"bookingId": 2, "listingId": 78}), 9),
+        (json!({"bookingId": 77, "home": 77}), 9),
+    ];
+    for (mut payload, want) in table {
+        payload["guest"] = json!({"phone": "+1"});
+        let plan = planned(Some(&related), &set, &payload, None);
+        let Plan::Deliveries(all) = plan else { panic!("{plan:?}") };
+        let found: Vec<i64> = all.iter().map(|one| one.template.0).collect();
+        assert_eq!(found, [want], "{payload}");
+        let entity = related.entity_of(None, &payload);
+        let scopes = scopes_of(entity.as_ref(), &related, &payload, &Snapshot::Unknown);
+        let fitted = fitting(&set, "memory:sms", "SMS", &scopes, None).map(|template| template.id.0);
+        assert_eq!(fitted, Some(want), "{payload}");
+    }
+}
+
 /// NTF-8, NTF-18: the preferences of the owner of an address go before the event's values, for that address
 /// only.
 #[test]
@@ -167,6 +201,7 @@ fn ntf_17_another_channel_has_its_own_words_and_key() {
         kind: "booking.confirmed",
         each: false,
         entity: None,
+        scopes: &[],
         template: &whatsapp,
         part: 4,
     };

@@ -21,6 +21,10 @@ fn template(line: &str) -> MessageTemplate {
     MessageTemplate { id: TemplateId(words[0].parse().unwrap()), version: 1, definition, texts }
 }
 
+fn entity(kind: &str, id: &str) -> Entity {
+    Entity { kind: kind.into(), id: id.into() }
+}
+
 const KEPT: [&str; 15] = [
     "1 WhatsApp en - -",
     "2 whatsapp ar - -",
@@ -82,17 +86,58 @@ fn ntf_8_the_most_fitting_template_is_taken() {
         (7, "", None, 1, None),
     ];
     for (survey, channel, locale, attempt, want) in table {
-        let id = survey.to_string();
-        let wanted = Wanted { scope: Some(("survey", &id)), channel, locale, defaults: &["en"], attempt };
+        let scopes = [entity("survey", &survey.to_string())];
+        let wanted = Wanted { scopes: &scopes, channel, locale, defaults: &["en"], attempt };
         let found = choose(&templates, &wanted).map(|template| template.id.0);
         assert_eq!(found, want, "survey {survey}, {channel}, {locale:?}, send {attempt}");
+    }
+}
+
+/// Entities by type and id, the most specific first.
+type Scopes<'a> = &'a [(&'a str, &'a str)];
+
+/// NTF-8: the template of the event's own entity goes before those of related entities, these in their
+/// order before those without a scope, and only then the language counts.
+#[test]
+fn ntf_8_the_most_specific_scope_is_taken() {
+    let scoped = |id: i64, language: &str, scope: Option<(&str, &str)>| {
+        let mut template = template(&format!("{id} SMS {language} - -"));
+        template.definition.scope = scope.map(|(kind, id)| Scope { kind: kind.into(), id: id.into() });
+        template
+    };
+    let templates = [
+        scoped(9, "en", None),
+        scoped(8, "en", Some(("owner", "5"))),
+        scoped(7, "en", Some(("owner", "6"))),
+        scoped(6, "ar", Some(("listing", "77"))),
+        scoped(5, "en", Some(("listing", "77"))),
+        scoped(4, "ar", Some(("booking", "1"))),
+        scoped(3, "en", Some(("booking", "77"))),
+    ];
+    let table: [(Scopes<'_>, &str, i64); 9] = [
+        (&[], "en", 9),
+        (&[("booking", "2")], "en", 9),
+        (&[("booking", "1")], "en", 4),
+        (&[("booking", "1"), ("listing", "77")], "en", 4),
+        (&[("booking", "2"), ("listing", "77")], "en", 5),
+        (&[("booking", "2"), ("listing", "77")], "ar", 6),
+        (&[("booking", "2"), ("listing", "77"), ("owner", "5")], "fr", 6),
+        (&[("booking", "2"), ("owner", "5"), ("listing", "77")], "ar", 8),
+        (&[("booking", "2"), ("listing", "1"), ("owner", "6")], "ar", 7),
+    ];
+    for (scopes, locale, want) in table {
+        let entities: Vec<Entity> = scopes.iter().map(|(kind, id)| entity(kind, id)).collect();
+        let channel = "sms:x";
+        let wanted = Wanted { scopes: &entities, channel, locale: Some(locale), defaults: &[], attempt: 1 };
+        let found = choose(&templates, &wanted).map(|template| template.id.0);
+        assert_eq!(found, Some(want), "{scopes:?}, {locale}");
     }
 }
 
 /// NTF-8: of two that are alike the newer is taken, and the order they come in does not matter.
 #[test]
 fn ntf_8_the_newer_of_two_is_taken() {
-    let wanted = Wanted { scope: None, channel: "sms:x", locale: None, defaults: &[], attempt: 1 };
+    let wanted = Wanted { scopes: &[], channel: "sms:x", locale: None, defaults: &[], attempt: 1 };
     for lines in [["1 SMS en - -", "2 SMS fr - -"], ["2 SMS fr - -", "1 SMS en - -"]] {
         assert_eq!(choose(&lines.map(template), &wanted).map(|t| t.id.0), Some(2));
     }
