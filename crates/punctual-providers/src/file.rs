@@ -119,6 +119,12 @@ impl ProviderFile {
         &self.settings
     }
 
+    /// Whether the provider sends a message once, however often it gets it under one key.
+    #[must_use]
+    pub const fn takes_idempotency_key(&self) -> bool {
+        self.request.idempotency.is_some() || self.request.idempotency_body
+    }
+
     /// Whether it tells what became of a message.
     #[must_use]
     pub const fn has_receipts(&self) -> bool {

@@ -17,7 +17,8 @@
 //! | 2xx whose body broke off or is larger than 64 KiB | unknown: the body may have said no |
 //! | a rule asks for the body, and that cannot be read whole | unknown |
 //!
-//! Not promised: that the provider knows the idempotency key. Where it has a header for one, it gets it.
+//! Not promised: that the provider keeps its word about the idempotency key. One whose file names a header
+//! or a body for the key is taken to send a repeated message once; in other bodies the key is a reference.
 
 mod client;
 pub(crate) mod destination;
@@ -123,6 +124,10 @@ impl Channel for HttpChannel {
 
     fn provider(&self) -> Option<&str> {
         Some(self.inner.file.name())
+    }
+
+    fn takes_idempotency_key(&self) -> bool {
+        self.inner.file.takes_idempotency_key()
     }
 }
 

@@ -110,4 +110,12 @@ impl Channel for AnyChannel {
             Self::Smtp(channel) => channel.provider(),
         }
     }
+
+    fn takes_idempotency_key(&self) -> bool {
+        match self {
+            Self::Http(channel) => channel.takes_idempotency_key(),
+            #[cfg(feature = "smtp")]
+            Self::Smtp(channel) => channel.takes_idempotency_key(),
+        }
+    }
 }

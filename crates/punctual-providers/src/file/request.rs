@@ -17,6 +17,9 @@ use std::time::Duration;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// Bodies to choose from, at most.
 const BODIES_MAX: usize = 8;
+/// The fields of `[request]`.
+const KNOWN: [&str; 8] =
+    ["method", "url", "timeout", "headers", "auth", "idempotency_header", "idempotency_body", "body"];
 /// Methods that a file may use.
 const METHODS: [&str; 3] = ["POST", "PUT", "PATCH"];
 
@@ -29,6 +32,8 @@ pub(crate) struct Request {
     pub(crate) headers: Vec<(HeaderName, Text)>,
     pub(crate) auth: Option<Auth>,
     pub(crate) idempotency: Option<(HeaderName, Text)>,
+    /// Whether the provider recognises a repeated key in the body.
+    pub(crate) idempotency_body: bool,
     pub(crate) bodies: Vec<Body>,
 }
 
@@ -68,8 +73,7 @@ impl Body {
 
 impl Request {
     pub(super) fn read(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<Self> {
-        let known = ["method", "url", "timeout", "headers", "auth", "idempotency_header", "body"];
-        let part = Part::read(value, "request", &known, problems)?;
+        let part = Part::read(value, "request", &KNOWN, problems)?;
         let method = read_method(&part, problems);
         let url = part
             .need_text("url", "where the request goes", problems)
@@ -79,7 +83,8 @@ impl Request {
         let auth = part.get("auth").and_then(|value| read_auth(value, names, problems));
         let idempotency = part.get("idempotency_header").and_then(|v| read_idempotency(v, names, problems));
         let bodies = read_bodies(&part, names, problems);
-        Some(Self { method, url: url?, timeout, headers, auth, idempotency, bodies })
+        let idempotency_body = read_idempotency_body(&part, problems);
+        Some(Self { method, url: url?, timeout, headers, auth, idempotency, idempotency_body, bodies })
     }
 
     /// An address begins with a scheme and a host that the file or a setting decides, never a message.
@@ -184,6 +189,19 @@ fn read_auth(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Optio
 }
 
 /// A header's name, which then carries the letter's key; or a name and a value.
+/// Reads whether the provider recognises a key in the body. Most bodies have the key only as a reference that
+/// the provider repeats in its callbacks, so a file must say so.
+fn read_idempotency_body(part: &Part<'_>, problems: &mut Problems) -> bool {
+    let says_so = part.flag("idempotency_body", false, problems);
+    let body = part.get("body").map(Value::to_string).unwrap_or_default();
+    if says_so && !["{{idempotencyKey", "{{idempotencyUuid"].iter().any(|name| body.contains(name)) {
+        let said =
+            "is true, but no body has the key: write {{idempotencyKey}} or {{idempotencyUuid}} into it";
+        problems.push(part.at("idempotency_body"), said);
+    }
+    says_so
+}
+
 fn read_idempotency(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<(HeaderName, Text)> {
     let path = "request.idempotency_header";
     if let Some(name) = value.as_str() {

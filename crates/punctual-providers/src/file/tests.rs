@@ -38,6 +38,30 @@ fn ntf_13_every_shipped_file_is_right() {
     }
 }
 
+/// NTF-4: a file says whether its provider recognises our key. A key that a body has as a reference is none.
+#[test]
+fn ntf_4_a_file_says_whether_its_provider_takes_the_key() {
+    let takes = |text: &str| ProviderFile::parse("x", text).unwrap().takes_idempotency_key();
+    let with = |line: &str| GOOD.replace("auth =", &format!("{line}\nauth ="));
+    let in_body = |text: String| text.replace("text = ", "key = \"{{idempotencyKey}}\", text = ");
+    let table = [
+        (GOOD.to_owned(), false),
+        (in_body(GOOD.to_owned()), false),
+        (in_body(with("idempotency_body = false")), false),
+        (in_body(with("idempotency_body = true")), true),
+        (with("idempotency_header = \"Idempotency-Key\""), true),
+        (with("idempotency_header = { name = \"Id\", value = \"{{idempotencyUuid}}\" }"), true),
+    ];
+    for (text, want) in table {
+        assert_eq!(takes(&text), want, "{text}");
+    }
+    let without = "request.idempotency_body: is true, but no body has the key: write {{idempotencyKey}}";
+    assert!(said(&with("idempotency_body = true")).contains(without));
+    let catalogue = crate::Catalogue::shipped().unwrap();
+    let keyed = catalogue.names().filter(|name| catalogue.get(name).unwrap().takes_idempotency_key());
+    assert_eq!(keyed.collect::<Vec<_>>(), ["azure-email"]);
+}
+
 /// NTF-13: what is wrong with a file is told by its path, with what would be right.
 #[test]
 fn ntf_13_a_wrong_file_is_refused_with_what_would_be_right() {

@@ -32,6 +32,8 @@ cases![
     ntf_16_a_receipt_finds_its_delivery_by_the_providers_id,
     ntf_17_a_fallback_channel_takes_what_one_refuses,
     ntf_4_what_may_have_gone_out_is_held_by_policy,
+    ntf_4_a_provider_that_takes_the_key_is_asked_again,
+    ntf_4_a_provider_that_takes_the_key_leaves_nothing_uncertain,
     ntf_19_a_try_names_the_provider_that_it_was_handed_to,
     ntf_5_a_retry_has_the_key_and_the_words_of_its_first_try,
     ntf_5_a_text_of_our_own_stays_the_text_of_its_delivery,
@@ -138,6 +140,14 @@ impl Desk {
         self.log().await.iter().map(|one| one.status).collect()
     }
 
+    /// Drops a tick before its channel has answered, as a process does that is gone.
+    async fn crash(&self) {
+        self.mailbox.never_answer(true);
+        let tick = self.engine.tick(1_000);
+        tokio::time::timeout(Duration::from_millis(1_500), tick).await.unwrap_err();
+        self.mailbox.never_answer(false);
+    }
+
     fn keys(&self) -> Vec<String> {
         self.mailbox.messages().iter().map(|letter| letter.idempotency_key.clone()).collect()
     }
@@ -157,6 +167,10 @@ fn policy(edit: impl FnOnce(&mut ChannelPolicy)) -> ChannelPolicy {
 
 fn unknown() -> Option<NotSent> {
     Some(NotSent::Unknown { error: "no answer".into() })
+}
+
+fn silence() -> Option<NotSent> {
+    Some(NotSent::NoAnswer { error: "no answer".into() })
 }
 
 fn refused() -> Option<NotSent> {
@@ -244,6 +258,56 @@ async fn ntf_4_what_may_have_gone_out_is_held_by_policy(t: &Bench) {
             let seen = (desk.mailbox.messages().len(), desk.statuses().await);
             assert_eq!(seen, (sends, vec![status]), "{kind:?}, {on_unknown:?}");
         }
+    }
+}
+
+/// NTF-4: where the provider takes our key, a send that may have gone out is made again under it, also by a
+/// channel that is to hold.
+async fn ntf_4_a_provider_that_takes_the_key_is_asked_again(t: &Bench) {
+    for kind in Kind::ALL {
+        for trouble in [unknown(), silence(), None] {
+            let t = &Bench::on(t.backend).await;
+            let desk = Desk::open(t, kind, policy(|policy| policy.unknown = OnUnknown::Hold)).await;
+            desk.mailbox.take_keys();
+            desk.event("1").await;
+            match &trouble {
+                Some(_) => desk.mailbox.fail_with(vec![trouble.clone()]),
+                None => desk.crash().await,
+            }
+            desk.travel(t, seconds(3_600)).await;
+            let key = desk.log().await[0].idempotency_key.clone();
+            assert_eq!(desk.keys(), [key.clone(), key], "{kind:?}, {trouble:?}");
+            assert_eq!(desk.statuses().await, [DeliveryStatus::Sent], "{kind:?}, {trouble:?}");
+        }
+    }
+}
+
+/// NTF-4: without more tries, and for a recipient who does not want it any more, such a delivery has failed.
+async fn ntf_4_a_provider_that_takes_the_key_leaves_nothing_uncertain(t: &Bench) {
+    for kind in Kind::ALL {
+        for (trouble, sends) in [(unknown(), 2), (silence(), 5)] {
+            let t = &Bench::on(t.backend).await;
+            let desk = Desk::open(t, kind, policy(|policy| policy.unknown = OnUnknown::Hold)).await;
+            desk.mailbox.take_keys();
+            desk.mailbox.fail_with(vec![trouble; 9]);
+            desk.event("1").await;
+            desk.travel(t, seconds(3_600)).await;
+            let seen = (desk.mailbox.messages().len(), desk.statuses().await);
+            assert_eq!(seen, (sends, vec![DeliveryStatus::Failed]), "{kind:?}");
+        }
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        desk.mailbox.take_keys();
+        desk.mailbox.fail_with(vec![silence()]);
+        desk.event("1").await;
+        desk.tick().await;
+        let opt_out = json!({"optOuts": [{"channel": "memory:default"}]});
+        prefer(&desk.engine, kind.address(), &opt_out).await;
+        desk.travel(t, seconds(3_600)).await;
+        let one = desk.log().await.remove(0);
+        assert_eq!((desk.mailbox.messages().len(), one.status), (1, DeliveryStatus::Failed), "{kind:?}");
+        let said = one.error.unwrap_or_default();
+        assert!(said.starts_with("a try before may have gone out; it is not sent again"), "{said}");
     }
 }
 
@@ -616,13 +680,9 @@ async fn ntf_4_a_crash_leaves_only_the_window_in_doubt(t: &Bench) {
         for n in 0..200 {
             desk.event(&n.to_string()).await;
         }
-        // A tick that is dropped before its channel has answered is a process that is gone.
-        desk.mailbox.never_answer(true);
-        let tick = desk.engine.tick(1_000);
-        tokio::time::timeout(Duration::from_millis(1_500), tick).await.unwrap_err();
+        desk.crash().await;
         let begun = desk.mailbox.messages().len();
         assert_eq!(begun, 64, "{kind:?}: no more are begun than may be in doubt");
-        desk.mailbox.never_answer(false);
         desk.travel(t, seconds(3_600)).await;
         let statuses = desk.statuses().await;
         let count = |status| statuses.iter().filter(|one| **one == status).count();

@@ -6,6 +6,7 @@ use crate::bench::{Bench, TENANT, seconds};
 use punctual::LaneId;
 use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use punctual::delivery::rules::room::Room;
+use punctual::delivery::run::channel::Sending;
 use punctual::delivery::store::deliveries::begin::Start;
 use punctual::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, DeliveryOutcome, DueDelivery, SettledDelivery,
@@ -27,7 +28,9 @@ use punctual::queue::store::ready_lanes::ReadyLane;
 use punctual::survey::store::instance::Instance;
 use punctual::survey::store::results::RemovedEntries;
 use punctual::survey::store::results::ResultFilter;
-use punctual::{Accepted, ClockMode, Engine, FlowId, NotSent, RenderedMessage, Store, TemplateId, Timestamp};
+use punctual::{
+    Accepted, Channel, ClockMode, Engine, FlowId, NotSent, RenderedMessage, Store, TemplateId, Timestamp,
+};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -97,6 +100,7 @@ pub struct Mailbox {
     script: Arc<Mutex<VecDeque<Option<NotSent>>>>,
     silent: Arc<AtomicBool>,
     answers: Arc<tokio::sync::Mutex<()>>,
+    takes_keys: Arc<AtomicBool>,
 }
 
 impl Mailbox {
@@ -106,6 +110,11 @@ impl Mailbox {
 
     pub fn fail_with(&self, script: Vec<Option<NotSent>>) {
         *self.script.lock().unwrap() = script.into();
+    }
+
+    /// Lets the provider recognise a repeated key.
+    pub fn take_keys(&self) {
+        self.takes_keys.store(true, Ordering::Relaxed);
     }
 
     /// Whether the channel takes messages and says nothing.
@@ -134,6 +143,24 @@ impl Mailbox {
     }
 }
 
+impl Channel for Mailbox {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Sending {
+        let taker = self.clone();
+        Box::pin(async move {
+            let answer = taker.take(letter);
+            if taker.silent.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+            drop(taker.answers.lock().await);
+            answer
+        })
+    }
+
+    fn takes_idempotency_key(&self) -> bool {
+        self.takes_keys.load(Ordering::Relaxed)
+    }
+}
+
 /// An engine on the bench's database, and the mailbox of its channel.
 pub async fn engine(t: &Bench) -> (Engine, Mailbox) {
     engine_with(t, |builder| builder).await
@@ -142,22 +169,10 @@ pub async fn engine(t: &Bench) -> (Engine, Mailbox) {
 /// The same, as it is changed by `edit`.
 pub async fn engine_with(t: &Bench, edit: impl FnOnce(Builder) -> Builder) -> (Engine, Mailbox) {
     let mailbox = Mailbox::default();
-    let taker = mailbox.clone();
-    let channel = move |letter: Arc<RenderedMessage>| {
-        let taker = taker.clone();
-        async move {
-            let answer = taker.take(letter);
-            if taker.silent.load(Ordering::Relaxed) {
-                std::future::pending::<()>().await;
-            }
-            drop(taker.answers.lock().await);
-            answer
-        }
-    };
     let builder = Engine::builder(t.place.url())
         .on_store(t.another().await)
         .clock(ClockMode::Manual)
-        .channel("memory:default", channel)
+        .channel("memory:default", mailbox.clone())
         .survey_url("https://survey.example/s/{publicId}");
     (edit(builder).open().await.unwrap(), mailbox)
 }

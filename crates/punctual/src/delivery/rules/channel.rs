@@ -32,12 +32,19 @@ pub struct ChannelPolicy {
 }
 
 impl ChannelPolicy {
+    /// Whether a send that may have gone out is repeated. A provider that takes our idempotency key sends a
+    /// repeated message once, so the policy decides only for the others.
+    #[must_use]
+    pub fn resends_in_doubt(&self, takes_key: bool) -> bool {
+        takes_key || self.unknown == OnUnknown::Resend
+    }
+
     /// Whether a send with an answer that could not be understood is repeated after `before` sends of that
     /// kind.
     #[must_use]
-    pub fn resends_unknown(&self, before: u32) -> bool {
+    pub fn resends_unknown(&self, before: u32, takes_key: bool) -> bool {
         let retries = self.unknown_retries.unwrap_or(limits::UNKNOWN_RETRIES_DEFAULT);
-        self.unknown == OnUnknown::Resend && before < retries
+        self.resends_in_doubt(takes_key) && before < retries
     }
 
     /// Decides whether a delivery is sent once more after its last send was lost in a crash; `attempt` is the
@@ -45,8 +52,8 @@ impl ChannelPolicy {
     ///
     /// # Errors
     /// The sentence for why it is not.
-    pub fn after_lost_send(&self, attempt: u32) -> Result<(), &'static str> {
-        if self.unknown == OnUnknown::Hold {
+    pub fn after_lost_send(&self, attempt: u32, takes_key: bool) -> Result<(), &'static str> {
+        if !self.resends_in_doubt(takes_key) {
             return Err("it may have gone out, and its channel does not send twice");
         }
         let patience = self.patience.clone().unwrap_or_else(failure::patience);
@@ -100,15 +107,18 @@ mod tests {
         let policy =
             |unknown, unknown_retries| ChannelPolicy { unknown, unknown_retries, ..ChannelPolicy::default() };
         let table = [
-            (policy(OnUnknown::Resend, None), 1),
-            (policy(OnUnknown::Resend, Some(0)), 0),
-            (policy(OnUnknown::Resend, Some(3)), 3),
-            (policy(OnUnknown::Hold, None), 0),
-            (policy(OnUnknown::Hold, Some(3)), 0),
+            (policy(OnUnknown::Resend, None), [1, 1]),
+            (policy(OnUnknown::Resend, Some(0)), [0, 0]),
+            (policy(OnUnknown::Resend, Some(3)), [3, 3]),
+            (policy(OnUnknown::Hold, None), [0, 1]),
+            (policy(OnUnknown::Hold, Some(0)), [0, 0]),
+            (policy(OnUnknown::Hold, Some(3)), [0, 3]),
         ];
         for (policy, want) in table {
-            let again = (0..9).take_while(|before| policy.resends_unknown(*before)).count();
-            assert_eq!(again, want, "{policy:?}");
+            let again = [false, true].map(|takes_key| {
+                (0..9).take_while(|before| policy.resends_unknown(*before, takes_key)).count()
+            });
+            assert_eq!(again, want, "{policy:?}, without the key and with it");
         }
     }
 
@@ -119,12 +129,14 @@ mod tests {
             let patience = Some(Patience { max_attempts: tries, ..Patience::default() });
             ChannelPolicy { unknown, patience, ..ChannelPolicy::default() }
         };
-        let again = |policy: &ChannelPolicy| {
-            (2..20).take_while(|attempt| policy.after_lost_send(*attempt).is_ok()).count()
+        let again = |policy: &ChannelPolicy, takes_key| {
+            (2..20).take_while(|attempt| policy.after_lost_send(*attempt, takes_key).is_ok()).count()
         };
-        assert_eq!(again(&policy(OnUnknown::Resend, 3)), 2, "attempts 2 and 3 of 3");
-        assert_eq!(again(&ChannelPolicy::default()), 4, "5 attempts in all");
-        assert_eq!(again(&policy(OnUnknown::Hold, 3)), 0);
+        assert_eq!(again(&policy(OnUnknown::Resend, 3), false), 2, "attempts 2 and 3 of 3");
+        assert_eq!(again(&ChannelPolicy::default(), false), 4, "5 attempts in all");
+        assert_eq!(again(&policy(OnUnknown::Hold, 3), false), 0);
+        assert_eq!(again(&policy(OnUnknown::Hold, 3), true), 2, "the provider sends it once");
+        assert_eq!(again(&policy(OnUnknown::Resend, 3), true), 2);
     }
 
     /// TRG-17: a channel is known by its kind and its name.

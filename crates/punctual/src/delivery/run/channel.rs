@@ -115,6 +115,13 @@ pub trait Channel: Send + Sync + 'static {
     fn provider(&self) -> Option<&str> {
         None
     }
+
+    /// Whether the provider recognises a repeated [`RenderedMessage::idempotency_key`] and sends its message
+    /// once. A message that may have gone out is then sent again under its key, whatever the channel's policy
+    /// for unknown outcomes says, and never ends as uncertain.
+    fn takes_idempotency_key(&self) -> bool {
+        false
+    }
 }
 
 impl<F, Fut> Channel for F
@@ -178,6 +185,12 @@ impl Channels {
     pub fn provider_of<'a>(&'a self, key: &'a str) -> &'a str {
         let known = self.get(key).and_then(|channel| channel.provider());
         known.unwrap_or_else(|| if key.starts_with(MEMORY) { MEMORY.trim_end_matches(':') } else { key })
+    }
+
+    /// Whether the provider behind a channel sends a message once however often it gets it under one key.
+    #[must_use]
+    pub fn takes_idempotency_key(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|channel| channel.takes_idempotency_key())
     }
 
     /// The channel of a key.

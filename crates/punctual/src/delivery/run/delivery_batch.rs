@@ -259,6 +259,7 @@ impl DeliveryBatch {
         let Some(renderer) = self.renderer.clone() else { return };
         while self.out.len() < SEND_WINDOW && self.begun < self.loaded {
             let Some(mut due) = self.waiting.next() else { return };
+            due.takes_key = self.context.channels.takes_idempotency_key(&due.delivery.channel);
             self.begun += 1;
             if stop.is_asked() || self.stopped.contains(&due.delivery.id) {
                 self.put_back(due);
@@ -267,7 +268,7 @@ impl DeliveryBatch {
             let rendered = match self.prepare(renderer.as_ref(), &due) {
                 Ok(rendered) => rendered,
                 Err(ending) => {
-                    let ending = if due.unsure { doubted(*ending) } else { *ending };
+                    let ending = if due.unsure { doubted(&due, *ending) } else { *ending };
                     let failed =
                         matches!(ending, DeliveryOutcome::Failed { .. } | DeliveryOutcome::Uncertain { .. });
                     self.counts.send_failures += usize::from(failed);
@@ -293,9 +294,10 @@ impl DeliveryBatch {
     ) -> std::result::Result<(Rendered, Arc<dyn Channel>), Box<DeliveryOutcome>> {
         let key = &due.delivery.channel;
         if due.lost {
-            self.context.policy(key).after_lost_send(due.item.attempt()).map_err(|said| {
-                Box::new(DeliveryOutcome::Uncertain { outcome: None, error: said.to_owned() })
-            })?;
+            let policy = self.context.policy(key);
+            policy
+                .after_lost_send(due.item.attempt(), due.takes_key)
+                .map_err(|said| due.given_up_in_doubt(None, said.to_owned()))?;
         }
         let now = self.now();
         renderer.gate(&self.context, due, now).into_outcome()?;

@@ -3,7 +3,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::random;
-use crate::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use crate::delivery::rules::channel::ChannelPolicy;
 use crate::delivery::rules::delivery::PlannedDelivery;
 use crate::delivery::run::channel::{Accepted, NotSent, Sent};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
@@ -41,7 +41,7 @@ impl Answer {
             Err(NotSent::Transient { error, retry_after }) => {
                 next.again("transient", Failure::Transient { retry_after }, error)
             }
-            Err(NotSent::NoAnswer { error }) if policy.unknown == OnUnknown::Hold => {
+            Err(NotSent::NoAnswer { error }) if !policy.resends_in_doubt(due.takes_key) => {
                 DeliveryOutcome::Uncertain { outcome: Some("timeout"), error }
             }
             Err(NotSent::NoAnswer { error }) => next.again("timeout", SILENT, error),
@@ -74,7 +74,7 @@ impl Next<'_> {
             }
             // A try before was not answered and may have gone out, so the delivery cannot be called unsent.
             Verdict::GiveUp | Verdict::Halt if self.due.unknown > 0 => {
-                DeliveryOutcome::Uncertain { outcome: Some(outcome), error }
+                self.due.given_up_in_doubt(Some(outcome), error)
             }
             Verdict::GiveUp | Verdict::Halt => {
                 DeliveryOutcome::Failed { outcome: Some(outcome), error, fallback: None }
@@ -86,22 +86,22 @@ impl Next<'_> {
     fn after_unknown(&self, policy: &ChannelPolicy, error: String) -> DeliveryOutcome {
         let tries = self.due.item.attempt();
         match failure::after_failure(SILENT, tries, &self.patience, self.now, random::seed()) {
-            Verdict::RetryAt(at) if policy.resends_unknown(self.due.unknown) => {
+            Verdict::RetryAt(at) if policy.resends_unknown(self.due.unknown, self.due.takes_key) => {
                 DeliveryOutcome::Retry { outcome: "unknown", error, wait: at.since(self.now), counted: true }
             }
-            _ => DeliveryOutcome::Uncertain { outcome: Some("unknown"), error },
+            _ => self.due.given_up_in_doubt(Some("unknown"), error),
         }
     }
 }
 
 /// Marks a delivery that is not sent any more after a try that may have gone out, so that it does not count
 /// as never sent.
-pub(crate) fn doubted(ending: DeliveryOutcome) -> DeliveryOutcome {
+pub(crate) fn doubted(due: &DueDelivery, ending: DeliveryOutcome) -> DeliveryOutcome {
     match ending {
         DeliveryOutcome::Skipped { said, .. }
         | DeliveryOutcome::Failed { outcome: None, error: said, .. } => {
             let error = format!("a try before may have gone out; it is not sent again: {said}");
-            DeliveryOutcome::Uncertain { outcome: None, error }
+            due.given_up_in_doubt(None, error)
         }
         other => other,
     }

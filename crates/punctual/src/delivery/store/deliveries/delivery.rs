@@ -89,6 +89,8 @@ pub struct DueDelivery {
     pub unknown: u32,
     /// Whether one of them may have gone out, because it had an unknown outcome or no answer.
     pub unsure: bool,
+    /// Whether its provider recognises a repeated idempotency key; `false` until a sender has looked.
+    pub takes_key: bool,
     /// Placeholders without a value, and other doubts about its text.
     pub warnings: Vec<String>,
     /// The name of the provider that this try was handed to; none before that.
@@ -98,7 +100,16 @@ pub struct DueDelivery {
 impl DueDelivery {
     /// A delivery that was claimed as this item.
     pub(crate) const fn new(item: Item, delivery: Delivery) -> Self {
-        Self { item, delivery, lost: false, unknown: 0, unsure: false, warnings: Vec::new(), provider: None }
+        Self {
+            item,
+            delivery,
+            lost: false,
+            unknown: 0,
+            unsure: false,
+            takes_key: false,
+            warnings: Vec::new(),
+            provider: None,
+        }
     }
 
     /// The number of this try among all that were made of its delivery, from 1.
@@ -121,6 +132,18 @@ pub struct ClaimedDeliveries {
     pub taken: HashMap<LaneId, usize>,
     /// The database's time of the claim.
     pub now: Option<Timestamp>,
+}
+
+impl DueDelivery {
+    /// Returns the outcome of a delivery that may have gone out and is not sent again. It is uncertain only
+    /// where its provider does not take our key: otherwise a replay is safe, and it has failed.
+    #[must_use]
+    pub fn given_up_in_doubt(&self, outcome: Option<&'static str>, error: String) -> DeliveryOutcome {
+        match self.takes_key {
+            true => DeliveryOutcome::Failed { outcome, error, fallback: None },
+            false => DeliveryOutcome::Uncertain { outcome, error },
+        }
+    }
 }
 
 /// The outcome of a try to send a delivery, or the reason why there was none.

@@ -253,7 +253,7 @@ fn stopped(one: &SettledDelivery) -> DeliveryOutcome {
         DeliveryOutcome::Retry { outcome, error, .. }
             if one.due.unsure || matches!(*outcome, "unknown" | "timeout") =>
         {
-            DeliveryOutcome::Uncertain { outcome: Some(outcome), error: after(error) }
+            one.due.given_up_in_doubt(Some(outcome), after(error))
         }
         DeliveryOutcome::Retry { outcome, error, .. } => {
             DeliveryOutcome::Failed { outcome: Some(outcome), error: after(error), fallback: None }
@@ -263,7 +263,7 @@ fn stopped(one: &SettledDelivery) -> DeliveryOutcome {
         }
         _ if one.due.unsure => {
             let error = "a try before may have gone out; it is not sent again, because its entry has ended";
-            DeliveryOutcome::Uncertain { outcome: None, error: error.to_owned() }
+            one.due.given_up_in_doubt(None, error.to_owned())
         }
         _ => DeliveryOutcome::Skipped {
             reason: ENTRY_ENDED.to_owned(),
