@@ -25,6 +25,7 @@ on_each! {
     ntf_20_schedules_over_http,
     ntf_20_survey_instances_are_listed_with_schedules,
     ntf_20_a_survey_instance_is_a_schedule_like_any_other,
+    ntf_20_a_survey_entry_has_the_fields_of_every_schedule,
     ntf_20_a_schedule_tells_what_happened,
     ntf_21_a_resend_is_a_request_of_its_own,
     ntf_21_a_resend_that_makes_no_sense_is_told_why,
@@ -546,6 +547,50 @@ async fn ntf_20_survey_instances_are_listed_with_schedules(base: Base) {
     root.get(&format!("{SCHEDULES}?cursor=37")).await.problem(422);
     let other = world.tenant("other").await;
     assert_eq!(items(&other, &format!("{SCHEDULES}?key={id}")).await, Vec::<Value>::new());
+}
+
+/// NTF-20: a survey entry has its date in the tenant's zone, whether it is held, the hash of its input and
+/// its version.
+async fn ntf_20_a_survey_entry_has_the_fields_of_every_schedule(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    root.does("/dev/clock", json!({"set": "2026-05-14T22:30:00Z", "run": false}), 200).await;
+    let tenant = json!({"slug": "iraq", "name": "Iraq", "timeZone": "Asia/Baghdad", "defaultLocale": "ar"});
+    root.does("/api/tenants", tenant, 201).await;
+    let iraq = root.tenant("iraq");
+    let survey = json!({"name": "csi", "definition": crate::surveys::csi_gr()});
+    let made = iraq.does("/api/surveys", survey, 201).await;
+    iraq.does(&format!("/api/surveys/{}/publish", made["id"]), json!({}), 200).await;
+    for wip in ["1", "2"] {
+        iraq.does("/api/triggers/ingest", crate::surveys::event(wip), 200).await;
+    }
+    let all = items(&iraq, SCHEDULES).await;
+    let (second, first) = (&all[0], &all[1]);
+    let fields = |one: &Value| {
+        let names = ["type", "scheduledOn", "scheduledLocalDate", "timeZone", "onHold", "version"];
+        names.map(|name| one[name].clone())
+    };
+    let want = |held: bool, version: u32| {
+        [
+            json!("survey"),
+            json!("2026-05-14T22:30:00Z"),
+            json!("2026-05-15"),
+            json!("Asia/Baghdad"),
+            json!(held),
+            json!(version),
+        ]
+    };
+    assert_eq!(fields(first), want(false, 1), "{first}");
+    let hash = first["inputHash"].as_str().unwrap_or_default();
+    assert!(hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()), "{first}");
+    assert_ne!(first["inputHash"], second["inputHash"], "another event is another input");
+    let path = format!("{SCHEDULES}/{}", first["id"].as_str().unwrap());
+    iraq.does(&format!("{path}/hold"), json!({"reason": "asked for"}), 200).await;
+    let held = iraq.sees(&path).await;
+    assert_eq!(fields(&held), want(true, 2), "{held}");
+    assert_eq!(held["inputHash"], first["inputHash"]);
+    let listed = items(&iraq, &format!("{SCHEDULES}?onHold=true")).await;
+    assert_eq!(listed.iter().map(fields).collect::<Vec<_>>(), [want(true, 2)]);
 }
 
 /// NTF-18, NTF-20, NTF-22: an invitation that was refused is found by its key and its id, says why, and is

@@ -11,6 +11,7 @@ use punctual::{ClockMode, Engine};
 use serde_json::json;
 
 cases![
+    trg_24_the_message_of_every_moment_has_all_fields,
     trg_26_a_list_chooses_who_is_told_of_every_moment,
     trg_8_a_batch_of_known_events_is_answered_as_ever,
     a_channel_that_breaks_is_tried_again,
@@ -29,6 +30,53 @@ async fn heard(t: &Bench, name: &str) -> Vec<String> {
          join punctual.lane l on l.id = w.lane_id where l.subscription = '{name}' order by m.id"
     );
     crate::dump::first_column(&t.texts(&sql).await)
+}
+
+/// TRG-24: the message of every moment has all fields of the seed, and those that it lacks are null.
+async fn trg_24_the_message_of_every_moment_has_all_fields(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    listen(&engine, "all").await;
+    let flow = publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
+    let [answered, withdrawn, quiet] =
+        [invite(&engine, "1").await, invite(&engine, "2").await, invite(&engine, "3").await];
+    engine.tick(100).await.unwrap();
+    engine.travel(time("2026-05-14T06:00:00Z"), true).await.unwrap();
+    engine.record_opened(answered).await.unwrap();
+    engine.travel(time("2026-05-14T07:00:00Z"), true).await.unwrap();
+    let meta = json!({"agentId": "agent-7"});
+    let given = json!({"rate": 1, "why": "slow"}).as_object().unwrap().clone();
+    engine.submit(answered, given.clone(), Some(meta)).await.unwrap();
+    engine.travel(time("2026-05-14T08:00:00Z"), true).await.unwrap();
+    change(engine.store(), TENANT, withdrawn, EntryAction::Cancel).await.unwrap();
+    engine.travel(time("2026-08-14T05:13:00Z"), true).await.unwrap();
+
+    let message = |id: PublicId, wip: &str, event: &str, at: &str, own: serde_json::Value| {
+        let mut all = json!({"surveyId": flow, "surveyVersion": 1, "surveyIntegrationId": "csi-gr",
+            "instancePublicId": id, "triggerId": "csi-gr-trigger", "customerRef": "cust-123",
+            "recipientAddress": "+964 770 000 0001", "recipientLocale": "ar", "eventType": event,
+            "occurredAt": at, "completedAt": null, "agentId": null, "attempt": null, "answers": null,
+            "candidateMetadata": visit(wip, "GR")["payload"]});
+        all.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        all
+    };
+    let completed = json!({"completedAt": "2026-05-14T07:00:00Z", "agentId": "agent-7", "answers": given});
+    let sent = |id, wip| message(id, wip, "instance-sent", "2026-05-14T05:13:00Z", json!({"attempt": 1}));
+    let want = [
+        sent(answered, "1"),
+        sent(withdrawn, "2"),
+        sent(quiet, "3"),
+        message(answered, "1", "instance-opened", "2026-05-14T06:00:00Z", json!({})),
+        message(answered, "1", "response-completed", "2026-05-14T07:00:00Z", completed),
+        message(withdrawn, "2", "instance-cancelled", "2026-05-14T08:00:00Z", json!({})),
+        message(quiet, "3", "instance-expired", "2026-06-13T05:13:00.000001Z", json!({})),
+    ];
+    let sql = format!("select payload from punctual.message where topic = '{TOPIC}' order by id");
+    let told = crate::dump::first_column(&t.texts(&sql).await);
+    let told: Vec<serde_json::Value> = told.iter().map(|one| serde_json::from_str(one).unwrap()).collect();
+    assert_eq!(told.len(), want.len(), "{told:?}");
+    for (told, want) in told.iter().zip(&want) {
+        assert_eq!(told, want);
+    }
 }
 
 /// TRG-24, TRG-26: a survey's list holds for every moment, with its filters; without one all are told.
