@@ -23,6 +23,7 @@ cases![
     ntf_3_without_a_recipient_it_is_cancelled,
     ntf_3_without_a_template_it_fails,
     ntf_3_without_its_template_of_before_it_fails,
+    ntf_3_of_two_templates_for_the_same_the_newest_is_sent,
     ntf_8_a_template_for_a_related_entity_is_taken,
     ntf_2_unknown_kinds_are_passed_over,
     ntf_2_missing_data_fails_the_event,
@@ -131,6 +132,35 @@ pub async fn notifications(t: &Bench) -> Vec<String> {
 async fn tries(t: &Bench) -> Vec<String> {
     texts(t, "select outcome from punctual.delivery_attempt where tried > 0 order by delivery_id, tried")
         .await
+}
+
+/// NTF-3: one delivery for one recipient and channel, by the newest of the templates that differ in nothing;
+/// also when it is asked for again, and when the newest is switched off.
+async fn ntf_3_of_two_templates_for_the_same_the_newest_is_sent(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    let older = template(&engine, TENANT, "SMS", "older").await;
+    let newer = template(&engine, TENANT, "SMS", "newer").await;
+    let mail = template(&engine, TENANT, "Email", "mail").await;
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    let (by_mail, by_sms) = (format!("1:{KIND}:Email:{mail} 1 -"), format!("1:{KIND}:SMS:{newer} 1 -"));
+    assert_eq!(log(t).await, [by_mail, by_sms]);
+    confirm(&engine, "1").await;
+    tick(&engine).await;
+    assert_eq!(t.count("select count(*) from punctual.delivery where status = 1").await, 2, "its key holds");
+    let deliveries = resend(&engine, "1").await;
+    assert!(
+        deliveries.iter().all(|key| key.starts_with(&format!("manual:1:SMS:{newer}:"))),
+        "{deliveries:?}"
+    );
+    assert_eq!(deliveries.len(), 1);
+    let mut off = engine.store().template(TENANT, newer).await.unwrap().unwrap().definition;
+    off.active = Some(false);
+    engine.store().change_template(TENANT, newer, off).await.unwrap();
+    confirm(&engine, "2").await;
+    tick(&engine).await;
+    assert_eq!(log(t).await.last(), Some(&format!("2:{KIND}:SMS:{older} 1 -")));
 }
 
 /// NTF-8: a template for an entity that the event leads to goes before one for all, also in a resend.
