@@ -15,6 +15,7 @@ on_each! {
     a_template_is_found_by_its_tenant_only,
     ntf_9_a_preview_knows_its_event_kind,
     ntf_10_a_template_is_reviewed_by_its_event_kind,
+    ntf_10_an_invitation_is_reviewed_by_all_event_kinds,
     ntf_10_hostile_templates_are_refused_at_the_door,
 }
 
@@ -46,7 +47,7 @@ async fn ntf_7_a_template_over_http(base: Base) {
     let given = json!({"eventType": "survey.invitation", "channel": "Email", "name": "Mail",
         "language": "ar-IQ", "scopeType": "survey", "scopeId": 7, "attempt": 2, "subject": "{{surveyTitle}}",
         "body": "{{surveyUrl}}", "html": "<a href=\"{{surveyUrl}}\">x</a>",
-        "providerTemplate": {"key": "csi", "params": ["{{wip}}"]}});
+        "providerTemplate": {"key": "csi", "params": ["{{publicId}}"]}});
     let made = make(&root, given.clone()).await;
     let mut want = given.clone();
     for (name, value) in [
@@ -338,6 +339,29 @@ async fn ntf_10_a_template_is_reviewed_by_its_event_kind(base: Base) {
         "`booking.confrmed` is not an event kind; did you mean `booking.confirmed`?",
     ];
     assert_eq!(messages(&slip), want);
+}
+
+/// NTF-10: every unknown placeholder of an invitation is told, also one that is near to no known name. The
+/// payload may be of any event kind, so what a sample or schema of one has is known.
+async fn ntf_10_an_invitation_is_reviewed_by_all_event_kinds(base: Base) {
+    let root = World::manual(base).await.root();
+    let told = async |body: &str| {
+        let made = make(&root, invitation(body)).await;
+        let all = made["warnings"].as_array().unwrap().iter();
+        let texts = all.map(|w| w["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(root.delete(&at(&made)).await.status, 204);
+        texts
+    };
+    let colour = "`{{colour}}` is not known: no sample or schema of an event kind has it";
+    let all = told("{{surveyUrl}} {{surveyTitel}} {{colour}}").await;
+    assert_eq!(all[0], "`{{surveyTitel}}` is not known; did you mean `{{surveyTitle}}`?");
+    assert!(all.len() == 2 && all[1].starts_with(colour), "{all:?}");
+    let body = "{{surveyUrl}} {{guestName}} {{candidate.guest.name}} {{Candidate.bookingId}} {{colour}}";
+    let all = told(body).await;
+    assert_eq!(all.len(), 4, "without an event kind nothing of a payload is known: {all:?}");
+    booking(&root).await;
+    let all = told(body).await;
+    assert!(all.len() == 1 && all[0].starts_with(colour), "{all:?}");
 }
 
 /// NTF-10: nothing of a hostile template is kept; what is accepted stays harmless in a preview.

@@ -1,8 +1,9 @@
 //! Doubts about a template, by the placeholders that its event kind is known to have.
 
-use crate::base::document::quote;
+use crate::base::document::{join, quote};
 use crate::base::error::Problems;
 use crate::base::nearest::nearest;
+use crate::base::schema::Schema;
 use crate::base::zone::Zone;
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::review::review;
@@ -17,7 +18,7 @@ impl KindSet {
         let (of, texts) = (&template.definition, &template.texts);
         let event_type = of.event_type.as_str();
         if let Some(own) = OwnEventType::find(event_type) {
-            return review(of, texts, &Known::always(own.keys), None);
+            return review(of, texts, &self.known_of(&own), None);
         }
         match self.get(event_type) {
             Some(kind) => {
@@ -34,5 +35,23 @@ impl KindSet {
                 warnings
             }
         }
+    }
+
+    /// The names that texts of an event type of our own can use: its own ones, and those of the payloads of
+    /// all event kinds, because each of them may begin a survey.
+    fn known_of(&self, own: &OwnEventType) -> Known {
+        let mut known = Known::always(own.keys);
+        for kind in self.names().filter_map(|name| self.get(name)) {
+            if !known.has_room() {
+                break;
+            }
+            for prefix in ["", own.payload] {
+                let names = kind.schema.iter().flat_map(Schema::names);
+                names.for_each(|name| known.name(join(prefix, &name)));
+                kind.sample.iter().for_each(|sample| known.sample(prefix, sample));
+            }
+        }
+        known.told_by_every_kind();
+        known
     }
 }

@@ -9,6 +9,8 @@ pub struct OwnEventType {
     pub scope: &'static str,
     /// The placeholder of the link, without which a text is of little use.
     pub link: &'static str,
+    /// The prefix of the payload's placeholders, which they may have or not.
+    pub payload: &'static str,
     /// The placeholders that always have a value. Those of the payload come beside them.
     pub keys: &'static [&'static str],
 }
@@ -18,6 +20,7 @@ pub const SURVEY_INVITATION: OwnEventType = OwnEventType {
     name: "survey.invitation",
     scope: "survey",
     link: "surveyUrl",
+    payload: "candidate",
     keys: &[
         "surveyUrl",
         "unsubscribeUrl",

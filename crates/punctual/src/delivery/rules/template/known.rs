@@ -30,11 +30,17 @@ impl Known {
         self.names.push(path.into());
     }
 
+    /// Whether more samples are read: many names make every review slow.
+    #[must_use]
+    pub const fn has_room(&self) -> bool {
+        self.names.len() < SAMPLE_NAMES_MAX
+    }
+
     /// Every name that a sample has, behind `prefix`.
     pub fn sample(&mut self, prefix: &str, sample: &Value) {
         let Some(fields) = sample.as_object() else { return };
         for (name, value) in fields {
-            if self.names.len() >= SAMPLE_NAMES_MAX {
+            if !self.has_room() {
                 return;
             }
             let path = join(prefix, name);
@@ -51,6 +57,11 @@ impl Known {
     /// Says that a payload has no other names, as far as this source knows.
     pub fn all_told_by(&mut self, source: impl Into<String>) {
         self.because = Some(format!("{} does not have it", source.into()));
+    }
+
+    /// Notes that a payload may be of any event kind, and that the known names are those of all of them.
+    pub fn told_by_every_kind(&mut self) {
+        self.because = Some("no sample or schema of an event kind has it".to_owned());
     }
 
     /// Notes that no sample or schema lists the names of a payload, so that another name cannot be checked.
