@@ -77,6 +77,9 @@ fn of_trigger(trigger: &ExplainedTrigger) -> Vec<String> {
     ];
     for send in &trigger.sends {
         lines.push(format!("  send {}      {}  {}  {}", send.attempt, send.at, send.local, send.outcome));
+        if send.planned_at != send.at {
+            lines.push(format!("    planned for {}", send.planned_at));
+        }
         lines.extend(send.because.iter().map(|because| format!("    {because}")));
         let by = match (&send.template_id, send.template_version) {
             (Some(id), Some(version)) => format!("template {id} version {version}"),

@@ -126,7 +126,8 @@ fn an_ingest_that_cannot_begin_says_why() {
     assert_eq!(away.code, 3, "{away:?}");
 }
 
-/// PRD-5: what an event would come to is told in words and as the API does.
+/// PRD-5: what an event would come to is told in words and as the API does. The event is of the past, so its
+/// first send is overdue, and its reminder counts from now.
 #[test]
 fn prd_5_an_event_is_explained_in_words() {
     let place = with_survey();
@@ -136,8 +137,8 @@ fn prd_5_an_event_is_explained_in_words() {
     for part in [
         "event 1\n  survey 1 version 1, trigger csi-gr-trigger: Created\n",
         "dedup text  templateId=1␟recipient.address=+964 770 000 0001␟candidate.dealerId=1␟candidate.wip=1\n",
-        "send 1      2026-05-14T05:13:00Z  2026-05-14T05:13:00+00 UTC\n      by a text of our own, ",
-        "send 2      2026-05-15T05:13:00Z  2026-05-15T05:13:00+00 UTC\n",
+        "  Sent\n      planned for 2026-05-14T05:13:00Z\n      by a text of our own, ",
+        "\n    send 2      ",
         "event 2\n  survey 1 version 1, trigger csi-gr-trigger: NoMatch\n    skipped because ",
         "event 3\n  Failed: ",
     ] {
