@@ -7,7 +7,8 @@ NODE_POSTGRES_VERSION=8.16.3
 AXE_CORE_VERSION=4.14.0
 AIOSMTPD_VERSION=1.4.6
 
-# Installs psycopg, aiosmtpd, node-postgres and axe-core from their registries, and chromium from the system's, once.
+# Installs psycopg, aiosmtpd, node-postgres and axe-core from their registries, and Java, its driver and chromium from the
+# system's, once.
 clients() {
   PUNCTUAL_CLIENTS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients" && cd "${CARGO_TARGET_DIR:-target}/clients" && pwd)
   export PUNCTUAL_CLIENTS
@@ -17,6 +18,8 @@ clients() {
   psycopg || missing psycopg "python3 -m venv $PUNCTUAL_CLIENTS/python, then its pip install psycopg[binary]"
   aiosmtpd || missing aiosmtpd "$PUNCTUAL_CLIENTS/python/bin/python -m pip install aiosmtpd"
   node_postgres || missing node-postgres "npm install --prefix $PUNCTUAL_CLIENTS pg"
+  need javac default-jdk-headless
+  jdbc || missing 'the JDBC driver' "put postgresql.jar of https://jdbc.postgresql.org into $PUNCTUAL_CLIENTS"
   need chromium chromium
   axe_core || missing axe-core "npm install --prefix $PUNCTUAL_CLIENTS axe-core"
 }
@@ -43,6 +46,14 @@ node_postgres() {
   [ "$(node -p "require('$PUNCTUAL_CLIENTS/node_modules/pg/package.json').version" 2>/dev/null)" = "$NODE_POSTGRES_VERSION" ] && return
   say "Installing node-postgres $NODE_POSTGRES_VERSION"
   npm install --prefix "$PUNCTUAL_CLIENTS" --no-audit --no-fund --loglevel=error "pg@$NODE_POSTGRES_VERSION" >/dev/null
+}
+
+# The driver is one file. Debian packages it; one that was put there by hand stays.
+jdbc() {
+  local packaged=/usr/share/java/postgresql.jar
+  [ -f "$PUNCTUAL_CLIENTS/postgresql.jar" ] && return
+  [ -f "$packaged" ] || apt_install libpostgresql-jdbc-java
+  [ -f "$packaged" ] && ln -sfn "$packaged" "$PUNCTUAL_CLIENTS/postgresql.jar"
 }
 
 # Finds what keeps people from using a page.

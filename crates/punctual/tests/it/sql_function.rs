@@ -293,21 +293,41 @@ async fn plt_13_a_message_wakes_its_handler() {
     engine.stop(Duration::from_secs(5)).await;
 }
 
-/// Runs a client's script against a fresh database; answers the database.
-async fn client(program: &str, script: &str) -> Bench {
-    let t = Bench::postgres().await;
+/// The folder of the drivers.
+fn clients() -> PathBuf {
     let clients = std::env::var_os("PUNCTUAL_CLIENTS").map(PathBuf::from);
-    let clients = clients.expect("PUNCTUAL_CLIENTS should name the folder of the drivers: run ./test");
-    let program = if program == "python" { clients.join("python/bin/python") } else { program.into() };
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
-    let url = t.place.url().to_owned();
-    let run = move || Command::new(program).arg(script).arg(url).output();
+    clients.expect("PUNCTUAL_CLIENTS should name the folder of the drivers: run ./test")
+}
+
+/// How a client's program is started.
+fn program(name: &str) -> Command {
+    match name {
+        "python" => Command::new(clients().join("python/bin/python")),
+        "java" => {
+            let mut java = Command::new("java");
+            java.arg("-cp").arg(clients().join("postgresql.jar"));
+            java
+        }
+        name => Command::new(name),
+    }
+}
+
+/// The source of a client's program.
+fn client_file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
+}
+
+/// Runs a client's script against a fresh database; answers the database.
+async fn client(name: &str, script: &str) -> Bench {
+    let t = Bench::postgres().await;
+    let (mut program, script, url) = (program(name), client_file(script), t.place.url().to_owned());
+    let run = move || program.arg(script).arg(url).output();
     let said = tokio::task::spawn_blocking(run).await.unwrap().expect("the client can be started");
     assert!(said.status.success(), "the client failed: {}", String::from_utf8_lossy(&said.stderr));
     t
 }
 
-/// What both clients leave behind: one message that is due, and one timer.
+/// What psycopg and node-postgres leave behind: one message that is due, and one timer.
 async fn left_by(t: &Bench, name: &str) {
     t.store().route_waiting().await.unwrap();
     let lane = t.lane("orders").await;
@@ -337,4 +357,34 @@ async fn plt_13_psycopg_enqueues_in_its_own_transaction() {
 #[ignore = "slow: needs node-postgres, which ./test installs"]
 async fn plt_13_node_postgres_enqueues_in_its_own_transaction() {
     left_by(&client("node", "node_postgres_test.mjs").await, "node").await;
+}
+
+/// PLT-13: two calls were committed, and nothing of what was rolled back is there.
+#[tokio::test]
+#[ignore = "slow: needs Java and the JDBC driver, which ./test installs"]
+async fn plt_13_jdbc_enqueues_and_schedules_in_its_own_transaction() {
+    let t = &client("java", "Jdbc.java").await;
+    t.store().route_waiting().await.unwrap();
+    let lane = t.lane("orders").await;
+    let item = t.claim_one(lane).await;
+    assert_eq!(
+        (item.message.kind.as_str(), item.message.payload.as_str()),
+        ("order.placed", "{\"order\": 7}")
+    );
+    let timers = t.store().timers(TENANT, Default::default(), None, None, 9).await.unwrap();
+    let standing: Vec<Status> = timers.iter().map(|timer| timer.status).collect();
+    assert_eq!(standing, [Status::Waiting], "a rolled back cancel is none");
+    assert_eq!(t.count("select count(*) from punctual.message").await, 2);
+    assert_eq!(t.count("select count(*) from orders").await, 1);
+}
+
+/// PLT-13: the program that JDBC runs holds the guide's block, line by line.
+#[test]
+fn plt_13_the_guide_shows_the_jdbc_program_that_is_run() {
+    let guide = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/sql.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let shown = guide.split("```java\n").nth(1).unwrap().split("```").next().unwrap();
+    let shown: String = shown.lines().map(|line| format!("        {line}\n")).collect();
+    let program = std::fs::read_to_string(client_file("Jdbc.java")).unwrap();
+    assert!(program.contains(&shown), "the guide shows another program than Jdbc.java");
 }
