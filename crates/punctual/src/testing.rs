@@ -29,7 +29,5 @@ pub use crate::testing::recorder::Recorder;
 #[cfg(feature = "testing")]
 pub use crate::testing::stage::{Stage, StageBuilder};
 
-/// The guide's example is a test.
-#[cfg(all(doctest, feature = "sqlite", feature = "testing"))]
-#[doc = include_str!("../../../docs/guide/testing.md")]
-struct Guide;
+#[cfg(all(doctest, feature = "testing", feature = "sqlite", feature = "sqlx-postgres"))]
+mod guides;

@@ -151,6 +151,18 @@ fn prd_9_the_guides_to_time_travel_the_inbox_and_leases_can_be_pasted() {
     STAGING.into_iter().for_each(paste);
 }
 
+/// PRD-9: no guide has a Rust block that is not compiled.
+#[test]
+fn prd_9_every_rust_block_is_compiled() {
+    let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
+    let compiled = read("crates/punctual/src/testing/guides.rs");
+    for name in texts() {
+        let text = read(&name);
+        assert_eq!(text.contains("```rust"), compiled.contains(&format!("/{name}\"")), "{name}");
+        assert!(!text.contains("```rust,ignore"), "{name}: a Rust block is compiled, or marked as `text`");
+    }
+}
+
 /// PRD-9: the survey that the guide shows is the one that its commands create.
 #[test]
 fn prd_9_the_survey_of_the_guide_is_its_example() {
