@@ -22,6 +22,7 @@ use clap::ValueEnum;
 use punctual::ClockMode;
 use punctual::base::duration;
 use punctual::base::limits::SCHEMA_PATIENCE;
+use punctual::base::sealing::EncryptionKeys;
 use punctual::queue::run::inbox::InboxSettings;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -138,6 +139,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// A key with all rights in all tenants.
     pub root_key: Option<String>,
+    /// The keys that seal secrets in the database.
+    pub encryption_keys: EncryptionKeys,
     /// The link to a survey, with `{publicId}` in it; this server's own address if `None`.
     pub survey_url: Option<String>,
     /// Ways to reach people.
@@ -186,7 +189,7 @@ impl Config {
     /// # Errors
     /// One sentence about the first setting that cannot be used.
     pub fn decide(database: Option<String>, flags: Flags, file: (Option<&Path>, File)) -> Outcome<Self> {
-        encryption_key::check()?;
+        let encryption_keys = encryption_key::decide()?;
         let folder = file.0.map(providers_folder);
         let file = file.1;
         let stop_limit = flags.stop_limit.or(file.stop_limit);
@@ -220,6 +223,7 @@ impl Config {
             pool_size,
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
             root_key: root_key(file.root_key)?,
+            encryption_keys,
             survey_url: flags.survey_url.or(file.survey_url),
             channels: channels::decide(&file.channels, folder.as_deref())?,
             public: PublicConfig::decide(file.public)?,

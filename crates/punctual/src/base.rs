@@ -4,6 +4,7 @@
 //! This domain knows nothing of the rest of the engine and nothing of an async runtime.
 
 pub mod backoff;
+pub mod base64;
 pub mod breaker;
 pub mod canonical;
 pub mod clock;
@@ -29,6 +30,7 @@ pub mod rate;
 pub mod reason_class;
 pub mod rehearsal;
 pub mod schema;
+pub mod sealing;
 pub mod storage_fault;
 pub mod tenant;
 pub mod zone;

@@ -79,6 +79,8 @@ impl Server {
         let address = listener.local_addr().map_err(|e| no_port(config.listen, &e))?;
         let demo = fakes.is_some();
         let engine = furnish(builder(&config, address, demo)).open().await?;
+        // At the start, and not when the first mail is due: also a server without keys may need one.
+        engine.store().check_link_secret().await?;
         let settings = Settings {
             root_key: config.root_key.clone(),
             dev: config.clock == ClockMode::Manual,
@@ -194,6 +196,7 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
         .leave_manual_clock(config.leave_manual_clock)
         .survey_url(config.survey_url.clone().unwrap_or_else(own_page))
         .unsubscribe_url(format!("{own}/u/{{token}}"))
+        .encryption_keys(config.encryption_keys.clone())
         .inbox(config.inbox);
     if let Some(retention) = config.retention {
         builder = builder.retention(retention);

@@ -5,24 +5,27 @@
 
 use crate::base64::decode;
 use crate::cli::failure::{Failure, Outcome};
+use punctual::base::sealing::{EncryptionKey, EncryptionKeys};
 use std::collections::BTreeSet;
 
 /// The variable.
 pub const VARIABLE: &str = "PUNCTUAL_ENCRYPTION_KEY";
 /// The bytes of a key.
 const KEY_BYTES: usize = 32;
+/// The id of a key that stands alone without one.
+const ID_DEFAULT: &str = "default";
 
-/// Checks the variable, if it is set.
+/// Reads the variable; there are no keys if it is not set.
 ///
 /// # Errors
 /// One sentence about the first key that cannot be used, which it does not repeat.
-pub(super) fn check() -> Outcome {
+pub(super) fn decide() -> Outcome<EncryptionKeys> {
     let text = match std::env::var(VARIABLE) {
         Ok(text) => text,
-        Err(std::env::VarError::NotPresent) => return Ok(()),
+        Err(std::env::VarError::NotPresent) => return Ok(EncryptionKeys::default()),
         Err(std::env::VarError::NotUnicode(_)) => return Err(refusal("is not text")),
     };
-    check_text(&text).map_err(|said| refusal(&said))
+    read_keys(&text).map_err(|said: String| refusal(&said))
 }
 
 fn refusal(said: &str) -> Failure {
@@ -31,9 +34,10 @@ fn refusal(said: &str) -> Failure {
     ))
 }
 
-fn check_text(text: &str) -> Result<(), String> {
+fn read_keys(text: &str) -> Result<EncryptionKeys, String> {
     let entries: Vec<&str> = text.split([',', ' ', '\n', '\t', '\r']).filter(|e| !e.is_empty()).collect();
     let mut ids = BTreeSet::new();
+    let mut keys = Vec::with_capacity(entries.len());
     for (n, entry) in entries.iter().enumerate() {
         let place = if entries.len() == 1 { String::new() } else { format!("has a key {} that ", n + 1) };
         let (id, key) = entry.split_once(':').map_or((None, *entry), |(id, key)| (Some(id), key));
@@ -43,13 +47,16 @@ fn check_text(text: &str) -> Result<(), String> {
         if !ids.insert(id) {
             return Err(format!("{place}has the id of another one"));
         }
-        match decode(key).map(|bytes| bytes.len()) {
-            Some(KEY_BYTES) => {}
-            Some(bytes) => return Err(format!("{place}is {bytes} bytes long, but must be {KEY_BYTES}")),
-            None => return Err(format!("{place}is not base64")),
-        }
+        let bytes = read_key(key).map_err(|said| format!("{place}{said}"))?;
+        keys.push(EncryptionKey::new(id.unwrap_or(ID_DEFAULT), bytes));
     }
-    Ok(())
+    Ok(EncryptionKeys(keys))
+}
+
+fn read_key(text: &str) -> Result<[u8; KEY_BYTES], String> {
+    let bytes = decode(text).ok_or_else(|| "is not base64".to_owned())?;
+    let wrong = |bytes: Vec<u8>| format!("is {} bytes long, but must be {KEY_BYTES}", bytes.len());
+    bytes.try_into().map_err(wrong)
 }
 
 #[cfg(test)]
@@ -61,10 +68,16 @@ mod tests {
     fn prd_14_a_malformed_encryption_key_is_refused() {
         let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
         let bare = key.trim_end_matches('=');
-        for fine in
-            ["", key, bare, &format!("a:{key}"), &format!("a:{key},b:{key}"), &format!("a:{key} b:{bare}\n")]
-        {
-            assert_eq!(check_text(fine), Ok(()), "{fine}");
+        let two = format!("a:{key},b:{key}");
+        for (fine, ids) in [
+            ("", [].as_slice()),
+            (key, &["default"]),
+            (bare, &["default"]),
+            (&two[..two.len() / 2], &["a"]),
+            (&two, &["a", "b"]),
+            (&format!("b:{key} a:{bare}\n"), &["b", "a"]),
+        ] {
+            assert_eq!(read_keys(fine).unwrap().ids(), ids, "{fine}");
         }
         for (text, said) in [
             ("hush", "is 3 bytes long, but must be 32"),
@@ -75,7 +88,7 @@ mod tests {
             (&format!("a:{key},a:{key}"), "has a key 2 that has the id of another"),
             (&format!("a:{key},b:hush"), "has a key 2 that is 3 bytes long"),
         ] {
-            let found = check_text(text).unwrap_err();
+            let found = read_keys(text).unwrap_err();
             assert!(found.contains(said) && !found.contains("hush"), "{text}: {found}");
         }
     }

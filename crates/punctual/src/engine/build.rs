@@ -7,6 +7,7 @@ use crate::base::breaker::BreakerSettings;
 use crate::base::error::Result;
 use crate::base::limits;
 use crate::base::random;
+use crate::base::sealing::EncryptionKeys;
 use crate::base::tenant::Tenant;
 use crate::database::clock::ClockMode;
 use crate::database::store::Store;
@@ -70,6 +71,7 @@ pub struct Builder {
     survey_url: String,
     unsubscribe_url: Option<String>,
     hung_after: Duration,
+    encryption_keys: EncryptionKeys,
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
@@ -99,6 +101,7 @@ impl Builder {
             survey_url: SURVEY_URL_DEFAULT.to_owned(),
             unsubscribe_url: None,
             hung_after: HUNG_AFTER,
+            encryption_keys: EncryptionKeys::default(),
             #[cfg(feature = "testing")]
             store: None,
             #[cfg(feature = "testing")]
@@ -153,6 +156,14 @@ impl Builder {
     #[must_use]
     pub fn unsubscribe_url(mut self, url: impl Into<String>) -> Self {
         self.unsubscribe_url = Some(url.into());
+        self
+    }
+
+    /// Seals the secret of unsubscribe links in the database by the first key; all keys open it. Every
+    /// process on the database needs the key that seals.
+    #[must_use]
+    pub fn encryption_keys(mut self, keys: EncryptionKeys) -> Self {
+        self.encryption_keys = keys;
         self
     }
 
@@ -381,13 +392,16 @@ impl Builder {
     /// Opens the database, and brings its schema up to date or waits until another process has.
     async fn ready_store(&self) -> Result<Store> {
         self.check()?;
-        let store = self.open_store()?;
+        let store = self.open_store()?.with(self.encryption_keys.clone());
         if self.migrate {
             store.migrate().await?;
         } else {
             schema::wait_for_schema(&store, self.schema_wait).await?;
         }
         store.use_clock(self.clock, self.leave_manual).await?;
+        if !self.encryption_keys.0.is_empty() {
+            store.check_link_secret().await?;
+        }
         Ok(store)
     }
 

@@ -109,6 +109,7 @@ mod queue;
 mod reap;
 mod receipt;
 mod sandbox;
+mod sealing;
 mod sequence;
 mod settle;
 mod simulation;

@@ -107,6 +107,39 @@ fn prd_14_a_malformed_encryption_key_stops_the_start() {
     assert!(serving.stop("-TERM").0.success());
 }
 
+/// PRD-14: the server says at once which key it lacks, not when the first mail is due.
+#[test]
+fn prd_14_a_server_without_the_sealing_key_does_not_start() {
+    let place = Place::new();
+    let database = place.database();
+    let serve = ["serve", "--database", &database, "--listen", FREE_PORT];
+    let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+    let other = "QUJDMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+    // It starts plain, and a key seals what is there.
+    assert!(place.command(&serve).serve().stop("-TERM").0.success());
+    for (set, is_refused) in [
+        (Some(format!("a:{key}")), false),
+        (None, true),
+        (Some(format!("b:{other}")), true),
+        (Some(format!("b:{other},a:{key}")), false),
+        (Some(other.to_owned()), false),
+    ] {
+        let mut command = place.command(&serve);
+        if let Some(keys) = &set {
+            command.env("PUNCTUAL_ENCRYPTION_KEY", keys);
+        }
+        if !is_refused {
+            assert!(command.serve().stop("-TERM").0.success(), "{set:?}");
+            continue;
+        }
+        let said = command.said();
+        assert_eq!((said.code == 0, said.out.as_str(), said.err.lines().count()), (false, "", 1), "{said:?}");
+        assert!(said.err.contains("sealed by the encryption key `a`"), "{said:?}");
+        assert!(said.err.contains("add that key to PUNCTUAL_ENCRYPTION_KEY"), "{said:?}");
+        assert!(!said.err.contains(key) && !said.err.contains(other), "{said:?}");
+    }
+}
+
 /// PRD-14: addresses and payloads in a file are for its owner only, also in its journals.
 #[cfg(unix)]
 #[test]

@@ -32,6 +32,7 @@ impl Builder {
             }
         }
         self.check_channels(&mut problems);
+        self.check_encryption_keys(&mut problems);
         for (name, job) in &self.jobs {
             let mut found = Problems::default();
             job.check(name, &mut found);
@@ -61,6 +62,21 @@ impl Builder {
             }
         }
         if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
+    }
+
+    /// Checks the ids of encryption keys: they are stored before a colon, and tell keys apart.
+    fn check_encryption_keys(&self, problems: &mut Problems) {
+        let ids = self.encryption_keys.ids();
+        for (n, id) in ids.iter().enumerate() {
+            let path = format!("encryption_keys[{n}].id");
+            check_name(id, &path, problems);
+            if id.contains(':') {
+                problems.push(&path, "must not contain `:`");
+            }
+            if ids[..n].contains(id) {
+                problems.push(&path, format!("`{id}` is the id of another key: give each key its own"));
+            }
+        }
     }
 
     fn check_channels(&self, problems: &mut Problems) {

@@ -1,10 +1,12 @@
 //! The verbs of an unsubscribe link: look at it, suppress, undo.
 //!
 //! A link names its recipient itself (`delivery/rules/unsubscribe.rs`), so nothing is kept for it but one
-//! secret of the database, made when it is first needed and read once by each process.
+//! secret of the database, made when it is first needed and read once by each process. The encryption key of
+//! the process seals it, if it has one.
 
 use crate::base::error::{Error, Result};
 use crate::base::random;
+use crate::base::sealing::{EncryptionKeys, StoredValue};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -39,12 +41,27 @@ impl Store {
     /// The secret of this database's links.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// When the database does not answer; [`Error::Config`] when a key that this process does not have has
+    /// sealed the secret.
     pub fn link_secret(&self) -> VerbFuture<'_, Secret> {
         VerbFuture::new(async move {
             let known = self.part::<LinkSecret>();
             let fresh = || self.write(random::hex::<32>(), |tx, fresh| Box::pin(secret(tx, fresh)));
             known.0.get_or_try_init(fresh).await.copied()
+        })
+    }
+
+    /// Checks that this process can read the secret of the links, and has its first key seal it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when it lacks the key. A database that does not answer or takes no writes is left to
+    /// the first use.
+    pub fn check_link_secret(&self) -> VerbFuture<'_, ()> {
+        VerbFuture::new(async move {
+            match self.link_secret().await {
+                Err(error @ Error::Config(_)) => Err(error),
+                _ => Ok(()),
+            }
         })
     }
 
@@ -73,12 +90,36 @@ impl Store {
     }
 }
 
+/// Reads the secret, which is made if there is none; the first key seals it if it was not by that key.
 async fn secret(tx: &mut Tx, fresh: &str) -> Result<Secret> {
+    let keys = tx.part::<EncryptionKeys>();
     let now = tx.now().await?;
     tx.execute(KEEP_SECRET, params![SECRET_NAME, fresh, now]).await?;
     let row = tx.first(SECRET, params![SECRET_NAME]).await?;
-    let text = row.ok_or_else(unreadable)?.text(0)?;
-    read_secret(&text).map(Secret::new).ok_or_else(unreadable)
+    let stored = row.ok_or_else(unreadable)?.text(0)?;
+    let (bytes, must_seal) = match keys.read(SECRET_NAME, &stored) {
+        StoredValue::Plain => (read_secret(&stored), true),
+        StoredValue::Sealed(plain) => (plain.try_into().ok(), false),
+        StoredValue::SealedByOlderKey(plain) => (plain.try_into().ok(), true),
+        StoredValue::Locked(id) => return Err(locked(&id, &keys)),
+    };
+    let bytes = bytes.ok_or_else(unreadable)?;
+    if let Some(sealed) = keys.seal(SECRET_NAME, &bytes).filter(|_| must_seal) {
+        tx.execute(SEAL_SECRET, params![SECRET_NAME, &stored, &sealed]).await?;
+    }
+    Ok(Secret::new(bytes))
+}
+
+fn locked(id: &str, keys: &EncryptionKeys) -> Error {
+    let found = match keys.ids().as_slice() {
+        [] => "no key is set".to_owned(),
+        ids => format!("none of the keys that are set ({}) opens it", ids.join(", ")),
+    };
+    Error::Config(format!(
+        "the secret of the unsubscribe links (table punctual.secret, name `{SECRET_NAME}`) is sealed by the \
+         encryption key `{id}`, and {found}: add that key to PUNCTUAL_ENCRYPTION_KEY, or to \
+         Builder::encryption_keys, and start again; it may stand behind the key that seals"
+    ))
 }
 
 fn unreadable() -> Error {
@@ -95,6 +136,8 @@ fn read_secret(text: &str) -> Option<[u8; 32]> {
 
 const KEEP_SECRET: &str =
     "insert into punctual.secret (name, value, made_at) values ($1, $2, $3) on conflict do nothing";
+/// Another process may have sealed it meanwhile.
+const SEAL_SECRET: &str = "update punctual.secret set value = $3 where name = $1 and value = $2";
 const SECRET: &str = "select value from punctual.secret where name = $1";
 
 fn scope(link: &Link) -> Scope {
