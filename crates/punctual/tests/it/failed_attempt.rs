@@ -5,6 +5,7 @@ use punctual::base::{limits, random};
 use punctual::queue::rules::attempt::Retry;
 use punctual::queue::store::dead_letters::Which;
 use punctual::queue::store::settle::SettleAction;
+use punctual::{ClockMode, Engine, Work};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,6 +15,7 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 
 cases![
     plt_4_each_failed_attempt_and_each_dead_letter_is_logged,
+    plt_4_a_panic_of_a_handler_is_logged,
     plt_4_a_dead_letter_of_a_crash_is_logged,
     plt_4_a_wait_that_is_asked_for_uses_up_no_attempt,
     plt_4_waits_without_end_are_attempts,
@@ -102,6 +104,34 @@ async fn plt_4_each_failed_attempt_and_each_dead_letter_is_logged(t: &Bench) {
     let told: Vec<_> = dead.iter().map(|line| (&*line.fields["id"], &*line.fields["error"])).collect();
     let [one, two] = [ids[0].to_string(), ids[1].to_string()];
     assert_eq!(told, [(&*two, "no such customer"), (&*one, "no connection again")]);
+}
+
+/// PLT-4: a handler that panics has the lines of every other failed attempt, with the words of its panic.
+async fn plt_4_a_panic_of_a_handler_is_logged(t: &Bench) {
+    let topic = captured_topic();
+    t.lane_with(&topic, json!({"maxAttempts": 2})).await;
+    let id = t.put(&topic, 1).await[0].to_string();
+    let handler = async |work: Work| {
+        assert!(work.message.kind == "fine", "a bug in attempt {}", work.attempt);
+        Ok(())
+    };
+    let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
+    let engine = builder.handler(&topic, handler).open().await.unwrap();
+    for attempt in ["1", "2"] {
+        engine.tick(10).await.unwrap();
+        let failed = lines(&topic, Level::WARN).pop().expect("a line for each attempt");
+        let error = format!("the handler panicked: a bug in attempt {attempt}");
+        for (name, value) in [("id", &*id), ("kind", "happened"), ("attempt", attempt), ("error", &error)] {
+            assert_eq!(failed.fields[name], value, "{failed:?}");
+        }
+        assert_eq!(failed.fields.contains_key("next_due"), attempt == "1", "{failed:?}");
+        t.advance(seconds(60)).await;
+    }
+    assert_eq!(lines(&topic, Level::WARN).len(), 2);
+    let dead = lines(&topic, Level::ERROR);
+    assert_eq!(dead.len(), 1, "{dead:?}");
+    assert_eq!(dead[0].fields["id"], id);
+    assert_eq!(dead[0].fields["error"], "the handler panicked: a bug in attempt 2");
 }
 
 /// PLT-4: what dies with its process is logged by the process that reaps it.

@@ -129,6 +129,50 @@ async fn plt_13_bad_input_is_refused_in_the_librarys_words() {
     assert_eq!(t.count("select count(*) from punctual.admitted").await, 0);
 }
 
+/// PLT-13: what PostgreSQL calls JSON and the engine cannot read (`docs/guarantees.md`) is not refused here:
+/// handlers get it as it is.
+#[tokio::test]
+async fn plt_13_json_beyond_the_engine_comes_to_handlers_as_it_is() {
+    let t = &Bench::postgres().await;
+    let lane = t.lane("orders").await;
+    for payload in [r#"{"n": 1e400}"#, r#"{"n": -1e400}"#, r#"{"a": "\ud800"}"#] {
+        let mut problems = Problems::default();
+        NewMessage::new("orders", "message", payload).check("", &mut problems);
+        assert_eq!(problems.0.len(), 1, "the library refuses {payload}: {problems}");
+        let sent = id(t, &format!("select punctual.enqueue('orders', '{payload}')")).await;
+        let item = t.claim_one(lane).await;
+        assert_eq!((item.message.id, item.message.payload.as_str()), (sent, payload));
+        t.ack(&item).await;
+    }
+    let jsonb = id(t, "select punctual.enqueue('orders', '{\"n\": 1e400}'::jsonb)").await;
+    let item = t.claim_one(lane).await;
+    let digits = format!("{{\"n\": 1{}}}", "0".repeat(400));
+    assert_eq!((item.message.id, item.message.payload), (jsonb, digits), "jsonb writes a number out");
+}
+
+/// PLT-13: to surveys and notifications it is null, so the event fails.
+#[tokio::test]
+async fn plt_13_json_beyond_the_engine_is_null_to_notifications() {
+    let t = &Bench::postgres().await;
+    let engine = crate::notification::engine(t).await;
+    crate::notification::define(&engine, TENANT, |_| {}).await;
+    crate::notification::template(&engine, TENANT, "SMS", "x").await;
+    let (topic, kind) = (crate::notification::TOPIC, crate::notification::KIND);
+    let mut sent = Vec::new();
+    for number in ["1e400", "1e300"] {
+        let mut payload = crate::notification::booking(number);
+        payload["n"] = 0.into();
+        let payload = payload.to_string().replace("\"n\":0", &format!("\"n\":{number}"));
+        sent.push(id(t, &format!("select punctual.enqueue('{topic}', '{payload}', kind => '{kind}')")).await);
+    }
+    crate::notification::tick(&engine).await;
+    let got = crate::notification::inbox(&engine);
+    assert_eq!(got.len(), 1, "the number that can be read goes out: {got:?}");
+    let dead = t.texts("select message_id, error from punctual.dead_letter").await;
+    let said = "its payload is not an object, so it names no recipient";
+    assert_eq!(dead, [[Some(sent[0].to_string()), Some(said.to_owned())]]);
+}
+
 /// PLT-13: an id is admitted once, whoever hands it in, and the contents are compared alike.
 #[tokio::test]
 async fn plt_13_an_id_is_admitted_once() {
