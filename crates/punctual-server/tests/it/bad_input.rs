@@ -1,5 +1,6 @@
 //! Bad input is refused with what and where, and nothing is written.
 
+use crate::unknown_names::fill;
 use crate::world::{Base, World, publish};
 use serde_json::{Value, json};
 
@@ -207,22 +208,35 @@ async fn prd_14_an_encoded_body_is_refused(base: Base) {
     world.root().with("content-encoding", "identity").does("/api/events", event, 202).await;
 }
 
-/// PRD-14: the one character that PostgreSQL cannot keep is refused on both databases, in every filter.
+/// PRD-14: the one character that PostgreSQL cannot keep is refused on both databases, in every filter of
+/// every GET, and in every name in a path.
 async fn prd_14_a_nul_is_refused_alike(base: Base) {
     let world = World::manual(base).await;
     let root = world.root();
     let document = root.sees("/openapi.json").await;
+    let (mut filters, mut names) = (0, 0);
     for (path, item) in document["paths"].as_object().unwrap() {
-        let parameters = item["get"]["parameters"].as_array().into_iter().flatten();
-        for parameter in parameters.filter(|_| path.starts_with("/api/") && !path.contains('{')) {
-            let parameter = document.pointer(&parameter["$ref"].as_str().unwrap()[1..]).unwrap();
+        for parameter in item["get"]["parameters"].as_array().into_iter().flatten() {
+            let parameter =
+                parameter["$ref"].as_str().map_or(Some(parameter), |at| document.pointer(&at[1..]));
+            let parameter = parameter.unwrap();
+            let name = parameter["name"].as_str().unwrap();
             if parameter["in"] == "query" {
-                let name = parameter["name"].as_str().unwrap();
-                let reply = root.get(&format!("{path}?{name}=a%00b")).await;
-                assert!(reply.problem(422).contains(&name.to_owned()), "{path} {name}: {}", reply.text);
+                let reply = root.get(&format!("{}?{name}=a%00b", fill(path))).await;
+                if is_for_strangers(path) {
+                    assert_eq!(reply.status, 404, "{path} {name}: {}", reply.text);
+                } else {
+                    assert!(reply.problem(422).contains(&name.to_owned()), "{path} {name}: {}", reply.text);
+                }
+                filters += 1;
+            } else if parameter["in"] == "path" {
+                let reply = root.get(&fill(&path.replace(&format!("{{{name}}}"), "a%00b"))).await;
+                assert!([404, 422].contains(&reply.status), "{path} {name}: {} {}", reply.status, reply.text);
+                names += 1;
             }
         }
     }
+    assert!(filters > 60 && names > 25, "only {filters} filters and {names} names were asked");
     let filter = |filter: Value| json!({"filter": filter, "dryRun": true});
     for (path, body) in [
         ("/api/dead-letters/replay", filter(json!({"topic": "a\u{0}b"}))),
@@ -233,6 +247,11 @@ async fn prd_14_a_nul_is_refused_alike(base: Base) {
     ] {
         root.post(path, body).await.problem(422);
     }
+}
+
+/// Whether a link leads there: it names nothing here, and a page reads its language or step leniently.
+fn is_for_strangers(path: &str) -> bool {
+    ["/u/", "/s/", "/webhooks/"].iter().any(|start| path.starts_with(start))
 }
 
 /// PRD-14: an answer about a thousand mistakes is not larger than one about a hundred.

@@ -15,9 +15,13 @@ on_each! {
 /// Bodies whose items are read one by one, and what is not read as fields.
 const OTHER_BODIES: [&str; 2] = ["ProviderCallback", "UnsubscribeForm"];
 
-/// A path with names that nothing has.
+/// A route's path with names that nothing has.
 fn path(route: &Route) -> String {
-    let (_, path) = route.method_and_path();
+    fill(route.method_and_path().1)
+}
+
+/// A path of the document with names that nothing has.
+pub fn fill(path: &str) -> String {
     let path = path.replace("{topic}", "orders").replace("{subscription}", "mail").replace("{id}", "1");
     let path = path.replace("{name}", "nightly").replace("{key}", "memory:default").replace("{n}", "1");
     let path =
