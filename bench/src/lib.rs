@@ -6,9 +6,9 @@
 //! another day or another machine says nothing.
 //!
 //! Measured: the queue (enqueue, drain, WAL, growth, repeated drains), latency, fairness, the cost of
-//! being idle; how late timers are; surveys and notifications, each beside hand-written SQL. Not measured:
-//! networks (server and client share a machine), disks that flush slowly (whatever disk the temporary
-//! folder is on), handlers that do something.
+//! being idle; how late timers are; surveys and notifications, each beside hand-written SQL; the
+//! evaluation of triggers alone. Not measured: networks (server and client share a machine), disks that flush
+//! slowly (whatever disk the temporary folder is on), handlers that do something.
 //!
 //! `cluster` starts a database server, `database` makes databases in it; a [`contender`] is what has
 //! turns in [`rounds`]; [`queue`] puts everything together into a [`report`].
@@ -19,6 +19,7 @@ pub use ::punctual::testing::cluster;
 
 pub mod contender;
 pub mod database;
+pub mod evaluations;
 pub mod fairness;
 pub mod growth;
 pub mod idle;

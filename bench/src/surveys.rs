@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Options};
 use crate::database::Database;
+use crate::evaluations::Evaluations;
 use crate::machine::Machine;
 use crate::ours::Place;
 use crate::raw_entries::{BATCH, RawEntries, RawEvent};
@@ -53,12 +54,13 @@ pub fn ingest(options: SurveyOptions) -> ReportFuture {
     Box::pin(async move {
         let (cluster, mut report) = begin(&options).await?;
         let mut series: [[Series; 2]; 3] = Default::default();
+        let mut evaluations = Evaluations::default();
         for round in 0..options.rounds {
             for side in rotated(round, 2) {
                 let rates = if side == 0 {
                     ingest_by_hand(&cluster, options.entries).await?
                 } else {
-                    ingest_ours(&cluster, options.entries).await?
+                    ingest_ours(&cluster, options.entries, &mut evaluations).await?
                 };
                 for (series, rate) in series.iter_mut().zip(rates) {
                     series[side].push(rate);
@@ -80,6 +82,7 @@ pub fn ingest(options: SurveyOptions) -> ReportFuture {
             let ratio = ours.median() / raw.median();
             report.require(&format!("ingest / by hand, {what} duplicates"), ratio, Bound::AtLeast(least));
         }
+        evaluations.report(&mut report);
         Ok(report)
     })
 }
@@ -196,8 +199,9 @@ fn survey(first: usize) -> Value {
         "triggers": (first..first + TRIGGERS_EACH).map(trigger).collect::<Vec<_>>()})
 }
 
-async fn ingest_ours(cluster: &Arc<Cluster>, n: usize) -> Result<[f64; 3]> {
+async fn ingest_ours(cluster: &Arc<Cluster>, n: usize, evaluations: &mut Evaluations) -> Result<[f64; 3]> {
     let engine = ours(cluster, 1, &Arc::default()).await?;
+    evaluations.measure(engine.store(), KIND, item).await?;
     let mut rates = [0.0; 3];
     for (rate, numbers) in rates.iter_mut().zip(thirds(n)) {
         let batches = batches(&numbers);
