@@ -1,9 +1,8 @@
 //! How much a request may bring, decided by its route before anything of it is parsed.
 //!
 //! A value in memory takes several times the bytes of its text, and most of all where the text is shortest:
-//! `0,` becomes 32 bytes. So the number of values is bounded beside the bytes, by a scan that builds nothing.
+//! `0,` becomes 32 bytes. So the number of values is bounded beside the bytes, and counted while the body arrives.
 
-use super::error::Failure;
 use crate::auth::Need;
 use punctual::access::store::keys::Role;
 
@@ -54,35 +53,42 @@ impl BodyLimit {
         Self { bytes_max }
     }
 
-    /// Refuses a text with more JSON values than memory is meant for.
-    ///
-    /// # Errors
-    /// 413 with the bound.
-    pub fn check_values(self, text: &[u8]) -> Result<(), Failure> {
-        let most = self.bytes_max / BYTES_PER_VALUE;
-        if count_values(text) > most {
-            return Err(Failure::too_large(format!(
-                "a body of this route may have at most {most} JSON values"
-            )));
-        }
-        Ok(())
+    /// The most JSON values.
+    #[must_use]
+    pub const fn values_max(self) -> usize {
+        self.bytes_max / BYTES_PER_VALUE
     }
 }
 
-/// How many values a JSON text has, or a few more: a comma or an opening bracket stands before each but the
-/// first.
-fn count_values(text: &[u8]) -> usize {
-    let (mut values, mut in_text, mut is_escaped) = (1, false, false);
-    for byte in text {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if in_text => is_escaped = true,
-            b'"' => in_text = !in_text,
-            b',' | b'[' | b'{' if !in_text => values += 1,
-            _ => {}
+/// Counts the values of a JSON text that comes in pieces, or a few more: a comma or an opening bracket stands
+/// before each but the first.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueCounter {
+    /// The values so far.
+    pub values: usize,
+    in_text: bool,
+    is_escaped: bool,
+}
+
+impl Default for ValueCounter {
+    fn default() -> Self {
+        Self { values: 1, in_text: false, is_escaped: false }
+    }
+}
+
+impl ValueCounter {
+    /// Counts the values of the next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        for byte in piece {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.in_text => self.is_escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                b',' | b'[' | b'{' if !self.in_text => self.values += 1,
+                _ => {}
+            }
         }
     }
-    values
 }
 
 #[cfg(test)]
@@ -92,7 +98,11 @@ mod tests {
     #[test]
     fn values_are_counted_outside_of_texts() {
         for (text, want) in [("1", 1), ("[1,2]", 3), (r#"{"a,[":"\",[{"}"#, 2), ("[[],[]]", 5)] {
-            assert_eq!(count_values(text.as_bytes()), want, "{text}");
+            let mut whole = ValueCounter::default();
+            whole.add(text.as_bytes());
+            let mut pieces = ValueCounter::default();
+            text.as_bytes().chunks(1).for_each(|piece| pieces.add(piece));
+            assert_eq!((whole.values, pieces.values), (want, want), "{text}");
         }
     }
 

@@ -3,9 +3,9 @@
 //! 400 is for what is not JSON, 413 for what is too large; wrong types and values are 422,
 //! all of them at once, each with its path.
 
-use super::body_limit::BodyLimit;
+use super::body_limit::{BodyLimit, ValueCounter};
 use super::error::Failure;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode};
@@ -16,7 +16,9 @@ use punctual::base::name::check_name;
 use punctual::base::nearest::hint;
 use punctual::{Problems, Timestamp};
 use serde_json::{Map, Value};
+use std::future::poll_fn;
 use std::ops::RangeInclusive;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// A body that has not arrived after this long is given up.
@@ -40,8 +42,7 @@ impl<S: Send + Sync> FromRequest<S> for Input {
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
         let media_type = media_type(request.headers());
         let limit = limit_of(request.extensions());
-        let bytes = read_within(request.into_body(), limit.bytes_max).await?;
-        limit.check_values(&bytes)?;
+        let bytes = read(request.into_body(), limit.bytes_max, limit.values_max()).await?;
         Ok(Self { bytes, media_type })
     }
 }
@@ -68,23 +69,47 @@ pub fn limit_of(extensions: &Extensions) -> BodyLimit {
 
 /// Reads a body of at most `bytes_max`, whole mebibytes, and within its limit of time.
 pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
-    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, bytes_max)).await {
-        Err(_) => Err(Failure::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "timeout",
-            "the body did not arrive within 30 seconds",
-        )),
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_length(&error) => {
-            let most = bytes_max / (1024 * 1024);
-            Err(Failure::too_large(format!("a request may have at most {most} MiB")))
-        }
-        Ok(Err(_)) => Err(Failure::malformed("the body broke off before its end")),
-    }
+    read(body, bytes_max, usize::MAX).await
 }
 
-fn is_length(error: &axum::Error) -> bool {
-    error.to_string().contains("length limit")
+/// The same, with at most `values_max` JSON values.
+async fn read(body: Body, bytes_max: usize, values_max: usize) -> Result<Bytes, Failure> {
+    let late = || {
+        let said = "the body did not arrive within 30 seconds";
+        Failure::new(StatusCode::REQUEST_TIMEOUT, "timeout", said)
+    };
+    tokio::time::timeout(BODY_PATIENCE, collect(body, bytes_max, values_max))
+        .await
+        .unwrap_or_else(|_| Err(late()))
+}
+
+/// Appends each piece to one buffer, so that a large body is in memory once, and refuses it at the first piece
+/// too much.
+async fn collect(mut body: Body, bytes_max: usize, values_max: usize) -> Result<Bytes, Failure> {
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_long(bytes_max));
+    }
+    let (mut text, mut counter) = (Vec::new(), ValueCounter::default());
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame.map_err(|_| Failure::malformed("the body broke off before its end"))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        text.extend_from_slice(&piece);
+        if text.len() > bytes_max {
+            return Err(too_long(bytes_max));
+        }
+        if values_max < usize::MAX {
+            counter.add(&piece);
+        }
+        if counter.values > values_max {
+            let said = format!("a body of this route may have at most {values_max} JSON values");
+            return Err(Failure::too_large(said));
+        }
+    }
+    Ok(Bytes::from(text))
+}
+
+fn too_long(bytes_max: usize) -> Failure {
+    Failure::too_large(format!("a request may have at most {} MiB", bytes_max / (1024 * 1024)))
 }
 
 fn media_type(headers: &HeaderMap) -> String {
@@ -292,6 +317,39 @@ impl<'a, 'p> Fields<'a, 'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body::Frame;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    /// A body without an end, which counts its pieces of eight values.
+    struct Endless(Arc<AtomicUsize>);
+
+    impl HttpBody for Endless {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"0,0,0,0,0,0,0,0,")))))
+        }
+    }
+
+    /// PRD-14: nothing of a body is read behind the value, or the byte, that is too much.
+    #[tokio::test]
+    async fn prd_14_a_body_is_refused_at_the_first_piece_too_much() {
+        for (values_max, pieces) in [(80, 10), (usize::MAX, 65_537)] {
+            let read_pieces = Arc::new(AtomicUsize::new(0));
+            let body = Body::new(Endless(Arc::clone(&read_pieces)));
+            let refused = read(body, 1024 * 1024, values_max).await.expect_err("it is too large");
+            assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+            assert_eq!(read_pieces.load(Ordering::Relaxed), pieces, "at most {values_max} values");
+        }
+    }
+
     use serde_json::json;
 
     #[test]
