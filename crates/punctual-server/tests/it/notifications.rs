@@ -81,7 +81,12 @@ async fn file(world: &World, root: &Client, template: &str, to: &[(&str, &str)])
         ended: None,
         deliveries: deliveries.collect(),
         request: None,
-        origin: EntryOrigin { input_hash: Some("5a".repeat(32)), zone: Some(Zone::utc()), trace: None },
+        origin: EntryOrigin {
+            event_kind_version: None,
+            input_hash: Some("5a".repeat(32)),
+            zone: Some(Zone::utc()),
+            trace: None,
+        },
     };
     file_notification(world, root, notification).await;
 }

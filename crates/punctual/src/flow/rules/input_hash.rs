@@ -46,7 +46,10 @@ pub struct EntryOrigin {
     pub input_hash: Option<String>,
     /// The zone of its local date.
     pub zone: Option<Zone>,
-    /// The data that was loaded and resolved when the entry was planned, as JSON.
+    /// The version of the event kind's definition, where it has one.
+    pub event_kind_version: Option<u32>,
+    /// The data that was loaded when the entry was planned and that neither the entry nor its deliveries say,
+    /// as JSON.
     pub trace: Option<String>,
 }
 

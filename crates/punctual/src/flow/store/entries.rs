@@ -54,6 +54,8 @@ pub struct Entry {
     pub correlation_id: Option<String>,
     /// The definition that it comes from, where there is one.
     pub definition: Option<EntryDefinition>,
+    /// The version of its event kind's definition, where it has no definition of its own.
+    pub event_kind_version: Option<u32>,
     /// Its recipient, where it has one of its own.
     pub recipient: Option<EntryRecipient>,
     /// The payload of its event, as JSON text.
@@ -197,7 +199,8 @@ pub(crate) use entry_columns;
 pub(crate) fn read_entry(row: &mut Row) -> Result<Entry> {
     let public = row.maybe_int(4)?.zip(row.maybe_int(5)?);
     let entity = row.take_maybe_text(10)?.zip(row.take_maybe_text(11)?);
-    let definition = row.maybe_int(13)?.map(FlowId).zip(row.maybe_int(14)?).zip(row.take_maybe_text(15)?);
+    let number = row.maybe_int(14)?.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let definition = row.maybe_int(13)?.map(FlowId).zip(number).zip(row.take_maybe_text(15)?);
     let recipient = row.take_maybe_text(16)?.zip(row.take_maybe_text(17)?);
     let (locale, customer_ref) = (row.take_maybe_text(18)?, row.take_maybe_text(19)?);
     let hold = row.maybe_time(35)?.map(|since| (since, row.maybe_text(36), row.maybe_text(37)));
@@ -213,9 +216,10 @@ pub(crate) fn read_entry(row: &mut Row) -> Result<Entry> {
         triggered_by: row.take_text(9)?,
         entity: entity.map(|(kind, id)| Entity { kind, id }),
         correlation_id: row.take_maybe_text(12)?,
+        event_kind_version: number.filter(|_| definition.is_none()),
         definition: definition.map(|((flow, number), trigger_id)| EntryDefinition {
             flow,
-            number: u32::try_from(number).unwrap_or(u32::MAX),
+            number,
             trigger_id,
         }),
         recipient: recipient.map(|(channel, address)| EntryRecipient {

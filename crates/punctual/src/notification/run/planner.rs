@@ -19,7 +19,7 @@ use crate::notification::run::renderer::NotificationRenderer;
 use crate::queue::rules::message::Message;
 use crate::queue::run::executor::BoxFuture;
 use serde_json::json;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Plans the notifications of events.
@@ -88,9 +88,7 @@ pub(crate) async fn plan_one(
     let of = SourceEvent { event, payload: &payload, kind, entity: event.entity.as_ref(), snapshot };
     let consent = consent(context, readers(&of, set)).await?;
     let plan = decide(context, &of, set, &consent, again);
-    let planned = if let Plan::Deliveries(planned) = &plan { planned.as_slice() } else { &[] };
-    let origin = origin_of(&of, set, planned);
-    Ok((plan, origin))
+    Ok((plan, origin_of(&of, set)))
 }
 
 /// The addresses of recipients whose language decides which template they get.
@@ -126,7 +124,7 @@ fn decide(
 fn event_plan(plan: Plan, of: &SourceEvent<'_>, set: &TemplateSet) -> EventPlan {
     let entry = |ended, deliveries: Vec<PlannedDelivery>| {
         let (kind, entity) = (EntryKind::Notification, of.entity.cloned());
-        let origin = origin_of(of, set, &deliveries);
+        let origin = origin_of(of, set);
         Box::new(PlannedEntry { kind, entity, ended, deliveries, request: None, origin })
     };
     match plan {
@@ -143,35 +141,20 @@ fn event_plan(plan: Plan, of: &SourceEvent<'_>, set: &TemplateSet) -> EventPlan 
     }
 }
 
-/// Returns the origin of a notification: its event, and the data that was loaded and resolved for it.
-pub(crate) fn origin_of(
-    of: &SourceEvent<'_>,
-    set: &TemplateSet,
-    deliveries: &[PlannedDelivery],
-) -> EntryOrigin {
+/// Returns the origin of a notification: its event, and the state of the entity that was loaded for it.
+pub(crate) fn origin_of(of: &SourceEvent<'_>, set: &TemplateSet) -> EntryOrigin {
     let payload = payload_digest(of.payload);
     let inputs =
         EntryInputs { event_kind: &of.event.kind, payload: &payload, definition: None, recipient: None };
-    let entity = of.entity.map(|entity| format!("{}:{}", entity.kind, entity.id));
     let state = match of.snapshot {
-        Snapshot::Unknown => "unknown",
-        Snapshot::Deleted => "deleted",
-        Snapshot::State(_) => "known",
+        Snapshot::Unknown => None,
+        Snapshot::Deleted => Some("deleted"),
+        Snapshot::State(_) => Some("known"),
     };
-    let templates: BTreeSet<(i64, u32)> =
-        deliveries.iter().map(|planned| (planned.template.0, planned.version)).collect();
-    let recipients = deliveries.iter().filter(|planned| planned.address.is_some()).count();
-    let trace = json!({
-        "eventKind": of.event.kind,
-        "eventKindVersion": of.kind.map(|kind| kind.version),
-        "entity": entity,
-        "entityState": state,
-        "templates": templates,
-        "recipients": recipients,
-    });
     EntryOrigin {
         input_hash: Some(input_hash(&inputs)),
         zone: Some(set.zone.clone()),
-        trace: Some(trace.to_string()),
+        event_kind_version: of.kind.map(|kind| kind.version),
+        trace: state.map(|state| json!({"entityState": state}).to_string()),
     }
 }

@@ -288,6 +288,7 @@ fn new_entry<'a>(request: &'a Request, of: &'a NewInstance, now: Timestamp) -> N
         entity: source.entity.as_ref(),
         correlation_id: source.correlation_id.as_deref(),
         definition: Some((of.flow, of.number, &of.trigger_id)),
+        event_kind_version: None,
         recipient: Some(NewRecipient {
             channel: &of.channel,
             address: &source.address,

@@ -14,8 +14,10 @@ use punctual::delivery::store::entries::actions::{
 };
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::delivery::store::receipts::ReceiptBatch;
+use punctual::flow::rules::entity::NewState;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::lists::EntryFilter;
+use punctual::queue::rules::message::Entity;
 use punctual::{EntryId, NewMessage, NewTimer, TemplateId};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -134,7 +136,10 @@ async fn rmd_20_what_was_loaded_and_resolved_is_kept(t: &Bench) {
         let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
         desk.template_in("ar", "{{name}}").await;
         prefer(&desk.engine, kind.address(), &json!({"locale": "ar"})).await;
-        desk.event("1").await;
+        let entity = Entity { kind: "booking".into(), id: "1".into() };
+        let state = NewState { entity, state: json!({"status": "Open"}).to_string(), version: None };
+        desk.engine.store().put_entity(TENANT, state).await.unwrap();
+        desk.event_about("1").await;
         desk.tick().await;
         desk.event("2").await;
         desk.tick().await;
@@ -150,8 +155,13 @@ async fn rmd_20_what_was_loaded_and_resolved_is_kept(t: &Bench) {
         let detail: Value = serde_json::from_str(&traces[0].detail).unwrap();
         match kind {
             Kind::Survey => assert_eq!(detail, json!({"send": 1, "preferredLocale": "ar"})),
-            Kind::Notification => assert_eq!(detail["templates"], json!([[2, 1]]), "{detail}"),
+            Kind::Notification => assert_eq!(detail, json!({"entityState": "known"})),
         }
+        let unknown = desk.engine.store().entry_traces(TENANT, EntryId(2)).await.unwrap();
+        assert_eq!(unknown.len(), usize::from(kind == Kind::Survey), "{kind:?}: nothing was loaded");
+        let entry = desk.engine.store().entries_by_id(vec![EntryId(1)]).await.unwrap().remove(0);
+        let version = (kind == Kind::Notification).then_some(1);
+        assert_eq!(entry.event_kind_version, version, "{kind:?}");
         let first = desk.log().await.remove(0);
         assert_eq!((first.template, first.template_version), (TemplateId(2), 1), "{kind:?}");
         desk.travel(t, seconds(31 * 24 * 3_600)).await;

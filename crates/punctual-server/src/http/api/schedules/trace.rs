@@ -106,7 +106,10 @@ fn beginning(entry: &Entry) -> String {
             "{} requested a resend of {event} of kind `{}`{about}, request {request}",
             entry.triggered_by, entry.event_kind
         ),
-        (None, None) => format!("{event} of kind `{}`{about} matched active templates", entry.event_kind),
+        (None, None) => {
+            let version = entry.event_kind_version.map(|n| format!(" (version {n})")).unwrap_or_default();
+            format!("{event} of kind `{}`{version}{about} matched active templates", entry.event_kind)
+        }
     }
 }
 

@@ -271,6 +271,7 @@ async fn insert(
             entity: entry.entity.as_ref(),
             correlation_id: event.correlation_id.as_deref(),
             definition: None,
+            event_kind_version: entry.origin.event_kind_version,
             recipient: None,
             listeners: None,
             advance: None,

@@ -36,6 +36,8 @@ pub(crate) struct NewEntry<'a> {
     pub entity: Option<&'a Entity>,
     pub correlation_id: Option<&'a str>,
     pub definition: Option<(FlowId, u32, &'a str)>,
+    /// The version of the event kind's definition, where the entry has no definition of its own.
+    pub event_kind_version: Option<u32>,
     pub recipient: Option<NewRecipient<'a>>,
     pub listeners: Option<&'a str>,
     /// Where it waits to be advanced, and from when.
@@ -128,7 +130,7 @@ fn columns<'a>(
         texts(|e| e.entity.map(|entity| entity.id.as_str())),
         texts(|e| e.correlation_id),
         maybe(&|e| e.definition.map(|(flow, ..)| flow.0)),
-        maybe(&|e| e.definition.map(|(_, number, _)| i64::from(number))),
+        maybe(&|e| e.definition.map_or(e.event_kind_version, |of| Some(of.1)).map(i64::from)),
         texts(|e| e.definition.map(|(.., trigger)| trigger)),
         texts(|e| e.recipient.map(|to| to.channel)),
         texts(|e| e.recipient.map(|to| to.address)),
