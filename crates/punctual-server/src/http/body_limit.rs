@@ -1,7 +1,8 @@
 //! How much a request may bring, decided by its route before anything of it is parsed.
 //!
 //! A value in memory takes several times the bytes of its text, and most of all where the text is shortest:
-//! `0,` becomes 32 bytes. So the number of values is bounded beside the bytes, and counted while the body arrives.
+//! `0,` becomes 32 bytes. So the number of values is bounded beside the bytes, and counted while the body
+//! arrives.
 
 use crate::auth::Need;
 use punctual::access::store::keys::Role;

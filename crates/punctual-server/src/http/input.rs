@@ -83,8 +83,8 @@ async fn read(body: Body, bytes_max: usize, values_max: usize) -> Result<Bytes, 
         .unwrap_or_else(|_| Err(late()))
 }
 
-/// Appends each piece to one buffer, so that a large body is in memory once, and refuses it at the first piece
-/// too much.
+/// Appends each piece to one buffer, so that a large body is in memory once, and refuses it at the first
+/// piece too much.
 async fn collect(mut body: Body, bytes_max: usize, values_max: usize) -> Result<Bytes, Failure> {
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_long(bytes_max));
