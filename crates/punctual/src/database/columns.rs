@@ -46,6 +46,17 @@ impl Column<'_> {
 }
 
 impl Tx {
+    /// The integers of a column of a result. On Postgres the statement aggregates them into one list, which is
+    /// much cheaper to send and to read than a row for each; on SQLite each has its row.
+    pub(crate) fn listed(&self, rows: &[Row], column: usize) -> Result<Vec<i64>> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => rows.first().map_or_else(|| Ok(Vec::new()), |row| row.ints(column)),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => rows.iter().map(|row| row.int(column)).collect(),
+        }
+    }
+
     /// Runs a statement for all rows of these columns; the results are in the order of the rows on SQLite and
     /// in any order on Postgres.
     pub(crate) async fn in_columns(

@@ -75,6 +75,8 @@ pub struct PostgresTx {
     state: State,
     tenant: Option<Tenant>,
     now: Option<Timestamp>,
+    /// Whether a try before this one lost against another transaction.
+    pub(crate) is_rerun: bool,
     pub(crate) fault: Fault,
     pub(crate) parts: Parts,
 }
@@ -86,6 +88,7 @@ impl PostgresTx {
             state,
             tenant,
             now: None,
+            is_rerun: false,
             fault: Fault::default(),
             parts: Parts::default(),
         }
@@ -197,19 +200,17 @@ impl Postgres {
     async fn write_until_done(&self, call: &mut Call) -> Result<()> {
         let mut tries = 1;
         loop {
-            match self.write_once(call).await {
+            match self.write_once(call, tries > 1).await {
                 Err(e) if tries < TRIES_MAX && clashed(&e) => tries += 1,
                 other => return other,
             }
         }
     }
 
-    async fn write_once(&self, call: &mut Call) -> Result<()> {
-        let mut tx = Tx::Postgres(PostgresTx::new(
-            connection(&self.pool, &self.config).await?,
-            State::Fresh,
-            self.walled(call.tenant),
-        ));
+    async fn write_once(&self, call: &mut Call, is_rerun: bool) -> Result<()> {
+        let client = connection(&self.pool, &self.config).await?;
+        let tx = PostgresTx::new(client, State::Fresh, self.walled(call.tenant));
+        let mut tx = Tx::Postgres(PostgresTx { is_rerun, ..tx });
         let result = call.steps(&mut tx).await;
         #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
         let Tx::Postgres(tx) = tx else { return result };
@@ -398,12 +399,16 @@ const FLIGHT_STATEMENTS: usize = 256;
 
 /// Whether the transaction lost against another one and may simply be tried again. A role belongs to all
 /// databases of a server: while one of them makes ours, it may be there already for another's `create role`,
-/// and not yet for its `grant`.
+/// and not yet for its `grant`. A row that another wrote first is seen by the next try ([`Tx::is_rerun`]).
 fn clashed(e: &Error) -> bool {
     let Error::Database(source) = e else { return false };
     let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
-    let clashes =
-        [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::UNDEFINED_OBJECT];
+    let clashes = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::UNDEFINED_OBJECT,
+    ];
     code.is_some_and(|code| clashes.contains(code))
 }
 

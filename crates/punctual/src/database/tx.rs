@@ -180,6 +180,17 @@ macro_rules! on_each {
 }
 
 impl Tx {
+    /// Whether an earlier try of this transaction lost against another one. A statement that expects no known
+    /// row may be the plain one in the first try, and must bear with known rows in this one.
+    pub(crate) fn is_rerun(&self) -> bool {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => false,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(tx) => tx.is_rerun,
+        }
+    }
+
     /// Which words this transaction speaks.
     pub const fn dialect(&self) -> Dialect {
         match self {

@@ -47,7 +47,7 @@ impl AdvanceEntries {
     /// Reads what is due, and begins to advance it beside the loop, which learns how much each lane had.
     async fn peek(&self, round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
         let guard = self.in_hand.begin(&self.context.worker.room);
-        let peeked = self.context.store().peek_entries(self.in_hand.beside(&quotas)).await?;
+        let peeked = self.in_hand.peek(self.context.store(), self.in_hand.beside(&quotas)).await?;
         round.taken = due_of_lanes(&peeked);
         if peeked.due.is_empty() && peeked.gone.is_empty() {
             guard.found_nothing();
@@ -119,8 +119,7 @@ impl Advance {
                 break;
             }
             tokio::time::sleep(OVERTAKEN_PAUSE).await;
-            peeked = self.context.store().peek_entries(self.guard.beside(&self.quotas)).await?;
-            self.guard.hold(&peeked);
+            peeked = self.guard.peek_again(self.context.store(), &self.quotas).await?;
         }
         Ok((counts, batches))
     }
@@ -143,6 +142,9 @@ impl Advance {
         let due = sends.len() + peeked.gone.len();
         let advanced = context.store().advance_entries(sends, peeked.gone, start).await?;
         counts.seen += advanced.taken;
+        if advanced.taken < due {
+            self.guard.was_overtaken();
+        }
         for (claimed, entries) in advanced.begun {
             let mut renderer = kind.renderer();
             renderer.know_entries(entries);

@@ -1,14 +1,21 @@
 //! The due work that a process is just advancing, so that it does not read the same rows twice.
 //!
-//! Not promised: that no other process reads them, too. The one that takes them first has them.
+//! Not promised: that no other process reads them, too. The one that takes them first has them. A process
+//! that came too late leaves out what others are just taking for its next [`LOOKS_BESIDE_OTHERS`] looks;
+//! mostly there is nobody, and reading without locks is cheaper.
 
 use crate::base::clock::Timestamp;
+use crate::base::error::Result;
 use crate::base::id::LaneId;
+use crate::database::store::Store;
 use crate::delivery::store::entries::advance::{PeekQuota, PeekedEntries, WorkRange};
 use crate::queue::rules::share::LaneQuota;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
+
+/// Looks that leave out what other processes are just taking, after one of them was faster.
+const LOOKS_BESIDE_OTHERS: u32 = 64;
 
 /// The stretches of lanes that one advance has read.
 type HeldRanges = HashMap<LaneId, WorkRange>;
@@ -27,6 +34,8 @@ struct Advances {
     held: HashMap<u64, HeldRanges>,
     /// Whether a read found nothing beside what is in hand.
     dry: bool,
+    /// So many looks leave out what other processes are just taking.
+    beside_others: u32,
 }
 
 impl InHand {
@@ -58,6 +67,17 @@ impl InHand {
             PeekQuota { take: *take, beside: held.copied().reduce(hull).unwrap_or(WorkRange::EMPTY) }
         };
         quotas.iter().map(quota).collect()
+    }
+
+    /// Reads what is due.
+    pub(super) async fn peek(&self, store: &Store, takes: Vec<PeekQuota>) -> Result<PeekedEntries> {
+        let is_alone = {
+            let mut advances = self.lock();
+            let before = advances.beside_others;
+            advances.beside_others = before.saturating_sub(1);
+            before == 0
+        };
+        if is_alone { store.peek_entries(takes).await } else { store.peek_entries_beside_others(takes).await }
     }
 
     fn lock(&self) -> MutexGuard<'_, Advances> {
@@ -97,10 +117,17 @@ impl AdvanceGuard {
         advances.dry = !advances.held.is_empty();
     }
 
-    /// Returns these quotas without the work that other advances have in hand.
-    pub(super) fn beside(&self, quotas: &[LaneQuota]) -> Vec<PeekQuota> {
+    /// Reads again what is due, without the work that other advances have in hand.
+    pub(super) async fn peek_again(&self, store: &Store, quotas: &[LaneQuota]) -> Result<PeekedEntries> {
         self.in_hand.lock().held.insert(self.number, HeldRanges::new());
-        self.in_hand.beside(quotas)
+        let peeked = self.in_hand.peek(store, self.in_hand.beside(quotas)).await?;
+        self.hold(&peeked);
+        Ok(peeked)
+    }
+
+    /// Notes that other processes take from the same lanes.
+    pub(super) fn was_overtaken(&self) {
+        self.in_hand.lock().beside_others = LOOKS_BESIDE_OTHERS;
     }
 }
 

@@ -17,12 +17,12 @@ use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId, Token};
 use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::database::planted::Bug;
 use crate::database::tx::Tx;
-use crate::database::value::{Row, Value};
+use crate::database::value::Value;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use crate::delivery::rules::room::Room;
 use crate::delivery::store::deliveries::claim::give_back;
 use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, Delivery, DueDelivery};
-use crate::delivery::store::deliveries::new_deliveries::{NewDelivery, WrittenDeliveries, insert_begun};
+use crate::delivery::store::deliveries::new_deliveries::{NewDelivery, insert_begun, written_by_id};
 use crate::queue::rules::claim::Item;
 use crate::queue::store::claims;
 use crate::queue::store::claims::ClaimRequest;
@@ -81,16 +81,14 @@ pub(crate) async fn insert(
     rows: &[NewDelivery<'_>],
     now: Timestamp,
 ) -> Result<Vec<DueDelivery>> {
-    let made = insert_begun(tx, rows, now).await?;
-    let begun = match in_their_order(rows, &made)? {
-        Some(ids) => ids,
-        None => {
-            let mut by_key = WrittenDeliveries::read(&made)?;
-            rows.iter().map(|row| by_key.take(row)).collect()
-        }
+    let mut made = insert_begun(tx, rows, now).await?;
+    made.sort_unstable();
+    let begun: Vec<DueDelivery> = if is_each_of(rows, &made) {
+        rows.iter().zip(&made).map(|(row, (id, _))| due(row, *id, now)).collect()
+    } else {
+        let mut by_key = written_by_id(tx, &made).await?;
+        rows.iter().filter_map(|row| Some(due(row, by_key.take(row)?, now))).collect()
     };
-    let begun: Vec<DueDelivery> =
-        rows.iter().zip(begun).filter_map(|(row, id)| Some(due(row, id?, now))).collect();
     // One that was left out would have neither work nor a claim, and would never be sent.
     if begun.len() < made.len() {
         let said = format!("{} deliveries were written, and {} of them found again", made.len(), begun.len());
@@ -99,26 +97,10 @@ pub(crate) async fn insert(
     Ok(begun)
 }
 
-/// The deliveries that were written of these, if they are answered in the order of the rows: they nearly
-/// always are, and need not be looked up.
-fn in_their_order(rows: &[NewDelivery<'_>], made: &[Row]) -> Result<Option<Vec<Option<DeliveryId>>>> {
-    let mut answers = made.iter();
-    let mut next = || -> Result<Option<(DeliveryId, String, EntryId)>> {
-        let Some(row) = answers.next() else { return Ok(None) };
-        Ok(Some((DeliveryId(row.int(0)?), row.text(1)?, EntryId(row.int(4)?))))
-    };
-    let mut ids = Vec::with_capacity(rows.len());
-    let mut answer = next()?;
-    for row in rows {
-        match &answer {
-            Some((id, key, notification)) if *notification == row.entry && *key == row.planned.key => {
-                ids.push(Some(*id));
-                answer = next()?;
-            }
-            _ => ids.push(None),
-        }
-    }
-    Ok(answer.is_none().then_some(ids))
+/// Whether all of the rows were written. Ids are drawn in the order of the rows, so those that were written
+/// need not be looked up then, which is nearly always.
+fn is_each_of(rows: &[NewDelivery<'_>], made: &[(DeliveryId, EntryId)]) -> bool {
+    rows.len() == made.len() && rows.iter().zip(made).all(|(row, (_, entry))| row.entry == *entry)
 }
 
 fn due(row: &NewDelivery<'_>, id: DeliveryId, now: Timestamp) -> DueDelivery {

@@ -96,12 +96,33 @@ pub(crate) async fn insert_deliveries(
     WrittenDeliveries::read(&insert_rows(tx, WITH_WORK, rows, now).await?)
 }
 
-/// Writes deliveries whose keys are new, without any work: they are begun. Returns them in any order.
-pub(crate) async fn insert_begun(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> Result<Vec<Row>> {
-    match tx.dialect() {
-        Dialect::Postgres => tx.in_columns((WITHOUT_WORK, ""), params![now], &columns(rows, &[])).await,
-        Dialect::Sqlite => insert_each(tx, rows, now).await,
-    }
+/// Writes deliveries whose keys are new, without any work: they are begun. Returns the id and the entry of
+/// each that was written, with ids that rise in the order of the rows. Keys of entries with a timetable name
+/// the send, so that a known one is rare.
+pub(crate) async fn insert_begun(
+    tx: &mut Tx,
+    rows: &[NewDelivery<'_>],
+    now: Timestamp,
+) -> Result<Vec<(DeliveryId, EntryId)>> {
+    let (written, entry) = match tx.dialect() {
+        Dialect::Postgres => {
+            let are_new = !tx.is_rerun() && rows.iter().all(|row| row.kind.has_timetable());
+            let at_once = if are_new { NEW_WITHOUT_WORK } else { WITHOUT_WORK };
+            (tx.in_columns((at_once, ""), params![now], &columns(rows, &[])).await?, 1)
+        }
+        Dialect::Sqlite => (insert_each(tx, rows, now).await?, 4),
+    };
+    let (ids, entries) = (tx.listed(&written, 0)?, tx.listed(&written, entry)?);
+    Ok(ids.into_iter().map(DeliveryId).zip(entries.into_iter().map(EntryId)).collect())
+}
+
+/// These deliveries, by entry and key.
+pub(crate) async fn written_by_id(
+    tx: &mut Tx,
+    written: &[(DeliveryId, EntryId)],
+) -> Result<WrittenDeliveries> {
+    let ids: Vec<i64> = written.iter().map(|(id, _)| id.0).collect();
+    WrittenDeliveries::read(&tx.query(BY_ID, &[Value::Ints(&ids)]).await?)
 }
 
 /// The deliveries that these entries have now.
@@ -209,7 +230,7 @@ macro_rules! new_columns {
 /// Ids are drawn first, so that keys can name them. Keys are inserted in one order, so that two transactions
 /// never wait for each other in a circle.
 macro_rules! insert_at_once {
-    () => {
+    ($known:literal, $admitted:literal) => {
         concat!(
             "with x as materialized (select nextval('punctual.delivery_id_seq') id, \
                 unnest($2::int[]) tenant_id, unnest($3::bigint[]) entry_id, unnest($4::text[]) key, \
@@ -219,21 +240,32 @@ macro_rules! insert_at_once {
                 unnest($14::text[]) recipient, unnest($15::text[]) recipient_ref, unnest($16::int[]) send, \
                 unnest($17::bigint[]) high, unnest($18::bigint[]) low), \
              k as (insert into punctual.delivery_key (tenant_id, key_high, key_low, delivery_id, made_at) \
-                select tenant_id, high, low, id, $1::bigint from x where status <> 4 order by high, low \
-                on conflict do nothing returning delivery_id), \
+                select tenant_id, high, low, id, $1::bigint from x where status <> 4 order by high, low",
+            $known,
+            "), \
              made as (insert into punctual.delivery ",
             new_columns!(),
             "select $1::bigint, $1::bigint, tenant_id, entry_id, key, lane_id, channel, address, part, \
                 template_id, version, status, error, held, recipient, recipient_ref, send, id \
-             from x where status = 4 or id in (select delivery_id from k) \
-             returning id, idempotency_key, lane_id, status, entry_id, held)"
+             from x",
+            $admitted,
+            " returning id, idempotency_key, lane_id, status, entry_id, held)"
+        )
+    };
+}
+/// Those whose keys are new.
+macro_rules! insert_admitted {
+    () => {
+        insert_at_once!(
+            " on conflict do nothing returning delivery_id",
+            " where status = 4 or id in (select delivery_id from k)"
         )
     };
 }
 macro_rules! with_work {
     ($answer:literal) => {
         concat!(
-            insert_at_once!(),
+            insert_admitted!(),
             ", waiting as (",
             add_work!(),
             "select id, lane_id, $1::bigint from made where status = 0 and held = 0) select ",
@@ -244,8 +276,17 @@ macro_rules! with_work {
 }
 const WITH_WORK: &str = with_work!("id, idempotency_key, lane_id, status, entry_id");
 const COUNTED: &str = with_work!("count(*)");
-const WITHOUT_WORK: &str =
-    concat!(insert_at_once!(), " select id, idempotency_key, lane_id, status, entry_id from made");
+macro_rules! begun_answer {
+    () => {
+        " select array_agg(id), array_agg(entry_id) from made"
+    };
+}
+const WITHOUT_WORK: &str = concat!(insert_admitted!(), begun_answer!());
+/// With keys that are all new; the transaction is tried again if one is not. An insert that bears with known
+/// keys costs more for every row.
+const NEW_WITHOUT_WORK: &str = concat!(insert_at_once!("", ""), begun_answer!());
+const BY_ID: &str = "select id, idempotency_key, lane_id, status, entry_id \
+    from punctual.delivery where id = any($1::bigint[])";
 const OF_ENTRIES: &str = "select id, idempotency_key, lane_id, status, entry_id \
     from punctual.delivery where entry_id = any($1::bigint[])";
 const INSERT_KEY: &str = "insert into punctual.delivery_key \

@@ -48,24 +48,37 @@ pub(crate) async fn write(tx: &mut Tx, ended: &[&SettledDelivery], now: Timestam
     if tx.dialect() == Dialect::Sqlite {
         tx.in_columns((SENT_AT_ONCE, TRY), params![now], &columns[..TRY_COLUMNS]).await?;
     }
-    let rows = tx.in_columns((SENT_AT_ONCE, SENT), params![now], &columns).await?;
-    rows.iter().map(|row| row.int(0)).collect()
+    let at_once = if tx.is_rerun() { SENT_AT_ONCE_AND_KNOWN } else { SENT_AT_ONCE };
+    let rows = tx.in_columns((at_once, SENT), params![now], &columns).await?;
+    Ok(tx.listed(&rows, 0)?.into_iter().collect())
 }
 
-/// The tries and the deliveries in one statement. Only one that still waits is changed.
-const SENT_AT_ONCE: &str = "with x as materialized ( \
-        select unnest($2::bigint[]) id, unnest($3::int[]) tried, unnest($4::text[]) provider_id, \
-            unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::text[]) provider, \
-            unnest($8::int[]) tries), \
-    told as ( \
-        insert into punctual.delivery_attempt (at, delivery_id, tried, outcome, provider_id, answer, \
-                warnings, provider) \
-        select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings, x.provider from x \
-        on conflict do nothing) \
-    update punctual.delivery d set status = 1, error = null, provider_id = x.provider_id, \
-        tries = x.tries, due_at = null, sent_at = $1::bigint, \
-        version = d.version + 1 \
-    from x where d.id = x.id and d.status = 0 returning d.id";
+macro_rules! sent_at_once {
+    ($known:literal) => {
+        concat!(
+            "with x as materialized ( \
+                select unnest($2::bigint[]) id, unnest($3::int[]) tried, unnest($4::text[]) provider_id, \
+                    unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::text[]) provider, \
+                    unnest($8::int[]) tries), \
+             told as ( \
+                insert into punctual.delivery_attempt (at, delivery_id, tried, outcome, provider_id, \
+                    answer, warnings, provider) \
+                select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings, x.provider \
+                from x",
+            $known,
+            "), \
+             sent as ( \
+                update punctual.delivery d set status = 1, error = null, provider_id = x.provider_id, \
+                    tries = x.tries, due_at = null, sent_at = $1::bigint, version = d.version + 1 \
+                from x where d.id = x.id and d.status = 0 returning d.id) \
+             select array_agg(id) from sent"
+        )
+    };
+}
+/// The tries and the deliveries in one statement. Only a delivery that still waits is changed. A try of this
+/// number is not there yet; an insert that bears with one costs more for every row.
+const SENT_AT_ONCE: &str = sent_at_once!("");
+const SENT_AT_ONCE_AND_KNOWN: &str = sent_at_once!(" on conflict do nothing");
 const TRY: &str = "insert into punctual.delivery_attempt \
         (at, delivery_id, tried, outcome, provider_id, answer, warnings, provider) \
     values ($1, $2, $3, 'sent', $4, $5, $6, $7) on conflict do nothing";

@@ -117,12 +117,21 @@ struct Request {
 }
 
 impl Store {
-    /// Reads the due entries of these lanes, on PostgreSQL but for those that another process is just taking.
+    /// Reads the due entries of these lanes.
     ///
     /// # Errors
     /// When the database does not answer.
     pub fn peek_entries(&self, takes: Vec<PeekQuota>) -> VerbFuture<'_, PeekedEntries> {
-        self.read_locked(takes, |tx, takes| Box::pin(peek(tx, takes)))
+        self.read(takes, |tx, takes| Box::pin(peek(tx, takes, DUE_WORK)))
+    }
+
+    /// Reads the due entries of these lanes, on PostgreSQL but for those that another process is just taking.
+    /// For that it locks what it reads, which writes to every row.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn peek_entries_beside_others(&self, takes: Vec<PeekQuota>) -> VerbFuture<'_, PeekedEntries> {
+        self.read_locked(takes, |tx, takes| Box::pin(peek(tx, takes, DUE_WORK_BESIDE_OTHERS)))
     }
 
     /// Writes the planned deliveries of due entries; with `start`, begins those that nothing waits before.
@@ -146,14 +155,14 @@ impl Store {
     }
 }
 
-async fn peek(tx: &mut Tx, takes: &[PeekQuota]) -> Result<PeekedEntries> {
+async fn peek(tx: &mut Tx, takes: &[PeekQuota], due_work: &'static str) -> Result<PeekedEntries> {
     let now = tx.now().await?;
     let mut work = Vec::new();
     for PeekQuota { take, beside } in takes {
         let quota = i64::try_from(take.quota).unwrap_or(i64::MAX);
         let (word, (first, last)) = (Purpose::Advance.word(), (beside.first, beside.last));
         let row = params![take.lane.0, take.since, now, quota, word, first.0, first.1, last.0, last.1];
-        for row in tx.query(DUE_WORK, row).await? {
+        for row in tx.query(due_work, row).await? {
             work.push(DueWork { id: row.int(0)?, lane: take.lane, due_at: row.time(1)? });
         }
     }
@@ -174,11 +183,21 @@ async fn peek(tx: &mut Tx, takes: &[PeekQuota]) -> Result<PeekedEntries> {
     Ok(peeked)
 }
 
-const DUE_WORK: &str = "select message_id, due_at from punctual.work \
-    where lane_id = $1 and due_at >= $2 and due_at <= $3 \
-        and ((due_at, message_id) < ($6, $7) or (due_at, message_id) > ($8, $9)) \
-        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0 and l.purpose = $5) \
-    order by due_at, message_id limit $4 for update skip locked";
+macro_rules! due_work {
+    ($locks:literal) => {
+        concat!(
+            "select message_id, due_at from punctual.work \
+             where lane_id = $1 and due_at >= $2 and due_at <= $3 \
+                and ((due_at, message_id) < ($6, $7) or (due_at, message_id) > ($8, $9)) \
+                and exists (select 1 from punctual.lane l \
+                    where l.id = $1 and l.paused = 0 and l.purpose = $5) \
+             order by due_at, message_id limit $4",
+            $locks
+        )
+    };
+}
+const DUE_WORK: &str = due_work!("");
+const DUE_WORK_BESIDE_OTHERS: &str = due_work!(" for update skip locked");
 
 async fn advance(tx: &mut Tx, request: &Request) -> Result<Advanced> {
     let now = tx.now().await?;
@@ -239,8 +258,12 @@ async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashMap<i64, Option<i64>
     ];
     let at_once = if tx.has(Bug::IntentWithoutLock) { TAKE_WITHOUT_LOCK } else { TAKE_AT_ONCE };
     let rows = tx.in_columns((at_once, TAKE), &[], &columns).await?;
-    rows.iter().map(|row| Ok((row.int(0)?, row.maybe_int(1)?))).collect()
+    let versions = tx.listed(&rows, 1)?.into_iter().map(|version| (version != NO_VERSION).then_some(version));
+    Ok(tx.listed(&rows, 0)?.into_iter().zip(versions).collect())
 }
+
+/// An entry that could not be locked, as [`take`] reads it.
+const NO_VERSION: i64 = 0;
 
 macro_rules! take_at_once {
     ($locks:literal) => {
@@ -254,7 +277,7 @@ macro_rules! take_at_once {
                 for update of w skip locked), \
             taken as (delete from punctual.work where ctid = any(array(select place from picked)) \
                 returning message_id) \
-            select taken.message_id, e.version from taken \
+            select array_agg(taken.message_id), array_agg(coalesce(e.version, 0)::bigint) from taken \
             left join lateral (select version from punctual.entry where id = taken.message_id",
             $locks,
             ") e on true"
@@ -267,7 +290,8 @@ const TAKE_WITHOUT_LOCK: &str = take_at_once!("");
 /// SQLite's writer is alone: what it reads is locked.
 const TAKE: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
         and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
-    returning message_id, (select e.version from punctual.entry e where e.id = punctual.work.message_id)";
+    returning message_id, \
+        coalesce((select e.version from punctual.entry e where e.id = punctual.work.message_id), 0)";
 
 /// Returns the planned sends that are still valid, each under its entry's lock. A send whose entry has
 /// changed since it was planned, or is locked by another transaction at this moment, goes back as it was.

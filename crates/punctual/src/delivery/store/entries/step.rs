@@ -267,7 +267,7 @@ pub(crate) async fn write_steps<'s, 'a>(
         columns.truncate(STEP_COLUMNS);
     }
     let written = tx.in_columns((at_once, each), params![now], &columns).await?;
-    let written: HashSet<i64> = written.iter().map(|row| row.int(0)).collect::<Result<_>>()?;
+    let written: HashSet<i64> = tx.listed(&written, 0)?.into_iter().collect();
     if is_sqlite {
         let steps = steps.iter().zip(&work).filter(|(step, _)| written.contains(&step.context.entry.id.0));
         let rows: Vec<Vec<Value<'_>>> = steps.filter_map(|(step, row)| row.values(step)).collect();
@@ -396,7 +396,8 @@ macro_rules! at_once {
             $version,
             " returning e.id, x.lane_id, x.work_due_at), w as (",
             add_work!(),
-            "select id, lane_id, work_due_at from u where work_due_at is not null) select id from u"
+            "select id, lane_id, work_due_at from u where work_due_at is not null) \
+             select array_agg(id) from u"
         )
     };
 }

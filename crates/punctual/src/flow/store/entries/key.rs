@@ -97,10 +97,12 @@ pub(crate) async fn insert_keys(
         columns.push(Column::Ints(free_ids(tx, keys.len()).await?));
     }
     let mut ids = vec![None; keys.len()];
-    for row in tx.in_columns((INSERT_AT_ONCE, INSERT), params![now], &columns).await? {
-        let new = ((row.int(1)?, row.int(2)?), row.int(0)?);
-        if let Ok(at) = order.binary_search_by_key(&new, |place| order_of(&keys[*place])) {
-            ids[order[at]] = Some(EntryId(row.int(3)?));
+    let rows = tx.in_columns((INSERT_AT_ONCE, INSERT), params![now], &columns).await?;
+    let (tenants, entries) = (tx.listed(&rows, 0)?, tx.listed(&rows, 3)?);
+    let halves = tx.listed(&rows, 1)?.into_iter().zip(tx.listed(&rows, 2)?);
+    for ((new, tenant), entry) in halves.zip(tenants).zip(entries) {
+        if let Ok(at) = order.binary_search_by_key(&(new, tenant), |place| order_of(&keys[*place])) {
+            ids[order[at]] = Some(EntryId(entry));
         }
     }
     Ok(ids)
@@ -114,12 +116,14 @@ async fn free_ids(tx: &mut Tx, count: usize) -> Result<Vec<i64>> {
 }
 
 const LAST_ID: &str = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'punctual.entry'";
-const INSERT_AT_ONCE: &str = "insert into punctual.entry_key \
-        (made_at, tenant_id, key_high, key_low, public_high, public_low, entry_id) \
-    select $1::bigint, x.*, nextval('punctual.entry_id_seq') \
-    from (select unnest($2::int[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), \
-        unnest($6::bigint[])) x \
-    on conflict do nothing returning tenant_id, key_high, key_low, entry_id";
+const INSERT_AT_ONCE: &str = "\
+    with new as (insert into punctual.entry_key \
+            (made_at, tenant_id, key_high, key_low, public_high, public_low, entry_id) \
+        select $1::bigint, x.*, nextval('punctual.entry_id_seq') \
+        from (select unnest($2::int[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), \
+            unnest($6::bigint[])) x \
+        on conflict do nothing returning tenant_id::bigint, key_high, key_low, entry_id) \
+    select array_agg(tenant_id), array_agg(key_high), array_agg(key_low), array_agg(entry_id) from new";
 const INSERT: &str = "insert into punctual.entry_key \
         (made_at, tenant_id, key_high, key_low, public_high, public_low, entry_id) \
     values ($1, $2, $3, $4, $5, $6, $7) \
