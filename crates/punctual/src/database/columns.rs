@@ -46,8 +46,8 @@ impl Column<'_> {
 }
 
 impl Tx {
-    /// The integers of a column of a result. On Postgres the statement aggregates them into one list, which is
-    /// much cheaper to send and to read than a row for each; on SQLite each has its row.
+    /// The integers of a column of a result. On Postgres the statement aggregates them into one list, which
+    /// is much cheaper to send and to read than a row for each; on SQLite each has its row.
     pub(crate) fn listed(&self, rows: &[Row], column: usize) -> Result<Vec<i64>> {
         match self {
             #[cfg(feature = "postgres")]

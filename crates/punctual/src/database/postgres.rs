@@ -403,13 +403,8 @@ const FLIGHT_STATEMENTS: usize = 256;
 fn clashed(e: &Error) -> bool {
     let Error::Database(source) = e else { return false };
     let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
-    let clashes = [
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::UNIQUE_VIOLATION,
-        SqlState::UNDEFINED_OBJECT,
-    ];
-    code.is_some_and(|code| clashes.contains(code))
+    // Deadlock, serialization failure, unique violation, undefined object.
+    code.is_some_and(|code| ["40P01", "40001", "23505", "42704"].contains(&code.code()))
 }
 
 /// A commit, or a statement that is its own, whose answer was lost may have happened. So may one when the
