@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ::punctual::base::zone::Zone;
 use ::punctual::delivery::rules::event_values::Occasion;
-use ::punctual::delivery::rules::template::{Definition, MessageTemplate};
+use ::punctual::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
 use ::punctual::flow::rules::entity::Snapshot;
 use ::punctual::flow::rules::event_kind::EventKind;
 use ::punctual::{Accepted, Engine, NewMessage, Problems, RenderedMessage, TemplateId, Tenant};
@@ -104,11 +103,12 @@ fn wording(rounds: usize) -> Result<Series> {
         related: &[],
         given: &[],
     };
+    let set = TemplateSet::default();
     let mut series = Series::default();
     for _ in 0..rounds {
         let begun = Instant::now();
         for _ in 0..WORDED {
-            std::hint::black_box(kind.word(&template, std::hint::black_box(&occasion), &Zone::utc()));
+            std::hint::black_box(kind.word(&template, std::hint::black_box(&occasion), &set));
         }
         series.push(begun.elapsed().as_secs_f64() * 1e6 / f64::from(WORDED));
     }

@@ -10,6 +10,7 @@ pub mod canonical;
 pub mod clock;
 pub mod condition;
 pub mod csv;
+pub mod decimal;
 pub mod digest;
 pub mod document;
 pub mod duration;

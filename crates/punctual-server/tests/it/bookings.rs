@@ -221,7 +221,7 @@ async fn ntf_25_placeholder_resolution(base: Base) {
     template(&hotel.root, "SMS", "{{guestPhone}}: {{CHECKINDATE | date}}, {{doorCode}}!").await;
     hotel.confirm(booking(1)).await;
     hotel.tick().await;
-    let text = format!("{INDIAN}: 15 March 2026, !");
+    let text = format!("{INDIAN}: March 15, 2026, !");
     assert_eq!(hotel.providers.by("twilio"), [(INDIAN.to_owned(), text)]);
     let line = hotel.log("1").await.remove(0);
     assert_eq!(line["status"], "Sent");

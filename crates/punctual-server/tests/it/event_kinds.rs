@@ -197,9 +197,9 @@ async fn prd_18_the_example_documents_say_what_they_should(base: Base) {
         let path = format!("/api/message-templates/{}/preview", made["id"].as_str().unwrap());
         said.push(root.does(&path, json!({}), 200).await);
     }
-    assert!(said[0]["body"].as_str().unwrap().contains("الخميس، 14 أيار 2026"), "{}", said[0]);
+    assert!(said[0]["body"].as_str().unwrap().contains("الخميس، ١٤ أيار ٢٠٢٦"), "{}", said[0]);
     assert_eq!(said[0]["providerTemplate"]["params"][4], "12345");
-    assert_eq!(said[1]["body"], "Ada, your stay is booked from 14 May 2026 for 3 nights. Booking 12345.");
+    assert_eq!(said[1]["body"], "Ada, your stay is booked from May 14, 2026 for 3 nights. Booking 12345.");
     assert_eq!(said[1]["segments"]["count"], 1);
     assert_eq!(said[2]["subject"], "Your booking 12345 is confirmed");
 }

@@ -49,6 +49,7 @@ mod isolation;
 mod jobs;
 mod keys;
 mod leases;
+mod locales;
 mod mutated;
 mod notifications;
 mod openapi;

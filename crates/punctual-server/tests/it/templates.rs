@@ -196,7 +196,7 @@ async fn ntf_9_a_preview_fills_in_values(base: Base) {
     let payload = json!({"CustomerName": "<Ada>\nL", "at": "2026-05-14T22:00:00Z", "car": {"VIN": "X9"}});
     let seen = root.does(&path, json!({"payload": payload, "locale": "ar-IQ"}), 200).await;
     let want = json!({"id": made["id"], "templateVersion": 1, "locale": "ar-IQ", "subject": "<Ada> L",
-        "body": "<Ada>\nL 15 أيار 2026 x9", "html": "<b>&lt;Ada&gt;\nL</b>",
+        "body": "<Ada>\nL ١٥ أيار ٢٠٢٦ x9", "html": "<b>&lt;Ada&gt;\nL</b>",
         "segments": {"count": 1, "units": 23, "encoding": "UCS-2"}, "providerTemplate": null,
         "warnings": []});
     assert_eq!(seen, want);
@@ -278,7 +278,7 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
     let made = make(&root, template).await;
     let path = format!("{}/preview", at(&made));
     let seen = root.send("POST", &path, "").await.json();
-    assert_eq!(seen["body"], "Ada {{listingName}} 15 أيار 2026, 00:30 b1 {{status}}", "the sample");
+    assert_eq!(seen["body"], "Ada {{listingName}} ١٥ أيار ٢٠٢٦ في ١٢:٣٠ ص b1 {{status}}", "the sample");
     assert_eq!(seen["locale"], "ar-IQ");
     let own =
         json!({"key": "confirm", "params": ["Ada", "{{listing.name}}"], "language": "ar", "entityId": null});
@@ -295,12 +295,12 @@ async fn ntf_9_a_preview_knows_its_event_kind(base: Base) {
             "guest": {"phone": "+1", "name": "Bo"}}});
     let id = root.does("/api/events", event, 202).await["ids"][0].clone();
     let seen = root.does(&path, json!({"eventId": id}), 200).await;
-    assert_eq!(seen["body"], "Bo Sea View 14 مايو 2026, 17:30 b2 paid", "a real event, with its entities");
+    assert_eq!(seen["body"], "Bo Sea View 14 مايو 2026 في 5:30 م b2 paid", "a real event, with its entities");
     assert_eq!((&seen["warnings"], &seen["locale"]), (&json!([]), &json!("ar")));
     let payload = json!({"bookingId": "b2", "listingId": 7, "guest": {"phone": "+1", "name": "Cy"},
         "checkIn": "2026-05-14"});
     let seen = root.does(&path, json!({"payload": &payload, "locale": "ar-IQ"}), 200).await;
-    assert_eq!(seen["body"], "Cy Sea View 14 أيار 2026 b2 paid");
+    assert_eq!(seen["body"], "Cy Sea View ١٤ أيار ٢٠٢٦ b2 paid");
     let viewer = world.key(&root, "viewer").await;
     let seen = viewer.does(&path, json!({"payload": payload}), 200).await;
     assert!(seen["body"].as_str().unwrap().contains("{{status}}"), "viewers do not see states: {seen}");

@@ -70,7 +70,7 @@ fn typed(text: &str) -> Option<Number> {
 }
 
 /// The ASCII form of a digit or decimal point.
-fn ascii(c: char) -> char {
+pub(crate) fn ascii(c: char) -> char {
     let digit = |zero: char| char::from_digit(u32::from(c) - u32::from(zero), 10).unwrap_or(c);
     match c {
         '٠'..='٩' => digit('٠'),

@@ -73,7 +73,7 @@ impl Engine {
             };
             let set = self.templates().of(self.store(), tenant, event_type).await?;
             let locale = template.locale_for(recipient.locale.as_deref()).to_owned();
-            Ok(Tried { filled: kind.word(template, &of, &set.zone), locale })
+            Ok(Tried { filled: kind.word(template, &of, &set), locale })
         })
     }
 

@@ -1,8 +1,7 @@
 //! The values that templates of an event kind can name, and the names that they can count on.
 
 use crate::base::path::Path;
-use crate::base::zone::Zone;
-use crate::delivery::rules::template::set::Filled;
+use crate::delivery::rules::template::set::{Filled, TemplateSet};
 use crate::delivery::rules::template::{Known, MessageTemplate, Values};
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::event_kind::{EventKind, Mapping, Recipient, stands_for};
@@ -30,12 +29,13 @@ pub struct Occasion<'a> {
 const ALWAYS: [&str; 3] = ["entity.id", "entity.type", "unsubscribeUrl"];
 
 impl EventKind {
-    /// Words one message: dates in the zone of the entity, else in `zone`, the tenant's; in the recipient's
-    /// locale, if the template is of that language.
+    /// Words one message: dates in the zone of the entity, else in the tenant's; in the recipient's locale,
+    /// if the template is of that language. The tenant's zone and locale are those of `set`.
     #[must_use]
-    pub fn word(&self, template: &MessageTemplate, of: &Occasion<'_>, zone: &Zone) -> Filled {
+    pub fn word(&self, template: &MessageTemplate, of: &Occasion<'_>, set: &TemplateSet) -> Filled {
         let own = self.zone(of.payload, of.snapshot, of.related);
-        let values = self.values(of).zone(own.as_ref().unwrap_or(zone));
+        let values = self.values(of).zone(own.as_ref().unwrap_or(&set.zone));
+        let values = values.fallback_locale(&set.default_locale);
         template.fill(&values, template.locale_for(of.recipient.locale.as_deref()))
     }
 
@@ -106,7 +106,7 @@ impl EventKind {
 
     /// Renders a template with the sample, if there is one.
     #[must_use]
-    pub fn sample_of(&self, template: &MessageTemplate, zone: &Zone) -> Option<Filled> {
+    pub fn sample_of(&self, template: &MessageTemplate) -> Option<Filled> {
         let payload = self.sample.as_ref()?;
         let snapshot = Snapshot::Unknown;
         let entity = self.entity_of(None, payload);
@@ -119,6 +119,6 @@ impl EventKind {
             related: &[],
             given: &[],
         };
-        Some(self.word(template, &of, zone))
+        Some(self.word(template, &of, &TemplateSet::default()))
     }
 }

@@ -10,10 +10,12 @@
 //! understood.
 
 pub mod choose;
+mod currency;
 pub mod date;
 pub mod definition;
 pub mod event_type;
 mod filter;
+mod forms;
 mod known;
 mod parse;
 pub mod provider;
@@ -32,7 +34,7 @@ pub use crate::delivery::rules::template::values::{Missing, Values};
 
 use crate::base::document::quote;
 use crate::base::limits;
-use crate::delivery::rules::template::filter::Filter;
+use crate::delivery::rules::template::filter::{Context, Filter};
 use std::borrow::Cow;
 
 /// Where a rendered text goes, and so how values are escaped.
@@ -98,10 +100,23 @@ impl Template {
         Ok(Self { parts, fixed_bytes })
     }
 
-    /// The keys it names, in their order, each as it was written.
+    /// The keys it names, in their order, each as it was written: those of its placeholders, and those that
+    /// name the currency of an amount.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.placeholders().flat_map(|placeholder| {
+            let own = std::iter::once(placeholder.key.as_str());
+            own.chain(placeholder.filters.iter().filter_map(Filter::key))
+        })
+    }
+
+    /// The filters of its placeholders.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.placeholders().flat_map(|placeholder| &placeholder.filters)
+    }
+
+    fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Value(placeholder) => Some(placeholder.key.as_str()),
+            Part::Value(placeholder) => Some(placeholder),
             Part::Words(_) => None,
         })
     }
@@ -119,7 +134,7 @@ impl Template {
         self.keys().next().is_none()
     }
 
-    /// Fills in the values, in a locale's words for dates and numbers.
+    /// Fills in the values, in a locale's forms of dates, numbers and money.
     #[must_use]
     pub fn render(&self, values: &Values<'_>, target: Target, locale: &str) -> Rendered {
         let mut made = Rendered::default();
@@ -162,8 +177,9 @@ impl Placeholder {
             None if values.holds_more(&self.key, names) => warn("is an object: name what is in it"),
             None => {}
         }
+        let mut context = Context { values, locale, names };
         for filter in &self.filters {
-            found = filter.apply(found, values, locale, &mut warn);
+            found = filter.apply(found, &mut context, &mut warn);
         }
         found.unwrap_or_else(|| {
             warn("has no value");

@@ -4,7 +4,6 @@ use crate::base::document::{join, quote};
 use crate::base::error::Problems;
 use crate::base::nearest::nearest;
 use crate::base::schema::Schema;
-use crate::base::zone::Zone;
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::review::review;
 use crate::delivery::rules::template::{Known, MessageTemplate};
@@ -22,7 +21,7 @@ impl KindSet {
         }
         match self.get(event_type) {
             Some(kind) => {
-                let sample = kind.sample_of(template, &Zone::utc());
+                let sample = kind.sample_of(template);
                 review(of, texts, &kind.known(event_type), sample.as_ref())
             }
             None => {

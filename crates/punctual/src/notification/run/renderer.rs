@@ -221,7 +221,7 @@ impl NotificationRenderer {
             related: &related,
             given: &given,
         };
-        let filled = kind.word(template, &occasion, &set.zone);
+        let filled = kind.word(template, &occasion, set);
         let warnings =
             filled.warnings.iter().map(|said| format!("{}: {}", said.path, said.message)).collect();
         // One provider's own template means nothing to another.

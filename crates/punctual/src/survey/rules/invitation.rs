@@ -168,6 +168,7 @@ pub fn preview(
 fn values<'a>(set: &'a TemplateSet, of: &Invitation<'a>, tag: &str) -> Values<'a> {
     Values::default()
         .zone(&set.zone)
+        .fallback_locale(&set.default_locale)
         .given(LINK, of.survey_url)
         .given_if("unsubscribeUrl", of.unsubscribe_url)
         .given("surveyTitle", title(of, tag))

@@ -1,75 +1,105 @@
-//! Dates and times in a reader's words.
+//! Dates and times on their way into a text.
 //!
 //! A moment (RFC 3339, with an offset) is shown in the zone of the text; a date or a local time without an
-//! offset is shown as it is. Names of months and days are known in English and Arabic; any other language
-//! gets `2026-05-14`, which cannot be misread. Digits stay 0 to 9.
+//! offset is shown as it is. The names, the order and the digits are those of the reader's
+//! forms. The calendar is the Gregorian one in every locale: a payload's dates are, and a reader in Iran or
+//! Thailand must not take one year for another. A pattern is in English whatever the locale.
 
 use crate::base::clock::Timestamp;
 use crate::base::document::quote;
-use crate::base::locale;
 use crate::base::nearest::hint;
 use crate::base::zone::Zone;
-use jiff::civil::{Date, DateTime, Time, Weekday, date};
+use crate::delivery::rules::template::forms::Forms;
+use jiff::civil::{DateTime, Time, date};
 use jiff::fmt::strtime;
 
-/// How a date is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
+/// The length of a date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
     /// `14/05/2026`
     Short,
-    /// `14 May 2026`
+    /// `14 May 2026`, the month cut short where the locale does that.
     Medium,
-    /// `Thursday, 14 May 2026`
+    /// `14 May 2026`
     Long,
+    /// `Thursday, 14 May 2026`
+    Full,
+}
+
+/// How a date is shown. The examples are British.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `14 May 2026`
+    Date(Length),
     /// `05:13`
     Time,
-    /// `14 May 2026, 05:13`
-    DateTime,
+    /// `14 May 2026 at 05:13`
+    DateTime(Length),
+    /// `Thursday`
+    Weekday,
     /// `2026-05-14`
     Iso,
     /// As a pattern says: `%d/%m/%Y %H:%M`.
     Pattern(String),
 }
 
-const WORDS: [&str; 6] = ["short", "medium", "long", "time", "datetime", "iso"];
+const WORDS: [&str; 8] = ["short", "medium", "long", "full", "time", "datetime", "weekday", "iso"];
+
+/// Directives of a pattern that put in a name, which is English.
+const NAMED: [&str; 8] = ["%A", "%a", "%B", "%b", "%h", "%p", "%P", "%c"];
 
 impl Format {
-    /// Reads a word such as `long`, or a pattern with `%`.
+    /// Reads a word such as `long`, a length before `datetime`, or a pattern with `%`.
     ///
     /// # Errors
     /// A sentence that says what would be right.
     pub fn parse(text: &str) -> Result<Self, String> {
-        match text.to_ascii_lowercase().as_str() {
-            "short" => Ok(Self::Short),
-            "medium" => Ok(Self::Medium),
-            "long" => Ok(Self::Long),
+        if text.contains('%') {
+            return pattern(text);
+        }
+        let word = text.to_ascii_lowercase();
+        if let Some(length) = word.strip_suffix("datetime").and_then(|rest| Length::find(rest.trim())) {
+            return Ok(Self::DateTime(length));
+        }
+        match word.as_str() {
             "time" => Ok(Self::Time),
-            "datetime" => Ok(Self::DateTime),
+            "datetime" => Ok(Self::DateTime(Length::Long)),
+            "weekday" => Ok(Self::Weekday),
             "iso" => Ok(Self::Iso),
-            _ if text.contains('%') => pattern(text),
-            _ => Err(format!("`{}` is not a form of dates{}", quote(text), hint(text, &WORDS))),
+            word => Length::find(word)
+                .map(Self::Date)
+                .ok_or_else(|| format!("`{}` is not a form of dates{}", quote(text), hint(text, &WORDS))),
         }
     }
 
-    /// A text that is a date or time, shown in a locale; `None` if it is none, or has no time for a form
-    /// that shows one.
-    #[must_use]
-    pub fn show(&self, text: &str, zone: Option<&Zone>, tag: &str) -> Option<String> {
-        let (day, time) = read(text.trim(), zone)?;
-        Some(match self {
-            Self::Short => short(day, tag),
-            Self::Medium => medium(day, tag),
-            Self::Long => long(day, tag),
-            Self::Time => clock(time?, tag),
-            Self::DateTime => match time {
-                Some(time) => format!("{}, {}", medium(day, tag), clock(time, tag)),
-                None => medium(day, tag),
-            },
-            Self::Iso => day.to_string(),
-            Self::Pattern(pattern) => {
-                strtime::format(pattern, day.to_datetime(time.unwrap_or(Time::midnight()))).ok()?
-            }
-        })
+    /// A text that is a date or time, shown in a locale's forms; `None` if it is none, or has no time for a
+    /// form that shows one.
+    pub(crate) fn show(&self, text: &str, zone: Option<&Zone>, forms: &Forms) -> Option<String> {
+        let (at, has_time) = read(text.trim(), zone)?;
+        match self {
+            Self::Time if !has_time => None,
+            Self::DateTime(length) if !has_time => forms.date(&Self::Date(*length), at),
+            Self::Iso => Some(at.date().to_string()),
+            Self::Pattern(pattern) => strtime::format(pattern, at).ok(),
+            form => forms.date(form, at),
+        }
+    }
+}
+
+/// Whether a pattern puts in names of months or days, which are English ones.
+pub(crate) fn names_in_english(pattern: &str) -> bool {
+    NAMED.iter().any(|named| pattern.contains(named))
+}
+
+impl Length {
+    fn find(word: &str) -> Option<Self> {
+        match word {
+            "short" => Some(Self::Short),
+            "medium" => Some(Self::Medium),
+            "long" => Some(Self::Long),
+            "full" => Some(Self::Full),
+            _ => None,
+        }
     }
 }
 
@@ -82,127 +112,15 @@ fn pattern(text: &str) -> Result<Format, String> {
     }
 }
 
-fn read(text: &str, zone: Option<&Zone>) -> Option<(Date, Option<Time>)> {
+/// The wall time of a text, and whether the text has a time.
+fn read(text: &str, zone: Option<&Zone>) -> Option<(DateTime, bool)> {
     if let Ok(moment) = Timestamp::parse(text) {
         let local = zone.map_or_else(|| Zone::utc().local(moment), |zone| zone.local(moment))?;
-        return Some((local.date(), Some(local.time())));
+        return Some((local, true));
     }
     if text.contains([':', 'T', 't']) {
-        let local: DateTime = text.parse().ok()?;
-        return Some((local.date(), Some(local.time())));
+        return Some((text.parse().ok()?, true));
     }
-    Some((text.parse().ok()?, None))
+    let day: jiff::civil::Date = text.parse().ok()?;
+    Some((day.to_datetime(Time::midnight()), false))
 }
-
-/// The order of day and month, and the names.
-#[derive(Clone, Copy)]
-enum Habit {
-    English,
-    American,
-    Arabic(&'static [&'static str; 12]),
-    Neutral,
-}
-
-fn habit(tag: &str) -> Habit {
-    let region = tag.rsplit('-').next().unwrap_or_default().to_ascii_uppercase();
-    match locale::language(tag).to_ascii_lowercase().as_str() {
-        "en" if region == "US" => Habit::American,
-        "en" => Habit::English,
-        // Iraq and the Levant have names of their own.
-        "ar" if ["IQ", "SY", "JO", "LB", "PS"].contains(&region.as_str()) => Habit::Arabic(&MONTHS_LEVANT),
-        "ar" => Habit::Arabic(&MONTHS_AR),
-        _ => Habit::Neutral,
-    }
-}
-
-fn month<'n>(names: &[&'n str; 12], day: Date) -> &'n str {
-    names[usize::from(day.month().unsigned_abs() - 1)]
-}
-
-fn short(day: Date, tag: &str) -> String {
-    let (d, m, y) = (day.day(), day.month(), day.year());
-    match habit(tag) {
-        Habit::American => format!("{m:02}/{d:02}/{y}"),
-        Habit::English | Habit::Arabic(_) => format!("{d:02}/{m:02}/{y}"),
-        Habit::Neutral => day.to_string(),
-    }
-}
-
-fn medium(day: Date, tag: &str) -> String {
-    let (d, y) = (day.day(), day.year());
-    match habit(tag) {
-        Habit::American => format!("{} {d}, {y}", month(&MONTHS_EN, day)),
-        Habit::English => format!("{d} {} {y}", month(&MONTHS_EN, day)),
-        Habit::Arabic(names) => format!("{d} {} {y}", month(names, day)),
-        Habit::Neutral => day.to_string(),
-    }
-}
-
-fn long(day: Date, tag: &str) -> String {
-    let rest = medium(day, tag);
-    match habit(tag) {
-        Habit::American | Habit::English => format!("{}, {rest}", weekday(&DAYS_EN, day.weekday())),
-        Habit::Arabic(_) => format!("{}، {rest}", weekday(&DAYS_AR, day.weekday())),
-        Habit::Neutral => rest,
-    }
-}
-
-fn weekday<'n>(names: &[&'n str; 7], day: Weekday) -> &'n str {
-    names[usize::from(day.to_monday_zero_offset().unsigned_abs())]
-}
-
-fn clock(time: Time, tag: &str) -> String {
-    let (hour, minute) = (time.hour(), time.minute());
-    match habit(tag) {
-        Habit::American => {
-            let half = if hour < 12 { "AM" } else { "PM" };
-            format!("{}:{minute:02} {half}", if hour % 12 == 0 { 12 } else { hour % 12 })
-        }
-        _ => format!("{hour:02}:{minute:02}"),
-    }
-}
-
-const MONTHS_EN: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const MONTHS_AR: [&str; 12] = [
-    "يناير",
-    "فبراير",
-    "مارس",
-    "أبريل",
-    "مايو",
-    "يونيو",
-    "يوليو",
-    "أغسطس",
-    "سبتمبر",
-    "أكتوبر",
-    "نوفمبر",
-    "ديسمبر",
-];
-const MONTHS_LEVANT: [&str; 12] = [
-    "كانون الثاني",
-    "شباط",
-    "آذار",
-    "نيسان",
-    "أيار",
-    "حزيران",
-    "تموز",
-    "آب",
-    "أيلول",
-    "تشرين الأول",
-    "تشرين الثاني",
-    "كانون الأول",
-];
-const DAYS_EN: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-const DAYS_AR: [&str; 7] = ["الاثنين", "الثلاثاء", "الأربعاء", "الخميس", "الجمعة", "السبت", "الأحد"];

@@ -4,19 +4,25 @@
 //! |---|---|
 //! | `upper`, `lower` | upper or lower case |
 //! | `default:"…"` | these words where there is no value, or an empty one |
-//! | `number`, `number:2` | a number with the locale's separators, with so many decimals |
-//! | `date`, `date:long`, `date:"%d/%m/%Y"` | a date or time, see [`date`](super::date) |
+//! | `number`, `number:2` | a number in the locale's form, with so many decimals |
+//! | `money:USD`, `money:price.currency` | an amount in a currency, which a code or another value names |
+//! | `date`, `date:full`, `date:"%d/%m/%Y"` | a date or time, see [`date`](super::date) |
+//!
+//! Numbers and amounts keep all digits of their text.
 
+use crate::base::decimal::Decimal;
 use crate::base::document::quote;
+use crate::base::facts::check_path;
 use crate::base::limits;
+use crate::base::locale;
 use crate::base::nearest::hint;
-use crate::base::{locale, number};
-use crate::delivery::rules::template::date::Format;
-use crate::delivery::rules::template::values::Values;
-use serde_json::{Number, Value};
+use crate::delivery::rules::template::currency::{self, Currency};
+use crate::delivery::rules::template::date::{self, Format};
+use crate::delivery::rules::template::forms::{self, Forms};
+use crate::delivery::rules::template::values::{Found, Values};
 use std::borrow::Cow;
 
-const NAMES: [&str; 5] = ["upper", "lower", "default", "number", "date"];
+const NAMES: [&str; 6] = ["upper", "lower", "default", "number", "money", "date"];
 
 /// Decimals that a number is shown with: more are noise.
 const DECIMALS_MAX: usize = 10;
@@ -28,7 +34,24 @@ pub(crate) enum Filter {
     Lower,
     Default(String),
     Number { decimals: Option<usize> },
+    Money(CurrencySource),
     Date(Format),
+}
+
+/// What names the currency of an amount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CurrencySource {
+    Code(Currency),
+    /// The value of another key.
+    Key(String),
+}
+
+/// What a filter needs beside the value.
+pub(crate) struct Context<'v, 'n> {
+    pub(crate) values: &'v Values<'v>,
+    pub(crate) locale: &'v str,
+    /// How many names may still be looked at.
+    pub(crate) names: &'n mut usize,
 }
 
 impl Filter {
@@ -50,9 +73,35 @@ impl Filter {
             ("default", None) => Err("`default` needs its words: write default:\"…\"".into()),
             ("number", None) => Ok(Self::Number { decimals: None }),
             ("number", Some(digits)) => decimals(digits).map(|n| Self::Number { decimals: Some(n) }),
-            ("date", argument) => Format::parse(argument.unwrap_or("medium")).map(Self::Date),
+            ("money", Some(source)) => CurrencySource::parse(source).map(Self::Money),
+            ("money", None) => Err("`money` needs a currency: write money:USD, or the key of one".into()),
+            ("date", argument) => Format::parse(argument.unwrap_or("long")).map(Self::Date),
             ("", _) => Err("a filter is missing behind the `|`".into()),
             _ => Err(format!("`{}` is not a filter{}", quote(name), hint(name, &NAMES))),
+        }
+    }
+
+    /// The key whose value the filter needs beside the one it changes.
+    pub(crate) fn key(&self) -> Option<&str> {
+        match self {
+            Self::Money(CurrencySource::Key(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Says that the filter shows a value otherwise than a language has it.
+    pub(crate) fn doubt(&self, language: &str) -> Option<String> {
+        match self {
+            Self::Upper | Self::Lower | Self::Default(_) | Self::Date(Format::Iso) => None,
+            Self::Date(Format::Pattern(pattern)) => {
+                let doubtful =
+                    date::names_in_english(pattern) && !locale::same(locale::language(language), "en");
+                let shown = quote(pattern);
+                doubtful.then(|| {
+                    format!("`{shown}` has names in English: write date:full for those of `{language}`")
+                })
+            }
+            filter => forms::doubt(filter, language),
         }
     }
 
@@ -60,8 +109,7 @@ impl Filter {
     pub(crate) fn apply<'v>(
         &'v self,
         value: Option<Cow<'v, str>>,
-        values: &Values<'_>,
-        locale: &str,
+        context: &mut Context<'_, '_>,
         warn: &mut impl FnMut(&str),
     ) -> Option<Cow<'v, str>> {
         if let Self::Default(words) = self {
@@ -72,15 +120,87 @@ impl Filter {
             Self::Upper => Some(value.to_uppercase()),
             Self::Lower => Some(value.to_lowercase()),
             Self::Default(_) => None,
-            Self::Number { decimals } => grouped(&value, *decimals, locale),
-            Self::Date(format) => format.show(&value, values.shown_in(), locale),
+            Self::Number { .. } | Self::Money(_) | Self::Date(_) => self.localized(&value, context, warn),
         };
         if made.is_none() {
-            let wanted =
-                if matches!(self, Self::Number { .. }) { "a number" } else { "a date or time for this" };
+            let wanted = match self {
+                Self::Date(_) => "a date or time for this",
+                _ => "a number",
+            };
             warn(&format!("is not {wanted}, and was left as it is"));
         }
         Some(made.map_or(value, Cow::Owned))
+    }
+
+    /// A value in the forms of a locale; `None` if it is not what the filter takes.
+    fn localized(
+        &self,
+        value: &str,
+        context: &mut Context<'_, '_>,
+        warn: &mut impl FnMut(&str),
+    ) -> Option<String> {
+        let forms = forms::find(context.locale, context.values.default_locale(), warn);
+        match self {
+            Self::Date(format) => format.show(value, context.values.shown_in(), &forms),
+            Self::Number { decimals: None } => forms.number(&Decimal::parse(value)?),
+            Self::Number { decimals: Some(places) } => forms.number(&Decimal::parse(value)?.round(*places)),
+            Self::Money(source) => source.show(&Decimal::parse(value)?, context, &forms, warn),
+            Self::Upper | Self::Lower | Self::Default(_) => None,
+        }
+    }
+}
+
+impl CurrencySource {
+    /// Reads a code, in upper or lower case, or a key.
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(currency) = Currency::find(text) {
+            return Ok(Self::Code(currency));
+        }
+        if currency::is_code(text) {
+            return Err(currency::refusal(text));
+        }
+        let fine = |c: char| c.is_alphanumeric() || "_-.@$".contains(c);
+        if let Some(c) = text.chars().find(|c| !fine(*c)) {
+            let (shown, c) = (quote(text), quote(&c.to_string()));
+            return Err(format!(
+                "`{shown}` is neither a currency such as USD nor a key: `{c}` cannot be in one"
+            ));
+        }
+        check_path(text).map(|()| Self::Key(text.to_owned()))
+    }
+
+    /// An amount in the currency; the number alone where there is none.
+    fn show(
+        &self,
+        amount: &Decimal,
+        context: &mut Context<'_, '_>,
+        forms: &Forms,
+        warn: &mut impl FnMut(&str),
+    ) -> Option<String> {
+        let Some(currency) = self.currency(context, warn) else { return forms.number(amount) };
+        let places = currency.decimals();
+        if amount.has_more_than(places) {
+            warn(&format!("has more than the {places} decimals of {currency}, and was rounded"));
+        }
+        forms.money(&amount.clone().round(places), currency)
+    }
+
+    fn currency(&self, context: &mut Context<'_, '_>, warn: &mut impl FnMut(&str)) -> Option<Currency> {
+        let key = match self {
+            Self::Code(currency) => return Some(*currency),
+            Self::Key(key) => key,
+        };
+        let found = context.values.get(key, context.names).and_then(Found::text);
+        let Some(code) = found else {
+            warn(&format!("is shown without a currency: `{{{{{}}}}}` has no value", quote(key)));
+            return None;
+        };
+        let code = code.trim();
+        let found = Currency::find(code);
+        if found.is_none() {
+            warn(&format!("has a currency that is not known: {}", currency::refusal(code)));
+        }
+        found.or_else(|| Currency::unknown(code))
     }
 }
 
@@ -100,52 +220,4 @@ fn unquote(text: &str) -> Result<&str, String> {
 fn decimals(text: &str) -> Result<usize, String> {
     let found = text.parse().ok().filter(|n| *n <= DECIMALS_MAX);
     found.ok_or_else(|| format!("`{}` decimals: write a number from 0 to {DECIMALS_MAX}", quote(text)))
-}
-
-/// A number with the separators of a locale.
-fn grouped(text: &str, decimals: Option<usize>, tag: &str) -> Option<String> {
-    let number = number::read(&Value::from(text))?;
-    let plain = match decimals {
-        Some(places) => rounded(&number, places),
-        None => number.to_string(),
-    };
-    if plain.contains('e') {
-        return Some(plain);
-    }
-    let (group, point) = separators(tag);
-    let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |digits| ("-", digits));
-    let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(w, f)| (w, Some(f)));
-    let mut out = sign.to_owned();
-    for (n, digit) in whole.chars().enumerate() {
-        if n > 0 && (whole.len() - n).is_multiple_of(3) {
-            out.push(group);
-        }
-        out.push(digit);
-    }
-    if let Some(fraction) = fraction {
-        out.push(point);
-        out.push_str(fraction);
-    }
-    Some(out)
-}
-
-fn rounded(number: &Number, places: usize) -> String {
-    match number.as_i64() {
-        Some(whole) if places == 0 => whole.to_string(),
-        Some(whole) => format!("{whole}.{}", "0".repeat(places)),
-        None => {
-            let made = format!("{:.places$}", number.as_f64().unwrap_or_default());
-            // A reader must not see -0.
-            if made.trim_start_matches(['-', '0', '.']).is_empty() { made.replace('-', "") } else { made }
-        }
-    }
-}
-
-/// Returns the separators of thousands and of decimals.
-fn separators(tag: &str) -> (char, char) {
-    match locale::language(tag).to_ascii_lowercase().as_str() {
-        "de" | "es" | "it" | "nl" | "pt" | "tr" | "id" | "da" | "el" | "ro" | "hr" => ('.', ','),
-        "fr" | "ru" | "uk" | "pl" | "cs" | "sk" | "sv" | "fi" | "nb" | "no" | "bg" | "hu" => ('\u{a0}', ','),
-        _ => (',', '.'),
-    }
 }

@@ -88,6 +88,17 @@ fn table() -> Vec<(String, Want)> {
         ("{{many}}{{huge|upper}}".to_owned(), Bounded("is very long and was cut")),
         ("{{sharp|upper}}".repeat(100), Bounded("the text would be too long")),
         ("{{big|number:2}}".repeat(500), Bounded("")),
+        // Money.
+        ("{{n|money:XXX}} {{n|money:\u{200b}}}".to_owned(), Refused("`XXX` is not the code of a currency")),
+        ("{{n|money:../x}}".to_owned(), Refused("`/` cannot be in one")),
+        (format!("{{{{n|money:{}}}}}", "k".repeat(501)), Refused("longer than 500 bytes")),
+        ("{{html|money:USD}}|{{n|money:huge}}|{{n|money:object}}".to_owned(),
+            Says("<script>alert(1)</script><img src=x onerror='a'>\"&|12|12", 3)),
+        ("{{huge|money:EUR}}".repeat(500), Bounded("is not a number")),
+        ("{{n|money:many}}".repeat(500), Bounded("has a currency that is not known")),
+        ("{{big|money:USD}}".to_owned(), Says("1e+300", 1)),
+        ("{{date|date:\"full datetime\"}}{{epoch|date:weekday}}".to_owned(),
+            Says("9999-99-99-9999-01-01", 2)),
     ];
     cases
 }

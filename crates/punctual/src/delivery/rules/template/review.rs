@@ -25,6 +25,7 @@ pub fn review(of: &Definition, texts: &Compiled, known: &Known, sample: Option<&
         warnings.push("channel", said);
     }
     doubt_keys(texts, known, &mut warnings);
+    doubt_forms(of, texts, &mut warnings);
     if let Some(own) = OwnEventType::find(&of.event_type) {
         let linked = texts.body.keys().any(|key| same_name(key, own.link));
         if !linked && of.provider_template.is_none() {
@@ -66,6 +67,17 @@ fn are_twins(a: &Definition, b: &Definition) -> bool {
         && a.attempt == b.attempt
         && channel(a) == channel(b)
         && locale::same(&a.language, &b.language)
+}
+
+/// Warns of dates, numbers and money that are not shown as the language has them.
+fn doubt_forms(of: &Definition, texts: &Compiled, warnings: &mut Problems) {
+    for (path, text) in texts.all() {
+        for said in text.filters().filter_map(|filter| filter.doubt(&of.language)) {
+            if !warnings.0.iter().any(|told| told.path == path && told.message == said) {
+                warnings.push(path.as_ref(), said);
+            }
+        }
+    }
 }
 
 fn doubt_keys(texts: &Compiled, known: &Known, warnings: &mut Problems) {

@@ -4,6 +4,7 @@ use crate::base::error::Problem;
 use crate::base::id::TemplateId;
 use crate::base::locale;
 use crate::base::zone::Zone;
+use crate::delivery::rules::template::choose::kind_of;
 use crate::delivery::rules::template::definition::{Compiled, Definition};
 use crate::delivery::rules::template::{Missing, ProviderTemplate, Rendered, Target, Template, Values};
 
@@ -63,13 +64,23 @@ impl MessageTemplate {
             text
         };
         let subject = self.texts.subject.as_ref().map(|text| render("subject", text, Target::Line));
-        let body = render("body", &self.texts.body, Target::Text);
+        let mut body = render("body", &self.texts.body, Target::Text);
+        if kind_of(&self.definition.channel) == "SMS" {
+            body = with_plain_spaces(body);
+        }
         let html = self.texts.html.as_ref().map(|text| render("html", text, Target::Html));
         let provider = self.texts.provider.as_ref();
         // A provider takes each parameter as one line.
         let provider = provider.map(|own| own.fill(|path, text| render(path, text, Target::Line)));
         Filled { subject, body, html, provider, warnings }
     }
+}
+
+/// A text without no-break spaces, which the forms of many locales have: one would make an SMS of the GSM
+/// alphabet twice as dear.
+fn with_plain_spaces(text: String) -> String {
+    const NO_BREAK: [char; 2] = ['\u{a0}', '\u{202f}'];
+    if text.contains(NO_BREAK) { text.replace(NO_BREAK, " ") } else { text }
 }
 
 /// The compiled templates of a tenant.

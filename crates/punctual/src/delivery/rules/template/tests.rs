@@ -82,17 +82,17 @@ fn ntf_9_filters_shape_values() {
         ("de", "{{amount|number:2}}", "-1.234.567,50"),
         ("fr-CA", "{{amount|number:0}}", "-1\u{a0}234\u{a0}568"),
         ("ar", "{{typed|number}} {{count|number:1}}", "7.5 3.0"),
-        ("en", "{{at|date}}", "15 May 2026"),
+        ("en-GB", "{{at|date}}", "15 May 2026"),
         ("en-US", "{{at|date}} {{at|date:time}}", "May 15, 2026 1:13 AM"),
         (
-            "en",
+            "en-GB",
             "{{at|date:datetime}} {{at|date:short}} {{at|date:iso}}",
-            "15 May 2026, 01:13 15/05/2026 2026-05-15",
+            "15 May 2026 at 01:13 15/05/2026 2026-05-15",
         ),
-        ("en", "{{day|date:long}}", "Monday, 4 May 2026"),
+        ("en-GB", "{{day|date:full}}", "Monday, 4 May 2026"),
         ("ar", "{{day|date}}", "4 مايو 2026"),
-        ("ar-IQ", "{{day|date:long}}", "الاثنين، 4 أيار 2026"),
-        ("tr", "{{day|date:long}} {{wall|date:datetime}}", "2026-05-04 2026-05-14, 09:05"),
+        ("ar-IQ", "{{day|date:full}}", "الاثنين، ٤ أيار ٢٠٢٦"),
+        ("tr", "{{day|date:full}} {{wall|date:datetime}}", "4 Mayıs 2026 Pazartesi 14 Mayıs 2026 09:05"),
         ("en", r#"{{wall|date:"%d.%m.%y %H:%M"}}"#, "14.05.26 09:05"),
     ];
     for (locale, text, want) in table {
@@ -146,6 +146,11 @@ fn ntf_10_a_broken_text_is_told_by_its_place() {
         ("{{a|number:11}}", "write a number from 0 to 10"),
         ("{{a|date:lang}}", "`lang` is not a form of dates; did you mean `long`?"),
         ("{{a|date:\"%Q!\"}}", "is not a pattern such as %d/%m/%Y"),
+        ("{{a|date:\"long short\"}}", "`long short` is not a form of dates"),
+        ("{{a | money}}", "column 7: `money` needs a currency: write money:USD"),
+        ("{{a | money:EUX}}", "column 7: `EUX` is not the code of a currency; did you mean `EUR`?"),
+        ("{{a | money:\"US Dollar\"}}", "is neither a currency such as USD nor a key"),
+        ("{{a | mony:USD}}", "`mony` is not a filter; did you mean `money`?"),
     ];
     for (text, want) in table {
         let wrongs = Template::parse(text).expect_err(text);
@@ -209,7 +214,7 @@ fn ntf_9_rendering_is_cheap() {
 fn nonsense() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "{{", "}}", "{", "}", "|", "\"", ":", "\\", "\n", " ", "a", "é", ".", "upper", "default", "date",
-        "number", "%", "%d", "9", "x.y",
+        "number", "%", "%d", "9", "x.y", "money", "USD", "full",
     ]);
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }

@@ -43,6 +43,7 @@ pub struct Values<'a> {
     named: Vec<(&'a str, Cow<'a, str>)>,
     sources: Vec<(&'a str, &'a Value)>,
     zone: Option<&'a Zone>,
+    locale: Option<&'a str>,
     missing: Missing,
 }
 
@@ -84,6 +85,13 @@ impl<'a> Values<'a> {
         self
     }
 
+    /// The locale whose forms stand in for those of one that is not known; English unless it is said.
+    #[must_use]
+    pub const fn fallback_locale(mut self, tag: &'a str) -> Self {
+        self.locale = Some(tag);
+        self
+    }
+
     /// The replacement for a placeholder without a value.
     #[must_use]
     pub const fn missing(mut self, missing: Missing) -> Self {
@@ -93,6 +101,10 @@ impl<'a> Values<'a> {
 
     pub(crate) const fn missing_as(&self) -> Missing {
         self.missing
+    }
+
+    pub(crate) const fn default_locale(&self) -> Option<&'a str> {
+        self.locale
     }
 
     pub(crate) const fn shown_in(&self) -> Option<&'a Zone> {

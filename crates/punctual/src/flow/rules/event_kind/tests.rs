@@ -3,9 +3,8 @@
 use super::*;
 use crate::base::id::TemplateId;
 use crate::delivery::rules::event_values::Occasion;
-use crate::delivery::rules::template::Definition;
-use crate::delivery::rules::template::MessageTemplate;
 use crate::delivery::rules::template::review::review;
+use crate::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
 use serde_json::json;
 
 fn booking() -> Value {
@@ -249,6 +248,11 @@ fn template(json: &Value) -> MessageTemplate {
     MessageTemplate { id: TemplateId(1), version: 1, definition, texts }
 }
 
+/// A tenant in a zone.
+fn set_in(zone: &str) -> TemplateSet {
+    TemplateSet { zone: Zone::find(zone).unwrap(), ..TemplateSet::default() }
+}
+
 /// NTF-9, NTF-11: one flat map of payload, entity, recipient and link; related entities by their names;
 /// dates in the recipient's locale and the entity's zone, else the tenant's.
 #[test]
@@ -278,7 +282,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
     let say = |language: &str, body: &str, of: &Occasion<'_>, zone: &str| {
         let json =
             json!({"eventType": "booking.confirmed", "channel": "SMS", "language": language, "body": body});
-        let filled = kind.word(&template(&json), of, &Zone::find(zone).unwrap());
+        let filled = kind.word(&template(&json), of, &set_in(zone));
         assert!(filled.warnings.is_empty(), "{body}: {:?}", filled.warnings);
         filled.body
     };
@@ -294,10 +298,18 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
         assert_eq!(say("en", body, &of, "UTC"), want, "{body}");
     }
     let dated = "{{checkIn | date:datetime}}";
-    assert_eq!(say("ar", dated, &of, "UTC"), "15 أيار 2026, 00:30", "the reader's region, the entity's zone");
-    assert_eq!(say("en", dated, &of, "UTC"), "15 May 2026, 00:30");
+    assert_eq!(
+        say("ar", dated, &of, "UTC"),
+        "١٥ أيار ٢٠٢٦ في ١٢:٣٠ ص",
+        "the reader's region, the entity's zone"
+    );
+    assert_eq!(say("en-GB", dated, &of, "UTC"), "15 May 2026 at 00:30");
     let unknown = Occasion { snapshot: &Snapshot::Unknown, ..of };
-    assert_eq!(say("en", dated, &unknown, "America/New_York"), "14 May 2026, 17:30", "the tenant's zone");
+    assert_eq!(
+        say("en-GB", dated, &unknown, "America/New_York"),
+        "14 May 2026 at 17:30",
+        "the tenant's zone"
+    );
     assert_eq!(
         say("en", "{{entity.nights}} {{entityGuestName}}", &unknown, "UTC"),
         "3 Ada",
@@ -305,7 +317,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
     );
     let dubai = [("listing", json!({"timeZone": "Asia/Dubai"}))];
     let there = Occasion { related: &dubai, ..unknown };
-    assert_eq!(say("en", dated, &there, "UTC"), "15 May 2026, 01:30", "where the related entity is");
+    assert_eq!(say("en-GB", dated, &there, "UTC"), "15 May 2026 at 01:30", "where the related entity is");
 }
 
 /// NTF-9: an element of the list is the recipient's own.
@@ -326,7 +338,7 @@ fn ntf_9_an_element_is_named_behind_recipient() {
         "body": "{{recipient.seat.row}} {{recipientSeatRow}} {{recipientEmail}} {{nobody}}",
         "missing": "asWritten",
         "providerTemplate": {"key": "k", "params": ["{{title}}\n{{nobody}}"], "language": "en"}});
-    let filled = kind.word(&template(&json), &of, &Zone::utc());
+    let filled = kind.word(&template(&json), &of, &TemplateSet::default());
     assert_eq!(filled.body, "4 4 a@b.c {{nobody}}");
     let own = filled.provider.unwrap();
     assert_eq!(
@@ -348,7 +360,7 @@ fn ntf_10_unknown_placeholders_are_told_with_the_nearest() {
         let json =
             json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en", "body": body});
         let made = template(&json);
-        let sample = kind.sample_of(&made, &Zone::utc());
+        let sample = kind.sample_of(&made);
         review(&made.definition, &made.texts, &kind.known("booking.confirmed"), sample.as_ref()).to_string()
     };
     let known = "{{guestName}} {{payload.nights}} {{recipient.phone}} {{listingAnything}} {{entity.room}} \
@@ -389,7 +401,7 @@ fn ntf_10_sms_are_counted_with_the_sample() {
         let json =
             json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "ar", "body": body});
         let made = template(&json);
-        let sample = kind.sample_of(&made, &Zone::utc());
+        let sample = kind.sample_of(&made);
         review(&made.definition, &made.texts, &kind.known("booking.confirmed"), sample.as_ref()).to_string()
     };
     assert_eq!(say(format!("{}{{{{guestName}}}}", "ش".repeat(67))), "");
@@ -413,7 +425,7 @@ fn ntf_9_what_wording_a_message_costs() {
         "body": "Dear {{guestName}}, {{listingName}} in {{listing.city}} is yours from \
             {{checkIn | date:long}} for {{nights}} nights: {{total | number:2}}. \
             Room {{roomName | default:\"-\"}}, booking {{bookingId}}."}));
-    let (zone, about) = (Zone::find("Asia/Baghdad").unwrap(), entity("booking", "b1"));
+    let (set, about) = (set_in("Asia/Baghdad"), entity("booking", "b1"));
     let begin = crate::base::clock::monotonic();
     for _ in 0..10_000 {
         let recipient = kind.recipients(&payload, &snapshot).next().unwrap();
@@ -425,7 +437,7 @@ fn ntf_9_what_wording_a_message_costs() {
             related: &related,
             given: &[],
         };
-        assert!(kind.word(&template, &of, &zone).warnings.is_empty());
+        assert!(kind.word(&template, &of, &set).warnings.is_empty());
     }
     println!("{:?} to word one message", begin.elapsed() / 10_000);
 }

@@ -88,7 +88,7 @@ fn trg_18_a_template_words_the_send() {
         "surveyUrl": "https://evil.example"});
     let title = titles();
     let said = choose_and_word(&set, &Invitation { locale: Some("ar-IQ"), ..invitation(&title, &payload) });
-    let body = "Kadhem & Co 40956 15 أيار 2026 https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd  \
+    let body = "Kadhem & Co 40956 ١٥ أيار ٢٠٢٦ https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd  \
         +964 770 000 0001";
     assert_eq!(said.body, body, "a payload cannot put its own link there");
     assert_eq!(said.subject.as_deref(), Some("رضا العملاء 1"));
