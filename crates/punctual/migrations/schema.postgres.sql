@@ -69,6 +69,7 @@ create table punctual.claim (
     first_id bigint not null,
     last_id bigint not null,
     mark integer,
+    keyed_lanes text,
     finished_at bigint,
     ending text,
     CHECK (((finished_at IS NULL) = (ending IS NULL))),

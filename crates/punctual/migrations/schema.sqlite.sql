@@ -74,6 +74,7 @@ CREATE TABLE punctual_claim (
     first_id    integer not null,
     last_id     integer not null,
     mark        integer,
+    keyed_lanes text,
     finished_at integer,
     ending      text check (ending in ('settled', 'reaped')),
     check ((finished_at is null) = (ending is null))

@@ -6,6 +6,7 @@ use crate::world::{Base, World};
 use punctual::base::id::{LaneId, TemplateId};
 use punctual::base::zone::Zone;
 use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use punctual::delivery::store::deliveries::planned_events::{PlannedEntry, PlannedEvent, WriteOutcome};
 use punctual::flow::rules::entry::EntryStatus;
@@ -111,7 +112,11 @@ async fn send(world: &World, channel: &str, ending: DeliveryOutcome) {
     let mut sent = 0;
     for seen in lane.lanes {
         let outgoing = store
-            .begin_deliveries(wish(seen.lane), punctual::flow::rules::entry::EntryKind::Notification, None)
+            .begin_deliveries(
+                wish(seen.lane),
+                punctual::flow::rules::entry::EntryKind::Notification,
+                SendTerms::default(),
+            )
             .await
             .unwrap();
         let Some(token) = outgoing.token else { continue };

@@ -217,7 +217,8 @@ create trigger message_is_never_updated before update on punctual.message
 -- What is in flight: one row per claimed batch. `items` is what was claimed, `open` what
 -- of it is not settled yet (null: all of it). A finished claim stays as history. Ids of items are ids of messages,
 -- entries or deliveries, as the claim's purpose says: whoever looks for one names the purpose. Of a claim of
--- deliveries the first `mark` items may have been begun, the others were not; null is all of them.
+-- deliveries the first `mark` items may have been begun, the others were not; null is all of them. `keyed_lanes` are
+-- those of its lanes whose provider sends a repeated message once, by the channels of the process that claimed them.
 create table punctual.claim (
     token       text   primary key,
     purpose     text   not null default 'dispatch',
@@ -230,6 +231,7 @@ create table punctual.claim (
     first_id    bigint not null,
     last_id     bigint not null,
     mark        int,
+    keyed_lanes text,
     finished_at bigint,
     ending      text check (ending in ('settled', 'reaped')),
     check ((finished_at is null) = (ending is null))

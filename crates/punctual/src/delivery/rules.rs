@@ -9,5 +9,6 @@ pub mod event_values;
 pub mod receipt;
 pub mod room;
 pub mod script;
+pub mod send_terms;
 pub mod template;
 pub mod unsubscribe;

@@ -1,6 +1,7 @@
 //! One pipeline: what holds for one kind of entry holds for all. Each case runs for surveys and for
 //! notifications, on both databases. A third kind joins by a variant of [`Kind`].
 
+mod lost_sends;
 mod story;
 
 use crate::bench::{Bench, TENANT, author, replay, seconds};

@@ -6,6 +6,7 @@ use crate::bench::{Bench, TENANT, seconds};
 use punctual::LaneId;
 use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use punctual::delivery::rules::room::Room;
+use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::run::channel::Sending;
 use punctual::delivery::store::deliveries::begin::Start;
 use punctual::delivery::store::deliveries::delivery::{
@@ -689,7 +690,8 @@ async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries)
         }
     });
     let room = Room { messages: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
-    let start = Start { owner: "crowd".into(), lease: seconds(30), batch: 1_000, room, window: None };
+    let start =
+        Start { owner: "crowd".into(), lease: seconds(30), batch: 1_000, room, terms: SendTerms::default() };
     let advanced = store.advance_entries(sends.collect(), gone, Some(start)).await.unwrap();
     let begun = advanced.begun.into_iter().next();
     begun.map(|(outgoing, contexts)| BegunSends { outgoing, contexts }).unwrap_or_default()

@@ -10,6 +10,7 @@ use crate::invitation::{
 use crate::notification::prefer;
 use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::delivery::rules::consent::{Reason, Scope, Settings};
+use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::run::sandbox::Wanted;
 use punctual::delivery::store::consent::{NewSuppression, SuppressionFilter};
 use punctual::delivery::store::deliveries::delivery::{
@@ -355,7 +356,7 @@ async fn claim(engine: &Engine) -> ClaimedDeliveries {
     let wish = ClaimRequest { owner: "lost".into(), lease: seconds(30), takes };
     engine
         .store()
-        .begin_deliveries(wish, punctual::flow::rules::entry::EntryKind::Survey, None)
+        .begin_deliveries(wish, punctual::flow::rules::entry::EntryKind::Survey, SendTerms::default())
         .await
         .unwrap()
 }

@@ -8,6 +8,7 @@ use punctual::base::id::DeliveryId;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
 use punctual::delivery::rules::delivery::PlannedDelivery;
 use punctual::delivery::rules::room::Room;
+use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::store::deliveries::begin::Start;
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
 use punctual::delivery::store::deliveries::planned_events::{PlannedEvent, WriteOutcome};
@@ -30,7 +31,13 @@ const CLAIMED: &str = "select count(*) from punctual.claim where purpose = 'send
 fn start(room: &[(&str, usize)]) -> Start {
     let by_channel = room.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
     let room = Room { messages: 5_000, by_channel };
-    Start { owner: "teller".into(), lease: seconds(30), batch: CLAIM_ITEMS_MAX, room, window: None }
+    Start {
+        owner: "teller".into(),
+        lease: seconds(30),
+        batch: CLAIM_ITEMS_MAX,
+        room,
+        terms: SendTerms::default(),
+    }
 }
 
 fn by_sms() -> Start {

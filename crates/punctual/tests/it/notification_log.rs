@@ -5,6 +5,7 @@ use crate::bench::{Bench, SEED, TENANT, seconds, wish};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::{DeliveryId, EntryId, LaneId, TemplateId};
 use punctual::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, RecipientIdentity};
+use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
 use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery};
 use punctual::delivery::store::deliveries::planned_events::{PlannedEntry, PlannedEvent, WriteOutcome};
@@ -93,7 +94,11 @@ pub async fn file(t: &Bench, tenant: Tenant, entity: &str, deliveries: Vec<Plann
 pub async fn begin(t: &Bench) -> (Token, Vec<DueDelivery>) {
     let lanes = t.ints("select id from punctual.lane where purpose = 'send' order by id").await;
     let takes: Vec<_> = lanes.iter().map(|row| (LaneId(row[0].unwrap()), 100)).collect();
-    let mut outgoing = t.store().begin_deliveries(wish(&takes), EntryKind::Notification, None).await.unwrap();
+    let mut outgoing = t
+        .store()
+        .begin_deliveries(wish(&takes), EntryKind::Notification, SendTerms::default())
+        .await
+        .unwrap();
     outgoing.due.sort_by_key(|due| due.delivery.id);
     (outgoing.token.expect("something should be due"), outgoing.due)
 }

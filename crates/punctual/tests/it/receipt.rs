@@ -11,6 +11,7 @@ use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::LaneId;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
+use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
 use punctual::delivery::store::receipts::{ReceiptBatch, ReceiptOutcome};
 use punctual::queue::store::inbox::InboxRetention;
@@ -157,7 +158,11 @@ async fn sending(t: &Bench) -> (Engine, DueDelivery, Token) {
     let lane = LaneId(t.ints("select id from punctual.lane where purpose = 'send'").await[0][0].unwrap());
     let mut outgoing = engine
         .store()
-        .begin_deliveries(wish(&[(lane, 10)]), punctual::flow::rules::entry::EntryKind::Notification, None)
+        .begin_deliveries(
+            wish(&[(lane, 10)]),
+            punctual::flow::rules::entry::EntryKind::Notification,
+            SendTerms::default(),
+        )
         .await
         .unwrap();
     (engine, outgoing.due.remove(0), outgoing.token.unwrap())

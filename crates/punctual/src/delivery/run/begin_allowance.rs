@@ -52,8 +52,8 @@ impl BeginAllowance {
             let items = if here { context.limiters.of(channel).room(now) } else { 0 };
             room.by_channel.insert(channel.clone(), items);
         }
-        let window = context.window(room.by_channel.keys());
+        let terms = context.send_terms(room.by_channel.keys());
         let (owner, lease) = (context.worker.owner.clone(), context.worker.lease);
-        Start { owner, lease, batch: self.batch, room, window }
+        Start { owner, lease, batch: self.batch, room, terms }
     }
 }

@@ -3,6 +3,7 @@
 use crate::base::limits::SEND_WINDOW;
 use crate::database::store::Store;
 use crate::delivery::rules::channel::ChannelPolicy;
+use crate::delivery::rules::send_terms::SendTerms;
 use crate::delivery::run::channel::Channels;
 use crate::delivery::run::channel_limiter::ChannelLimiters;
 use crate::delivery::run::channel_shares::ShareHolder;
@@ -57,10 +58,11 @@ impl DeliveryContext {
         self.policies.get(channel).unwrap_or(&self.default_policy)
     }
 
-    /// How many sends of a claim by these channels may be begun before its mark is moved; all if `None`.
-    pub(crate) fn window<'c>(&self, mut channels: impl Iterator<Item = &'c String>) -> Option<usize> {
-        let at_once = channels.all(|key| self.limiters.of(key).answers_at_once());
-        (!at_once).then_some(SEND_WINDOW)
+    /// The terms of a claim of deliveries by these channels. Channels that answer at once need no window.
+    pub(crate) fn send_terms<'c>(&self, channels: impl Iterator<Item = &'c String> + Clone) -> SendTerms {
+        let at_once = channels.clone().all(|key| self.limiters.of(key).answers_at_once());
+        let keyed = channels.filter(|key| self.channels.takes_idempotency_key(key));
+        SendTerms { window: (!at_once).then_some(SEND_WINDOW), keyed_channels: keyed.cloned().collect() }
     }
 
     /// How many items may be claimed now: none while enough claims are out.

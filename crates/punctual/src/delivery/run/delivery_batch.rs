@@ -259,7 +259,6 @@ impl DeliveryBatch {
         let Some(renderer) = self.renderer.clone() else { return };
         while self.out.len() < SEND_WINDOW && self.begun < self.loaded {
             let Some(mut due) = self.waiting.next() else { return };
-            due.takes_key = self.context.channels.takes_idempotency_key(&due.delivery.channel);
             self.begun += 1;
             if stop.is_asked() || self.stopped.contains(&due.delivery.id) {
                 self.put_back(due);

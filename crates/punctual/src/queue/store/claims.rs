@@ -29,7 +29,7 @@ use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::store::messages::{message_columns, read_message};
 use crate::queue::store::settle::read_items;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -317,23 +317,40 @@ fn row<'a>(
     ]
 }
 
+/// A claim of deliveries that is to be written.
+pub(crate) struct DeliveryClaim<'a> {
+    pub(crate) token: Token,
+    pub(crate) items: Vec<&'a Item>,
+    /// The lanes whose provider sends a repeated message once.
+    pub(crate) keyed_lanes: BTreeSet<LaneId>,
+}
+
+impl DeliveryClaim<'_> {
+    fn write_keyed_lanes(&self) -> Option<String> {
+        let lanes: Vec<i64> = self.keyed_lanes.iter().map(|lane| lane.0).collect();
+        (!lanes.is_empty()).then(|| serde_json::Value::from(lanes).to_string())
+    }
+}
+
 /// Writes claims of deliveries, which have no suspects: the last word of its transaction. Of each the
 /// first `mark` items may be begun before the mark is moved; all of them if `None`.
 pub(crate) async fn hold_deliveries(
     tx: &mut Tx,
     wish: &ClaimRequest,
-    batches: &[(Token, Vec<&Item>)],
+    claims: &[DeliveryClaim<'_>],
     mark: Option<usize>,
     now: Timestamp,
 ) -> Result<()> {
     reach(Point::ClaimedBeforeCommit);
-    let items: Vec<String> = batches.iter().map(|(_, batch)| claim::write(batch.iter().copied())).collect();
+    let items: Vec<String> = claims.iter().map(|one| claim::write(one.items.iter().copied())).collect();
+    let keyed: Vec<Option<String>> = claims.iter().map(DeliveryClaim::write_keyed_lanes).collect();
     let mark = mark.map(|mark| i64::try_from(mark).unwrap_or(i64::MAX));
-    let rows = batches.iter().zip(&items).map(|((token, batch), items)| {
-        let ids = batch.iter().map(|item| item.delivery().0);
+    let rows = claims.iter().zip(&items).zip(&keyed).map(|((one, items), keyed)| {
+        let ids = one.items.iter().map(|item| item.delivery().0);
         let times = (now, now.plus(wish.lease));
-        let mut row = row(token, wish, Purpose::Send, times, batch.len() == 1, items, ids);
+        let mut row = row(&one.token, wish, Purpose::Send, times, one.items.len() == 1, items, ids);
         row.push(mark.into());
+        row.push(keyed.as_deref().into());
         (INSERT_MARKED_CLAIM, row)
     });
     tx.finish(&rows.collect::<Vec<_>>()).await?;
@@ -341,8 +358,9 @@ pub(crate) async fn hold_deliveries(
 }
 
 const INSERT_MARKED_CLAIM: &str = "insert into punctual.claim \
-        (token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose, mark) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        (token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose, mark, \
+        keyed_lanes) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const INSERT_CLAIM: &str = "insert into punctual.claim \
         (token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose) \
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";

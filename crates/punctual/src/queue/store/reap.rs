@@ -6,7 +6,7 @@
 //! separate, higher limit, and from then on are claimed alone.
 
 use crate::base::clock::Timestamp;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId};
 use crate::database::planted::Bug;
 use crate::database::points::{Point, reach};
@@ -126,6 +126,14 @@ fn begun(row: &Row, forgotten: bool) -> Result<Option<HashSet<MessageId>>> {
     Ok(Some(items.iter().take(mark).map(Item::message).collect()))
 }
 
+/// The lanes of a claim of deliveries whose provider sends a repeated message once.
+fn keyed_lanes(row: &Row) -> Result<HashSet<LaneId>> {
+    let Some(text) = row.maybe_text(8)? else { return Ok(HashSet::new()) };
+    let corrupt = |_| Error::Database(format!("corrupt claim row: keyed lanes `{text}`").into());
+    let lanes: Vec<i64> = serde_json::from_str(&text).map_err(corrupt)?;
+    Ok(lanes.into_iter().map(LaneId).collect())
+}
+
 struct Lost {
     token: String,
     owner: String,
@@ -133,6 +141,7 @@ struct Lost {
     claimed_at: Timestamp,
     wanted: WantedHooks,
     purpose: Purpose,
+    keyed_lanes: HashSet<LaneId>,
     /// The items that may have been begun; all if `None`.
     begun: Option<HashSet<MessageId>>,
     items: Vec<Item>,
@@ -145,8 +154,9 @@ impl Lost {
             owner: row.text(1)?,
             started: row.flag(4)?,
             claimed_at: row.time(5)?,
-            wanted: hooks.read_wanted(row, 8)?,
+            wanted: hooks.read_wanted(row, 9)?,
             purpose: read_purpose(&row.text(6)?)?,
+            keyed_lanes: keyed_lanes(row)?,
             begun: begun(row, forgotten)?,
             items: match row.maybe_text(3)? {
                 Some(open) => read_items(&open)?,
@@ -168,7 +178,7 @@ impl Lost {
         let snoozes = fetch_snoozes(tx, counted).await?;
         let error = format!("the lease of {} ran out", self.owner);
         let (hooks, held) = ((hooks, &self.wanted), (self.owner.as_str(), self.claimed_at));
-        let mut aftermath = Aftermath::new(hooks, self.purpose, held, now);
+        let mut aftermath = Aftermath::new(hooks, self.purpose, held, now).with_keyed_lanes(self.keyed_lanes);
         for item in &self.items {
             if self.begun.as_ref().is_some_and(|begun| !begun.contains(&item.message())) {
                 aftermath.give_back(item);

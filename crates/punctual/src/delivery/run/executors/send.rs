@@ -32,9 +32,9 @@ impl SendDeliveries {
         let Some(kind) = context.kinds.get(self.kind) else { return Ok(()) };
         let asked = monotonic();
         let lanes = quotas.iter().filter_map(|quota| round.ready.get(&quota.lane));
-        let window = context.window(lanes.map(|lane| &lane.topic));
+        let terms = context.send_terms(lanes.map(|lane| &lane.topic));
         let request = round.claim_request(&context.worker, quotas);
-        let claimed = context.store().begin_deliveries(request, self.kind, window).await?;
+        let claimed = context.store().begin_deliveries(request, self.kind, terms).await?;
         let seen = claimed.taken.values().sum::<usize>();
         for (lane, items) in &claimed.taken {
             round.taken.insert(*lane, TakenFromLane { items: *items, last_due: None });

@@ -20,12 +20,13 @@ use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use crate::delivery::rules::room::Room;
+use crate::delivery::rules::send_terms::SendTerms;
 use crate::delivery::store::deliveries::claim::give_back;
 use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, Delivery, DueDelivery};
 use crate::delivery::store::deliveries::new_deliveries::{NewDelivery, insert_begun, written_by_id};
 use crate::queue::rules::claim::Item;
 use crate::queue::store::claims;
-use crate::queue::store::claims::ClaimRequest;
+use crate::queue::store::claims::{ClaimRequest, DeliveryClaim};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ pub struct Start {
     pub batch: usize,
     /// At most so many in all.
     pub room: Room,
-    /// How many of a claim may be begun before its mark is moved; all if `None`.
-    pub window: Option<usize>,
+    /// How each claim is sent.
+    pub terms: SendTerms,
 }
 
 /// The deliveries that are begun, and those that wait.
@@ -142,12 +143,13 @@ pub(crate) async fn hold(
     for (_, due) in &mut all {
         // Lane by lane, so that numbers of one lane make runs. They are begun in this order.
         due.sort_by_key(|due| due.item.lane());
+        note_keyed(due, &start.terms);
     }
-    let batches: Vec<(Token, Vec<&Item>)> =
-        all.iter().map(|(token, due)| (token.clone(), due.iter().map(|due| &due.item).collect())).collect();
+    let claims: Vec<DeliveryClaim<'_>> =
+        all.iter().map(|(token, due)| delivery_claim(token.clone(), due)).collect();
     let wish = ClaimRequest { owner: start.owner.clone(), lease: start.lease, takes: Vec::new() };
-    hold_claims(tx, &wish, &batches, start.window, now).await?;
-    let (now, mark) = (Some(now), start.window);
+    hold_claims(tx, &wish, &claims, start.terms.window, now).await?;
+    let (now, mark) = (Some(now), start.terms.window);
     let outgoing = |(token, due)| ClaimedDeliveries {
         token: Some(token),
         due,
@@ -158,18 +160,35 @@ pub(crate) async fn hold(
     Ok(all.into_iter().map(outgoing).collect())
 }
 
+/// Notes which deliveries go to a provider that sends a repeated message once.
+pub(crate) fn note_keyed(due: &mut [DueDelivery], terms: &SendTerms) {
+    for one in due {
+        one.takes_key = terms.keyed_channels.contains(&one.delivery.channel);
+    }
+}
+
+/// The claim of deliveries of which it is noted whether their providers take our key.
+pub(crate) fn delivery_claim(token: Token, due: &[DueDelivery]) -> DeliveryClaim<'_> {
+    let keyed = due.iter().filter(|one| one.takes_key);
+    DeliveryClaim {
+        token,
+        items: due.iter().map(|one| &one.item).collect(),
+        keyed_lanes: keyed.map(|one| one.item.lane()).collect(),
+    }
+}
+
 /// Writes claims of deliveries. With a bug planted, a delivery that is sent now waits all the same, and is
 /// taken when its outcome is written.
 pub(crate) async fn hold_claims(
     tx: &mut Tx,
     request: &ClaimRequest,
-    batches: &[(Token, Vec<&Item>)],
+    claims: &[DeliveryClaim<'_>],
     window: Option<usize>,
     now: Timestamp,
 ) -> Result<()> {
     if tx.has(Bug::IntentAfterCall) {
-        let waiting = batches.iter().flat_map(|(_, batch)| batch).map(|item| (*item).clone());
+        let waiting = claims.iter().flat_map(|one| &one.items).map(|item| (*item).clone());
         return give_back(tx, &waiting.collect::<Vec<_>>(), now).await;
     }
-    claims::hold_deliveries(tx, request, batches, window, now).await
+    claims::hold_deliveries(tx, request, claims, window, now).await
 }

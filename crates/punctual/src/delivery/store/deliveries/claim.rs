@@ -23,7 +23,8 @@ use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
 use crate::delivery::rules::delivery::RecipientIdentity;
-use crate::delivery::store::deliveries::begin::hold_claims;
+use crate::delivery::rules::send_terms::SendTerms;
+use crate::delivery::store::deliveries::begin::{delivery_claim, hold_claims, note_keyed};
 use crate::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, Delivery, DueDelivery, delivery_columns, read_delivery,
 };
@@ -36,8 +37,8 @@ use crate::queue::store::sequences::WORK_AGAIN;
 use std::collections::{HashMap, HashSet};
 
 impl Store {
-    /// Claims due deliveries of entries of one kind, from the lanes of the request. Of these, `window` may be
-    /// begun before [`Store::end_deliveries`] moves the mark.
+    /// Claims due deliveries of entries of one kind, from the lanes of the request, to send them by these
+    /// terms: as many as their window may be begun before [`Store::end_deliveries`] moves the mark.
     ///
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] for an impossible lease or owner.
@@ -45,7 +46,7 @@ impl Store {
         &self,
         request: ClaimRequest,
         kind: EntryKind,
-        window: Option<usize>,
+        terms: SendTerms,
     ) -> VerbFuture<'_, ClaimedDeliveries> {
         VerbFuture::new(async move {
             request.check()?;
@@ -53,8 +54,8 @@ impl Store {
                 return Ok(ClaimedDeliveries::default());
             }
             let claimed = self
-                .write((request, kind, window), |tx, (request, kind, window)| {
-                    Box::pin(claim(tx, request, *kind, *window))
+                .write((request, kind, terms), |tx, (request, kind, terms)| {
+                    Box::pin(claim(tx, request, *kind, terms))
                 })
                 .await;
             reach(Point::ClaimedBeforeAnswer);
@@ -91,7 +92,7 @@ async fn claim(
     tx: &mut Tx,
     request: &ClaimRequest,
     kind: EntryKind,
-    window: Option<usize>,
+    terms: &SendTerms,
 ) -> Result<ClaimedDeliveries> {
     let (now, taken) = claims::take(tx, Purpose::Send, &request.takes).await?;
     let Some(now) = now else { return Ok(ClaimedDeliveries::default()) };
@@ -107,9 +108,10 @@ async fn claim(
     // Lane by lane, so that numbers of one lane make runs. They are begun in this order.
     claimed.due.sort_by_key(|due| due.item.lane());
     let token = Token::fresh();
-    let items = claimed.due.iter().map(|due| &due.item).collect();
-    hold_claims(tx, request, &[(token.clone(), items)], window, now).await?;
-    (claimed.token, claimed.mark) = (Some(token), window);
+    note_keyed(&mut claimed.due, terms);
+    let held = delivery_claim(token.clone(), &claimed.due);
+    hold_claims(tx, request, &[held], terms.window, now).await?;
+    (claimed.token, claimed.mark) = (Some(token), terms.window);
     Ok(claimed)
 }
 

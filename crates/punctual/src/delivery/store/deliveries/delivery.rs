@@ -89,7 +89,7 @@ pub struct DueDelivery {
     pub unknown: u32,
     /// Whether one of them may have gone out, because it had an unknown outcome or no answer.
     pub unsure: bool,
-    /// Whether its provider recognises a repeated idempotency key; `false` until a sender has looked.
+    /// Whether its provider recognises a repeated idempotency key, as the process that claimed it knows it.
     pub takes_key: bool,
     /// Placeholders without a value, and other doubts about its text.
     pub warnings: Vec<String>,

@@ -11,7 +11,7 @@ use crate::base::reason_class::reason_class;
 use crate::database::tx::{Steps, Tx};
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, move_due};
-use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
+use crate::delivery::store::deliveries::delivery::{DueDelivery, SettledDelivery};
 use crate::delivery::store::deliveries::settle::write_outcomes;
 use crate::delivery::store::entries::end::{lock_entries_of, skip_not_begun};
 use crate::queue::rules::claim::Item;
@@ -54,10 +54,13 @@ async fn stop_ended(tx: &mut Tx, settled: &mut SettledItems<'_>) -> Result<()> {
     skip_not_begun(tx, &not_begun).await?;
     for (item, ending) in &mut settled.items {
         if !is_over(item) {
+            if let ItemEnding::Dead(said) = ending {
+                LOST_TOO_OFTEN.clone_into(said);
+            }
             continue;
         }
         if comes_back(ending) {
-            *ending = ItemEnding::Dead("its entry has ended".to_owned());
+            *ending = ItemEnding::Dead(LOST_AT_THE_END.to_owned());
         } else if *ending == ItemEnding::NotBegun {
             *ending = ItemEnding::Done(None);
         }
@@ -86,38 +89,45 @@ const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
     on conflict do nothing";
 
 async fn write_reaped(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
-    let (mut due, mut given_up, mut not_begun): (Vec<(DeliveryId, Timestamp)>, Vec<Item>, Vec<Item>) =
-        Default::default();
+    let (mut due, mut not_begun): (Vec<(DeliveryId, Timestamp)>, Vec<Item>) = Default::default();
+    let mut given_up = Vec::new();
     for (item, ending) in &settled.items {
         match ending {
             ItemEnding::Retry { due_at, .. } => due.push((item.delivery(), *due_at)),
-            ItemEnding::Dead(_) => given_up.push(item.clone()),
+            ItemEnding::Dead(said) => given_up.push((item, said.as_str())),
             ItemEnding::NotBegun => not_begun.push(item.clone()),
             ItemEnding::Done(_) | ItemEnding::Released => {}
         }
     }
     move_due(tx, &due).await?;
-    give_up(tx, given_up, settled.now).await?;
+    give_up(tx, &given_up, settled).await?;
     give_back(tx, &not_begun, settled.now).await
 }
 
-/// Gives deliveries up whose sends were lost too often. Their entries are locked.
-async fn give_up(tx: &mut Tx, items: Vec<Item>, now: Timestamp) -> Result<()> {
+/// Why a delivery is given up by a reaping.
+const LOST_TOO_OFTEN: &str = "its sends were lost too often; it may have gone out";
+const LOST_AT_THE_END: &str = "its send was lost, and its entry has ended; it may have gone out";
+
+/// Gives deliveries up whose sends were lost too often, or whose entries have ended. Their entries are
+/// locked. This process may not have their channels: whether a replay is safe is what the claim says of its
+/// lanes.
+async fn give_up(tx: &mut Tx, items: &[(&Item, &str)], settled: &SettledItems<'_>) -> Result<()> {
     if items.is_empty() {
         return Ok(());
     }
-    let ids: Vec<i64> = items.iter().map(|item| item.delivery().0).collect();
+    let ids: Vec<i64> = items.iter().map(|(item, _)| item.delivery().0).collect();
     let deliveries = lock_waiting(tx, &ids).await?;
     let ended: Vec<SettledDelivery> = deliveries
         .into_iter()
         .filter_map(|delivery| {
-            let item = items.iter().find(|item| item.delivery() == delivery.id)?.clone();
-            let error = "its send was lost too often; it may have gone out".to_owned();
-            let outcome = DeliveryOutcome::Uncertain { outcome: Some("unknown"), error };
-            Some(SettledDelivery { due: DueDelivery::new(item, delivery), outcome, entry: None })
+            let (item, said) = items.iter().find(|(item, _)| item.delivery() == delivery.id)?;
+            let mut due = DueDelivery::new((*item).clone(), delivery);
+            due.takes_key = settled.keyed_lanes.contains(&item.lane());
+            let outcome = due.given_up_in_doubt(Some("unknown"), (*said).to_owned());
+            Some(SettledDelivery { due, outcome, entry: None })
         })
         .collect();
-    write_outcomes(tx, &ended, now).await?;
+    write_outcomes(tx, &ended, settled.now).await?;
     // The next step is said by a definition that is not at hand here: the entry is advanced anew.
     let entries: Vec<i64> = ended.iter().map(|one| one.due.delivery.entry.0).collect();
     tx.execute(ADVANCE, &[Value::Ints(&entries)]).await?;

@@ -14,6 +14,7 @@ use crate::queue::store::queues::Lane;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHooks, WantedHooks};
 use crate::queue::store::settle::{FailedAttempt, SettleAction, failed_attempt};
 use crate::queue::store::timers::own_due;
+use std::collections::HashSet;
 
 /// The aftermath of a settlement or a reaping, gathered and then written as sets.
 pub(crate) struct Aftermath<'a> {
@@ -25,14 +26,21 @@ pub(crate) struct Aftermath<'a> {
 }
 
 impl<'a> Aftermath<'a> {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         (hooks, wanted): (&'a SettlementHooks, &'a WantedHooks),
         purpose: Purpose,
         (owner, claimed_at): (&'a str, Timestamp),
         now: Timestamp,
     ) -> Self {
-        let settled = SettledItems { purpose, owner, claimed_at, now, items: Vec::new() };
+        let keyed_lanes = HashSet::new();
+        let settled = SettledItems { purpose, owner, claimed_at, keyed_lanes, now, items: Vec::new() };
         Self { hooks, wanted, settled, attempts: Vec::new(), out_of_the_way: Vec::new() }
+    }
+
+    /// Says which lanes have a provider that sends a repeated message once.
+    pub(crate) fn with_keyed_lanes(mut self, lanes: HashSet<LaneId>) -> Self {
+        self.settled.keyed_lanes = lanes;
+        self
     }
 
     pub(crate) fn add(

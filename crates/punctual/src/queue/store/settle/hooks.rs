@@ -14,7 +14,7 @@ use crate::database::value::Row;
 use crate::queue::rules::claim::Item;
 use crate::queue::rules::message::Message;
 use crate::queue::rules::purpose::Purpose;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,6 +47,8 @@ pub(crate) struct SettledItems<'a> {
     pub(crate) owner: &'a str,
     /// Since when.
     pub(crate) claimed_at: Timestamp,
+    /// The lanes whose provider sends a repeated message once; only of a reaped claim of deliveries.
+    pub(crate) keyed_lanes: HashSet<LaneId>,
     /// The transaction's time.
     pub(crate) now: Timestamp,
     /// The items, in the order of the claim or of the settlement.
@@ -139,8 +141,8 @@ impl SettlementHooks {
         let flags: String =
             hooks.iter().map(|hook| format!(", case when {} then 1 else 0 end", hook.condition())).collect();
         let expired = format!(
-            "select token, owner, items, open, started, claimed_at, purpose, mark{flags} \
-             from punctual.claim c where finished_at is null and lease_until <= $1 \
+            "select token, owner, items, open, started, claimed_at, purpose, mark, \
+                keyed_lanes{flags} from punctual.claim c where finished_at is null and lease_until <= $1 \
              order by lease_until limit $2"
         );
         Self(Arc::new(Registered {
