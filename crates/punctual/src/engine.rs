@@ -26,6 +26,10 @@ mod visit;
 pub use crate::engine::build::Builder;
 pub use crate::engine::claims::{ClaimOptions, ItemSettlement};
 pub use crate::engine::comments::{Comment, CommentFilter, CommentPage, CommentPlace};
+pub use crate::engine::explain::events::EventToExplain;
+pub use crate::engine::explain::notification::{
+    DeliveryForecast, ExplainedDelivery, ExplainedNotification, ExplainedTemplate, NotificationOutcome,
+};
 pub use crate::engine::explain::{Explained, ExplainedSend, ExplainedTrigger};
 pub use crate::engine::health::Health;
 pub use crate::engine::ingest::Ingest;

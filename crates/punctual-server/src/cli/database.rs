@@ -2,7 +2,8 @@
 
 use super::Everywhere;
 use super::failure::{Failure, Outcome};
-use crate::config::DATABASE_DEFAULT;
+use crate::config::{DATABASE_DEFAULT, channels_of};
+use punctual::engine::Builder;
 use punctual::{ClockMode, Engine, Error, Store, Tenant};
 
 /// A command needs few connections.
@@ -30,11 +31,29 @@ impl Everywhere {
 
     /// An engine without loops, on a schema that fits; for commands that write messages.
     pub(super) async fn engine(&self) -> Outcome<Engine> {
+        Ok(self.builder().await?.0.open().await?)
+    }
+
+    /// The same with the channels and the address of the configuration file, as the server with that file has
+    /// them; for commands that say what is sent.
+    pub(super) async fn engine_with_channels(&self) -> Outcome<Engine> {
+        let (mut builder, clock) = self.builder().await?;
+        if let Some((channels, url)) = self.config.as_deref().map(channels_of).transpose()? {
+            builder = channels.add_to(builder, clock, false);
+            if let Some(url) = url {
+                builder = builder.survey_url(format!("{url}/s/{{publicId}}"));
+                builder = builder.unsubscribe_url(format!("{url}/u/{{token}}"));
+            }
+        }
+        Ok(builder.open().await?)
+    }
+
+    async fn builder(&self) -> Outcome<(Builder, ClockMode)> {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
         let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
-        Ok(builder.clock(clock).open().await?)
+        Ok((builder.clock(clock), clock))
     }
 
     /// A misspelt path must not become a new, empty database.

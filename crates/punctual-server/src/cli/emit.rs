@@ -9,7 +9,7 @@ use serde_json::json;
 use std::io::Read;
 
 /// Who emits, when nobody says.
-const SOURCE_DEFAULT: &str = "command-line";
+pub(super) const SOURCE_DEFAULT: &str = "command-line";
 
 /// Write one message.
 #[derive(Debug, clap::Args)]

@@ -1,51 +1,113 @@
 //! `punctual explain`: what an event would come to, and why. Writes nothing.
 
 use super::database::OfTenant;
+use super::emit::SOURCE_DEFAULT;
 use super::failure::{Failure, Outcome};
 use super::table::one_line;
 use super::{Everywhere, print_json, print_line};
-use punctual::engine::{Explained, ExplainedTrigger, Ingest};
+use crate::http::api::events::read_one;
+use punctual::MessageId;
+use punctual::engine::{
+    EventToExplain, Explained, ExplainedDelivery, ExplainedNotification, ExplainedTemplate, ExplainedTrigger,
+    Ingest,
+};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::io::Read;
 
-/// Say what an event would come to.
+/// Say what an event would come to
+///
+/// With `--kind`, the file has events as `punctual ingest` takes them, which begin surveys. Without it, the
+/// file has events as `POST /api/events` takes them, with topic, kind and payload: they may begin surveys and
+/// lead to notifications. Channels are those of the file in `--config`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Explain {
     /// An event or a list of them as JSON, or `-` for standard input
-    file: String,
-    /// What happened
+    #[arg(required_unless_present = "event_id")]
+    file: Option<String>,
+    /// The kind of the events, if they are those of an ingest
     #[arg(long)]
-    kind: String,
+    kind: Option<String>,
+    /// Explain the published event with this id
+    #[arg(long, value_name = "ID", conflicts_with_all = ["file", "kind"])]
+    event_id: Option<i64>,
     #[command(flatten)]
     of: OfTenant,
 }
 
 impl Explain {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let items = match read_json(&self.file)? {
-            Value::Array(items) => items,
-            item => vec![item],
-        };
-        let engine = everywhere.engine().await?;
+        let events = self.events()?;
+        let engine = everywhere.engine_with_channels().await?;
         let tenant = self.of.find(engine.store()).await?;
-        let ingest = Ingest { event_kind: self.kind, items };
-        let explained = engine.explain(tenant, &ingest).await?;
+        let (explained, kind) = match events {
+            Events::Ingest(ingest) => (engine.explain(tenant, &ingest).await?, ingest.event_kind),
+            Events::Topic(events) => {
+                let mut explained = Vec::with_capacity(events.len());
+                for event in events {
+                    explained.push(engine.explain_event(tenant, event).await?);
+                }
+                (explained, "its kind".to_owned())
+            }
+        };
         if everywhere.json {
             print_json(&json!({"items": explained}));
             return Ok(());
         }
         for (n, item) in explained.iter().enumerate() {
             print_line(&format!("event {}", n + 1));
-            lines(item, &ingest.event_kind)
-                .iter()
-                .for_each(|line| print_line(&format!("  {}", one_line(line))));
+            lines(item, &kind).iter().for_each(|line| print_line(&format!("  {}", one_line(line))));
         }
         Ok(())
     }
+
+    fn events(&self) -> Outcome<Events> {
+        if let Some(id) = self.event_id {
+            return Ok(Events::Topic(vec![EventToExplain::Recorded(MessageId(id))]));
+        }
+        let file = self.file.as_deref().unwrap_or("-");
+        let Some(kind) = self.kind.clone() else {
+            return topic_events(&read_text(file)?).map(Events::Topic);
+        };
+        let items = match read_json(file)? {
+            Value::Array(items) => items,
+            item => vec![item],
+        };
+        Ok(Events::Ingest(Ingest { event_kind: kind, items }))
+    }
+}
+
+/// What is to be explained.
+enum Events {
+    /// Events that are handed in.
+    Ingest(Ingest),
+    /// Events of a topic.
+    Topic(Vec<EventToExplain>),
+}
+
+/// Reads events as they are published; their payloads stay as they were written.
+fn topic_events(text: &str) -> Outcome<Vec<EventToExplain>> {
+    let not_json = |e: serde_json::Error| Failure::usage(format!("the events are not JSON: {e}"));
+    let is_list = text.trim_start().starts_with('[');
+    let items: Vec<&RawValue> = match is_list {
+        true => serde_json::from_str(text).map_err(not_json)?,
+        false => vec![serde_json::from_str(text).map_err(not_json)?],
+    };
+    let read = |(n, item): (usize, &&RawValue)| {
+        let at = if is_list { format!("[{n}]") } else { String::new() };
+        read_one(item, &at, SOURCE_DEFAULT).map_err(|failure| Failure::usage(failure.sentence()))
+    };
+    items.iter().enumerate().map(read).collect()
 }
 
 /// A JSON document from a file or standard input.
 pub(super) fn read_json(file: &str) -> Outcome<Value> {
+    let place = if file == "-" { "standard input" } else { file };
+    serde_json::from_str(&read_text(file)?).map_err(|e| Failure::usage(format!("{place} is not JSON: {e}")))
+}
+
+/// The text of a file or standard input.
+fn read_text(file: &str) -> Outcome<String> {
     let mut text = String::new();
     let read = match file {
         "-" => std::io::stdin().read_to_string(&mut text).map(|_| ()),
@@ -53,17 +115,59 @@ pub(super) fn read_json(file: &str) -> Outcome<Value> {
     };
     let place = if file == "-" { "standard input" } else { file };
     read.map_err(|e| Failure::usage(format!("{place} cannot be read: {e}")))?;
-    serde_json::from_str(&text).map_err(|e| Failure::usage(format!("{place} is not JSON: {e}")))
+    Ok(text)
 }
 
 fn lines(item: &Explained, kind: &str) -> Vec<String> {
-    if let Some(error) = &item.error {
-        return vec![format!("Failed: {error}")];
+    let mut lines = Vec::new();
+    lines.extend(item.error.iter().map(|error| format!("Failed: {error}")));
+    lines.extend(item.duplicate_of.iter().map(|id| format!("  duplicate of event {id}")));
+    if item.triggers.is_empty() && item.error.is_none() {
+        lines.push(format!("NoMatch: no published survey has a trigger for `{kind}`"));
     }
-    if item.triggers.is_empty() {
-        return vec![format!("NoMatch: no published survey has a trigger for `{kind}`")];
+    lines.extend(item.triggers.iter().flat_map(of_trigger));
+    lines.extend(item.notification.iter().flat_map(of_notification));
+    lines
+}
+
+fn of_notification(of: &ExplainedNotification) -> Vec<String> {
+    let reason = of.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let mut lines = vec![format!("notification: {:?}{reason}", of.outcome), format!("  {}", of.because)];
+    let entity = of.entity.as_ref();
+    lines.extend(entity.map(|entity| format!("  about       {} {}", entity.kind, entity.id)));
+    let (status, hold) = (of.duplicate_status.unwrap_or_default(), of.duplicate_on_hold.as_ref());
+    lines.extend(of.duplicate_of.iter().map(|id| format!("  duplicate   of schedule {id}, {status}")));
+    lines.extend(hold.map(|reason| format!("  on hold     {reason}")));
+    lines.extend(of.deliveries.iter().flat_map(of_delivery));
+    lines
+}
+
+fn of_delivery(one: &ExplainedDelivery) -> Vec<String> {
+    let reason = one.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let to = one.to_address.as_deref().unwrap_or("nobody");
+    let mut lines = vec![
+        format!("  {} to {to}: {:?}{reason}", one.channel, one.outcome),
+        format!("    at          {}  {}", one.at, one.local),
+    ];
+    if one.planned_at != one.at {
+        lines.push(format!("    planned for {}", one.planned_at));
     }
-    item.triggers.iter().flat_map(of_trigger).collect()
+    if one.planned_channel != one.channel {
+        lines.push(format!("    instead of  {}", one.planned_channel));
+    }
+    lines.extend(one.because.iter().map(|because| format!("    {because}")));
+    lines.extend(one.idempotency_key.iter().map(|key| format!("    key         {key}")));
+    let (status, hold) = (one.duplicate_status.unwrap_or_default(), one.duplicate_on_hold.as_ref());
+    lines.extend(one.duplicate_of.iter().map(|id| format!("    duplicate   of delivery {id}, {status}")));
+    lines.extend(hold.map(|reason| format!("    on hold     {reason}")));
+    for template in &one.templates {
+        let ExplainedTemplate { template_id, template_version, language, because, .. } = template;
+        lines.push(format!("    template {template_id} version {template_version}, {language}: {because}"));
+    }
+    lines.extend(one.subject.iter().map(|subject| format!("    {subject}")));
+    lines.extend(one.body.iter().flat_map(|body| body.lines()).map(|line| format!("    {line}")));
+    lines.extend(one.warnings.iter().map(|warning| format!("    warning: {warning}")));
+    lines
 }
 
 fn of_trigger(trigger: &ExplainedTrigger) -> Vec<String> {

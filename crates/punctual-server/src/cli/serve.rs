@@ -8,7 +8,7 @@ pub(super) mod signals;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, logs, print_line};
 use crate::app::{App, Exposure, Role, Settings, Started, Stopping};
-use crate::config::{Config, ConnectionsFile, Flags, channels};
+use crate::config::{Config, ConnectionsFile, Flags};
 use crate::connections::{self, ConnectionLimits};
 use crate::demo::fakes::Fakes;
 use crate::http;
@@ -204,15 +204,7 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     if let Some(retention) = config.log_retention {
         builder = builder.log_retention(retention);
     }
-    if let Some(sandbox) = channels::sandbox(&config.channels.sandboxed, config.clock, demo) {
-        builder = builder.sandbox(sandbox);
-    }
-    for real in &config.channels.real {
-        builder = builder.channel(&real.key, real.channel.clone());
-    }
-    for (key, policy) in &config.channels.policies {
-        builder = builder.channel_policy(key, policy.clone());
-    }
+    builder = config.channels.add_to(builder, config.clock, demo);
     if config.migrate { builder } else { builder.without_migrations().schema_wait(config.schema_wait) }
 }
 

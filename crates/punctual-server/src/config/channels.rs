@@ -14,6 +14,7 @@ use super::root_key::Secret;
 use crate::cli::failure::{Failure, Outcome};
 use punctual::base::nearest::hint;
 use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY as MEMORY_KEYS, check_key};
+use punctual::engine::Builder;
 use punctual::{ClockMode, Problems, Sandbox};
 use punctual_providers::file::RESERVED;
 use punctual_providers::{AnyChannel, Catalogue, Opened, Provider, Receipts};
@@ -35,6 +36,22 @@ pub struct Channels {
     pub real: Vec<RealChannel>,
     /// How each of them is used, by key.
     pub policies: BTreeMap<String, ChannelPolicy>,
+}
+
+impl Channels {
+    /// Gives an engine these channels; `demo` adds every channel of the sandbox.
+    pub(crate) fn add_to(&self, mut builder: Builder, clock: ClockMode, demo: bool) -> Builder {
+        if let Some(sandbox) = sandbox(&self.sandboxed, clock, demo) {
+            builder = builder.sandbox(sandbox);
+        }
+        for real in &self.real {
+            builder = builder.channel(&real.key, real.channel.clone());
+        }
+        for (key, policy) in &self.policies {
+            builder = builder.channel_policy(key, policy.clone());
+        }
+        builder
+    }
 }
 
 /// A channel that reaches people.

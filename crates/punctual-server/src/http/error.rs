@@ -43,6 +43,14 @@ struct Body<'a> {
 }
 
 impl Failure {
+    /// What is wrong, in one line.
+    #[must_use]
+    pub(crate) fn sentence(&self) -> String {
+        let said = self.errors.iter().map(|problem| format!("{}: {}", problem.path, problem.message));
+        let said: Vec<String> = said.collect();
+        if said.is_empty() { self.detail.clone() } else { said.join("; ") }
+    }
+
     /// A problem of a kind, told in a sentence.
     pub fn new(status: StatusCode, slug: &'static str, detail: impl Into<String>) -> Self {
         Self { status, slug, detail: detail.into(), errors: Vec::new(), retry_after: None }

@@ -12,6 +12,7 @@ on_each! {
     trg_26_results_and_their_csv,
     trg_27_a_survey_is_sent_by_hand,
     prd_5_an_event_is_explained_and_nothing_written,
+    prd_5_an_event_of_a_topic_is_explained_with_its_notification,
     trg_15_failures_by_script_are_in_the_log,
     support_finds_a_customer,
     trg_3_a_broken_definition_is_told_everything,
@@ -360,6 +361,46 @@ async fn prd_5_an_event_is_explained_and_nothing_written(base: Base) {
     has(send, json!({"templateId": made["id"], "templateVersion": 1, "subject": null}));
     assert!(send["body"].as_str().unwrap().starts_with("1 http"), "{send}");
     assert!(send["body"].as_str().unwrap().ends_with(&id), "{send}");
+}
+
+/// PRD-5: an event as it is published, or one that was, with the deliveries it leads to; not for viewers.
+async fn prd_5_an_event_of_a_topic_is_explained_with_its_notification(base: Base) {
+    const PATH: &str = "/api/triggers/explain";
+    let (world, root) = world(base).await;
+    let kind = json!({"topic": "booking.events", "entityType": "booking", "entityIdPath": "id",
+        "cancelWhen": {"questionId": "entity.status", "op": "==", "value": "Closed"},
+        "recipients": {"phone": "phone", "email": "email"}});
+    assert_eq!(root.put("/api/event-kinds/booking.confirmed", kind).await.status, 200);
+    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en",
+        "body": "{{id}} is {{entity.status}}"});
+    root.does("/api/message-templates", template, 201).await;
+    let event = |status: &str| {
+        json!({"topic": "booking.events", "kind": "booking.confirmed", "payload": {"id": "7", "phone": "+1"},
+            "entity": {"type": "booking", "id": "7", "state": {"status": status}}})
+    };
+    let told = root.does(PATH, json!({"event": event("Open")}), 200).await["items"][0].clone();
+    has(&told, json!({"error": null, "duplicateOf": null, "triggers": []}));
+    has(&told["notification"], json!({"outcome": "Created", "entity": {"type": "booking", "id": "7"}}));
+    let delivery = &told["notification"]["deliveries"][0];
+    let want = json!({"outcome": "Sent", "toAddress": "+1", "channel": "memory:sms", "channelKnown": true,
+        "idempotencyKey": "7:booking.confirmed:SMS:1", "templateId": "1", "body": "7 is Open"});
+    has(delivery, want);
+    has(&delivery["templates"][0], json!({"chosen": true, "because": "it fits best"}));
+    let closed = root.does(PATH, json!({"event": event("Closed")}), 200).await["items"][0].clone();
+    has(&closed["notification"], json!({"outcome": "Cancelled", "reason": "CancelWhen", "deliveries": []}));
+    assert_eq!(root.sees("/api/automation-schedules").await["items"], json!([]), "nothing is written");
+    let id = root.does("/api/events", event("Open"), 202).await["ids"][0].clone();
+    root.does("/api/scheduler/tick", json!({}), 200).await;
+    let known = root.does(PATH, json!({"eventId": id}), 200).await["items"][0].clone();
+    has(&known["notification"], json!({"outcome": "Skipped", "duplicateOf": "1", "duplicateStatus": "Sent"}));
+    let known = &known["notification"]["deliveries"][0];
+    has(known, json!({"outcome": "Duplicate", "duplicateOf": "1", "duplicateStatus": "Sent"}));
+    root.post(PATH, json!({"eventId": "99"})).await.problem(422);
+    root.post(PATH, json!({"event": event("Open"), "eventId": id})).await.problem(422);
+    root.post(PATH, json!({"event": {"topic": "x"}})).await.problem(422);
+    let viewer = world.key(&root, "viewer").await;
+    viewer.post(PATH, json!({"eventId": id})).await.problem(403);
+    viewer.post(PATH, json!({"event": event("Open")})).await.problem(403);
 }
 
 /// TRG-15: provider failures by script, and the log that support reads.

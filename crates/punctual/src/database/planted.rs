@@ -46,6 +46,8 @@ pub enum Bug {
     LimitOfEachProcess,
     /// The first tick of the loop `retention` never ends.
     StuckLoop,
+    /// A forecast of sends asks neither for consent nor for the entity.
+    ForecastAsksNobody,
 }
 
 impl Bug {
@@ -69,6 +71,7 @@ impl Bug {
         Self::LookUpWithoutPurpose,
         Self::LimitOfEachProcess,
         Self::StuckLoop,
+        Self::ForecastAsksNobody,
     ];
 
     /// Returns its name, for a process that gets it as text.
@@ -93,6 +96,7 @@ impl Bug {
             Self::LookUpWithoutPurpose => "look-up-without-purpose",
             Self::LimitOfEachProcess => "limit-of-each-process",
             Self::StuckLoop => "stuck-loop",
+            Self::ForecastAsksNobody => "forecast-asks-nobody",
         }
     }
 

@@ -1,6 +1,11 @@
-//! Explain: the entries that an event would begin, and the reasons. Writes nothing.
+//! Explain: what an event would lead to, and the reasons. Writes nothing.
+//!
+//! [`Engine::explain`] is about events that are handed in, which begin surveys only.
+//! [`Engine::explain_event`] is about events of a topic: surveys and notifications.
 
+pub(super) mod events;
 mod forecast;
+pub(super) mod notification;
 
 use crate::base::clock::Timestamp;
 use crate::base::condition::Explanation;
@@ -14,6 +19,7 @@ use crate::delivery::rules::template::TemplateSet;
 use crate::delivery::run::consent::Recipients;
 use crate::engine::Engine;
 use crate::engine::explain::forecast::{Forecast, ForecastSend};
+use crate::engine::explain::notification::ExplainedNotification;
 use crate::engine::ingest::Ingest;
 use crate::flow::rules::dedup;
 use crate::flow::rules::entity::Snapshot;
@@ -32,10 +38,21 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
-    /// Why it cannot be read.
+    /// Why it cannot be read, or why nothing comes of it.
     pub error: Option<String>,
-    /// For every trigger of its kind, in the order of the surveys.
+    /// The event that has its id already.
+    pub duplicate_of: Option<String>,
+    /// For every trigger of its kind, in the order of the surveys; for each address of the people that an
+    /// event of a topic names.
     pub triggers: Vec<ExplainedTrigger>,
+    /// The notification that it leads to; `None` for an event that is handed in, which leads to none.
+    pub notification: Option<ExplainedNotification>,
+}
+
+impl Explained {
+    const fn new() -> Self {
+        Self { error: None, duplicate_of: None, triggers: Vec::new(), notification: None }
+    }
 }
 
 /// The explanation of one trigger for an event.
@@ -48,6 +65,8 @@ pub struct ExplainedTrigger {
     pub survey_version: u32,
     /// The trigger.
     pub trigger_id: String,
+    /// The address of the recipient.
+    pub recipient_address: String,
     /// `Created`, `Skipped`, `NoMatch`, as an ingest would answer.
     pub outcome: Outcome,
     /// The same in words.
@@ -72,6 +91,17 @@ pub struct ExplainedTrigger {
     pub sends: Vec<ExplainedSend>,
     /// When the entry would expire without an answer.
     pub expires_at: Option<Timestamp>,
+}
+
+impl ExplainedTrigger {
+    /// An event whose entity makes a message pointless begins nothing.
+    fn begins_nothing(&mut self, reason: &CancelReason) {
+        if matches!(self.outcome, Outcome::Created) {
+            (self.outcome, self.because) = (Outcome::NoMatch, reason.to_string());
+        }
+        self.sends.clear();
+        self.expires_at = None;
+    }
 }
 
 /// One send of the timetable.
@@ -117,25 +147,19 @@ impl Engine {
     pub fn explain<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Explained>> {
         VerbFuture::new(async move {
             ingest.check()?;
-            let offered = self.inner.surveys.cache.current(self.store(), tenant).await?;
-            let zone = self.zone_of(tenant).await?;
-            let now = self.store().now().await?;
-            let set = self.inner.delivery.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?;
             let items = ingest.read();
-            let addresses = items.iter().flatten().map(|candidate| (tenant, candidate.address.to_owned()));
-            let recipients = Recipients::of(&self.inner.delivery, addresses.collect()).await?;
+            let addresses = items.iter().flatten().map(|candidate| candidate.address.to_owned());
+            let sight = self.sight(tenant, addresses.collect()).await?;
             let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
             let kind = kinds.get(&ingest.event_kind).map(Arc::as_ref);
-            let (offered, zone, set, recipients) = (&*offered, &zone, &*set, &recipients);
-            let sight = Sight { tenant, offered, zone, now, set, recipients, kind };
             let mut all = Vec::with_capacity(items.len());
             for item in items {
-                let mut explained = Explained { error: None, triggers: Vec::new() };
+                let mut explained = Explained::new();
                 match item {
                     Err(problems) => explained.error = Some(problems.to_string()),
                     Ok(candidate) => {
-                        let pointless = self.find_cancel_reason(&sight, &candidate).await?;
-                        for place in offered.begun_by(&ingest.event_kind) {
+                        let pointless = self.find_cancel_reason(tenant, kind, &candidate).await?;
+                        for place in sight.offered.begun_by(&ingest.event_kind) {
                             let about = (&candidate, pointless.as_ref());
                             explained.triggers.push(self.explain_one(&sight, *place, about).await?);
                         }
@@ -144,6 +168,20 @@ impl Engine {
                 all.push(explained);
             }
             Ok(all)
+        })
+    }
+
+    /// Reads what all explanations of one call need.
+    async fn sight(&self, tenant: Tenant, addresses: Vec<String>) -> Result<Sight> {
+        let delivery = &self.inner.delivery;
+        let addresses = addresses.into_iter().map(|address| (tenant, address)).collect();
+        Ok(Sight {
+            tenant,
+            offered: self.inner.surveys.cache.current(self.store(), tenant).await?,
+            zone: self.zone_of(tenant).await?,
+            now: self.store().now().await?,
+            set: delivery.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?,
+            recipients: Recipients::foreseen(delivery, addresses).await?,
         })
     }
 
@@ -156,11 +194,12 @@ impl Engine {
     /// Why messages of this event would be pointless by the state of its entity, if they would be.
     async fn find_cancel_reason(
         &self,
-        sight: &Sight<'_>,
+        tenant: Tenant,
+        kind: Option<&EventKind>,
         candidate: &Candidate<'_>,
     ) -> Result<Option<CancelReason>> {
-        let (Some(kind), Some(entity)) = (sight.kind, candidate.entity()) else { return Ok(None) };
-        let states = self.store().snapshots(sight.tenant, vec![entity.clone()]).await?;
+        let (Some(kind), Some(entity)) = (kind, candidate.entity()) else { return Ok(None) };
+        let states = self.store().snapshots(tenant, vec![entity.clone()]).await?;
         let snapshot = states.get(&entity).cloned().unwrap_or(Snapshot::Unknown);
         let payload = serde_json::from_str(&candidate.payload_text).unwrap_or_default();
         Ok(kind.is_pointless(&snapshot, &payload))
@@ -168,7 +207,7 @@ impl Engine {
 
     async fn explain_one(
         &self,
-        sight: &Sight<'_>,
+        sight: &Sight,
         place: Place,
         (candidate, pointless): (&Candidate<'_>, Option<&CancelReason>),
     ) -> Result<ExplainedTrigger> {
@@ -191,7 +230,7 @@ impl Engine {
         };
         let forecast = Forecast {
             context: &self.inner.delivery,
-            recipients: sight.recipients,
+            recipients: &sight.recipients,
             tenant: sight.tenant,
             address: candidate.address,
             channel: &trigger.channel,
@@ -204,6 +243,7 @@ impl Engine {
             survey_id: edition.flow,
             survey_version: edition.number,
             trigger_id: trigger.id.clone(),
+            recipient_address: candidate.address.to_owned(),
             outcome,
             because,
             filter,
@@ -224,7 +264,7 @@ impl Engine {
     /// The sends of a timetable, each with the words it would have today.
     fn explain_sends(
         &self,
-        sight: &Sight<'_>,
+        sight: &Sight,
         place: Place,
         candidate: &Candidate<'_>,
         made: Option<PublicId>,
@@ -250,14 +290,14 @@ impl Engine {
                 customer_ref: candidate.customer_ref,
                 payload: &payload,
             };
-            let said = invitation::word(sight.set, Words::choose(sight.set, &sent), &sent);
+            let said = invitation::word(&sight.set, Words::choose(&sight.set, &sent), &sent);
             let outcome = if send.skipped.is_some() { "Skipped" } else { "Sent" };
             let (reason, refusal) = send.skipped.unzip();
             ExplainedSend {
                 attempt: send.number,
                 planned_at: send.planned_at,
                 at: send.at,
-                local: sight.zone.as_ref().map_or_else(|| send.at.to_string(), |zone| zone.show(send.at)),
+                local: sight.local(send.at),
                 outcome,
                 reason,
                 because: refusal.or(send.delayed),
@@ -275,14 +315,20 @@ impl Engine {
 }
 
 /// The context that all triggers of one explanation share.
-struct Sight<'a> {
+struct Sight {
     tenant: Tenant,
-    offered: &'a ActiveTriggers,
-    zone: &'a Option<Zone>,
+    offered: Arc<ActiveTriggers>,
+    zone: Option<Zone>,
     now: Timestamp,
-    set: &'a TemplateSet,
-    recipients: &'a Recipients,
-    kind: Option<&'a EventKind>,
+    set: Arc<TemplateSet>,
+    recipients: Recipients,
+}
+
+impl Sight {
+    /// A moment on the tenant's clocks.
+    fn local(&self, at: Timestamp) -> String {
+        self.zone.as_ref().map_or_else(|| at.to_string(), |zone| zone.show(at))
+    }
 }
 
 fn verdict(enabled: bool, filter: Option<&Explanation>, duplicate_of: Option<PublicId>) -> (Outcome, String) {

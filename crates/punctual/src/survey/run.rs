@@ -2,7 +2,7 @@
 
 pub mod definition_cache;
 mod entities;
-mod events;
+pub(crate) mod events;
 pub mod ingest;
 pub mod kind;
 pub mod renderer;

@@ -1,6 +1,8 @@
 //! PRD-5: explain says beforehand what the real sends come to, with the same consent, quiet hours, channels
 //! and entities.
 
+mod notification;
+
 use crate::bench::{Bench, TENANT, author, change};
 use crate::invitation::{DAY, engine_with, ingest, invite, publish, survey, visit};
 use crate::mutation::Dice;

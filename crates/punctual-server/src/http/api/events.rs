@@ -16,7 +16,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
-use punctual::engine::KindSet;
+use punctual::engine::{EventToExplain, KindSet};
 use punctual::flow::rules::entity::NewState;
 use punctual::operate::store::outbox::OutboxStatus;
 use punctual::{
@@ -120,16 +120,35 @@ fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()
     for (n, item) in items.iter().enumerate() {
         let at = if items.len() == 1 { String::new() } else { format!("[{n}]") };
         if let Some(draft) = draft(item, at, publisher, reading) {
-            if all_cloud || cloud::is_one(&draft.fields) {
-                let (message, at) = cloud::read(draft, reading);
-                reading.add(message, &at, cloud::name);
-            } else {
-                let (message, at) = plain::read(draft, reading);
-                reading.add(message, &at, |name| name);
-            }
+            read_draft(draft, all_cloud, reading);
         }
     }
     Ok(())
+}
+
+fn read_draft(draft: Draft<'_>, is_cloud: bool, reading: &mut Reading) {
+    if is_cloud || cloud::is_one(&draft.fields) {
+        let (message, at) = cloud::read(draft, reading);
+        reading.add(message, &at, cloud::name);
+    } else {
+        let (message, at) = plain::read(draft, reading);
+        reading.add(message, &at, |name| name);
+    }
+}
+
+/// Reads an event that stands at `at`, with the state of its entity, for an explanation.
+///
+/// # Errors
+/// 413 and 422 with every problem.
+pub(crate) fn read_one(item: &RawValue, at: &str, publisher: &str) -> Answer<EventToExplain> {
+    let mut reading = Reading::default();
+    if let Some(draft) = draft(item, at.to_owned(), publisher, &mut reading) {
+        read_draft(draft, false, &mut reading);
+    }
+    let state = std::mem::take(&mut reading.states).pop().map(|(_, state)| Box::new(state));
+    let (mut messages, _) = reading.finish()?;
+    let message = messages.pop().ok_or_else(|| Failure::malformed("there is no event"))?;
+    Ok(EventToExplain::New { message: Box::new(message), state })
 }
 
 /// Takes an event apart; its content stays as it was written, to the last digit.

@@ -1,12 +1,16 @@
 //! Events in, invitations out; and what an event would come to.
 
+mod explain;
+
+pub use explain::explain;
+
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
-use crate::http::input::{Fields, Input};
+use crate::http::input::{Fields, Input, not_json};
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Explained, Ingest, Ingested, Instance, Outcome};
+use punctual::engine::{Ingest, Ingested, Instance, Outcome};
 use punctual::{Problem, Problems};
 use serde::Serialize;
 
@@ -50,12 +54,6 @@ pub struct Shown {
     outcome: &'static str,
 }
 
-/// What events would come to.
-#[derive(Debug, Serialize)]
-pub struct Explanations {
-    items: Vec<Explained>,
-}
-
 /// `POST /api/triggers/ingest`, `POST /api/Surveys/Triggers/ingest`
 ///
 /// # Errors
@@ -69,16 +67,6 @@ pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Ans
         answered.warnings.extend(warning.map(|said| Problem::new("eventKind", said)));
     }
     Ok(Json(answered))
-}
-
-/// `POST /api/triggers/explain`: writes nothing.
-///
-/// # Errors
-/// 422 for a body that cannot be read.
-pub async fn explain(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Explanations>> {
-    let ingest = read_ingest(&input)?;
-    let items = app.engine.explain(caller.tenant, &ingest).await?;
-    Ok(Json(Explanations { items }))
 }
 
 fn read_ingest(input: &Input) -> Answer<Ingest> {

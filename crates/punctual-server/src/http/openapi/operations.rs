@@ -114,7 +114,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/triggers/ingest", "Events that may begin surveys", (200, "Ingested")).takes("Ingest"),
     op("POST /api/Surveys/Triggers/ingest", "The same", (200, "Ingested")).takes("Ingest"),
     op("POST /api/triggers/explain", "What events would come to, and why; writes nothing",
-        (200, "Explanations")).takes("Ingest"),
+        (200, "Explanations")).takes("ToExplain"),
 
     op("GET /api/survey-instances", "Survey instances, the newest first", (200, "SurveyInstance[]"))
         .query(&["SurveyId", "InstanceStatus", "Address", "CustomerRef", "Limit", "Cursor"]),

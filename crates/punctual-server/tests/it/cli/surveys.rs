@@ -159,6 +159,31 @@ fn prd_5_an_event_is_explained_in_words() {
     assert!(other.contains("NoMatch: no published survey has a trigger for `other`"), "{other}");
 }
 
+/// PRD-5: events of a topic, as `POST /api/events` takes them, with the notification that they lead to. The
+/// channels are those of the configuration.
+#[test]
+fn prd_5_an_event_of_a_topic_is_explained_in_words() {
+    let place = with_survey();
+    let event = json!({"topic": "visits", "kind": "service-visit-closed",
+        "entity": {"type": "visit", "id": "1"},
+        "payload": {"wip": "1", "dealerId": "1", "jobType": "GR", "phone": "+9647700000001"}});
+    let file = place.file("events.json", &json!([event]).to_string());
+    let words = place.run(&["explain", &file]).out;
+    for part in [
+        "event 1\n  survey 1 version 1, trigger csi-gr-trigger: Created\n",
+        "\n  notification: NoMatch\n    there is no template for `service-visit-closed`\n",
+    ] {
+        assert!(words.contains(part), "{part:?} is not in:\n{words}");
+    }
+    let told = place.json(&["explain", &file]);
+    assert_eq!(told["items"][0]["notification"]["outcome"], json!("NoMatch"), "{told}");
+    let emitted = place.json(&["emit", "--topic", "visits", "--kind", "other", "--payload", "{}"]);
+    let recorded = place.run(&["explain", "--event-id", &emitted["id"].to_string()]).out;
+    assert!(recorded.contains("notification: NoMatch"), "{recorded}");
+    let none = place.run(&["explain", "--event-id", "99"]);
+    assert!(none.code != 0 && none.err.contains("there is no event 99"), "{none:?}");
+}
+
 #[test]
 fn surveys_are_made_shown_and_published() {
     let place = with_survey();

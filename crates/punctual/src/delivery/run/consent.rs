@@ -15,7 +15,19 @@ use crate::delivery::store::deliveries::{NO_RECIPIENT, QUIET_HOURS};
 #[derive(Debug, Default)]
 pub struct Recipients {
     consent: Consent,
-    secret: Option<Secret>,
+    links: UnsubscribeLinks,
+}
+
+/// What stands in messages for the links that unsubscribe.
+#[derive(Debug, Default)]
+enum UnsubscribeLinks {
+    /// Nothing: this process has no address for them.
+    #[default]
+    None,
+    /// Links that work.
+    Sealed(Secret),
+    /// The address without a token, in a forecast: it makes no links, and writes no secret for them.
+    Foreseen,
 }
 
 /// One message to one of the recipients.
@@ -41,11 +53,26 @@ impl Recipients {
             return Ok(Self::default());
         }
         let consent = context.store().consent(recipients).await?;
-        let secret = match &context.unsubscribe_url {
-            Some(_) => Some(context.store().link_secret().await?),
-            None => None,
+        let links = match &context.unsubscribe_url {
+            Some(_) => UnsubscribeLinks::Sealed(context.store().link_secret().await?),
+            None => UnsubscribeLinks::None,
         };
-        Ok(Self { consent, secret })
+        Ok(Self { consent, links })
+    }
+
+    /// The same for a forecast, which writes nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub(crate) async fn foreseen(
+        context: &DeliveryContext,
+        recipients: Vec<(Tenant, String)>,
+    ) -> Result<Self> {
+        let consent = match recipients.is_empty() {
+            true => Consent::default(),
+            false => context.store().consent(recipients).await?,
+        };
+        Ok(Self { consent, links: UnsubscribeLinks::Foreseen })
     }
 
     /// Whether, how and when an address may be sent something.
@@ -91,10 +118,16 @@ impl Recipients {
         self.consent.locale(tenant, address)
     }
 
-    /// Returns the link that unsubscribes this address from messages of this kind.
+    /// Returns the link that unsubscribes this address from messages of this kind; in a forecast, one with
+    /// `{token}` in it.
     #[must_use]
     pub fn unsubscribe_url(&self, context: &DeliveryContext, to: &To<'_>, locale: &str) -> Option<String> {
-        let (url, secret) = (context.unsubscribe_url.as_ref()?, self.secret.as_ref()?);
+        let url = context.unsubscribe_url.as_ref()?;
+        let secret = match &self.links {
+            UnsubscribeLinks::None => return None,
+            UnsubscribeLinks::Sealed(secret) => secret,
+            UnsubscribeLinks::Foreseen => return Some(url.clone()),
+        };
         let token = secret.seal(&Link {
             tenant: to.tenant,
             address: normal(to.address),

@@ -8,6 +8,7 @@
 //! | `settle`, `sent` | outcomes |
 //! | `reaped` | deliveries of lost claims |
 //! | [`duplicates`] | entries that are left with less to send than planned |
+//! | `known` | what an event has led to already, and who has the keys of its deliveries |
 //! | [`log`], [`schedule`] | lists |
 
 pub mod begin;
@@ -16,6 +17,7 @@ pub mod delivery;
 pub mod duplicates;
 pub(crate) mod in_flight;
 pub(crate) mod key;
+pub(crate) mod known;
 pub mod log;
 pub(crate) mod new_deliveries;
 mod own_queue;

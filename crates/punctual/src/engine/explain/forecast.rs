@@ -7,6 +7,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::tenant::Tenant;
+use crate::database::planted::Bug;
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::run::consent::Recipients;
@@ -112,6 +113,9 @@ impl Forecast<'_> {
     }
 
     fn gate(&self, send: &ForecastSend) -> GateDecision {
+        if self.context.store().has(Bug::ForecastAsksNobody) {
+            return GateDecision::Deliver;
+        }
         if let Some(reason) = self.pointless {
             return GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() };
         }

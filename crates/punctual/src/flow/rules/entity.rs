@@ -59,6 +59,16 @@ impl NewState {
         }
     }
 
+    /// Whether this state is written over what is known of its entity: nothing newer, by the rule of the
+    /// statement in `flow/store/entities.rs`.
+    #[must_use]
+    pub fn replaces(&self, known: &Snapshot, version: Option<i64>) -> bool {
+        match (self.version, version) {
+            (Some(new), Some(old)) => new > old || new == old && *known != Snapshot::Deleted,
+            _ => true,
+        }
+    }
+
     /// Whether this state may replace another one that was reported before it.
     fn follows(&self, other: &Self) -> bool {
         match (self.version, other.version) {

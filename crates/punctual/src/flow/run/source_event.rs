@@ -92,6 +92,11 @@ impl LoadedEvents {
         self.kinds.get(&event.tenant)?.get(&event.kind).map(Arc::as_ref)
     }
 
+    /// Takes a state for known that no transaction has written yet.
+    pub fn assume(&mut self, tenant: Tenant, entity: Entity, snapshot: Snapshot) {
+        self.states.entry(tenant).or_default().insert(entity, snapshot);
+    }
+
     /// The events as planners see them, in their order.
     #[must_use]
     pub fn source_events(&self) -> Vec<SourceEvent<'_>> {

@@ -15,7 +15,7 @@ use crate::base::error::Problems;
 use crate::base::id::{MessageId, TemplateId};
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
-use crate::delivery::rules::template::choose::choose;
+use crate::delivery::rules::template::choose::{TemplateVerdict, choose, compare};
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet, Wanted};
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
@@ -129,32 +129,98 @@ pub fn plan(
     }
     let of_whom = entity.as_ref().map_or_else(|| stand_in(event.id), |entity| entity.id.clone());
     let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
-    let channels = channels(&set.templates, ways.reach);
+    let people = people(of, event.payload, snapshot);
     let scopes = scopes_of(entity.as_ref(), of, event.payload, snapshot);
     let (mut planned, mut known) = (Vec::new(), HashSet::new());
-    for (part, recipient) in of.recipients(event.payload, snapshot).enumerate() {
-        for (key, named) in &channels {
-            let wanted = address_for(key, &recipient).and_then(|address| (ways.wants)(&address));
-            let locale = wanted.as_deref().or(recipient.locale.as_deref());
-            let Some(template) = fitting(set, key, named, &scopes, locale) else { continue };
-            let one = naming.planned(template, key, &recipient, part);
-            // Two channels may share a template, and two recipients an address: then one delivery is sent.
-            // Recipients without an address are shown one by one.
-            let alike = one.address.is_none().then_some(part);
-            if known.insert((one.key.clone(), alike)) {
-                planned.push(one);
-            }
+    for message in messages(&people, set, ways) {
+        let (channel, locale) = (message.channel.as_str(), message.locale.as_deref());
+        let Some(template) = fitting(set, channel, message.named, &scopes, locale) else { continue };
+        let one = naming.planned(template, &message.channel, message.to, message.part);
+        // Two channels may share a template, and two recipients an address: then one delivery is sent.
+        // Recipients without an address are shown one by one.
+        let alike = one.address.is_none().then_some(message.part);
+        if known.insert((one.key.clone(), alike)) {
+            planned.push(one);
         }
     }
-    if planned.is_empty() {
-        let no_recipient = Recipient::default();
-        let all = channels.iter();
-        planned.extend(all.filter_map(|(key, named)| {
-            let template = fitting(set, key, named, &scopes, None)?;
-            Some(naming.planned(template, key, &no_recipient, 0))
-        }));
+    // Every template is limited to something that the event is not about.
+    if planned.is_empty() { Plan::NoTemplate } else { Plan::Deliveries(planned) }
+}
+
+/// A message that an event may lead to: to one recipient, by one channel that templates name.
+struct Message<'a> {
+    part: usize,
+    to: &'a Recipient<'a>,
+    /// The key of the channel.
+    channel: String,
+    /// What templates call it.
+    named: &'a str,
+    /// The locale that the recipient reads.
+    locale: Option<String>,
+}
+
+/// Returns the recipients of an event; if there are none, one without a name and without addresses.
+fn people<'a>(kind: &'a EventKind, payload: &'a Value, snapshot: &'a Snapshot) -> Vec<Recipient<'a>> {
+    let mut people: Vec<Recipient<'_>> = kind.recipients(payload, snapshot).collect();
+    if people.is_empty() {
+        people.push(Recipient::default());
     }
-    Plan::Deliveries(planned)
+    people
+}
+
+/// Returns the messages to these recipients, by each channel that templates name.
+fn messages<'a>(people: &'a [Recipient<'a>], set: &'a TemplateSet, ways: &Ways<'_>) -> Vec<Message<'a>> {
+    let channels = channels(&set.templates, ways.reach);
+    let mut all = Vec::with_capacity(people.len() * channels.len());
+    for (part, to) in people.iter().enumerate() {
+        for (channel, named) in &channels {
+            let wanted = address_for(channel, to).and_then(|address| (ways.wants)(&address));
+            let locale = wanted.or_else(|| to.locale.clone());
+            all.push(Message { part, to, channel: channel.clone(), named, locale });
+        }
+    }
+    all
+}
+
+/// What a plan has considered for one recipient and one channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Consideration<'t> {
+    /// Which of the event's recipients it is, from 0.
+    pub part: usize,
+    /// The name of the recipient.
+    pub recipient: Option<String>,
+    /// The key of the channel.
+    pub channel: String,
+    /// The address there, if there is one.
+    pub address: Option<String>,
+    /// The locale that the recipient reads, if it is known.
+    pub locale: Option<String>,
+    /// The templates in use, with the reason why each was chosen or not.
+    pub templates: Vec<(&'t MessageTemplate, TemplateVerdict)>,
+}
+
+/// Says what [`plan`] considers for each recipient and channel of an event.
+#[must_use]
+pub fn consider<'t>(
+    event: &Event<'_>,
+    kind: Option<&EventKind>,
+    set: &'t TemplateSet,
+    snapshot: &Snapshot,
+    ways: &Ways<'_>,
+) -> Vec<Consideration<'t>> {
+    let of = kind.unwrap_or_else(|| EventKind::undefined());
+    let entity = of.entity_of(event.entity, event.payload);
+    let scopes = scopes_of(entity.as_ref(), of, event.payload, snapshot);
+    let people = people(of, event.payload, snapshot);
+    let consider = |message: Message<'_>| Consideration {
+        part: message.part,
+        recipient: message.to.name.clone(),
+        address: address_for(&message.channel, message.to),
+        templates: compared(set, &message, &scopes),
+        channel: message.channel,
+        locale: message.locale,
+    };
+    messages(&people, set, ways).into_iter().map(consider).collect()
 }
 
 /// Where a payload does not have the form of its kind. Over HTTP that is refused at the door; other doors
@@ -186,6 +252,7 @@ fn channels<'t>(
     templates.iter().map(|t| (reach(&t.definition.channel), t.definition.channel.as_str())).collect()
 }
 
+/// The template for a message: by the key of its channel, else by what templates call that.
 fn fitting<'t>(
     set: &'t TemplateSet,
     key: &str,
@@ -196,6 +263,22 @@ fn fitting<'t>(
     let defaults = [set.default_locale.as_str()];
     let wanted = Wanted { scopes, channel: key, locale, defaults: &defaults, attempt: 1 };
     choose(&set.templates, &wanted).or_else(|| choose(&set.templates, &Wanted { channel: named, ..wanted }))
+}
+
+/// Every template in use, with the reason why [`fitting`] chooses it or not.
+fn compared<'t>(
+    set: &'t TemplateSet,
+    of: &Message<'_>,
+    scopes: &[Entity],
+) -> Vec<(&'t MessageTemplate, TemplateVerdict)> {
+    let defaults = [set.default_locale.as_str()];
+    let (channel, locale) = (of.channel.as_str(), of.locale.as_deref());
+    let wanted = Wanted { scopes, channel, locale, defaults: &defaults, attempt: 1 };
+    let by_key = compare(&set.templates, &wanted);
+    if by_key.iter().any(|(_, verdict)| *verdict == TemplateVerdict::Chosen) {
+        return by_key;
+    }
+    compare(&set.templates, &Wanted { channel: of.named, ..wanted })
 }
 
 /// The parts of keys.

@@ -14,7 +14,7 @@ use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
 use crate::flow::rules::input_hash::{EntryInputs, EntryOrigin, input_hash, payload_digest};
 use crate::flow::run::source_event::{SourceEvent, payload_of};
-use crate::notification::rules::notification::{self, Event, Plan, Ways};
+use crate::notification::rules::notification::{self, Consideration, Event, Plan, Ways};
 use crate::notification::run::renderer::NotificationRenderer;
 use crate::queue::rules::message::Message;
 use crate::queue::run::executor::BoxFuture;
@@ -71,6 +71,38 @@ async fn plan_events(context: &DeliveryContext, events: &[SourceEvent<'_>]) -> R
     Ok(told().map(plan).collect())
 }
 
+/// The plan for an event that is not written, with what it was made of.
+pub(crate) struct PlanForecast {
+    pub(crate) plan: EventPlan,
+    set: Arc<TemplateSet>,
+    consent: Consent,
+}
+
+impl PlanForecast {
+    /// Plans an event as the real planner does.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub(crate) async fn of(context: &DeliveryContext, event: &SourceEvent<'_>) -> Result<Self> {
+        let plan = plan_events(context, std::slice::from_ref(event)).await?.pop();
+        let SourceEvent { event: Message { tenant, kind, .. }, .. } = *event;
+        let set = context.templates.of(context.store(), *tenant, kind).await?;
+        let consent = consent(context, readers(event, &set)).await?;
+        Ok(Self { plan: plan.unwrap_or(EventPlan::Ignored), set, consent })
+    }
+
+    /// What was considered for each recipient and channel.
+    pub(crate) fn considered(
+        &self,
+        context: &DeliveryContext,
+        of: &SourceEvent<'_>,
+    ) -> Vec<Consideration<'_>> {
+        with_ways(context, of, &self.consent, |event, ways| {
+            notification::consider(event, of.kind, &self.set, of.snapshot, ways)
+        })
+    }
+}
+
 /// Plans an event with these templates, and returns the source of its entry; with `again`, for a request of
 /// this name to send it once more.
 ///
@@ -113,12 +145,23 @@ fn decide(
     consent: &Consent,
     again: Option<&str>,
 ) -> Plan {
+    with_ways(context, of, consent, |event, ways| {
+        notification::plan(event, of.kind, set, of.snapshot, ways, again)
+    })
+}
+
+/// Asks about an event, with the channels of this process and what recipients want.
+fn with_ways<T>(
+    context: &DeliveryContext,
+    of: &SourceEvent<'_>,
+    consent: &Consent,
+    ask: impl FnOnce(&Event<'_>, &Ways<'_>) -> T,
+) -> T {
     let SourceEvent { event, payload, .. } = *of;
     let wants = |address: &str| consent.locale(event.tenant, address).map(str::to_owned);
     let ways = Ways { reach: &|named: &str| context.channels.reach(named), wants: &wants };
     let entity = event.entity.as_ref();
-    let event = Event { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity };
-    notification::plan(&event, of.kind, set, of.snapshot, &ways, again)
+    ask(&Event { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity }, &ways)
 }
 
 fn event_plan(plan: Plan, of: &SourceEvent<'_>, set: &TemplateSet) -> EventPlan {

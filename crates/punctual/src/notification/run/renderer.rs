@@ -50,19 +50,35 @@ pub struct NotificationRenderer {
     people: HashMap<DeliveryId, Recipient<'static>>,
     versions: TemplateVersions,
     recipients: Recipients,
+    forecast: Option<Arc<ForecastWorld>>,
+}
+
+/// What a forecast assumes, and what the database does not have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ForecastWorld {
+    /// States that come with the event.
+    pub(crate) states: HashMap<Entity, Snapshot>,
+    /// What the deliveries would keep of their recipients.
+    pub(crate) recipients: HashMap<DeliveryId, RecipientIdentity>,
 }
 
 impl NotificationRenderer {
+    /// Makes a renderer for deliveries that are not written.
+    pub(crate) fn foreseeing(causes: SourceEventByEntry, world: ForecastWorld) -> Self {
+        Self { causes: Arc::new(causes), forecast: Some(Arc::new(world)), ..Self::default() }
+    }
+
     /// Reads their events and entities, without their recipients' consent.
     async fn about(
         context: &DeliveryContext,
         deliveries: &[&Delivery],
         causes: Arc<SourceEventByEntry>,
+        forecast: Option<Arc<ForecastWorld>>,
     ) -> Result<Self> {
         let source = deliveries.iter().filter_map(|of| causes.get(&of.entry));
         let events = source.map(|source| source.cause.event.as_ref());
         let definitions = Definitions::of(context, events).await?;
-        let mut known = Self { definitions, causes, ..Self::default() };
+        let mut known = Self { definitions, causes, forecast, ..Self::default() };
         known.read_versions(context, deliveries).await?;
         known.read_entities(context, deliveries).await?;
         known.find_people(context, deliveries).await?;
@@ -109,7 +125,11 @@ impl NotificationRenderer {
         }
         for (tenant, entities) in by_tenant {
             let found = context.store().snapshots(tenant, entities).await?;
-            self.entities.entry(tenant).or_default().extend(found);
+            let known = self.entities.entry(tenant).or_default();
+            known.extend(found);
+            if let Some(forecast) = &self.forecast {
+                known.extend(forecast.states.clone());
+            }
         }
         Ok(())
     }
@@ -121,7 +141,10 @@ impl NotificationRenderer {
         if strangers.is_empty() {
             return Ok(());
         }
-        let kept = context.store().kept_recipients(strangers.iter().map(|of| of.id).collect()).await?;
+        let kept = match &self.forecast {
+            Some(forecast) => forecast.recipients.clone(),
+            None => context.store().kept_recipients(strangers.iter().map(|of| of.id).collect()).await?,
+        };
         for of in self.meet(&strangers, &kept) {
             let whom = kept.get(&of.id).cloned().unwrap_or_default();
             self.people.insert(of.id, whom.with(&of.channel, &of.address));
@@ -322,9 +345,13 @@ impl Renderer for NotificationRenderer {
                 let entries = deliveries.iter().map(|of| of.entry).collect();
                 causes = Arc::new(source_events::read(context.store(), entries).await?);
             }
-            *self = Self::about(context, &deliveries, causes).await?;
-            let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
-            self.recipients = Recipients::of(context, recipients.collect()).await?;
+            *self = Self::about(context, &deliveries, causes, self.forecast.take()).await?;
+            let recipients =
+                due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone())).collect();
+            self.recipients = match self.forecast {
+                Some(_) => Recipients::foreseen(context, recipients).await?,
+                None => Recipients::of(context, recipients).await?,
+            };
             Ok(())
         })
     }
@@ -339,7 +366,7 @@ impl Renderer for NotificationRenderer {
                 of.iter().filter(|of| context.policy(&of.channel).fallback.is_some()).collect();
             let causes =
                 source_events::read(context.store(), with_other.iter().map(|of| of.entry).collect()).await?;
-            *self = Self::about(context, &with_other, Arc::new(causes)).await?;
+            *self = Self::about(context, &with_other, Arc::new(causes), None).await?;
             // The recipient's language decides which text the other channel sends.
             let recipients = with_other.iter().map(|of| (of.tenant, of.address.clone()));
             self.recipients = Recipients::of(context, recipients.collect()).await?;

@@ -86,6 +86,21 @@ impl Store {
         enqueued
     }
 
+    /// Looks whether a message would be a duplicate; `None` if it would be new.
+    pub(crate) fn find_duplicate(
+        &self,
+        tenant: Tenant,
+        message: NewMessage,
+    ) -> VerbFuture<'_, Option<Enqueued>> {
+        self.of(tenant).read((tenant, message), |tx, (tenant, message)| {
+            Box::pin(async move {
+                let Some((source, id)) = name_of(message) else { return Ok(None) };
+                let row = tx.first(ADMITTED, params![tenant.id(), source, id]).await?;
+                row.map(|row| read_duplicate(&row, &message.content_digest())).transpose()
+            })
+        })
+    }
+
     /// One message of a tenant.
     pub fn message(&self, tenant: Tenant, id: MessageId) -> VerbFuture<'_, Option<Message>> {
         self.of(tenant).read((tenant, id), |tx, (tenant, id)| {
@@ -209,11 +224,13 @@ async fn admit(
         return Ok(None);
     }
     let row = tx.first(ADMITTED, params![tenant.id(), source, id]).await?;
-    let (known, of) = match row {
-        Some(row) => (row.text(0)?, row.maybe_int(1)?.map(MessageId)),
-        None => (digest.clone(), None),
-    };
-    Ok(Some(Enqueued::Duplicate { of, same: known == digest }))
+    let gone = Enqueued::Duplicate { of: None, same: true };
+    Ok(Some(row.map_or(Ok(gone), |row| read_duplicate(&row, &digest))?))
+}
+
+fn read_duplicate(row: &Row, digest: &str) -> Result<Enqueued> {
+    let (known, of) = (row.text(0)?, row.maybe_int(1)?.map(MessageId));
+    Ok(Enqueued::Duplicate { of, same: known == digest })
 }
 
 const ADMIT: &str = "insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at) \

@@ -82,7 +82,8 @@ fn is_told_by_surveys(of: &SourceEvent<'_>) -> bool {
     of.event.topic == TOPIC
 }
 
-fn is_for_surveys(of: &SourceEvent<'_>) -> bool {
+/// Whether surveys look at events of this topic at all, where a trigger names their kind.
+pub(crate) fn is_for_surveys(of: &SourceEvent<'_>) -> bool {
     let its_topic = of.kind.is_none_or(|kind| kind.comes_by(&of.event.topic));
     its_topic && !(is_told_by_surveys(of) && of.event.kind == INSTANCE_SENT)
 }
@@ -92,7 +93,7 @@ fn is_pointless(of: &SourceEvent<'_>) -> bool {
 }
 
 /// An event, for one of the people it names.
-struct EventCandidate<'a> {
+pub(crate) struct EventCandidate<'a> {
     at: usize,
     of: SourceEvent<'a>,
     who: Reached,
@@ -100,7 +101,8 @@ struct EventCandidate<'a> {
     begins: bool,
 }
 
-fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'a>> {
+/// The candidates of an event: one for each address of the people it names.
+pub(crate) fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'a>> {
     let begins = !is_pointless(of);
     let entity = of.entity.map(|entity| json!({"type": entity.kind, "id": entity.id}));
     let people = reached(of.payload, of.kind, of.snapshot).into_iter();
@@ -108,7 +110,8 @@ fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'a>> {
 }
 
 impl EventCandidate<'_> {
-    fn item(&self) -> Item<'_> {
+    /// The candidate, as an ingest takes it.
+    pub(crate) fn item(&self) -> Item<'_> {
         let SourceEvent { event, payload, .. } = self.of;
         let (who, entity) = (&self.who.recipient, self.entity.as_ref());
         let candidate = Candidate::of_event(payload, &event.payload, who, entity, event.occurred_at);

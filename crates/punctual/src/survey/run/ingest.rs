@@ -110,7 +110,8 @@ impl<'a> Item<'a> {
         Self { at, candidate, cause: None, ways: None, begins: true, stops: true }
     }
 
-    fn is_for(&self, trigger: &Trigger) -> bool {
+    /// Whether a trigger looks at it.
+    pub(crate) fn is_for(&self, trigger: &Trigger) -> bool {
         self.ways.is_none_or(|ways| ways.contains(&AddressKind::of(&trigger.channel)))
     }
 }

@@ -64,28 +64,106 @@ pub fn is_named(key: &str, named: &str) -> bool {
 #[must_use]
 pub fn choose<'t>(templates: &'t [MessageTemplate], wanted: &Wanted<'_>) -> Option<&'t MessageTemplate> {
     let kind = kind_of(wanted.channel);
-    let fitting = templates.iter().filter_map(|template| Some((rank(template, kind, wanted)?, template)));
+    let fitting =
+        templates.iter().filter_map(|template| Some((rank(template, kind, wanted).ok()?, template)));
     fitting.max_by_key(|(rank, _)| *rank).map(|(_, template)| template)
+}
+
+/// Whether a template is the one that is chosen for a message, or why it is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateVerdict {
+    /// Of all that fit it fits best.
+    Chosen,
+    /// It is for another channel.
+    OtherChannel,
+    /// It is for an entity that the message is not about.
+    OtherScope,
+    /// It is for a later send.
+    OtherSend,
+    /// The chosen one is for an entity nearer to the message.
+    WiderScope,
+    /// The language of the chosen one is nearer to the reader's.
+    FartherLanguage,
+    /// The chosen one names the channel itself, and this one its kind.
+    NamesKind,
+    /// The chosen one is worded for just this send.
+    EverySend,
+    /// The chosen one was made later.
+    Older,
+}
+
+impl TemplateVerdict {
+    /// The sentence for it.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Chosen => "it fits best",
+            Self::OtherChannel => "it is for another channel",
+            Self::OtherScope => "it is for an entity that the event is not about",
+            Self::OtherSend => "it is for a later send",
+            Self::WiderScope => "the chosen one is for an entity nearer to the event",
+            Self::FartherLanguage => "the language of the chosen one is nearer to the recipient's",
+            Self::NamesKind => "the chosen one names this channel, and this one only its kind",
+            Self::EverySend => "the chosen one is worded for just this send",
+            Self::Older => "the chosen one fits as well and was made later",
+        }
+    }
+}
+
+/// Says of each template whether [`choose`] chooses it for a message, and why not.
+#[must_use]
+pub fn compare<'t>(
+    templates: &'t [MessageTemplate],
+    wanted: &Wanted<'_>,
+) -> Vec<(&'t MessageTemplate, TemplateVerdict)> {
+    let kind = kind_of(wanted.channel);
+    let ranks: Vec<_> = templates.iter().map(|template| rank(template, kind, wanted)).collect();
+    let best = ranks.iter().filter_map(|rank| rank.as_ref().ok()).max().copied();
+    let verdict = |rank: Result<Rank, TemplateVerdict>| match (rank, best) {
+        (Err(misfit), _) => misfit,
+        (Ok(rank), Some(best)) => behind(&rank, &best),
+        (Ok(_), None) => TemplateVerdict::Chosen,
+    };
+    templates.iter().zip(ranks).map(|(template, rank)| (template, verdict(rank))).collect()
+}
+
+/// The first part in which a rank is behind the best one.
+fn behind(rank: &Rank, best: &Rank) -> TemplateVerdict {
+    if rank.0 != best.0 {
+        TemplateVerdict::WiderScope
+    } else if rank.1 != best.1 {
+        TemplateVerdict::FartherLanguage
+    } else if rank.2 != best.2 {
+        TemplateVerdict::NamesKind
+    } else if rank.3 != best.3 {
+        TemplateVerdict::EverySend
+    } else if rank.4 != best.4 {
+        TemplateVerdict::Older
+    } else {
+        TemplateVerdict::Chosen
+    }
 }
 
 /// Scope, language, channel, attempt, id: the greatest wins.
 type Rank = (usize, usize, bool, u32, i64);
 
-fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Option<Rank> {
+/// How well a template fits, or why it does not.
+fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Result<Rank, TemplateVerdict> {
     let of = &template.definition;
-    let scope = of.scope.as_ref().map_or(Some(0), |scope| closeness(scope, wanted.scopes))?;
     let exact = of.channel == wanted.channel;
     let alike = || !of.channel.contains(':') && kind_of(&of.channel).eq_ignore_ascii_case(kind);
     if !exact && !alike() {
-        return None;
+        return Err(TemplateVerdict::OtherChannel);
     }
+    let scope = of.scope.as_ref().map_or(Some(0), |scope| closeness(scope, wanted.scopes));
+    let scope = scope.ok_or(TemplateVerdict::OtherScope)?;
     let attempt = match of.attempt {
         None => 0,
-        Some(1) if wanted.attempt != 1 => return None,
-        Some(n) if n > wanted.attempt => return None,
+        Some(1) if wanted.attempt != 1 => return Err(TemplateVerdict::OtherSend),
+        Some(n) if n > wanted.attempt => return Err(TemplateVerdict::OtherSend),
         Some(n) => n,
     };
-    Some((scope, nearness(&of.language, wanted), exact, attempt, template.id.0))
+    Ok((scope, nearness(&of.language, wanted), exact, attempt, template.id.0))
 }
 
 /// Returns how specific a template's scope is to a message, from 1; `None` if the scope is of no entity of

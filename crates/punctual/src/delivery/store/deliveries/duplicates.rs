@@ -25,7 +25,8 @@ pub const ALREADY_FAILED: &str = "AlreadyFailed";
 /// The reason of an entry that sent nothing because the outcome of the same message is unknown.
 pub const ALREADY_UNCERTAIN: &str = "AlreadyUncertain";
 
-/// Of several holders, the one that most needs attention gives the reason.
+/// Of several holders, the one that most needs attention gives the reason; of those that need it alike, the
+/// newest.
 const fn weight(holder: &KeyHolder) -> u8 {
     match holder.status {
         DeliveryStatus::Sent | DeliveryStatus::Delivered => 0,
@@ -51,6 +52,19 @@ fn why(holder: &KeyHolder) -> (&'static str, String) {
             let said = format!("The same message failed before (delivery {id}); replay that one");
             (ALREADY_FAILED, said)
         }
+    }
+}
+
+/// The word and the sentence for an entry that has nothing to send: its keys have these holders, or nobody
+/// can be reached.
+pub(crate) fn why_empty<'h>(
+    holders: impl Iterator<Item = &'h KeyHolder>,
+    is_unreachable: bool,
+) -> (&'static str, String) {
+    match holders.max_by_key(|holder| (weight(holder), holder.id)) {
+        Some(holder) => why(holder),
+        None if is_unreachable => (NO_RECIPIENT, "No recipient".to_owned()),
+        None => (ALREADY_SENT, "It was sent before".to_owned()),
     }
 }
 
@@ -85,11 +99,7 @@ pub(crate) async fn end_empty(
     let holders = key_holders(tx, &keys, true).await?;
     for (entry, of) in &entries {
         let held = of.known.iter().filter_map(|row| holders.get(&(row.tenant, row.planned.key.clone())));
-        let (reason, said) = match held.max_by_key(|holder| weight(holder)) {
-            Some(holder) => why(holder),
-            None if of.known.is_empty() => (NO_RECIPIENT, "No recipient".to_owned()),
-            None => (ALREADY_SENT, "It was sent before".to_owned()),
-        };
+        let (reason, said) = why_empty(held, of.known.is_empty());
         tx.execute(SHORT, params![entry.0, of.open, reason, said.as_str(), now]).await?;
     }
     Ok(())
