@@ -100,13 +100,27 @@ pub fn print(dialect: Dialect) -> String {
     out
 }
 
-/// Names of all tables and indexes that the migrations make.
-pub(crate) fn relations(dialect: Dialect) -> Vec<String> {
-    let words: Vec<&str> = MIGRATIONS.iter().flat_map(|m| m.text(dialect).split_whitespace()).collect();
+/// A table or an index that the migrations make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Relation {
+    /// Its name in the catalogue of the database.
+    pub name: String,
+    pub is_table: bool,
+}
+
+/// All tables and indexes that the migrations make.
+pub(crate) fn relations(dialect: Dialect) -> Vec<Relation> {
+    let words = MIGRATIONS.iter().flat_map(|m| m.text(dialect).split_whitespace());
+    // A unique index is an index.
+    let words: Vec<&str> = words.filter(|word| *word != "unique").collect();
+    let relation = |w: &[&str]| Relation {
+        name: w[2].strip_prefix("punctual.").unwrap_or(w[2]).to_owned(),
+        is_table: w[1] == "table",
+    };
     words
         .windows(3)
         .filter(|w| w[0] == "create" && (w[1] == "table" || w[1] == "index"))
-        .map(|w| w[2].strip_prefix("punctual.").unwrap_or(w[2]).to_owned())
+        .map(relation)
         .collect()
 }
 

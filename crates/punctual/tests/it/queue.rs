@@ -6,6 +6,7 @@ use punctual::base::id::LaneId;
 use punctual::jobs::rules::job::NewJob;
 use punctual::queue::rules::purpose::Purpose;
 use punctual::queue::rules::queue::DeadHead;
+use punctual::testing::Backend;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -17,6 +18,7 @@ cases![
     plt_5_a_policy_is_a_queues_own,
     a_scout_sees_lanes_with_work_and_their_first_due_time,
     the_census_counts_what_health_tells,
+    plt_25_the_census_names_tables_and_indexes_that_are_gone,
     plt_25_the_census_tells_the_lag_of_each_purpose,
     plt_25_the_census_tells_the_jobs_that_are_due_first,
 ];
@@ -124,6 +126,29 @@ async fn the_census_counts_what_health_tells(t: &Bench) {
     assert_eq!(census.now, t.now().await);
     t.pause("orders", true).await;
     assert_eq!(t.store().census().await.unwrap().oldest_due(), None, "what is paused is not late");
+}
+
+/// PLT-25: also unique indexes, such as the one that keeps a job from running twice for one time, and a table
+/// that the census itself reads.
+async fn plt_25_the_census_names_tables_and_indexes_that_are_gone(t: &Bench) {
+    let mut wanted = Vec::new();
+    for (sql, gone) in [
+        ("drop index punctual.work_by_key", &["work_by_key"][..]),
+        ("drop index punctual.run_by_occurrence", &["run_by_occurrence"]),
+        ("drop table punctual.resumption", &["resumption"]),
+        (
+            "drop table punctual.dead_letter",
+            &["dead_letter", "dead_letter_by_message", "dead_letter_by_tenant"],
+        ),
+    ] {
+        t.texts(sql).await;
+        let prefix = if t.backend == Backend::Sqlite { "punctual_" } else { "" };
+        wanted.extend(gone.iter().map(|name| format!("{prefix}{name}")));
+        wanted.sort_unstable();
+        let mut missing = t.store().census().await.unwrap().missing;
+        missing.sort_unstable();
+        assert_eq!(missing, wanted, "after `{sql}`");
+    }
 }
 
 /// PLT-25: of several lanes the oldest due item counts; an item that is due later, or paused, is not late.

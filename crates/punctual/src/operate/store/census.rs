@@ -3,7 +3,7 @@
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::Result;
 use crate::database::dialect::Dialect;
-use crate::database::migrate;
+use crate::database::migrate::{self, Relation};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A claim that is this far past its lease is stuck: the reaper is not running.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// The state of the tables at one moment.
+/// The state of the tables at one moment. Where a table is missing, nothing is counted.
 #[derive(Clone, Debug)]
 pub struct Census {
     /// The authority's time.
@@ -76,19 +76,32 @@ async fn census(tx: &mut Tx) -> Result<Census> {
     let host_skew_us = host_now().as_micros() - now.as_micros();
     let schema_version = migrate::current(tx).await?;
     let missing = missing(tx).await?;
-    let row = tx.first(COUNTS, params![now.minus(STUCK_AFTER)]).await?;
-    let int = |n| row.as_ref().map_or(Ok(0), |row| row.int(n));
-    Ok(Census {
+    let lacks_table = missing.iter().any(|relation| relation.is_table);
+    let mut census = Census {
         now,
         host_skew_us,
         schema_version,
-        missing,
-        open_claims: int(0)?,
-        stuck_claims: int(1)?,
-        dead_letters: int(2)?,
-        workers: worker_lags(tx, now).await?,
-        jobs: job_lags(tx).await?,
-    })
+        missing: missing.into_iter().map(|relation| relation.name).collect(),
+        open_claims: 0,
+        stuck_claims: 0,
+        dead_letters: 0,
+        workers: Vec::new(),
+        jobs: Vec::new(),
+    };
+    // The name of a table that is gone says more than the error of a statement that reads it.
+    if !lacks_table {
+        count(tx, &mut census).await?;
+    }
+    Ok(census)
+}
+
+async fn count(tx: &mut Tx, census: &mut Census) -> Result<()> {
+    let row = tx.first(COUNTS, params![census.now.minus(STUCK_AFTER)]).await?;
+    let int = |n| row.as_ref().map_or(Ok(0), |row| row.int(n));
+    (census.open_claims, census.stuck_claims, census.dead_letters) = (int(0)?, int(1)?, int(2)?);
+    census.workers = worker_lags(tx, census.now).await?;
+    census.jobs = job_lags(tx).await?;
+    Ok(())
 }
 
 const COUNTS: &str = "select \
@@ -96,13 +109,13 @@ const COUNTS: &str = "select \
     (select count(*) from punctual.claim where finished_at is null and lease_until < $1), \
     (select count(*) from punctual.dead_letter)";
 
-async fn missing(tx: &mut Tx) -> Result<Vec<String>> {
+async fn missing(tx: &mut Tx) -> Result<Vec<Relation>> {
     let wanted = migrate::relations(tx.dialect());
-    let names: Vec<Option<&str>> = wanted.iter().map(|name| Some(name.as_str())).collect();
+    let names: Vec<Option<&str>> = wanted.iter().map(|relation| Some(relation.name.as_str())).collect();
     let sql = tx.dialect().pick(RELATIONS_POSTGRES, RELATIONS_SQLITE);
     let rows = tx.query(sql, &[Value::Texts(&names)]).await?;
     let there = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
-    Ok(wanted.into_iter().filter(|name| !there.contains(name)).collect())
+    Ok(wanted.into_iter().filter(|relation| !there.contains(&relation.name)).collect())
 }
 
 const SETTINGS_POSTGRES: &str = "select name::text, setting::text from pg_catalog.pg_settings \
