@@ -3,8 +3,9 @@
 use crate::bench::{
     Bench, LEASE, TENANT, abandon, claim_from, fail, ids, message, seconds, settle_with, wish,
 };
-use punctual::base::clock::Timestamp;
+use punctual::base::clock::{Timestamp, monotonic};
 use punctual::base::id::MessageId;
+use punctual::base::limits;
 use punctual::queue::rules::share::LaneQuota;
 use punctual::queue::store::claims::ClaimRequest;
 use punctual::queue::store::dead_letters::Which;
@@ -27,6 +28,7 @@ cases![
     plt_14_a_purged_head_lets_the_next_go,
     plt_14_a_hint_does_not_let_a_later_message_overtake,
     plt_14_what_finds_a_route_does_not_overtake_what_waited_for_one,
+    plt_14_a_new_route_takes_all_that_waits_for_it,
     plt_14_claimers_at_once_never_swap_two_of_a_key,
     plt_14_settling_beside_claiming_leaves_no_follower_behind,
 ];
@@ -63,6 +65,62 @@ async fn plt_14_what_finds_a_route_does_not_overtake_what_waited_for_one(t: &Ben
         assert_eq!(ids(&items), first, "{topic}: the first of its key comes first");
         t.ack(&items[0]).await;
         assert_eq!(ids(&t.claim(lane, 10).await), second, "{topic}: and then the second");
+    }
+}
+
+/// PLT-14: more waits for a route than a router moves at a time, and the topic is not alone.
+async fn plt_14_a_new_route_takes_all_that_waits_for_it(t: &Bench) {
+    let head = t.put_keyed("orders", &["other"]).await;
+    t.put("crowd", limits::BATCH_ITEMS_MAX).await;
+    let first = t.put_keyed("orders", &["k"]).await;
+    t.store().route_waiting().await.unwrap();
+    let second = t.put_keyed("orders", &["k"]).await;
+    let lane = t.store().lane(TENANT, "orders", "").await.unwrap().unwrap().id;
+    let items = t.claim(lane, 10).await;
+    assert_eq!(ids(&items), [head[0], first[0]], "the first of the key comes before the second");
+    t.say(&items, SettleAction::Ack).await;
+    assert_eq!(ids(&t.claim(lane, 10).await), second);
+    while t.store().route_waiting().await.unwrap() > 0 {}
+    assert_eq!(t.count("select count(*) from punctual.work where lane_id = 0").await, 0);
+    let crowd = t.store().queue(TENANT, "crowd").await.unwrap().unwrap();
+    assert_eq!(crowd.waiting, i64::try_from(limits::BATCH_ITEMS_MAX).unwrap(), "nothing is lost");
+}
+
+/// PLT-14: a router is held up with another topic, while somebody else makes the route of this one.
+#[tokio::test]
+async fn plt_14_a_busy_router_lets_no_message_overtake() {
+    let t = &Bench::postgres().await;
+    t.texts("insert into punctual.lane (tenant_id, topic, created_at) values (1, 'busy', 0)").await;
+    t.put("busy", 1).await;
+    let first = t.put_keyed("orders", &["k"]).await;
+    let (mut other, connection) =
+        tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let taking = other.transaction().await.unwrap();
+    let take = "select 1 from punctual.lane where topic = 'busy' for no key update";
+    taking.batch_execute(take).await.unwrap();
+    let router = t.another().await;
+    let routing = tokio::spawn(async move { router.route_waiting().await.unwrap() });
+    until_blocked(t).await;
+    t.store().ensure_routes(TENANT, vec!["orders".into()]).await.unwrap();
+    let second = t.put_keyed("orders", &["k"]).await;
+    let lane = t.store().lane(TENANT, "orders", "").await.unwrap().unwrap().id;
+    let items = t.claim(lane, 10).await;
+    assert_eq!(ids(&items), first, "the first of its key comes first");
+    taking.rollback().await.unwrap();
+    assert_eq!(routing.await.unwrap(), 1, "the router moves the rest");
+    t.ack(&items[0]).await;
+    assert_eq!(ids(&t.claim(lane, 10).await), second);
+}
+
+/// Awaits that a session waits for a lock of another one.
+pub async fn until_blocked(t: &Bench) {
+    let began = monotonic();
+    let waiting = "select count(*) from pg_stat_activity \
+        where datname = current_database() and wait_event_type = 'Lock'";
+    while t.count(waiting).await == 0 {
+        assert!(began.elapsed() < seconds(20), "a session should wait for a lock by now");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }
 

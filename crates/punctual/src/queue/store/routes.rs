@@ -15,8 +15,14 @@
 //!
 //! A message whose topic has no route yet waits in lane 0; [`Store::route_waiting`] gives each such topic its
 //! routes and moves the waiting messages, so a host's transaction never creates anything. A transaction that
-//! makes a topic's route moves the messages that wait for it as well: else messages that find the route would
-//! overtake earlier ones of their key.
+//! makes a topic's route moves all messages that wait for it, however many, before anybody sees the route:
+//! else messages that find the route would overtake earlier ones of their key. Only a transaction that has
+//! taken a topic moves its messages, so none of them is in another router's hands when a route is made. All
+//! topics are taken before the first message is locked, and in one order.
+//!
+//! Not promised: the order of a key where the earlier message was written in a transaction of the host's own
+//! that was open while the topic got its first route. Its message waits in lane 0 until the next look, and a
+//! later one, which finds the route, may be claimed before that.
 
 use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
@@ -27,7 +33,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Value, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The lanes of a topic; the unrouted lane when there is none.
 pub(crate) async fn lanes_of(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<Vec<i64>> {
@@ -191,32 +197,49 @@ pub(crate) async fn route_anew(tx: &mut Tx, tenant: Tenant, topic: &str) -> Resu
 const TOPICS: &str = "select topic from punctual.lane where tenant_id = $1 and subscription = '' \
         and purpose = 'dispatch' order by topic";
 
-/// Moves the messages that wait in lane 0 for this topic. Rows that a router moves at this moment are left to
-/// it: the router may be waiting for this very transaction.
+/// Moves all messages that wait in lane 0 for this topic, which the caller has taken.
 pub(crate) async fn fetch_waiting(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
-    let waiting = tx.query(UNROUTED_OF, params![tenant.id(), topic]).await?;
-    if waiting.is_empty() {
-        return Ok(());
-    }
     let lanes = lanes_of(tx, tenant, topic).await?;
+    let place = (tenant.id(), topic.to_owned());
+    move_waiting(tx, &BTreeMap::from([(place, lanes)]), i64::MAX).await?;
+    Ok(())
+}
+
+/// The lanes of a topic, by its tenant and name.
+type LanesByTopic = BTreeMap<(i64, String), Vec<i64>>;
+
+/// Moves messages that wait in lane 0 to the lanes of their topics, which the caller has taken; answers how
+/// many. Rows that are locked are left alone: a timer that is being cancelled goes anyway.
+async fn move_waiting(tx: &mut Tx, topics: &LanesByTopic, limit: i64) -> Result<usize> {
+    if topics.is_empty() {
+        return Ok(0);
+    }
+    let names: Vec<String> = topics.keys().map(|(tenant, topic)| format!("{tenant}/{topic}")).collect();
+    let names: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    let waiting = tx.query(UNROUTED_OF, &[Value::Texts(&names), limit.into()]).await?;
     let keys = waiting.iter().map(|row| row.maybe_text(2)).collect::<Result<Vec<_>>>()?;
     let (mut gone, mut moved) = (Vec::with_capacity(waiting.len()), Vec::with_capacity(waiting.len()));
     for (row, key) in waiting.iter().zip(&keys) {
         let (message, due) = (row.int(0)?, row.int(1)?);
         gone.push(vec![Value::Int(due), Value::Int(message)]);
-        for lane in &lanes {
+        for lane in topics.get(&(row.int(3)?, row.text(4)?)).into_iter().flatten() {
             moved.push(vec![message.into(), (*lane).into(), due.into(), key.as_deref().into()]);
         }
     }
     tx.each(DELETE_UNROUTED, &gone).await?;
     tx.each(super::messages::INSERT_WORK, &moved).await?;
-    Ok(())
+    Ok(gone.len())
 }
 
-/// All of them, however many: this happens once for a topic.
-const UNROUTED_OF: &str = "select w.message_id, w.due_at, w.key from punctual.work w where w.lane_id = 0 \
-    and exists (select 1 from punctual.message m \
-        where m.id = w.message_id and m.tenant_id = $1 and m.topic = $2) for update skip locked";
+/// The name of no topic contains a slash.
+const UNROUTED_OF: &str = "select w.message_id, w.due_at, w.key, \
+        (select m.tenant_id from punctual.message m where m.id = w.message_id), \
+        (select m.topic from punctual.message m where m.id = w.message_id) \
+    from punctual.work w where w.lane_id = 0 and exists (select 1 from punctual.message m \
+        where m.id = w.message_id and m.tenant_id || '/' || m.topic = any($1::text[])) \
+    order by w.due_at, w.message_id limit $2 for update skip locked";
+const DELETE_UNROUTED: &str =
+    "delete from punctual.work where lane_id = 0 and due_at = $1 and message_id = $2";
 
 impl Store {
     /// Gives topics their routes before anything is written to them.
@@ -251,8 +274,8 @@ impl Store {
         self.write(topics, |tx, topics| Box::pin(declare_handled(tx, topics)))
     }
 
-    /// Moves what waits in lane 0 to the lanes of its topics, a bounded number at a time;
-    /// answers how much was moved.
+    /// Moves what waits in lane 0 to the lanes of its topics; answers how much was moved. What waits for a
+    /// new route is moved whole, other messages a bounded number at a time.
     pub fn route_waiting(&self) -> VerbFuture<'_, usize> {
         self.write((), |tx, ()| Box::pin(route_waiting(tx)))
     }
@@ -300,46 +323,40 @@ const DISPLACED: &str = "select distinct s.tenant_id, s.topic from punctual.subs
 
 async fn route_waiting(tx: &mut Tx) -> Result<usize> {
     let limit = i64::try_from(limits::BATCH_ITEMS_MAX).unwrap_or(i64::MAX);
-    let waiting = tx.query(UNROUTED, params![limit]).await?;
-    let mut places = Vec::with_capacity(waiting.len());
-    for row in &waiting {
-        places.push(row.maybe_int(2)?.zip(row.maybe_text(3)?));
-    }
+    let (mut new, mut known) = (LanesByTopic::new(), LanesByTopic::new());
+    let mut moved = 0;
+    let rows = tx.query(WAITING_TOPICS, params![limit]).await?;
+    let places = rows.iter().map(|row| Ok(row.maybe_int(0)?.zip(row.maybe_text(1)?)));
     // In one order, so that two routers never wait for each other in a circle.
-    let mut lanes: BTreeMap<&(i64, String), Vec<i64>> =
-        places.iter().flatten().map(|place| (place, Vec::new())).collect();
-    for (place, lanes) in &mut lanes {
-        let tenant = Tenant::from_row(place.0);
-        if lanes_of(tx, tenant, &place.1).await? == [LaneId::UNROUTED.0] {
-            take(tx, tenant, &place.1).await?;
-            settle(tx, tenant, &place.1).await?;
+    for place in places.collect::<Result<BTreeSet<_>>>()? {
+        let Some((tenant, topic)) = place else {
+            // The message itself was dropped; then so is its work.
+            moved += tx.execute(DROP_ORPHANS, params![limit]).await?;
+            continue;
+        };
+        let of = Tenant::from_row(tenant);
+        take(tx, of, &topic).await?;
+        let is_known = lanes_of(tx, of, &topic).await? != [LaneId::UNROUTED.0];
+        if !is_known {
+            settle(tx, of, &topic).await?;
         }
-        *lanes = lanes_of(tx, tenant, &place.1).await?;
-    }
-    let keys = waiting.iter().map(|row| row.maybe_text(4)).collect::<Result<Vec<_>>>()?;
-    let mut moved = Vec::with_capacity(waiting.len());
-    let mut gone = Vec::with_capacity(waiting.len());
-    for ((row, key), place) in waiting.iter().zip(&keys).zip(&places) {
+        let lanes = lanes_of(tx, of, &topic).await?;
         // Messages that have no route even now must not be counted as moved: the caller goes on until nothing
         // moves.
-        if place.as_ref().is_some_and(|place| lanes[place] == [LaneId::UNROUTED.0]) {
-            continue;
-        }
-        let (message, due) = (row.int(0)?, row.int(1)?);
-        gone.push(vec![Value::Int(due), Value::Int(message)]);
-        // The message itself may have been dropped; then so is its work.
-        for lane in place.iter().flat_map(|place| &lanes[place]) {
-            moved.push(vec![message.into(), (*lane).into(), due.into(), key.as_deref().into()]);
+        if lanes != [LaneId::UNROUTED.0] {
+            let topics = if is_known { &mut known } else { &mut new };
+            topics.insert((tenant, topic), lanes);
         }
     }
-    tx.each(DELETE_UNROUTED, &gone).await?;
-    tx.each(super::messages::INSERT_WORK, &moved).await?;
-    Ok(gone.len())
+    let moved = usize::try_from(moved).unwrap_or(usize::MAX);
+    Ok(moved + move_waiting(tx, &new, i64::MAX).await? + move_waiting(tx, &known, limit).await?)
 }
 
-const UNROUTED: &str = "select w.message_id, w.due_at, \
-        (select m.tenant_id from punctual.message m where m.id = w.message_id), \
-        (select m.topic from punctual.message m where m.id = w.message_id), w.key \
-    from punctual.work w where w.lane_id = 0 order by w.due_at, w.message_id limit $1 for update skip locked";
-const DELETE_UNROUTED: &str =
-    "delete from punctual.work where lane_id = 0 and due_at = $1 and message_id = $2";
+const WAITING_TOPICS: &str = "select distinct m.tenant_id, m.topic from \
+        (select w.message_id from punctual.work w where w.lane_id = 0 \
+            order by w.due_at, w.message_id limit $1) x \
+        left join punctual.message m on m.id = x.message_id";
+const DROP_ORPHANS: &str = "delete from punctual.work where lane_id = 0 and message_id in ( \
+    select w.message_id from punctual.work w where w.lane_id = 0 \
+        and not exists (select 1 from punctual.message m where m.id = w.message_id) \
+    order by w.due_at, w.message_id limit $1 for update skip locked)";
