@@ -293,32 +293,39 @@ impl Engine {
     }
 
     /// Stops the engine: begins nothing new, hands back work that was not begun, waits up to `limit` for
-    /// running work, and gives up the rest (it is due again when its lease ends). Nothing is lost.
+    /// running work and for its own loops, and gives up the rest (it is due again when its lease ends).
+    /// Nothing is lost. Writing down what is known takes up to two seconds more, and less where the
+    /// database answers.
     pub async fn stop(&self, limit: Duration) {
-        let (stopper, tasks) = {
+        let (stopper, mut tasks) = {
             let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
             (loops.stopper.take(), std::mem::take(&mut loops.tasks))
         };
         let Some(stopper) = stopper else { return };
         stopper.say(Phase::Finishing);
-        for task in tasks {
-            task.await.ok();
-        }
-        let worker = &self.inner.worker;
-        let finished = || async {
-            while worker.batches.load(Ordering::Relaxed) > 0 {
-                // Sends in flight keep their shares of limits.
-                self.inner.delivery.renew_shares().await;
-                // A short look again: the last batch may have ended between the two lines.
-                let _ = tokio::time::timeout(Duration::from_millis(20), worker.room.notified()).await;
-            }
-        };
-        if tokio::time::timeout(limit, finished()).await.is_err() {
+        if tokio::time::timeout(limit, self.finished(&mut tasks)).await.is_err() {
             stopper.say(Phase::Over);
             // Batches that are cut short still write down what they know.
-            let _ = tokio::time::timeout(LAST_WORDS, finished()).await;
+            let _ = tokio::time::timeout(LAST_WORDS, self.finished(&mut tasks)).await;
+            // The tick of a loop that hangs, or waits for a database that is gone.
+            tasks.iter().for_each(tokio::task::JoinHandle::abort);
         }
         let _ = tokio::time::timeout(LAST_WORDS, self.inner.delivery.release_shares()).await;
+    }
+
+    /// Waits for the loops, and then for the batches that they began. May be cut short and asked again.
+    async fn finished(&self, loops: &mut Vec<tokio::task::JoinHandle<()>>) {
+        while let Some(task) = loops.last_mut() {
+            task.await.ok();
+            loops.pop();
+        }
+        let worker = &self.inner.worker;
+        while worker.batches.load(Ordering::Relaxed) > 0 {
+            // Sends in flight keep their shares of limits.
+            self.inner.delivery.renew_shares().await;
+            // A short look again: the last batch may have ended between the two lines.
+            let _ = tokio::time::timeout(Duration::from_millis(20), worker.room.notified()).await;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{DEAD_LETTERS, Ear, Live, OPEN_CLAIMS, SOON, WORK};
 use super::{ear, enqueue, enqueue_one, numbered, queue, start, stop, telling};
 use punctual::base::clock::monotonic;
+use punctual::database::planted::Bug;
 use punctual::{Engine, Handled, Work};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ live! {
     quick: [
         plt_26_what_was_not_begun_is_handed_back_untouched,
         plt_26_a_stop_waits_no_longer_than_its_limit,
+        plt_26_a_hung_loop_does_not_hold_up_a_stop,
         plt_26_a_stop_without_patience_hands_back_too,
         plt_26_a_stop_in_full_run_loses_nothing,
         plt_26_suspects_in_line_are_handed_back_too,
@@ -108,6 +110,33 @@ async fn plt_26_a_stop_waits_no_longer_than_its_limit(live: &Live) {
     live.until_drained().await;
     assert!(begun.is_silent());
     stop(other).await;
+}
+
+/// PLT-26: the limit holds for loops as well, and a handler is given up although a loop hangs.
+async fn plt_26_a_hung_loop_does_not_hold_up_a_stop(live: &Live) {
+    struct GivenUp(tokio::sync::mpsc::UnboundedSender<()>);
+    impl Drop for GivenUp {
+        fn drop(&mut self) {
+            self.0.send(()).ok();
+        }
+    }
+    let (tell, mut begun) = ear();
+    let (drops, mut given_up) = tokio::sync::mpsc::unbounded_channel();
+    let forever = move |work: Work| {
+        let held = GivenUp(drops.clone());
+        tell.send(work).ok();
+        async move {
+            std::future::pending::<()>().await;
+            drop(held);
+            Ok(())
+        }
+    };
+    let engine = start(live.builder().plant(Bug::StuckLoop).handler("t", forever)).await;
+    enqueue_one(&engine, "t").await;
+    begun.next().await;
+    let stopped = tokio::time::timeout(SOON, engine.stop(Duration::from_millis(100))).await;
+    assert!(stopped.is_ok(), "a stop with a limit of 100 ms should end although a loop hangs");
+    assert!(given_up.try_recv().is_ok(), "the handler should be given up");
 }
 
 /// PLT-26: a stop that gives up at once still says what was not begun.
