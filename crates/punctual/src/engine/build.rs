@@ -248,7 +248,8 @@ impl Builder {
         self
     }
 
-    /// The longest pause between looks when no wake-up comes.
+    /// Sets the longest pause between looks when no wake-up comes: from 250 ms to 30 seconds, which is the
+    /// default. An idle worker looks after 250 ms, and then after twice as long each time, up to this.
     #[must_use]
     pub const fn max_polling_interval(mut self, interval: Duration) -> Self {
         self.poll_max = interval;

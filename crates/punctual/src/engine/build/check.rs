@@ -47,6 +47,13 @@ impl Builder {
             problems
                 .push("maxPollingInterval", "must be at least 250 ms: wake-ups make it fast, not polling");
         }
+        if self.poll_max > limits::POLL_MAX {
+            problems.push(
+                "maxPollingInterval",
+                "must be at most 30 seconds: the SQL functions tell no worker of what is due in more than \
+                 a minute, and rely on every worker looking before",
+            );
+        }
         if !self.survey_url.contains("{publicId}") {
             problems.push("surveyUrl", "must have {publicId} in it, where the entry's id belongs");
         }

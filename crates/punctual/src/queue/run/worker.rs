@@ -11,7 +11,7 @@
 use crate::base::clock::{Moment, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
-use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MAX, POLL_MIN};
+use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
 use crate::database::planted::Bug;
 use crate::queue::rules::share::{self, LaneQuota, Offer};
 use crate::queue::run::context::WorkerContext;
@@ -403,7 +403,7 @@ impl WorkerLoop {
     fn poll_slower(&mut self) {
         self.looked = None;
         self.deep.clear();
-        self.poll = (self.poll * 2).min(self.context.poll_max.min(POLL_MAX));
+        self.poll = (self.poll * 2).min(self.context.poll_max);
     }
 
     async fn wait_for_work(&mut self) {

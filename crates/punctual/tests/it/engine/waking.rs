@@ -11,10 +11,13 @@ live! {
     quick: [
         plt_7_work_of_this_process_starts_at_once,
         plt_7_a_lost_wake_up_delays_and_loses_nothing,
+        plt_7_an_interval_outside_its_limits_is_refused,
     ],
     slow: [
         plt_7_work_of_another_process_starts_within_a_second,
         plt_7_an_engine_that_was_never_started_wakes_others,
+        plt_7_an_idle_worker_looks_less_and_less_often,
+        plt_7_an_idle_worker_looks_as_often_as_it_is_told,
     ],
 }
 
@@ -100,6 +103,47 @@ async fn plt_7_a_lost_wake_up_delays_and_loses_nothing(live: &Live) {
     live.until_drained().await;
     stop(producer).await;
     stop(worker).await;
+}
+
+/// PLT-7: the pauses double from 250 ms, so seven seconds have five of them; wake-ups while the engine starts
+/// may begin them anew. Looks every 250 ms would be 28.
+async fn plt_7_an_idle_worker_looks_less_and_less_often(live: &Live) {
+    let began = monotonic();
+    let (worker, _ear) = worker(live).await;
+    while began.elapsed() < Duration::from_secs(7) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let health = worker.health().await;
+    let looks = health.loops.iter().find(|of| of.name == "worker").map(|of| of.ticks);
+    assert!(
+        looks.is_some_and(|looks| (3..=14).contains(&looks)),
+        "an idle worker looked {looks:?} times in 7 s"
+    );
+    stop(worker).await;
+}
+
+/// PLT-7: doubling pauses without this limit would take more than two minutes.
+async fn plt_7_an_idle_worker_looks_as_often_as_it_is_told(live: &Live) {
+    let (tell, _ear) = ear();
+    let often = live.builder().max_polling_interval(Duration::from_millis(250));
+    let worker = start(often.handler("t", telling(tell))).await;
+    until_idle(&worker, 10).await;
+    stop(worker).await;
+}
+
+/// PLT-7, PLT-29: a longer interval would miss what SQL functions schedule, and is not cut short in silence.
+async fn plt_7_an_interval_outside_its_limits_is_refused(live: &Live) {
+    for (interval, said) in
+        [(249, Some("at least 250 ms")), (30_001, Some("at most 30 seconds")), (30_000, None)]
+    {
+        let builder = live.builder().max_polling_interval(Duration::from_millis(interval));
+        let refused = builder.open().await.err().map(|error| error.to_string());
+        let is_as_wanted = match (&refused, said) {
+            (Some(refused), Some(said)) => refused.contains("maxPollingInterval") && refused.contains(said),
+            (refused, said) => refused.is_some() == said.is_some(),
+        };
+        assert!(is_as_wanted, "{interval} ms: {refused:?}, but it should say {said:?}");
+    }
 }
 
 const TERMINATE_LISTENERS: &str = "select pg_terminate_backend(pid) from pg_stat_activity \
