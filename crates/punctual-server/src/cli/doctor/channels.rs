@@ -50,9 +50,15 @@ fn line(real: &RealChannel, policy: &ChannelPolicy) -> String {
     }
     if let Some(patience) = &policy.patience {
         said.push_str(&format!("; at most {} tries", patience.max_attempts));
-        if let Backoff::Steps(waits) = &patience.backoff {
-            let waits: Vec<String> = waits.iter().map(|wait| duration::write(*wait)).collect();
-            said.push_str(&format!(", {} apart", waits.join(", ")));
+        match &patience.backoff {
+            Backoff::Steps(waits) => {
+                let waits: Vec<String> = waits.iter().map(|wait| duration::write(*wait)).collect();
+                said.push_str(&format!(", {} apart", waits.join(", ")));
+            }
+            Backoff::Exponential { from, to } => {
+                let (from, to) = (duration::write(*from), duration::write(*to));
+                said.push_str(&format!(", {from} apart and twice as long each time, up to {to}"));
+            }
         }
     }
     match policy.breaker_failures {

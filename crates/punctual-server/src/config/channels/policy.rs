@@ -58,10 +58,14 @@ fn breaker_failures(value: &Value) -> Result<u32, String> {
     })
 }
 
-/// As many tries as are asked for, this long apart; what is not said is as usual. A wait that is the last one
+/// As many tries as are asked for, this long apart; what is not said is as usual. Of a list, the last wait
 /// goes for all tries behind it.
 fn patience(tries: Option<&Value>, waits: Option<&Value>) -> Result<Option<Patience>, String> {
     let tries = tries.map(max_attempts).transpose()?;
+    if let Some(table) = waits.and_then(Value::as_table) {
+        let max_attempts = tries.unwrap_or(failure::patience().max_attempts);
+        return Ok(Some(Patience { max_attempts, backoff: doubling_waits(table)? }));
+    }
     let Some(waits) = waits.map(read_waits).transpose()? else {
         return Ok(tries.map(|max_attempts| Patience { max_attempts, ..failure::patience() }));
     };
@@ -84,9 +88,28 @@ fn max_attempts(value: &Value) -> Result<u32, String> {
         .ok_or_else(|| format!("`max_attempts` must be a whole number from 1 to {ATTEMPTS_MAX}, not {value}"))
 }
 
+/// Reads waits that double up to a cap.
+fn doubling_waits(table: &toml::Table) -> Result<Backoff, String> {
+    let keys = ["from", "to"];
+    if let Some(unknown) = table.keys().find(|key| !keys.contains(&key.as_str())) {
+        return Err(format!("`waits.{unknown}` is not a setting{}", hint(unknown, &keys)));
+    }
+    if keys.iter().any(|key| table.get(*key).and_then(Value::as_str).is_none()) {
+        return Err(not_waits(&Value::Table(table.clone())));
+    }
+    let json = serde_json::to_value(table).map_err(|error| format!("`waits`: {error}"))?;
+    Backoff::from_json(&json).map_err(|why| format!("`waits`: {why}"))
+}
+
+fn not_waits(value: &Value) -> String {
+    format!(
+        "`waits` must be a list of 1 to {WAITS_MAX} waits such as [\"1m\", \"5m\"], \
+         or {{ from = \"1m\", to = \"1h\" }}, not {value}"
+    )
+}
+
 fn read_waits(value: &Value) -> Result<Vec<Duration>, String> {
-    let said =
-        || format!("`waits` must be a list of 1 to {WAITS_MAX} waits such as [\"1m\", \"5m\"], not {value}");
+    let said = || not_waits(value);
     let list = value.as_array().filter(|list| (1..=WAITS_MAX).contains(&list.len())).ok_or_else(said)?;
     let wait = |one: &Value| {
         let wait =

@@ -181,6 +181,36 @@ fn ntf_24_a_channel_has_waits_of_its_own() {
     }
 }
 
+/// PLT-5: waits that double up to a cap, as those of queues.
+#[test]
+fn plt_5_a_channels_waits_may_double_up_to_a_cap() {
+    let seconds = std::time::Duration::from_secs;
+    let usual = punctual::flow::rules::entry::failure::patience().max_attempts;
+    let table = [
+        ("waits = { from = \"1m\", to = \"1h\" }", usual, (60, 3_600)),
+        ("waits = { from = \"5s\", to = \"5s\" }\nmax_attempts = 9", 9, (5, 5)),
+    ];
+    for (lines, max_attempts, (from, to)) in table {
+        let text = format!("[channels.\"sms:a\"]\nprovider = \"memory\"\n{lines}");
+        let policy = read(&text).unwrap().policies["sms:a"].clone();
+        let backoff = Backoff::Exponential { from: seconds(from), to: seconds(to) };
+        assert_eq!(policy.patience, Some(Patience { max_attempts, backoff }), "{lines}");
+    }
+    let refused = [
+        ("{ from = \"0s\", to = \"1m\" }", "`waits`: `from` must be more than zero"),
+        ("{ from = \"2m\", to = \"1m\" }", "and not longer than `to`"),
+        ("{ from = \"1m\" }", "`waits` must be a list of 1 to 100 waits such as"),
+        ("{ from = \"1m\", to = 60 }", "or { from = \"1m\", to = \"1h\" }"),
+        ("{ from = \"1m\", to = \"soon\" }", "`waits`: `soon` is not a duration"),
+        ("{ from = \"1m\", to = \"2m\", upto = \"3m\" }", "`waits.upto` is not a setting"),
+    ];
+    for (waits, said) in refused {
+        let text = format!("[channels.\"sms:a\"]\nprovider = \"memory\"\nwaits = {waits}");
+        let found = read(&text).unwrap_err();
+        assert!(found.contains(said), "`{said}` should be said of {waits}, but it was `{found}`");
+    }
+}
+
 /// NTF-13: a file beside the configuration is a provider, too.
 #[test]
 fn ntf_13_a_folder_of_ones_own_adds_providers() {
