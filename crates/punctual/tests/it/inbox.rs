@@ -121,6 +121,36 @@ async fn acme(t: &Bench) -> Tenant {
     t.store().create_tenant(new).await.unwrap().tenant
 }
 
+/// PLT-16: two first deliveries at once, with different contents; the later one waits for the other's row.
+#[tokio::test]
+async fn plt_16_the_loser_of_a_race_is_told_of_other_content() {
+    let t = &Bench::postgres().await;
+    for (hash, wanted) in [
+        (Some("a"), Begun::InProgress { attempts: 1 }),
+        (Some("b"), Begun::Conflict { attempts: 1 }),
+        (None, Begun::InProgress { attempts: 1 }),
+    ] {
+        let (mut other, connection) =
+            tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let first = other.transaction().await.unwrap();
+        let id = hash.unwrap_or("none");
+        let lease_until = t.now().await.plus(LEASE).as_micros();
+        let insert = format!(
+            "insert into punctual.inbox (tenant_id, source, message_id, hash, status, token, attempts, \
+                max_attempts, lease_until, first_seen, last_seen) \
+             values (1, 'shop', '{id}', 'a', 'processing', 'x{id}', 1, 3, {lease_until}, 0, 0)"
+        );
+        first.batch_execute(&insert).await.unwrap();
+        let delivery = Delivery { hash: hash.map(str::to_owned), ..delivery(id) };
+        let store = t.another().await;
+        let beginning = tokio::spawn(async move { begin(&store, delivery).await });
+        crate::sequence::until_blocked(t).await;
+        first.commit().await.unwrap();
+        assert_eq!(beginning.await.unwrap(), wanted, "a delivery with the hash {hash:?}");
+    }
+}
+
 /// PLT-16
 async fn plt_16_the_key_is_tenant_source_and_id(t: &Bench) {
     let acme = acme(t).await;

@@ -104,7 +104,8 @@ pub struct Received {
     pub lease_until: Timestamp,
     /// When it came first.
     pub first_seen: Timestamp,
-    /// When it came last.
+    /// When it came last. A delivery that comes in the very moment in which another one is decided, or in
+    /// which the message is marked, does not count.
     pub last_seen: Timestamp,
     /// When it was processed, failed or died.
     pub finished_at: Option<Timestamp>,
@@ -274,15 +275,17 @@ async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) 
         lease_until: now.plus(delivery.lease),
     };
     let Some(seen) = tx.first(PEEK, key).await? else {
-        let new = insert(tx, tenant, delivery, token, now).await?;
-        // If not, another delivery was faster by a moment.
-        return Ok(if new { process(1) } else { Begun::InProgress { attempts: 1 } });
+        if insert(tx, tenant, delivery, token, now).await? {
+            return Ok(process(1));
+        }
+        // Another delivery was faster by a moment, and may have had other content.
+        let Some(winner) = tx.first(PEEK, key).await? else { return Ok(Begun::InProgress { attempts: 1 }) };
+        return told_by(&winner, delivery, now);
     };
     let Some(row) = tx.first(LOCK, key).await? else {
-        // Another transaction begins or marks the message at this moment. This one does not wait for it and
-        // returns the state before.
-        let seen = known(&seen)?;
-        return Ok(told(seen.verdict(delivery, now), seen.attempts));
+        // Another transaction begins or marks the message at this moment. This one does not wait for it,
+        // returns the state before, and leaves no trace.
+        return told_by(&seen, delivery, now);
     };
     let (id, known) = (row.int(0)?, known(&row)?);
     let attempts = known.attempts;
@@ -302,6 +305,12 @@ async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) 
     };
     tx.execute("update punctual.inbox set last_seen = $2 where id = $1", params![id, now]).await?;
     Ok(told(verdict, attempts))
+}
+
+/// Returns the answer to a delivery whose message another transaction has.
+fn told_by(row: &Row, delivery: &Delivery, now: Timestamp) -> Result<Begun> {
+    let known = known(row)?;
+    Ok(told(known.verdict(delivery, now), known.attempts))
 }
 
 async fn insert(
