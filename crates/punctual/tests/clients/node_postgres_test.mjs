@@ -1,4 +1,5 @@
-// PLT-13: node-postgres calls Punctual's SQL functions inside its own transactions.
+// PLT-13: node-postgres calls Punctual's SQL functions inside its own transactions. The body of `place` is the guide's
+// example to the letter (docs/guide/sql.md); a test compares the two.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 
@@ -44,4 +45,17 @@ await assert.rejects(client.query("select punctual.enqueue('a/b', '{no json')"),
   assert.match(refused.message, /topic: must not contain `\/`.*payload: is not JSON/);
   return true;
 });
+
+async function place() {
+  await client.query("begin");
+  await client.query("insert into orders values ($1, $2)", [7, "a lamp"]);
+  await client.query("select punctual.enqueue('orders', $1, kind => 'order.placed')", [{ order: 7 }]);
+  await client.query("commit");
+}
+
+await client.query("create table orders (number int primary key, what text)");
+await place();
+// The order is there: its insert fails before the call.
+await assert.rejects(place, (refused) => refused.code === "23505");
+await client.query("rollback");
 await client.end();

@@ -1,9 +1,22 @@
-"""PLT-13: psycopg calls Punctual's SQL functions inside its own transactions."""
+"""PLT-13: psycopg calls Punctual's SQL functions inside its own transactions.
+
+The body of `place` is the guide's example to the letter (docs/guide/sql.md); a test compares the two.
+"""
 
 import sys
 
 import psycopg
 from psycopg.types.json import Jsonb
+
+
+
+def place(connection):
+    with connection.transaction():
+        connection.execute("insert into orders values (%s, %s)", (7, "a lamp"))
+        connection.execute(
+            "select punctual.enqueue('orders', %s, kind => 'order.placed')", (Jsonb({"order": 7}),)
+        )
+
 
 url = sys.argv[1]
 with psycopg.connect(url) as connection:
@@ -49,3 +62,13 @@ with psycopg.connect(url) as connection:
         said = refused.diag.message_primary
         assert "topic: must not contain `/`" in said and "payload: is not JSON" in said, said
     connection.rollback()
+
+    connection.execute("create table orders (number int primary key, what text)")
+    connection.commit()
+    place(connection)
+    try:
+        # The order is there: its insert fails before the call.
+        place(connection)
+        raise SystemExit("the same order was placed twice")
+    except psycopg.errors.UniqueViolation:
+        pass

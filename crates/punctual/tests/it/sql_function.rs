@@ -72,7 +72,20 @@ async fn plt_13_the_routes_are_followed() {
 #[tokio::test]
 async fn plt_13_bad_input_is_refused_in_the_librarys_words() {
     let t = &Bench::postgres().await;
-    let names = ["", " x", "x\u{a0}", "a\nb", "a\u{85}b", &"ü".repeat(256), "\u{3000}x", "fine", "ü"];
+    let names = [
+        "punctual.x",
+        "punctual.ingest",
+        "punctual",
+        "",
+        " x",
+        "x\u{a0}",
+        "a\nb",
+        "a\u{85}b",
+        &"ü".repeat(256),
+        "\u{3000}x",
+        "fine",
+        "ü",
+    ];
     for name in names {
         let quoted = name.replace('\'', "''");
         let sql = format!("select punctual.enqueue('{quoted}', '{{}}', key => '{quoted}')");
@@ -371,11 +384,19 @@ async fn client(name: &str, script: &str) -> Bench {
     t
 }
 
-/// What psycopg and node-postgres leave behind: one message that is due, and one timer.
+/// What psycopg and node-postgres leave behind: two messages that are due, of which the guide's example left
+/// one, and one timer.
 async fn left_by(t: &Bench, name: &str) {
     t.store().route_waiting().await.unwrap();
     let lane = t.lane("orders").await;
     let item = t.claim_one(lane).await;
+    let shown = t.claim_one(lane).await.message;
+    let payload: serde_json::Value = serde_json::from_str(&shown.payload).unwrap();
+    assert_eq!((shown.kind.as_str(), payload), ("order.placed", serde_json::json!({"order": 7})));
+    assert_eq!(
+        t.texts("select number, what from orders").await,
+        [["7", "a lamp"].map(|of| Some(of.to_owned()))]
+    );
     let payload: serde_json::Value = serde_json::from_str(&item.message.payload).unwrap();
     assert_eq!(payload, serde_json::json!({"order": 2, "by": name}));
     assert_eq!((item.message.key.as_deref(), item.message.kind.as_str()), (Some("k"), "order.placed"));
@@ -384,7 +405,7 @@ async fn left_by(t: &Bench, name: &str) {
     let mut standing: Vec<Status> = timers.iter().map(|timer| timer.status).collect();
     standing.sort_by_key(|status| *status as u8);
     assert_eq!(standing.len(), 2, "a rolled back cancel is none: {timers:?}");
-    assert_eq!(t.count("select count(*) from punctual.message").await, 3);
+    assert_eq!(t.count("select count(*) from punctual.message").await, 4);
     assert_eq!(t.count("select count(*) from punctual.timer_change").await, 1);
     assert_eq!(t.count("select count(*) from shop_order").await, 1);
 }
@@ -422,13 +443,21 @@ async fn plt_13_jdbc_enqueues_and_schedules_in_its_own_transaction() {
     assert_eq!(t.count("select count(*) from orders").await, 1);
 }
 
-/// PLT-13: the program that JDBC runs holds the guide's block, line by line.
+/// PLT-13: the programs that the clients run hold the guide's blocks, line by line.
 #[test]
-fn plt_13_the_guide_shows_the_jdbc_program_that_is_run() {
+fn plt_13_the_guide_shows_the_programs_that_are_run() {
     let guide = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/sql.md");
     let guide = std::fs::read_to_string(guide).unwrap();
-    let shown = guide.split("```java\n").nth(1).unwrap().split("```").next().unwrap();
-    let shown: String = shown.lines().map(|line| format!("        {line}\n")).collect();
-    let program = std::fs::read_to_string(client_file("Jdbc.java")).unwrap();
-    assert!(program.contains(&shown), "the guide shows another program than Jdbc.java");
+    for (language, file, head, indent) in [
+        ("python", "psycopg_test.py", "def place(connection):\n", 4),
+        ("js", "node_postgres_test.mjs", "async function place() {\n", 2),
+        ("java", "Jdbc.java", "static void place(Connection connection) throws SQLException {\n", 8),
+    ] {
+        let blocks: Vec<&str> = guide.split(&format!("```{language}\n")).skip(1).collect();
+        assert_eq!(blocks.len(), 1, "the guide has one block in {language}");
+        let shown = blocks[0].split("```").next().unwrap();
+        let body: String = shown.lines().map(|line| format!("{:indent$}{line}\n", "")).collect();
+        let program = std::fs::read_to_string(client_file(file)).unwrap();
+        assert!(program.contains(&format!("{head}{body}")), "the guide shows another program than {file}");
+    }
 }
