@@ -3,6 +3,7 @@
 use crate::world::{Base, World, publish};
 use punctual::ClockMode;
 use punctual::base::clock::monotonic;
+use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::database::planted::Bug;
 use punctual::engine::Builder;
 use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 on_each! {
     plt_25_health_and_metrics_over_http,
+    plt_25_health_and_metrics_tell_each_loops_last_success,
     plt_25_a_hung_loop_is_not_live,
     plt_25_health_and_metrics_tell_each_lag,
     every_answer_is_dressed,
@@ -32,6 +34,7 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
             Base::Postgres => "PostgreSQL",
         }
     );
+    assert_eq!(health["database"]["schemaVersion"], SCHEMA_VERSION);
     let loops: Vec<&str> =
         health["loops"].as_array().unwrap().iter().map(|l| l["name"].as_str().unwrap()).collect();
     assert!(loops.contains(&"reaper") && loops.contains(&"retention"), "{loops:?}");
@@ -48,6 +51,7 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
         "punctual_dead_letters 0",
         "punctual_stuck_claims 0",
         "punctual_takes_writes 1",
+        &format!("punctual_schema_version {SCHEMA_VERSION}"),
         "punctual_loop_in_trouble{loop=\"reaper\"} 0",
         "punctual_loop_in_trouble{loop=\"job planner\"} 0",
         "punctual_job_lag_seconds 0",
@@ -56,6 +60,35 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
     ] {
         assert!(metrics.text.lines().any(|l| l == line), "{line} in {}", metrics.text);
     }
+}
+
+/// PLT-25: the listener looks every second, so its last success is never long ago; the loop that hangs has
+/// none, and the time since then grows.
+async fn plt_25_health_and_metrics_tell_each_loops_last_success(base: Base) {
+    let stuck = |builder: Builder| builder.plant(Bug::StuckLoop);
+    let world =
+        World::furnished(World::place(base).await, ClockMode::System, Settings::default(), stuck).await;
+    let since = async |name: &str| {
+        let health = world.anybody().sees("/health").await;
+        let all = health["loops"].as_array().unwrap();
+        let of = all.iter().find(|of| of["name"] == name).unwrap_or_else(|| panic!("{name}: {health}"));
+        of["secondsSinceSuccess"].as_f64().unwrap()
+    };
+    let began = monotonic();
+    while since("retention").await < 3.0 {
+        assert!(began.elapsed() < Duration::from_secs(30), "the time since the start grows");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (reaper, retention) = (since("reaper").await, since("retention").await);
+    assert!(reaper < retention, "the reaper succeeded {reaper} s ago, `retention` never in {retention} s");
+    let metrics = world.anybody().get("/metrics").await.text;
+    let told = |name: &str| {
+        let head = format!("punctual_loop_seconds_since_success{{loop=\"{name}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&head));
+        line.unwrap_or_else(|| panic!("{head} in {metrics}")).parse::<f64>().unwrap()
+    };
+    assert!(told("retention") >= 3.0, "{metrics}");
+    assert!(told("reaper") < told("retention"), "{metrics}");
 }
 
 /// PLT-25: the tick of a loop does not end, and the process asks to be started again; it still serves.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 on_each! {
     plt_15_remote_worker_consumes_a_topic,
+    plt_15_a_claim_that_names_only_its_owner_takes_fifty_for_thirty_seconds,
     a_stale_claim_is_lost_after_the_clock_moved,
     an_abandoned_item_comes_back_when_it_said,
     an_extended_claim_outlives_its_first_lease,
@@ -48,6 +49,18 @@ async fn plt_15_remote_worker_consumes_a_topic(base: Base) {
     let other = json!({"id": "999", "token": item["token"]});
     assert_eq!(settle(&root, "orders", "ack", other).await, "NotFound");
     assert_eq!(settle(&root, "orders", "ack", json!({"id": id, "token": "made up"})).await, "LostClaim");
+}
+
+/// PLT-15
+async fn plt_15_a_claim_that_names_only_its_owner_takes_fifty_for_thirty_seconds(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    root.does("/dev/clock", json!({"set": "2026-05-14T05:13:00Z", "run": false}), 200).await;
+    let event = json!({"topic": "orders", "kind": "order.placed", "payload": {}});
+    root.does("/api/events", json!(vec![event; 60]), 202).await;
+    let answer = root.does("/api/queues/orders/claim", json!({"owner": "worker-1"}), 200).await;
+    let items = answer["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["leaseUntil"]), (50, &json!("2026-05-14T05:13:30Z")));
 }
 
 async fn a_stale_claim_is_lost_after_the_clock_moved(base: Base) {

@@ -262,3 +262,41 @@ pub const RECEIPT_LOOK_MIN: Duration = Duration::from_secs(1);
 pub const RECEIPTS_WAITING_MAX: usize = 50_000;
 /// Receipts that wait and are looked at in one go.
 pub const RECEIPTS_LOOKED_AT: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// PLT-4, PLT-7, PLT-8, PLT-11, PLT-15, PLT-18: the defaults that the documentation names, by number. The
+    /// other tests use the constants, and would hold with any.
+    #[test]
+    fn plt_4_plt_7_plt_8_plt_11_plt_15_plt_18_defaults_are_as_documented() {
+        let table = [
+            ("a lease", LEASE_DEFAULT, Duration::from_secs(30)),
+            ("the first poll", POLL_MIN, Duration::from_millis(250)),
+            ("the slowest poll", POLL_MAX, Duration::from_secs(30)),
+            ("the first pause after trouble", TROUBLE_PAUSE, Duration::from_secs(5)),
+            ("the longest pause after trouble", TROUBLE_PAUSE_MAX, Duration::from_secs(60)),
+            ("finished messages", MESSAGE_RETENTION, 30 * DAY),
+            ("runs", RUN_RETENTION, 30 * DAY),
+            ("ended leases", LEASE_RETENTION, 30 * DAY),
+            ("surveys and the log", ENTRY_RETENTION, 400 * DAY),
+            ("admitted ids", ADMITTED_RETENTION, 800 * DAY),
+            ("keys of entries", ENTRY_KEY_RETENTION, 800 * DAY),
+            ("keys of deliveries", DELIVERY_KEY_RETENTION, 800 * DAY),
+            ("the answer to an Idempotency-Key", ANSWER_RETENTION, 24 * HOUR),
+            ("the inbox", INBOX_RETENTION, 30 * DAY),
+            ("the inbox's maintenance", INBOX_EVERY, 6 * HOUR),
+            ("a stuck message of the inbox", INBOX_STUCK_AFTER, HOUR),
+            ("the wait for a schema", SCHEMA_PATIENCE, Duration::from_secs(5 * 60)),
+        ];
+        for (what, value, documented) in table {
+            assert_eq!(value, documented, "{what}");
+        }
+        assert_eq!((CLAIM_ITEMS_DEFAULT, LIST_ITEMS_DEFAULT, LIST_ITEMS_MAX), (50, 100, 1_000));
+        assert_eq!((ATTEMPTS_DEFAULT, UNSTARTED_FACTOR, LEASE_RENEW_PERCENT), (10, 5, 60));
+    }
+}

@@ -194,8 +194,8 @@ async fn one_at_a_time(backend: Backend) {
     engine.schedule(TENANT, (0..30).map(timer).collect(), None).await.unwrap();
     let late = all_once(&mut told, 30).await;
     engine.stop(Duration::from_secs(10)).await;
-    // By now it looks every few seconds only; whoever waits for that is far later.
-    assert!(late[15] < 1_000_000, "half of the timers were more than {} us late", late[15]);
+    // The sleeper wakes at the due time: even polling at the shortest interval would be later than this.
+    assert!(late[15] < 120_000, "half of the timers were more than {} us late", late[15]);
 }
 
 async fn all_at_once(backend: Backend) {

@@ -302,6 +302,28 @@ fn plt_27_a_worker_serves_no_api() {
     }
 }
 
+/// PLT-27: an `api` process sends and receives wake-ups, and leaves the work to others.
+#[test]
+fn plt_27_a_role_runs_its_own_loops() {
+    let place = Place::new();
+    for (role, works) in [("api", false), ("worker", true), ("all", true)] {
+        let serve =
+            ["serve", "--database", "sqlite::memory:", "--listen", FREE_PORT, "--role", role, "--json"];
+        let serving = place.command(&serve).serve();
+        let (_, answer) = serving.get("/health", "");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let health: serde_json::Value = serde_json::from_str(body).unwrap();
+        let loops: Vec<&str> =
+            health["loops"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
+        for name in ["wake notifier", "wake listener"] {
+            assert!(loops.contains(&name), "{role} should run `{name}`: {loops:?}");
+        }
+        for name in ["worker", "reaper", "job planner", "retention", "inbox maintenance"] {
+            assert_eq!(loops.contains(&name), works, "{role} and `{name}`: {loops:?}");
+        }
+    }
+}
+
 /// PLT-24, PLT-27: any number of instances start at once on one new PostgreSQL database,
 /// see the same queues, and end well.
 #[test]

@@ -206,7 +206,9 @@ mod tests {
         let (ticks, stopper) = (Arc::new(AtomicUsize::new(0)), Arc::new(stopper));
         let health = LoopHealth::new("frail", HUNG_AFTER);
         let make = || Frail { ticks: Arc::clone(&ticks), stopper: Arc::clone(&stopper), is_spoilt: false };
+        let began = tokio::time::Instant::now();
         drive(make, health.clone(), stop).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(5 + 10), "each pause is longer than the one before");
         let status = health.status();
         assert_eq!((status.ticks, status.panics), (2, 2), "one panic in a tick, one in a wait");
         assert_eq!(status.trouble, None, "its last tick went well");
@@ -223,5 +225,21 @@ mod tests {
         assert!(health.status().busy_for > Duration::ZERO, "a tick has begun");
         health.end_tick(None);
         assert_eq!(health.status().busy_for, Duration::ZERO);
+    }
+
+    /// PLT-25: a tick that fails is no success.
+    #[test]
+    fn plt_25_a_loop_knows_its_last_success() {
+        let last_success = |health: &LoopHealth| health.with(|state| state.last_success);
+        let health = LoopHealth::new("lucky", HUNG_AFTER);
+        health.begin_tick();
+        health.end_tick(Some(&Error::Conflict("no".into())));
+        assert_eq!(last_success(&health), None, "it has not succeeded yet");
+        health.end_tick(None);
+        let first = last_success(&health).expect("a success is remembered");
+        health.end_tick(Some(&Error::Conflict("no".into())));
+        assert_eq!(last_success(&health), Some(first), "a failure changes nothing about it");
+        health.end_tick(None);
+        assert!(last_success(&health) > Some(first), "the next success counts");
     }
 }
