@@ -15,8 +15,6 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A host clock that is further off makes times on this machine misleading.
-const SKEW_MAX: Duration = Duration::from_secs(1);
 /// Due work that has waited longer than this has nobody who takes it.
 const LATE_AFTER: Duration = Duration::from_secs(300);
 
@@ -179,7 +177,7 @@ fn relations(census: &Census) -> Verdict {
 
 fn clock(census: &Census) -> Verdict {
     let skew = Duration::from_micros(census.host_skew_us.unsigned_abs());
-    if skew <= SKEW_MAX {
+    if skew <= limits::HOST_SKEW_MAX {
         return (Mark::Ok, format!("this machine and the database are {} apart", words::length(skew)));
     }
     let how = if census.host_skew_us > 0 { "ahead of" } else { "behind" };

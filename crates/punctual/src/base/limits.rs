@@ -114,6 +114,8 @@ pub const POLL_MAX: Duration = Duration::from_secs(30);
 pub const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 /// … up to this.
 pub const TROUBLE_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A host whose clock is further off than this has misleading times in its log.
+pub const HOST_SKEW_MAX: Duration = Duration::from_secs(1);
 /// A job's name, in characters.
 pub const JOB_NAME_CHARS_MAX: usize = 100;
 /// A single occurrence of a job that is planned later than this after its time was missed.

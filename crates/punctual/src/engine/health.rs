@@ -1,7 +1,10 @@
 //! Health: the state of the engine, for an operator and a load balancer.
 
 use crate::base::clock::monotonic;
+use crate::base::duration;
 use crate::base::error::Error;
+use crate::base::limits::HOST_SKEW_MAX;
+use crate::database::clock::ClockMode;
 use crate::engine::Engine;
 use crate::operate::store::census::Census;
 use crate::operate::store::storage::StorageStatus;
@@ -30,6 +33,8 @@ pub struct Health {
     pub storage: StorageStatus,
     /// The loops of this process.
     pub loops: Vec<LoopStatus>,
+    /// The clock source: a manual clock differs from the host's on purpose.
+    pub clock: ClockMode,
 }
 
 impl Health {
@@ -58,6 +63,7 @@ impl Health {
                 }
             }
         }
+        all.extend(self.skew_complaint());
         all.extend(self.storage.complaints());
         if self.inbox.stuck > 0 {
             all.push(format!(
@@ -82,6 +88,21 @@ impl Health {
     }
 }
 
+impl Health {
+    fn skew_complaint(&self) -> Option<String> {
+        let census = self.database.as_ref().ok().filter(|_| self.clock == ClockMode::System)?;
+        let skew = Duration::from_micros(census.host_skew_us.unsigned_abs());
+        let how = if census.host_skew_us > 0 { "ahead of" } else { "behind" };
+        (skew > HOST_SKEW_MAX).then(|| {
+            format!(
+                "the clock of this host is {} {how} the database's, which decides: check time \
+                 synchronisation",
+                duration::write(skew)
+            )
+        })
+    }
+}
+
 impl Engine {
     /// Asks the database and the loops how they are.
     pub fn health(&self) -> Pin<Box<dyn Future<Output = Health> + Send + '_>> {
@@ -102,7 +123,8 @@ impl Engine {
         };
         let storage = if database.is_ok() { self.storage_status().await } else { StorageStatus::default() };
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
-        Health { database, inbox, storage, loops: loops.health.iter().map(LoopHealth::status).collect() }
+        let loops = loops.health.iter().map(LoopHealth::status).collect();
+        Health { database, inbox, storage, loops, clock: self.inner.clock }
     }
 
     /// Whether the database takes writes. One that went well counts for a while, so that health checks of
@@ -128,5 +150,38 @@ impl Engine {
     pub fn is_live(&self) -> bool {
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
         !loops.health.iter().any(|of| of.status().is_hung())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::Timestamp;
+
+    /// PLT-25, PLT-6: a host whose clock is off is told in words, unless the clock is manual.
+    #[test]
+    fn plt_25_health_tells_the_skew_of_the_host_in_words() {
+        let complaints = |host_skew_us, clock| {
+            let census = Census {
+                now: Timestamp::from_micros(0),
+                host_skew_us,
+                schema_version: 20,
+                missing: Vec::new(),
+                open_claims: 0,
+                stuck_claims: 0,
+                dead_letters: 0,
+                workers: Vec::new(),
+                jobs: Vec::new(),
+            };
+            let (inbox, storage) = (InboxCounts::default(), StorageStatus::default());
+            Health { database: Ok(census), inbox, storage, loops: Vec::new(), clock }.complaints()
+        };
+        let system = ClockMode::System;
+        assert_eq!(complaints(1_000_000, system), [""; 0], "a second is no skew to speak of");
+        let ahead = complaints(9_000_000, system);
+        assert!(ahead.len() == 1 && ahead[0].contains("is 9s ahead of the database's"), "{ahead:?}");
+        let behind = complaints(-7_200_000_000, system);
+        assert!(behind.len() == 1 && behind[0].contains("is 2h behind the database's"), "{behind:?}");
+        assert_eq!(complaints(9_000_000, ClockMode::Manual), [""; 0]);
     }
 }
