@@ -54,7 +54,7 @@ async fn plt_27_an_engine_without_handlers_only_enqueues(live: &Live) {
     let producer = live.producer().await;
     assert!(producer.topics().is_empty());
     let id = enqueue_one(&producer, "t").await;
-    assert!(producer.health().await.loops.iter().all(|of| of.name != "dispatch"));
+    assert!(producer.health().await.loops.iter().all(|of| of.name != "worker helper"));
     let (tell, mut ear) = ear();
     let other = start(live.builder().handler("elsewhere", telling(tell))).await;
     enqueue_one(&other, "elsewhere").await;
