@@ -7,6 +7,7 @@
 pub mod channels;
 mod encryption_key;
 mod file;
+mod retention;
 mod root_key;
 mod shown;
 
@@ -23,6 +24,7 @@ use punctual::ClockMode;
 use punctual::base::duration;
 use punctual::base::limits::SCHEMA_PATIENCE;
 use punctual::base::sealing::EncryptionKeys;
+use punctual::operate::run::prune::RetentionSettings;
 use punctual::queue::run::inbox::InboxSettings;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -67,6 +69,18 @@ pub struct Flags {
     /// How long the communication log is kept [default: 400d]
     #[arg(long, env = "PUNCTUAL_LOG_RETENTION", value_name = "DURATION")]
     pub log_retention: Option<String>,
+    /// How long surveys are kept after their last event, with their answers [default: 400d]
+    #[arg(long, env = "PUNCTUAL_SURVEY_RETENTION", value_name = "DURATION")]
+    pub survey_retention: Option<String>,
+    /// How long runs of jobs are kept after their end [default: 30d]
+    #[arg(long, env = "PUNCTUAL_RUN_RETENTION", value_name = "DURATION")]
+    pub run_retention: Option<String>,
+    /// How long leases are kept after their end [default: 30d]
+    #[arg(long, env = "PUNCTUAL_LEASE_RETENTION", value_name = "DURATION")]
+    pub lease_retention: Option<String>,
+    /// How long the ids of messages are remembered, so that each is admitted once [default: 800d]
+    #[arg(long, env = "PUNCTUAL_MESSAGE_ID_RETENTION", value_name = "DURATION")]
+    pub message_id_retention: Option<String>,
     /// How long processed and failed messages are remembered in the inbox [default: 30d]
     #[arg(long, env = "PUNCTUAL_INBOX_RETENTION", value_name = "DURATION")]
     pub inbox_retention: Option<String>,
@@ -127,10 +141,8 @@ pub struct Config {
     pub schema_wait: Duration,
     /// How long a stop may take.
     pub stop_limit: Duration,
-    /// How long finished messages are kept; the engine's default if `None`.
-    pub retention: Option<Duration>,
-    /// How long the communication log is kept; the engine's default if `None`.
-    pub log_retention: Option<Duration>,
+    /// How long each sort of history is kept.
+    pub retention: RetentionSettings,
     /// How the inbox is kept.
     pub inbox: InboxSettings,
     /// Connections to PostgreSQL.
@@ -192,8 +204,8 @@ impl Config {
         let encryption_keys = encryption_key::decide()?;
         let folder = file.0.map(providers_folder);
         let file = file.1;
+        let retention = retention::decide(&flags, &file)?;
         let stop_limit = flags.stop_limit.or(file.stop_limit);
-        let retention = flags.retention.or(file.retention);
         let pool_size = flags.pool_size.or(file.pool_size).unwrap_or(POOL_SIZE_DEFAULT);
         if !(2..=1_000).contains(&pool_size) {
             return Err(Failure::usage(format!("pool_size is {pool_size}, but must be between 2 and 1000")));
@@ -217,8 +229,7 @@ impl Config {
             schema_wait: length("schema_wait", flags.schema_wait.or(file.schema_wait))?
                 .unwrap_or(SCHEMA_PATIENCE),
             stop_limit: length("stop_limit", stop_limit)?.unwrap_or(STOP_LIMIT_DEFAULT),
-            retention: length("retention", retention)?,
-            log_retention: length("log_retention", flags.log_retention.or(file.log_retention))?,
+            retention,
             inbox,
             pool_size,
             log_format: flags.log_format.or(file.log_format).unwrap_or_default(),

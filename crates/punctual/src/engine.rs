@@ -59,7 +59,7 @@ use crate::delivery::run::sandbox::Sandbox;
 use crate::delivery::run::templates::Templates;
 use crate::jobs::run::lease::Candidate;
 use crate::jobs::run::plan::Planner;
-use crate::operate::run::prune::Pruner;
+use crate::operate::run::prune::{Pruner, RetentionSettings};
 use crate::operate::store::storage::StorageStatus;
 use crate::queue::rules::message::NewMessage;
 use crate::queue::run::context::WorkerContext;
@@ -116,8 +116,7 @@ struct Inner {
     delivery: Arc<DeliveryContext>,
     surveys: Arc<SurveyKind>,
     clock: ClockMode,
-    retention: Duration,
-    log_retention: Duration,
+    retention: RetentionSettings,
     inbox: InboxSettings,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
@@ -353,8 +352,7 @@ impl Loops {
     /// Runs the loops that plan jobs, take back what crashed, and let history go.
     fn run_maintenance(&mut self, inner: &Inner, stop: &Stop) {
         let (store, wake) = (inner.worker.store.clone(), inner.worker.wake.clone());
-        let (poll_max, retention, log_retention) =
-            (inner.worker.poll_max, inner.retention, inner.log_retention);
+        let (poll_max, retention) = (inner.worker.poll_max, inner.retention);
         let planner = {
             let (store, wake) = (store.clone(), wake.clone());
             move || Planner::new(store.clone(), wake.clone(), poll_max)
@@ -367,11 +365,12 @@ impl Loops {
         self.run("reaper", reaper, stop);
         let pruner = {
             let store = store.clone();
-            move || Pruner::new(store.clone(), retention, log_retention)
+            move || Pruner::new(store.clone(), retention)
         };
         self.run("retention", pruner, stop);
         let inbox = inner.inbox;
-        self.run("inbox maintenance", move || InboxKeeper::new(store.clone(), inbox, retention), stop);
+        let keeper = move || InboxKeeper::new(store.clone(), inbox, retention.messages);
+        self.run("inbox maintenance", keeper, stop);
         let delivery = Arc::clone(&inner.delivery);
         self.run("early receipts", move || EarlyReceipts::new(Arc::clone(&delivery), poll_max), stop);
     }

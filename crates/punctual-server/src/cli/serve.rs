@@ -197,13 +197,8 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
         .survey_url(config.survey_url.clone().unwrap_or_else(own_page))
         .unsubscribe_url(format!("{own}/u/{{token}}"))
         .encryption_keys(config.encryption_keys.clone())
+        .retentions(config.retention)
         .inbox(config.inbox);
-    if let Some(retention) = config.retention {
-        builder = builder.retention(retention);
-    }
-    if let Some(retention) = config.log_retention {
-        builder = builder.log_retention(retention);
-    }
     builder = config.channels.add_to(builder, config.clock, demo);
     if config.migrate { builder } else { builder.without_migrations().schema_wait(config.schema_wait) }
 }

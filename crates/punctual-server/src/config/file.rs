@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Every key of the file.
-pub const KEYS: [&str; 20] = [
+pub const KEYS: [&str; 24] = [
     "database",
     "listen",
     "role",
@@ -22,6 +22,10 @@ pub const KEYS: [&str; 20] = [
     "stop_limit",
     "retention",
     "log_retention",
+    "survey_retention",
+    "run_retention",
+    "lease_retention",
+    "message_id_retention",
     "inbox_retention",
     "inbox_stuck_after",
     "inbox_every",
@@ -63,6 +67,14 @@ pub struct File {
     pub retention: Option<String>,
     /// How long the communication log is kept.
     pub log_retention: Option<String>,
+    /// How long surveys are kept after their last event, with their answers.
+    pub survey_retention: Option<String>,
+    /// How long runs of jobs are kept.
+    pub run_retention: Option<String>,
+    /// How long ended leases are kept.
+    pub lease_retention: Option<String>,
+    /// How long the ids of messages are remembered.
+    pub message_id_retention: Option<String>,
     /// How long processed and failed messages are remembered in the inbox.
     pub inbox_retention: Option<String>,
     /// How far past its lease a received message is stuck.
@@ -199,7 +211,8 @@ mod tests {
     fn every_field_is_a_known_key() {
         let all = "database=''\nlisten=''\nrole='all'\nclock='system'\nleave_manual_clock=true\n\
                    migrate=false\nschema_wait=''\nstop_limit=''\nretention=''\nlog_retention=''\n\
-                   inbox_retention=''\n\
+                   survey_retention=''\nrun_retention=''\nlease_retention=''\n\
+                   message_id_retention=''\ninbox_retention=''\n\
                    inbox_stuck_after=''\ninbox_every=''\npool_size=2\nlog_format='json'\nroot_key='x'\n\
                    survey_url=''\n\
                    public={requests_per_minute=9,trust_forwarded_for=true,url='https://x'}\n\

@@ -7,7 +7,6 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use punctual::ClockMode;
 use punctual::base::duration;
-use punctual::base::limits::{ENTRY_RETENTION, MESSAGE_RETENTION};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -96,9 +95,14 @@ fn of_process(config: &Config) -> Vec<(&'static str, Option<String>)> {
 
 fn of_retention(config: &Config) -> Vec<(&'static str, Option<String>)> {
     let inbox = &config.inbox;
+    let kept = &config.retention;
     [
-        ("retention", config.retention.unwrap_or(MESSAGE_RETENTION)),
-        ("log_retention", config.log_retention.unwrap_or(ENTRY_RETENTION)),
+        ("retention", kept.messages),
+        ("log_retention", kept.log),
+        ("survey_retention", kept.surveys),
+        ("run_retention", kept.runs),
+        ("lease_retention", kept.leases),
+        ("message_id_retention", kept.message_ids),
         ("inbox_retention", inbox.retention),
         ("inbox_stuck_after", inbox.stuck_after),
         ("inbox_every", inbox.every),

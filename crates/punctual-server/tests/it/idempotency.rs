@@ -48,7 +48,8 @@ async fn a_key_is_free_again_after_a_day(base: Base) {
         // No worker acknowledges the message of the first night, so it is claimed again on the second.
         assert_eq!(claim(&world.root(), "t").await.len(), night, "night {night}");
         world.advance("25h").await;
-        world.engine.store().prune_rest(std::time::Duration::from_secs(3_600)).await.unwrap();
+        let hour = std::time::Duration::from_secs(3_600);
+        world.engine.store().prune_rest(hour, hour).await.unwrap();
     }
 }
 

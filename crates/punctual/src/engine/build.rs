@@ -25,6 +25,7 @@ use crate::engine::{Engine, Inner, Loops};
 use crate::flow::run::event_kinds::EventKinds;
 use crate::jobs::rules::job::NewJob;
 use crate::notification::run::planner::NotificationPlanner;
+use crate::operate::run::prune::RetentionSettings;
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::executor::Executor;
 use crate::queue::run::handler::Handler;
@@ -60,8 +61,7 @@ pub struct Builder {
     leave_manual: bool,
     lease: Duration,
     poll_max: Duration,
-    retention: Duration,
-    log_retention: Duration,
+    retention: RetentionSettings,
     inbox: InboxSettings,
     owner: Option<String>,
     jobs: Vec<(String, NewJob)>,
@@ -90,8 +90,7 @@ impl Builder {
             leave_manual: false,
             lease: limits::LEASE_DEFAULT,
             poll_max: limits::POLL_MAX,
-            retention: limits::MESSAGE_RETENTION,
-            log_retention: limits::ENTRY_RETENTION,
+            retention: RetentionSettings::default(),
             inbox: InboxSettings::default(),
             owner: None,
             jobs: Vec::new(),
@@ -259,7 +258,14 @@ impl Builder {
     /// How long finished messages are kept, unless their queue says otherwise.
     #[must_use]
     pub const fn retention(mut self, retention: Duration) -> Self {
-        self.retention = retention;
+        self.retention.messages = retention;
+        self
+    }
+
+    /// Sets how long each sort of history is kept: messages, the log, surveys, runs, leases, message ids.
+    #[must_use]
+    pub const fn retentions(mut self, settings: RetentionSettings) -> Self {
+        self.retention = settings;
         self
     }
 
@@ -267,7 +273,7 @@ impl Builder {
     /// that let each message through once are kept for 800 days, or for this long if that is longer.
     #[must_use]
     pub const fn log_retention(mut self, retention: Duration) -> Self {
-        self.log_retention = retention;
+        self.retention.log = retention;
         self
     }
 
@@ -375,7 +381,6 @@ impl Builder {
             surveys,
             clock: self.clock,
             retention: self.retention,
-            log_retention: self.log_retention,
             inbox: self.inbox,
             loops: Mutex::new(Loops::new(self.hung_after)),
             stepping: tokio::sync::Mutex::new(()),

@@ -208,8 +208,9 @@ impl Engine {
         self.store().set_clock(to).await?;
         total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         // Housekeeping once per jump, not once per virtual moment.
-        Pruner::new(self.store().clone(), self.inner.retention, self.inner.log_retention).pass().await?;
-        InboxKeeper::new(self.store().clone(), self.inner.inbox, self.inner.retention).pass().await?;
+        let retention = self.inner.retention;
+        Pruner::new(self.store().clone(), retention).pass().await?;
+        InboxKeeper::new(self.store().clone(), self.inner.inbox, retention.messages).pass().await?;
         Ok(total)
     }
 }

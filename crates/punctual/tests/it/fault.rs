@@ -114,7 +114,7 @@ async fn an_error_in_pruning_leaves_nothing(t: &Bench) {
     t.store().reserve_answer(TENANT, "key", "d").await.unwrap();
     t.advance(Duration::from_secs(90 * 86_400)).await;
     shake!(t, "prune_messages", |s| s.prune_messages(0, seconds(60)));
-    shake!(t, "prune_rest", |s| s.prune_rest(seconds(60)));
+    shake!(t, "prune_rest", |s| s.prune_rest(seconds(60), seconds(60)));
     assert_eq!(t.count("select count(*) from punctual.message").await, 0);
 }
 

@@ -4,6 +4,7 @@ mod ending;
 mod planning;
 
 use crate::bench::{Bench, TENANT};
+use punctual::base::limits;
 use punctual::base::outcome::PutOutcome;
 use punctual::database::store::Store;
 use punctual::jobs::store::jobs::{DeletedJob, Job, JobState};
@@ -238,8 +239,8 @@ async fn prune_lets_old_runs_go(t: &Bench) {
     t.ack(&item).await;
     t.trigger("nightly").await;
     t.advance(crate::bench::seconds(30 * 86_400)).await;
-    assert_eq!(t.store().prune_runs().await.unwrap(), 0);
+    assert_eq!(t.store().prune_runs(limits::RUN_RETENTION).await.unwrap(), 0);
     t.advance(crate::bench::seconds(1)).await;
-    assert_eq!(t.store().prune_runs().await.unwrap(), 1);
+    assert_eq!(t.store().prune_runs(limits::RUN_RETENTION).await.unwrap(), 1);
     assert_eq!(t.statuses("nightly").await, [RunStatus::Pending]);
 }

@@ -10,6 +10,7 @@ use punctual::delivery::rules::template::Definition;
 use punctual::delivery::run::sandbox::Wanted;
 use punctual::delivery::store::deliveries::log::LogFilter;
 use punctual::engine::{Resend, Resent, Ticked};
+use punctual::operate::store::prune::EntryRetention;
 use punctual::{ClockMode, DeliveryId, Engine, Entity, NewMessage, Problems, TemplateId, Tenant};
 use serde_json::{Value, json};
 
@@ -589,7 +590,8 @@ async fn ntf_19_what_still_waits_stays_in_the_log(t: &Bench) {
     confirm(&engine, "1").await;
     tick(&engine).await;
     engine.travel(time("2030-01-01T00:00:00Z"), false).await.unwrap();
-    let step = engine.store().prune_entries(0, limits::ENTRY_RETENTION).await.unwrap();
+    let kept = EntryRetention { surveys: limits::ENTRY_RETENTION, log: limits::ENTRY_RETENTION };
+    let step = engine.store().prune_entries(0, kept).await.unwrap();
     assert_eq!((step.entries, step.finished), (0, true));
     assert_eq!(log_lines(&engine).await.len(), 1);
 }

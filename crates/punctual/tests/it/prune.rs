@@ -4,11 +4,12 @@ use crate::bench::{Bench, TENANT, abandon, fail, message, seconds};
 use crate::notification;
 use punctual::access::store::answers::Asked;
 use punctual::base::limits;
-use punctual::operate::run::prune::Pruner;
+use punctual::operate::run::prune::{Pruner, RetentionSettings};
 use punctual::queue::rules::attempt::Retry;
 use punctual::queue::run::loop_health::Ticks;
 use punctual::queue::store::messages::Enqueued;
 use punctual::queue::store::settle::SettleAction;
+use punctual::{ClockMode, Engine, NewJob};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,6 +23,7 @@ cases![
     plt_8_finished_claims_go_and_open_ones_stay,
     plt_8_answers_and_admitted_ids_have_their_own_time,
     plt_8_admitted_ids_go_in_small_steps,
+    plt_8_each_sort_of_history_is_kept_as_long_as_configured,
     plt_8_the_loop_prunes_messages_and_entries_a_step_at_a_time,
 ];
 
@@ -154,11 +156,19 @@ async fn plt_8_finished_claims_go_and_open_ones_stay(t: &Bench) {
     t.advance(seconds(30)).await;
     t.reap().await;
     let open = t.claim_one(lane).await;
-    assert_eq!(t.store().prune_rest(seconds(60)).await.unwrap(), 0);
+    assert_eq!(t.store().prune_rest(seconds(60), limits::ADMITTED_RETENTION).await.unwrap(), 0);
     t.advance(seconds(31)).await;
-    assert_eq!(t.store().prune_rest(seconds(60)).await.unwrap(), 1, "the settled one");
+    assert_eq!(
+        t.store().prune_rest(seconds(60), limits::ADMITTED_RETENTION).await.unwrap(),
+        1,
+        "the settled one"
+    );
     t.advance(seconds(60)).await;
-    assert_eq!(t.store().prune_rest(seconds(60)).await.unwrap(), 1, "the reaped one");
+    assert_eq!(
+        t.store().prune_rest(seconds(60), limits::ADMITTED_RETENTION).await.unwrap(),
+        1,
+        "the reaped one"
+    );
     let left = t.texts("select token from punctual.claim").await;
     assert_eq!(left, [[Some(open.token.text().to_owned())]]);
 }
@@ -170,18 +180,18 @@ async fn plt_8_answers_and_admitted_ids_have_their_own_time(t: &Bench) {
     let first = t.enqueue(vec![message("orders").id("shop", "a")]).await[0];
     let enqueue = || t.store().enqueue(TENANT, vec![message("orders").id("shop", "a")]);
     t.advance(limits::ANSWER_RETENTION).await;
-    assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 0);
+    assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 0);
     t.advance(seconds(1)).await;
-    assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 1, "the answer");
+    assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 1, "the answer");
     let asked = t.store().reserve_answer(TENANT, "key", "e").await.unwrap();
     assert!(matches!(asked, Asked::First { .. }), "{asked:?}");
     t.store().free_answer(TENANT, "key").await.unwrap();
     t.advance(limits::ADMITTED_RETENTION - DAY - seconds(1)).await;
-    assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 0);
+    assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 0);
     let again = enqueue().await.unwrap();
     assert_eq!(again, [Enqueued::Duplicate { of: Some(first), same: true }]);
     t.advance(seconds(1)).await;
-    assert_eq!(t.store().prune_rest(DAY).await.unwrap(), 1, "the admitted id");
+    assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 1, "the admitted id");
     assert!(matches!(enqueue().await.unwrap()[..], [Enqueued::New(_)]));
 }
 
@@ -191,8 +201,34 @@ async fn plt_8_admitted_ids_go_in_small_steps(t: &Bench) {
     t.enqueue((0..many).map(|n| message("orders").id("shop", n.to_string())).collect()).await;
     t.advance(limits::ADMITTED_RETENTION + seconds(1)).await;
     for step in [limits::PRUNE_ROWS, 200, 0] {
-        assert_eq!(t.store().prune_rest(DAY).await.unwrap(), step as u64);
+        assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), step as u64);
     }
+}
+
+/// PLT-8: by the settings of the engine; another test has surveys.
+async fn plt_8_each_sort_of_history_is_kept_as_long_as_configured(t: &Bench) {
+    let defaults = RetentionSettings::default();
+    let settings = RetentionSettings { runs: DAY, leases: 2 * DAY, message_ids: 3 * DAY, ..defaults };
+    let builder = Engine::builder("given").on_store(t.store().clone()).clock(ClockMode::Manual);
+    let engine = builder.retentions(settings).open().await.unwrap();
+    t.store().put_job(TENANT, "yearly", NewJob::new("reports", "0 0 0 1 1 *")).await.unwrap();
+    t.store().trigger_job(TENANT, "yearly").await.unwrap();
+    let lane = t.lane("reports").await;
+    let run = t.claim_one(lane).await;
+    t.ack(&run).await;
+    t.store().acquire_lease(TENANT, "report", "a", seconds(1)).await.unwrap();
+    t.enqueue(vec![message("orders").id("shop", "a")]).await;
+    let mut left = Vec::new();
+    for _ in 0..4 {
+        engine.travel(t.now().await.plus(DAY - seconds(1)), true).await.unwrap();
+        engine.travel(t.now().await.plus(seconds(3)), true).await.unwrap();
+        let mut counts = Vec::new();
+        for table in ["run", "lease", "admitted"] {
+            counts.push(t.count(&format!("select count(*) from punctual.{table}")).await);
+        }
+        left.push(counts);
+    }
+    assert_eq!(left, [[0, 1, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0]], "runs, leases and ids, day by day");
 }
 
 /// PLT-8: a tick of the loop is one step, so that it never looks hung; a pass reaches the entries, too.
@@ -205,7 +241,8 @@ async fn plt_8_the_loop_prunes_messages_and_entries_a_step_at_a_time(t: &Bench) 
     t.enqueue((0..limits::PRUNE_ROWS).map(|_| message("orders")).collect()).await;
     t.texts("delete from punctual.work").await;
     t.advance(limits::ENTRY_RETENTION + DAY).await;
-    let mut pruner = Pruner::new(t.store().clone(), DAY, limits::ENTRY_RETENTION);
+    let kept = RetentionSettings { messages: DAY, ..RetentionSettings::default() };
+    let mut pruner = Pruner::new(t.store().clone(), kept);
     let mut seen = Vec::new();
     for _ in 0..3 {
         pruner.tick().await.unwrap();

@@ -54,6 +54,8 @@ fn prd_9_the_settings_are_shown_with_their_sources() {
         ("pool_size", "5", "environment"),
         ("clock", "system", "default"),
         ("retention", "30d", "default"),
+        ("run_retention", "30d", "default"),
+        ("message_id_retention", "800d", "default"),
         ("root_key", "***", "file"),
         ("public.url", "https://x.example", "file"),
         ("public.requests_per_minute", "600", "default"),

@@ -57,15 +57,10 @@ impl Builder {
         if !self.survey_url.contains("{publicId}") {
             problems.push("surveyUrl", "must have {publicId} in it, where the entry's id belongs");
         }
-        if self.retention.is_zero() {
-            problems.push("retention", "must be longer than zero");
-        }
-        if self.log_retention.is_zero() {
-            problems.push("logRetention", "must be longer than zero");
-        }
-        for (name, length) in [("retention", self.inbox.retention), ("every", self.inbox.every)] {
+        let inbox = [("inbox.retention", self.inbox.retention), ("inbox.every", self.inbox.every)];
+        for (name, length) in self.retention.named().into_iter().chain(inbox) {
             if length.is_zero() {
-                problems.push(format!("inbox.{name}"), "must be longer than zero");
+                problems.push(name, "must be longer than zero");
             }
         }
         if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }

@@ -1,9 +1,10 @@
 //! The pruner: lets history go, a little at a time.
 
 use crate::base::error::Result;
-use crate::base::limits::LEASE_RETENTION;
+use crate::base::limits;
 use crate::database::planted::Bug;
 use crate::database::store::Store;
+use crate::operate::store::prune::EntryRetention;
 use crate::queue::run::loop_health::Ticks;
 use std::time::Duration;
 
@@ -12,12 +13,60 @@ const PASS_EVERY: Duration = Duration::from_secs(600);
 /// Between two steps of a pass, so that the workers never notice it.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long each sort of history is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionSettings {
+    /// Finished messages, unless their queue says otherwise: 30 days.
+    pub messages: Duration,
+    /// Notifications and the communication log, after their last event: 400 days.
+    pub log: Duration,
+    /// Survey entries with their answers, after their last event: 400 days.
+    pub surveys: Duration,
+    /// Runs of jobs, after their end: 30 days.
+    pub runs: Duration,
+    /// Leases, after their end: 30 days.
+    pub leases: Duration,
+    /// The ids of messages that were admitted once: 800 days.
+    pub message_ids: Duration,
+}
+
+impl Default for RetentionSettings {
+    fn default() -> Self {
+        Self {
+            messages: limits::MESSAGE_RETENTION,
+            log: limits::ENTRY_RETENTION,
+            surveys: limits::ENTRY_RETENTION,
+            runs: limits::RUN_RETENTION,
+            leases: limits::LEASE_RETENTION,
+            message_ids: limits::ADMITTED_RETENTION,
+        }
+    }
+}
+
+impl RetentionSettings {
+    /// Every setting with its name.
+    #[must_use]
+    pub const fn named(&self) -> [(&'static str, Duration); 6] {
+        [
+            ("retention", self.messages),
+            ("logRetention", self.log),
+            ("surveyRetention", self.surveys),
+            ("runRetention", self.runs),
+            ("leaseRetention", self.leases),
+            ("messageIdRetention", self.message_ids),
+        ]
+    }
+
+    const fn entries(&self) -> EntryRetention {
+        EntryRetention { surveys: self.surveys, log: self.log }
+    }
+}
+
 /// The loop that prunes.
 #[derive(Debug)]
 pub struct Pruner {
     store: Store,
-    retention: Duration,
-    log_retention: Duration,
+    retention: RetentionSettings,
     cursor: i64,
     /// How far the pass through the entries has got, which follows that through the messages.
     entries: Option<i64>,
@@ -25,11 +74,10 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// A pruner that keeps finished messages for `retention` unless their queue differs, and the
-    /// communication log for `log_retention`.
+    /// Returns a pruner that keeps history as the settings say.
     #[must_use]
-    pub const fn new(store: Store, retention: Duration, log_retention: Duration) -> Self {
-        Self { store, retention, log_retention, cursor: 0, entries: None, rest: PASS_EVERY }
+    pub const fn new(store: Store, retention: RetentionSettings) -> Self {
+        Self { store, retention, cursor: 0, entries: None, rest: PASS_EVERY }
     }
 
     /// A whole pass, at once.
@@ -40,27 +88,33 @@ impl Pruner {
         let mut dropped = 0;
         self.cursor = 0;
         loop {
-            let step = self.store.prune_messages(self.cursor, self.retention).await?;
+            let step = self.store.prune_messages(self.cursor, self.retention.messages).await?;
             dropped += step.messages;
             self.cursor = step.cursor;
             if step.finished {
                 break;
             }
         }
-        while self.store.prune_rest(self.retention).await? > 0 {}
-        while self.store.prune_runs().await? > 0 {}
-        while self.store.prune_leases(LEASE_RETENTION).await? > 0 {}
+        while self.prune_rest().await? > 0 {}
         self.drop_orphaned().await?;
         self.prune_entries().await?;
         self.cursor = 0;
         Ok(dropped)
     }
 
+    /// A step of each sort that has one table.
+    async fn prune_rest(&self) -> Result<u64> {
+        let kept = &self.retention;
+        Ok(self.store.prune_rest(kept.messages, kept.message_ids).await?
+            + self.store.prune_runs(kept.runs).await?
+            + self.store.prune_leases(kept.leases).await?)
+    }
+
     /// Entries that ended long ago, a step at a time.
     async fn prune_entries(&self) -> Result<()> {
         let mut cursor = 0;
         loop {
-            let step = self.store.prune_entries(cursor, self.log_retention).await?;
+            let step = self.store.prune_entries(cursor, self.retention.entries()).await?;
             if step.finished {
                 return Ok(());
             }
@@ -82,21 +136,19 @@ impl Pruner {
     /// last.
     async fn step_pass(&mut self) -> Result<bool> {
         let Some(cursor) = self.entries else {
-            let step = self.store.prune_messages(self.cursor, self.retention).await?;
+            let step = self.store.prune_messages(self.cursor, self.retention.messages).await?;
             self.cursor = if step.finished { 0 } else { step.cursor };
             self.entries = step.finished.then_some(0);
             return Ok(false);
         };
-        let step = self.store.prune_entries(cursor, self.log_retention).await?;
+        let step = self.store.prune_entries(cursor, self.retention.entries()).await?;
         self.entries = (!step.finished).then_some(step.cursor);
         Ok(step.finished)
     }
 
     /// One step through everything else; answers how many rows went.
     async fn step_beside(&self) -> Result<u64> {
-        let mut dropped = self.store.prune_rest(self.retention).await?
-            + self.store.prune_runs().await?
-            + self.store.prune_leases(LEASE_RETENTION).await?;
+        let mut dropped = self.prune_rest().await?;
         for lane in self.store.orphaned_lanes().await? {
             dropped += self.store.drop_orphaned(lane).await? as u64;
         }

@@ -32,6 +32,15 @@ pub struct Pruned {
     pub finished: bool,
 }
 
+/// How long an entry is kept after its last event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryRetention {
+    /// Entries of kinds that people answer, with the answer.
+    pub surveys: Duration,
+    /// All others, with their lines of the communication log.
+    pub log: Duration,
+}
+
 /// How far one pass has come through the entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrunedEntries {
@@ -45,13 +54,15 @@ pub struct PrunedEntries {
 
 impl Store {
     /// One step of a pass through the entries of every kind, beginning behind `cursor`: those that have ended
-    /// and of which nothing has happened for `kept` go with all that belongs to them. The last step also
-    /// drops keys and traces that are past their time.
+    /// and of which nothing has happened for as long as their kind is kept go with all that belongs to them.
+    /// The last step also drops keys and traces that are past their time.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn prune_entries(&self, cursor: i64, kept: Duration) -> VerbFuture<'_, PrunedEntries> {
-        self.write((cursor, kept), |tx, (cursor, kept)| Box::pin(prune_entries(tx, *cursor, *kept)))
+    pub fn prune_entries(&self, cursor: i64, retention: EntryRetention) -> VerbFuture<'_, PrunedEntries> {
+        self.write((cursor, retention), |tx, (cursor, retention)| {
+            Box::pin(prune_entries(tx, *cursor, *retention))
+        })
     }
 
     /// One step of a pass through the messages, beginning behind `cursor`.
@@ -61,16 +72,16 @@ impl Store {
         })
     }
 
-    /// Drops finished claims, answers and admitted ids that are past their time; answers
-    /// how many rows went.
-    pub fn prune_rest(&self, claims_kept: Duration) -> VerbFuture<'_, u64> {
-        self.write(claims_kept, |tx, kept| Box::pin(prune_rest(tx, *kept)))
+    /// Deletes finished claims and admitted ids that are older than this, and idempotency records that are
+    /// past their time; returns how many rows.
+    pub fn prune_rest(&self, claims_kept: Duration, ids_kept: Duration) -> VerbFuture<'_, u64> {
+        self.write((claims_kept, ids_kept), |tx, kept| Box::pin(prune_rest(tx, *kept)))
     }
 }
 
-async fn prune_entries(tx: &mut Tx, cursor: i64, kept: Duration) -> Result<PrunedEntries> {
+async fn prune_entries(tx: &mut Tx, cursor: i64, kept: EntryRetention) -> Result<PrunedEntries> {
     let now = tx.now().await?;
-    let old = find_old(tx, cursor, (now.minus(limits::ENTRY_RETENTION), now.minus(kept))).await?;
+    let old = find_old(tx, cursor, (now.minus(kept.surveys), now.minus(kept.log))).await?;
     if !old.ids.is_empty() {
         prune_answers(tx, &old.ids).await?;
         prune_deliveries(tx, &old.ids).await?;
@@ -156,12 +167,12 @@ const OLD_ENOUGH: &str = concat!(
     from punctual.message m where m.id > $1 order by m.id limit $2"
 );
 
-async fn prune_rest(tx: &mut Tx, claims_kept: Duration) -> Result<u64> {
+async fn prune_rest(tx: &mut Tx, (claims_kept, ids_kept): (Duration, Duration)) -> Result<u64> {
     let now = tx.now().await?;
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
     let claims = tx.execute(OLD_CLAIMS, params![now.minus(claims_kept), limit]).await?;
     let answers = tx.execute(OLD_ANSWERS, params![now.minus(limits::ANSWER_RETENTION), limit]).await?;
-    let admitted = tx.execute(OLD_ADMITTED, params![now.minus(limits::ADMITTED_RETENTION), limit]).await?;
+    let admitted = tx.execute(OLD_ADMITTED, params![now.minus(ids_kept), limit]).await?;
     Ok(claims + answers + admitted)
 }
 

@@ -17,6 +17,7 @@ use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::flow::rules::entity::NewState;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::lists::EntryFilter;
+use punctual::operate::run::prune::RetentionSettings;
 use punctual::queue::rules::message::Entity;
 use punctual::{EntryId, NewMessage, NewTimer, TemplateId};
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ cases![
     ntf_5_a_skip_after_a_lost_try_keeps_its_key,
     ntf_20_schedules_are_listed_by_entity_and_by_key,
     ntf_19_the_retention_of_the_log_spares_answers,
+    plt_8_surveys_are_kept_as_long_as_configured,
     plt_4_attempts_and_dead_letters_have_a_reason_class,
     plt_29_topics_of_the_engine_are_not_published_to,
 ];
@@ -395,6 +397,25 @@ async fn ntf_19_the_retention_of_the_log_spares_answers(t: &Bench) {
         let answers = t.count("select count(*) from punctual.response").await;
         assert_eq!(answers == 1, left.contains(&"survey"), "{days} days later");
     }
+}
+
+/// PLT-8: and the log as long as is usual.
+async fn plt_8_surveys_are_kept_as_long_as_configured(t: &Bench) {
+    let month = seconds(30 * 24 * 3_600);
+    let kept = RetentionSettings { surveys: month, ..RetentionSettings::default() };
+    let (engine, _mailbox) = engine_with(t, |b| b.retentions(kept)).await;
+    publish(&engine, survey(|_| {})).await;
+    define(&engine, TENANT, |_| {}).await;
+    notification::template(&engine, TENANT, "memory:default", "Hello").await;
+    let invited = invitation::invite(&engine, "1").await;
+    notification::confirm(&engine, "1").await;
+    engine.tick(100).await.unwrap();
+    let answers = [("rate".to_owned(), json!(5))].into_iter().collect();
+    engine.submit(invited, answers, None).await.unwrap();
+    engine.travel(t.now().await.plus(month + seconds(1)), true).await.unwrap();
+    let kinds = t.texts("select kind from punctual.entry order by id").await;
+    assert_eq!(first_column(&kinds), ["notification"]);
+    assert_eq!(t.count("select count(*) from punctual.response").await, 0);
 }
 
 /// PLT-4: equal failures have one class, so that they can be counted.

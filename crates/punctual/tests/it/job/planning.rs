@@ -291,6 +291,6 @@ async fn an_error_in_a_verb_of_jobs_leaves_nothing(t: &Bench) {
     shake!(t, "enable_job", |s| s.enable_job(TENANT, "nightly", false));
     shake!(t, "delete_job", |s| s.delete_job(TENANT, "nightly"));
     t.advance(seconds(60 * 86_400)).await;
-    shake!(t, "prune_runs", |s| s.prune_runs());
+    shake!(t, "prune_runs", |s| s.prune_runs(seconds(60)));
     t.assert_sound().await;
 }

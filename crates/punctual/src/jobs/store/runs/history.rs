@@ -123,11 +123,11 @@ impl Store {
         })
     }
 
-    /// Lets runs go that ended long ago, a bounded number at a time; answers how many.
-    pub fn prune_runs(&self) -> VerbFuture<'_, u64> {
-        self.write((), |tx, ()| {
+    /// Deletes runs that ended longer ago than `kept_for`, a bounded number at a time; returns how many.
+    pub fn prune_runs(&self, kept_for: Duration) -> VerbFuture<'_, u64> {
+        self.write(kept_for, |tx, kept_for| {
             Box::pin(async move {
-                let until = tx.now().await?.minus(limits::RUN_RETENTION);
+                let until = tx.now().await?.minus(*kept_for);
                 let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
                 tx.execute(PRUNE, params![until, limit]).await
             })
