@@ -190,7 +190,7 @@ async fn end(engine: &Engine, limit: Duration) {
 fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     let own = config.public_url(address);
     let own_page = || format!("{own}/s/{{publicId}}");
-    let mut builder = Engine::builder(&config.database)
+    let builder = Engine::builder(&config.database)
         .pool_size(config.pool_size)
         .clock(config.clock)
         .leave_manual_clock(config.leave_manual_clock)
@@ -199,7 +199,7 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
         .encryption_keys(config.encryption_keys.clone())
         .retentions(config.retention)
         .inbox(config.inbox);
-    builder = config.channels.add_to(builder, config.clock, demo);
+    let builder = config.channels.add_to(builder, config.clock, demo);
     if config.migrate { builder } else { builder.without_migrations().schema_wait(config.schema_wait) }
 }
 
