@@ -81,6 +81,7 @@ mod interleave;
 mod invitation;
 mod invitation_consent;
 mod invitation_crowd;
+mod invitation_facts;
 mod invitation_model;
 mod invitation_told;
 mod job;

@@ -36,6 +36,8 @@ pub struct Invitation<'a> {
     pub title: &'a Texts,
     /// The locale that its texts all have.
     pub default_locale: &'a str,
+    /// The locale of the survey that is nearest to the reader's: its title and our own words are in it.
+    pub survey_locale: &'a str,
     /// The key of the channel.
     pub channel: &'a str,
     /// The number of the send: 1 is the invitation, 2 the first reminder.
@@ -48,7 +50,7 @@ pub struct Invitation<'a> {
     pub unsubscribe_url: Option<&'a str>,
     /// The reader's address.
     pub address: &'a str,
-    /// The reader's locale.
+    /// The reader's locale, with its region: it chooses the template and words the dates.
     pub locale: Option<&'a str>,
     /// The recipient's reference in the host's system.
     pub customer_ref: Option<&'a str>,
@@ -103,25 +105,42 @@ impl<'t> Words<'t> {
     /// The words that fit one send best.
     #[must_use]
     pub fn choose(set: &'t TemplateSet, invitation: &Invitation<'_>) -> Self {
-        let Invitation { flow, default_locale, channel, locale, attempt, .. } = *invitation;
+        let Invitation { flow, default_locale, survey_locale, channel, locale, attempt, .. } = *invitation;
         match template_for(set, flow, default_locale, channel, locale, attempt) {
             Some(template) => Self::Template(template),
-            None => Self::Own(own_version(set, default_locale, locale)),
+            None => Self::Own(own_version(set, default_locale, survey_locale)),
         }
+    }
+
+    /// The locale of the text: the reader's own, if the words are in its language.
+    #[must_use]
+    pub fn locale(self, set: &'t TemplateSet, invitation: &Invitation<'t>) -> &'t str {
+        let own = match self {
+            Self::Template(template) => return template.locale_for(invitation.locale),
+            Self::Own(version) => Own::of(version),
+        };
+        let Invitation { locale, survey_locale, default_locale, .. } = *invitation;
+        let mut tags = locale.into_iter().chain([survey_locale, default_locale, &set.default_locale]);
+        tags.find(|tag| own.is_in_language_of(tag)).unwrap_or(own.language)
     }
 }
 
 /// Words one send.
 #[must_use]
 pub fn word(set: &TemplateSet, words: Words<'_>, invitation: &Invitation<'_>) -> Wording {
+    let tag = words.locale(set, invitation);
     match words {
-        Words::Template(template) => by_template(set, template, invitation),
-        Words::Own(version) => by_ourselves(set, version, invitation),
+        Words::Template(template) => by_template(set, template, invitation, tag),
+        Words::Own(version) => by_ourselves(set, Own::of(version), invitation, tag),
     }
 }
 
-fn by_template(set: &TemplateSet, template: &MessageTemplate, invitation: &Invitation<'_>) -> Wording {
-    let tag = template.locale_for(invitation.locale);
+fn by_template(
+    set: &TemplateSet,
+    template: &MessageTemplate,
+    invitation: &Invitation<'_>,
+    tag: &str,
+) -> Wording {
     let filled = template.fill(&values(set, invitation, tag), tag);
     let told = |warning: Problem| format!("{}: {}", warning.path, warning.message);
     Wording {
@@ -150,6 +169,7 @@ pub fn preview(
         flow: FlowId(0),
         title: &title,
         default_locale: "en",
+        survey_locale: "en",
         channel: &template.definition.channel,
         attempt: template.definition.attempt.unwrap_or(1),
         public_id: "0123456789abcdefghjkmn",
@@ -181,16 +201,18 @@ fn values<'a>(set: &'a TemplateSet, of: &Invitation<'a>, tag: &str) -> Values<'a
         .under("", of.payload)
 }
 
-/// The title for a reader: in the locale, its language, or the survey's own.
+/// The title in the language of a text: in its locale, or in another one of the same language, else as the
+/// survey itself would show it.
 fn title<'a>(of: &Invitation<'a>, tag: &str) -> &'a str {
     let found = of.title.find(tag).or_else(|| of.title.find(locale::language(tag)));
-    found.unwrap_or_else(|| of.title.get(of.default_locale, of.default_locale))
+    found.unwrap_or_else(|| of.title.get(of.survey_locale, of.default_locale))
 }
 
-/// The version of our own text in the language that fits a reader best, from 1.
+/// The version of our own text, from 1: in the language of the survey that its reader gets, else of the
+/// survey's default one, else of the tenant.
 #[must_use]
-pub fn own_version(set: &TemplateSet, default_locale: &str, locale: Option<&str>) -> u32 {
-    let mut tags = locale.into_iter().chain([default_locale, &set.default_locale]);
+pub fn own_version(set: &TemplateSet, default_locale: &str, survey_locale: &str) -> u32 {
+    let mut tags = [survey_locale, default_locale, &set.default_locale].into_iter();
     let found = tags.find_map(|tag| OWN.iter().position(|own| own.is_in_language_of(tag)));
     u32::try_from(found.unwrap_or_default()).unwrap_or_default() + 1
 }
@@ -204,6 +226,11 @@ struct Own {
 }
 
 impl Own {
+    fn of(version: u32) -> &'static Self {
+        let place = usize::try_from(version.saturating_sub(1)).unwrap_or_default();
+        OWN.get(place).unwrap_or(&OWN[0])
+    }
+
     fn is_in_language_of(&self, tag: &str) -> bool {
         locale::same(self.language, locale::language(tag))
     }
@@ -238,11 +265,7 @@ static OWN: LazyLock<[Own; 2]> = LazyLock::new(|| {
     ]
 });
 
-fn by_ourselves(set: &TemplateSet, version: u32, invitation: &Invitation<'_>) -> Wording {
-    let place = usize::try_from(version.saturating_sub(1)).unwrap_or_default();
-    let own = OWN.get(place).unwrap_or(&OWN[0]);
-    let mut tags = invitation.locale.into_iter().chain([invitation.default_locale, &set.default_locale]);
-    let tag = tags.find(|tag| own.is_in_language_of(tag)).unwrap_or(own.language);
+fn by_ourselves(set: &TemplateSet, own: &Own, invitation: &Invitation<'_>, tag: &str) -> Wording {
     let [subject, body] = if invitation.attempt <= 1 { &own.invitation } else { &own.reminder };
     let values = values(set, invitation, tag);
     let render = |text: &Option<Template>, target| {

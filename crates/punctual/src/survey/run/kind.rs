@@ -86,7 +86,7 @@ impl LoadedSurveys {
         EntryContext { entry: Arc::clone(entry), schedule: schedule.unwrap_or_default() }
     }
 
-    /// The template of a send. A text of our own is template 0, and its version says in which language.
+    /// The template of a send, for a reader of the locale `wanted`. A text of our own is template 0, and its version says in which language.
     pub(crate) fn template(
         &self,
         of: &Instance<'_>,
@@ -98,10 +98,13 @@ impl LoadedSurveys {
         // Without its version a survey sends nothing, so its words do not matter.
         let Some((version, set)) = known else { return (TemplateId::BUILT_IN, 0) };
         let survey = &version.survey;
-        let (locale, default) = (Some(survey.locale_for(wanted)), survey.default_locale.as_str());
-        match invitation::template_for(set, of.flow, default, channel, locale, send) {
+        let default = survey.default_locale.as_str();
+        match invitation::template_for(set, of.flow, default, channel, wanted, send) {
             Some(template) => (template.id, template.version),
-            None => (TemplateId::BUILT_IN, invitation::own_version(set, default, locale)),
+            None => {
+                let own = invitation::own_version(set, default, survey.locale_for(wanted));
+                (TemplateId::BUILT_IN, own)
+            }
         }
     }
 

@@ -112,32 +112,30 @@ impl SurveyRenderer {
         let url = self.kind.url.replace("{publicId}", &public_id);
         let payload: serde_json::Value = serde_json::from_str(instance.payload).unwrap_or_default();
         let wanted = self.recipients.locale(tenant, instance.address).or(instance.locale);
-        let locale = survey.locale_for(wanted);
         let address = of.address.as_str();
         let to = To { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
-        let unsubscribe_url = self.recipients.unsubscribe_url(context, &to, locale);
         let words = match of.template {
             TemplateId::BUILT_IN => Words::Own(of.template_version),
             id => Words::Template(self.versions.find(set, id, of.template_version)?),
         };
-        let wording = invitation::word(
-            set,
-            words,
-            &Invitation {
-                flow: instance.flow,
-                title: &survey.title,
-                default_locale: &survey.default_locale,
-                channel: &of.channel,
-                attempt: of.send,
-                public_id: &public_id,
-                survey_url: &url,
-                unsubscribe_url: unsubscribe_url.as_deref(),
-                address,
-                locale: Some(locale),
-                customer_ref: instance.customer_ref,
-                payload: &payload,
-            },
-        );
+        let said = Invitation {
+            flow: instance.flow,
+            title: &survey.title,
+            default_locale: &survey.default_locale,
+            survey_locale: survey.locale_for(wanted),
+            channel: &of.channel,
+            attempt: of.send,
+            public_id: &public_id,
+            survey_url: &url,
+            unsubscribe_url: None,
+            address,
+            locale: wanted,
+            customer_ref: instance.customer_ref,
+            payload: &payload,
+        };
+        let unsubscribe_url = self.recipients.unsubscribe_url(context, &to, words.locale(set, &said));
+        let said = Invitation { unsubscribe_url: unsubscribe_url.as_deref(), ..said };
+        let wording = invitation::word(set, words, &said);
         // One provider's own template means nothing to another.
         let is_for = |words| match words {
             Words::Template(template) => is_worded_for(&context.channels, template, &of.channel),

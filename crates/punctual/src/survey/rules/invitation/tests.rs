@@ -13,7 +13,11 @@ fn titles() -> Texts {
     titles
 }
 
+/// Words a send of a survey in English and Arabic.
 fn choose_and_word(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
+    let locales = ["en", "ar"].map(String::from);
+    let survey_locale = locale::choose(&locales, invitation.locale, invitation.default_locale);
+    let invitation = &Invitation { survey_locale, ..*invitation };
     word(set, Words::choose(set, invitation), invitation)
 }
 
@@ -22,6 +26,7 @@ fn invitation<'a>(title: &'a Texts, payload: &'a Value) -> Invitation<'a> {
         flow: FlowId(7),
         title,
         default_locale: "en",
+        survey_locale: "en",
         channel: "whatsapp:default",
         attempt: 1,
         public_id: "abc",
@@ -105,8 +110,8 @@ fn trg_18_a_template_words_the_send() {
 #[test]
 fn ntf_5_our_own_text_keeps_the_language_of_its_version() {
     let (title, payload, set) = (titles(), json!({}), TemplateSet::default());
-    let english = own_version(&set, "en", Some("en-GB"));
-    assert_eq!((english, own_version(&set, "en", Some("ar-IQ"))), (1, 2));
+    let english = own_version(&set, "en", "en-GB");
+    assert_eq!((english, own_version(&set, "en", "ar-IQ")), (1, 2));
     let said = word(&set, Words::Own(english), &invitation(&title, &payload));
     assert!(said.locale == "en" && said.body.starts_with("Please take a moment"), "{said:?}");
 }
