@@ -102,6 +102,7 @@ fn wording(rounds: usize) -> Result<Series> {
         recipient: &recipient,
         related: &[],
         given: &[],
+        payload_prefix: None,
     };
     let set = TemplateSet::default();
     let mut series = Series::default();

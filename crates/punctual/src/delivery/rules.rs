@@ -6,6 +6,7 @@ pub mod channel_share;
 pub mod consent;
 pub mod delivery;
 pub mod event_values;
+pub mod people;
 pub mod receipt;
 pub mod room;
 pub mod script;

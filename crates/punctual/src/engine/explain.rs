@@ -3,6 +3,7 @@
 //! [`Engine::explain`] is about events that are handed in, which begin surveys only.
 //! [`Engine::explain_event`] is about events of a topic: surveys and notifications.
 
+mod candidate_facts;
 pub(super) mod events;
 mod forecast;
 pub(super) mod notification;
@@ -18,12 +19,12 @@ use crate::database::tx::VerbFuture;
 use crate::delivery::rules::template::TemplateSet;
 use crate::delivery::run::consent::Recipients;
 use crate::engine::Engine;
+use crate::engine::explain::candidate_facts::CandidateFacts;
+use crate::engine::explain::events::AssumedStates;
 use crate::engine::explain::forecast::{Forecast, ForecastSend};
 use crate::engine::explain::notification::ExplainedNotification;
 use crate::engine::ingest::Ingest;
 use crate::flow::rules::dedup;
-use crate::flow::rules::entity::Snapshot;
-use crate::flow::rules::event_kind::{CancelReason, EventKind};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::key_of;
 use crate::survey::rules::candidate::{Candidate, of_flow};
@@ -145,6 +146,28 @@ impl Engine {
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] as [`Engine::ingest`].
     pub fn explain<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Explained>> {
+        self.explain_to(tenant, ingest, true)
+    }
+
+    /// Explains events to a caller who may not see the states of entities: in the texts, the payload stands
+    /// in for them.
+    ///
+    /// # Errors
+    /// As [`Engine::explain`].
+    pub fn explain_without_states<'a>(
+        &'a self,
+        tenant: Tenant,
+        ingest: &'a Ingest,
+    ) -> VerbFuture<'a, Vec<Explained>> {
+        self.explain_to(tenant, ingest, false)
+    }
+
+    fn explain_to<'a>(
+        &'a self,
+        tenant: Tenant,
+        ingest: &'a Ingest,
+        open: bool,
+    ) -> VerbFuture<'a, Vec<Explained>> {
         VerbFuture::new(async move {
             ingest.check()?;
             let items = ingest.read();
@@ -152,18 +175,21 @@ impl Engine {
             let sight = self.sight(tenant, addresses.collect()).await?;
             let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
             let kind = kinds.get(&ingest.event_kind).map(Arc::as_ref);
+            let read: Vec<_> = items.iter().map(|item| item.as_ref().ok()).collect();
+            let (sees, assumed) = ((&sight.recipients, open), AssumedStates::new());
+            let facts = CandidateFacts::of_all(self.store(), (tenant, kind), &read, sees, &assumed).await?;
             let mut all = Vec::with_capacity(items.len());
-            for item in items {
+            for (item, facts) in items.iter().zip(facts) {
                 let mut explained = Explained::new();
-                match item {
-                    Err(problems) => explained.error = Some(problems.to_string()),
-                    Ok(candidate) => {
-                        let pointless = self.find_cancel_reason(tenant, kind, &candidate).await?;
+                match (item, facts) {
+                    (Err(problems), _) => explained.error = Some(problems.to_string()),
+                    (Ok(candidate), Some(facts)) => {
                         for place in sight.offered.begun_by(&ingest.event_kind) {
-                            let about = (&candidate, pointless.as_ref());
+                            let about = (candidate, &facts);
                             explained.triggers.push(self.explain_one(&sight, *place, about).await?);
                         }
                     }
+                    (Ok(_), None) => {}
                 }
                 all.push(explained);
             }
@@ -191,25 +217,11 @@ impl Engine {
         Ok(name.and_then(|name| Zone::find(&name).ok()))
     }
 
-    /// Why messages of this event would be pointless by the state of its entity, if they would be.
-    async fn find_cancel_reason(
-        &self,
-        tenant: Tenant,
-        kind: Option<&EventKind>,
-        candidate: &Candidate<'_>,
-    ) -> Result<Option<CancelReason>> {
-        let (Some(kind), Some(entity)) = (kind, candidate.entity()) else { return Ok(None) };
-        let states = self.store().snapshots(tenant, vec![entity.clone()]).await?;
-        let snapshot = states.get(&entity).cloned().unwrap_or(Snapshot::Unknown);
-        let payload = serde_json::from_str(&candidate.payload_text).unwrap_or_default();
-        Ok(kind.is_pointless(&snapshot, &payload))
-    }
-
     async fn explain_one(
         &self,
         sight: &Sight,
         place: Place,
-        (candidate, pointless): (&Candidate<'_>, Option<&CancelReason>),
+        (candidate, about): (&Candidate<'_>, &CandidateFacts<'_>),
     ) -> Result<ExplainedTrigger> {
         let (edition, trigger, _) = sight.offered.at(place);
         // Too many values: the rest is absent, and an ingest would refuse the item.
@@ -235,7 +247,8 @@ impl Engine {
             address: candidate.address,
             channel: &trigger.channel,
             schedule: &trigger.schedule,
-            pointless,
+            pointless: about.pointless.as_ref(),
+            zone: about.zone.as_deref(),
         };
         let forecast = forecast.play(candidate.occurred_at, sight.now);
         let grace = trigger.expiry.unwrap_or(crate::base::limits::EXPIRY_GRACE_DEFAULT);
@@ -255,7 +268,7 @@ impl Engine {
             channel: trigger.channel.clone(),
             channel_known: self.inner.delivery.channels.get(&trigger.channel).is_some(),
             expires_at: forecast.expires_at(grace),
-            sends: self.explain_sends(sight, place, candidate, duplicate_of, forecast.sends),
+            sends: self.explain_sends(sight, place, about, duplicate_of, forecast.sends),
         })
     }
 }
@@ -266,15 +279,14 @@ impl Engine {
         &self,
         sight: &Sight,
         place: Place,
-        candidate: &Candidate<'_>,
+        about: &CandidateFacts<'_>,
         made: Option<PublicId>,
         sends: Vec<ForecastSend>,
     ) -> Vec<ExplainedSend> {
         let (edition, ..) = sight.offered.at(place);
         let public_id = made.map_or_else(|| "{publicId}".to_owned(), |id| id.to_string());
         let url = self.inner.surveys.url.replace("{publicId}", &public_id);
-        let payload = serde_json::from_str(&candidate.payload_text).unwrap_or_default();
-        let wanted = sight.recipients.locale(sight.tenant, candidate.address).or(candidate.locale);
+        let wanted = about.reader.locale.as_deref();
         let explain = |send: ForecastSend| {
             let sent = Invitation {
                 flow: edition.flow,
@@ -287,9 +299,8 @@ impl Engine {
                 survey_url: &url,
                 unsubscribe_url: None,
                 address: &send.address,
-                locale: wanted,
-                customer_ref: candidate.customer_ref,
-                payload: &payload,
+                kind: about.kind,
+                occasion: about.occasion(),
             };
             let said = invitation::word(&sight.set, Words::choose(&sight.set, &sent), &sent);
             let outcome = if send.skipped.is_some() { "Skipped" } else { "Sent" };

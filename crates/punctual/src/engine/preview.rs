@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::rules::message::Entity;
+use crate::survey::rules::invitation;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub struct Trial {
     /// The payload; the kind's sample, if there is none.
     pub payload: Option<Value>,
+    /// The kind of the event, where the template is for events of every kind; else the template says it.
+    pub event_kind: Option<String>,
     /// The entity of the event, if the event names it.
     pub entity: Option<Entity>,
     /// The reader's locale; the recipient's own, if it is not said.
@@ -49,8 +52,10 @@ impl Engine {
         VerbFuture::new(async move {
             let event_type = &template.definition.event_type;
             let kinds = self.event_kinds().of(self.store(), tenant).await?;
-            let kind =
-                kinds.get(event_type).cloned().unwrap_or_else(|| Arc::new(EventKind::undefined().clone()));
+            let is_invitation = event_type == invitation::EVENT_TYPE;
+            let kind = if is_invitation { trial.event_kind.as_deref() } else { Some(event_type.as_str()) };
+            let kind = kind.and_then(|kind| kinds.get(kind)).cloned();
+            let kind = kind.unwrap_or_else(|| Arc::new(EventKind::undefined().clone()));
             let payload = trial.payload.or_else(|| kind.sample.clone()).unwrap_or_else(|| json!({}));
             let entity = kind.entity_of(trial.entity.as_ref(), &payload);
             let mut snapshot = Snapshot::Unknown;
@@ -70,10 +75,15 @@ impl Engine {
                 recipient: &recipient,
                 related: &related,
                 given: &[],
+                payload_prefix: None,
             };
             let set = self.templates().of(self.store(), tenant, event_type).await?;
             let locale = template.locale_for(recipient.locale.as_deref()).to_owned();
-            Ok(Tried { filled: kind.word(template, &of, &set), locale })
+            let filled = match is_invitation {
+                true => invitation::preview(&set, template, &kind, of),
+                false => kind.word(template, &of, &set),
+            };
+            Ok(Tried { filled, locale })
         })
     }
 

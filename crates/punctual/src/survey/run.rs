@@ -1,7 +1,7 @@
 //! Surveys in the pipeline: ingest, planning, rendering.
 
 pub mod definition_cache;
-mod entities;
+mod event_facts;
 pub(crate) mod events;
 pub mod ingest;
 pub mod kind;

@@ -1,6 +1,8 @@
 //! The values that templates of an event kind can name, and the names that they can count on.
 
+use crate::base::document::join;
 use crate::base::path::Path;
+use crate::base::schema::Schema;
 use crate::delivery::rules::template::set::{Filled, TemplateSet};
 use crate::delivery::rules::template::{Known, MessageTemplate, Values};
 use crate::flow::rules::entity::Snapshot;
@@ -23,10 +25,12 @@ pub struct Occasion<'a> {
     pub related: &'a [(&'a str, Value)],
     /// Further named values, such as a link; they take precedence over all others.
     pub given: &'a [(&'a str, &'a str)],
+    /// A further prefix of the payload's names, beside `payload`.
+    pub payload_prefix: Option<&'a str>,
 }
 
-/// Names that every message has.
-const ALWAYS: [&str; 3] = ["entity.id", "entity.type", "unsubscribeUrl"];
+/// What every event about an entity says of it.
+const ENTITY: [&str; 2] = ["entity.id", "entity.type"];
 
 impl EventKind {
     /// Words one message: dates in the zone of the entity, else in the tenant's; in the recipient's locale,
@@ -58,6 +62,9 @@ impl EventKind {
         if let Some(element) = who.element.as_deref() {
             values = values.under("recipient", element);
         }
+        if let Some(prefix) = of.payload_prefix {
+            values = values.under(prefix, of.payload);
+        }
         values = values.under("", of.payload).under("payload", of.payload);
         if let Some(state) = of.snapshot.state() {
             values = values.under("", state);
@@ -69,7 +76,19 @@ impl EventKind {
     /// The names that its templates can use. Any other name is doubtful.
     #[must_use]
     pub fn known(&self, kind: &str) -> Known {
-        let mut known = Known::always(&ALWAYS);
+        let mut known = Known::always(&["unsubscribeUrl"]);
+        self.add_names(&mut known, &[""]);
+        match (&self.sample, &self.schema) {
+            (Some(_), _) => known.all_told_by(format!("the sample of {kind}")),
+            (None, Some(_)) => known.all_told_by(format!("the schema of {kind}")),
+            (None, None) => known.told_by_nothing(kind),
+        }
+        known
+    }
+
+    /// Adds the names that its events have, those of the payload behind each of these prefixes.
+    pub(crate) fn add_names(&self, known: &mut Known, prefixes: &[&str]) {
+        ENTITY.into_iter().for_each(|name| known.name(name));
         for (name, _) in self.recipients.fields().iter().filter(|(_, paths)| !paths.is_empty()) {
             known.name(format!("recipient.{name}"));
         }
@@ -77,22 +96,17 @@ impl EventKind {
         for related in &self.related {
             known.open(&related.name);
         }
-        self.mapped().for_each(|path| known.name(path.dotted()));
-        if let Some(schema) = &self.schema {
-            schema.names().into_iter().for_each(|name| known.name(name));
+        for prefix in prefixes {
+            self.mapped().for_each(|path| known.name(join(prefix, &path.dotted())));
+            let names = self.schema.iter().flat_map(Schema::names);
+            names.for_each(|name| known.name(join(prefix, &name)));
+            self.sample.iter().for_each(|sample| known.sample(prefix, sample));
         }
         if let Some(sample) = &self.sample {
-            known.sample("", sample);
             let unknown = Snapshot::Unknown;
             let first = self.recipients(sample, &unknown).next().and_then(|who| who.element);
             first.inspect(|element| known.sample("recipient", element));
         }
-        match (&self.sample, &self.schema) {
-            (Some(_), _) => known.all_told_by(format!("the sample of {kind}")),
-            (None, Some(_)) => known.all_told_by(format!("the schema of {kind}")),
-            (None, None) => known.told_by_nothing(kind),
-        }
-        known
     }
 
     /// The paths into the payload that it names itself.
@@ -118,6 +132,7 @@ impl EventKind {
             recipient: &recipient,
             related: &[],
             given: &[],
+            payload_prefix: None,
         };
         Some(self.word(template, &of, &TemplateSet::default()))
     }

@@ -1,9 +1,8 @@
 //! Doubts about a template, by the placeholders that its event kind is known to have.
 
-use crate::base::document::{join, quote};
+use crate::base::document::quote;
 use crate::base::error::Problems;
 use crate::base::nearest::nearest;
-use crate::base::schema::Schema;
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::review::review;
 use crate::delivery::rules::template::{Known, MessageTemplate};
@@ -36,19 +35,17 @@ impl KindSet {
         }
     }
 
-    /// The names that texts of an event type of our own can use: its own ones, and those of the payloads of
-    /// all event kinds, because each of them may begin a survey.
+    /// The names that texts of an event type of our own can use: its own ones, and those that templates of
+    /// any event kind can use, because each of them may begin a survey. So may an event without a definition.
     fn known_of(&self, own: &OwnEventType) -> Known {
         let mut known = Known::always(own.keys);
+        let prefixes = ["", own.payload];
+        EventKind::undefined().add_names(&mut known, &prefixes);
         for kind in self.names().filter_map(|name| self.get(name)) {
             if !known.has_room() {
                 break;
             }
-            for prefix in ["", own.payload] {
-                let names = kind.schema.iter().flat_map(Schema::names);
-                names.for_each(|name| known.name(join(prefix, &name)));
-                kind.sample.iter().for_each(|sample| known.sample(prefix, sample));
-            }
+            kind.add_names(&mut known, &prefixes);
         }
         known.told_by_every_kind();
         known

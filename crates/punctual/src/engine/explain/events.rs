@@ -11,12 +11,12 @@ use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
+use crate::engine::explain::candidate_facts::CandidateFacts;
 use crate::engine::explain::{Explained, Sight};
 use crate::flow::rules::entity::{NewState, Snapshot};
 use crate::flow::run::source_event::{LoadedEvents, SourceEvent};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
 use crate::queue::store::messages::Enqueued;
-use crate::survey::rules::candidate::Candidate;
 use crate::survey::run::events::{asked, is_for_surveys};
 use crate::survey::store::admit::INGEST_TOPIC;
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ impl Engine {
         let sight = self.sight(tenant, addresses.collect()).await?;
         let is_for_surveys = sight.offered.names(&of.event.kind) && is_for_surveys(&of);
         if is_for_surveys {
-            self.explain_surveys(&sight, &of, explained).await?;
+            self.explain_surveys(&sight, &of, &states, explained).await?;
         }
         explained.notification =
             Some(self.explain_notification(&sight, &of, (is_for_surveys, states)).await?);
@@ -120,23 +120,27 @@ impl Engine {
         &self,
         sight: &Sight,
         of: &SourceEvent<'_>,
+        assumed: &AssumedStates,
         explained: &mut Explained,
     ) -> Result<()> {
-        let pointless = of.kind_or_undefined().is_pointless(of.snapshot, of.payload);
-        for one in asked(0, of) {
-            let item = one.item();
-            let candidate: &Candidate<'_> = match &item.candidate {
-                Ok(candidate) => candidate,
-                Err(problems) => {
+        let candidates = asked(0, of);
+        let items: Vec<_> = candidates.iter().map(|one| one.item()).collect();
+        let read: Vec<_> = items.iter().map(|item| item.candidate.as_ref().ok()).collect();
+        let (about, sees) = ((sight.tenant, of.kind), (&sight.recipients, true));
+        let facts = CandidateFacts::of_all(self.store(), about, &read, sees, assumed).await?;
+        for (item, facts) in items.iter().zip(facts) {
+            let (candidate, facts) = match (&item.candidate, facts) {
+                (Ok(candidate), Some(facts)) => (candidate, facts),
+                (Err(problems), _) => {
                     explained.error.get_or_insert_with(|| problems.to_string());
                     continue;
                 }
+                (Ok(_), None) => continue,
             };
             for place in sight.offered.begun_by(&of.event.kind) {
                 if item.is_for(sight.offered.at(*place).1) {
-                    let about = (candidate, pointless.as_ref());
-                    let mut trigger = self.explain_one(sight, *place, about).await?;
-                    if let Some(reason) = &pointless {
+                    let mut trigger = self.explain_one(sight, *place, (candidate, &facts)).await?;
+                    if let Some(reason) = &facts.pointless {
                         trigger.begins_nothing(reason);
                     }
                     explained.triggers.push(trigger);

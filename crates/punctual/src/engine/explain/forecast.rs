@@ -17,8 +17,8 @@ use crate::flow::rules::entry::Transition;
 use crate::flow::rules::entry::schedule::Schedule;
 use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::event_kind::CancelReason;
+use crate::survey::rules::candidate::reached::recipient_at;
 use crate::survey::rules::invitation;
-use crate::survey::run::renderer::recipient;
 use std::time::Duration;
 
 /// Times that one send may be delayed by quiet hours before the forecast gives up on it.
@@ -36,6 +36,8 @@ pub(super) struct Forecast<'a> {
     pub(super) schedule: &'a Schedule,
     /// Why messages about its entity would be pointless, if they would be.
     pub(super) pointless: Option<&'a CancelReason>,
+    /// The time zone that the event names for the recipient.
+    pub(super) zone: Option<&'a str>,
 }
 
 /// A send that would be made, or that would be skipped.
@@ -124,9 +126,9 @@ impl Forecast<'_> {
             kind: invitation::EVENT_TYPE,
             now: send.at,
             redirected: send.channel != self.channel,
-            zone: None,
+            zone: self.zone,
         };
-        let other = |channel: &str| address_for(channel, &recipient(&send.address));
+        let other = |channel: &str| address_for(channel, &recipient_at(&send.address));
         self.recipients.check(self.context, (self.tenant, &send.address), &asked, other)
     }
 }

@@ -181,6 +181,17 @@ impl EventKind {
         self.recipients.find(payload, stands_for(payload, snapshot))
     }
 
+    /// Returns what an event says of its recipient, also if it names no address; `None` if the kind looks for
+    /// recipients in a list.
+    #[must_use]
+    pub fn described_recipient<'a>(
+        &'a self,
+        payload: &'a Value,
+        snapshot: &'a Snapshot,
+    ) -> Option<Recipient<'a>> {
+        self.recipients.describe(payload, stands_for(payload, snapshot))
+    }
+
     /// Whether a message about this would be pointless, and why.
     #[must_use]
     pub fn is_pointless(&self, snapshot: &Snapshot, payload: &Value) -> Option<CancelReason> {

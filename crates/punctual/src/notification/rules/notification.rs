@@ -9,7 +9,6 @@
 
 pub mod fallback;
 pub mod key;
-pub mod recipients;
 
 use crate::base::error::Problems;
 use crate::base::id::{MessageId, TemplateId};

@@ -5,17 +5,17 @@
 //! with the reason; one that is only held back is due again later, and no try is counted.
 //!
 //! The recipient of a delivery is found again by its address, not by the place in a list when it was planned
-//! (`notification/rules/notification/recipients.rs`); for a recipient who is not in the event any more, the
+//! (`delivery/rules/people.rs`); for a recipient who is not in the event any more, the
 //! stored identity is used.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
-use crate::base::tenant::Tenant;
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::people::People;
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
 use crate::delivery::run::channel::RenderedMessage;
 use crate::delivery::run::channel::is_worded_for;
@@ -31,12 +31,11 @@ use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, Du
 use crate::delivery::store::deliveries::source_events::Cause;
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
+use crate::flow::run::entity_states::EntityStates;
 use crate::notification::rules::notification::fallback::Refused;
-use crate::notification::rules::notification::recipients::People;
 use crate::notification::rules::notification::scopes_of;
 use crate::queue::rules::message::{Entity, Message};
 use crate::queue::run::executor::BoxFuture;
-use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -46,7 +45,7 @@ use std::sync::Arc;
 pub struct NotificationRenderer {
     definitions: Definitions,
     causes: Arc<SourceEventByEntry>,
-    entities: HashMap<Tenant, HashMap<Entity, Snapshot>>,
+    states: EntityStates,
     people: HashMap<DeliveryId, Recipient<'static>>,
     versions: TemplateVersions,
     recipients: Recipients,
@@ -101,7 +100,8 @@ impl NotificationRenderer {
     /// The entities that events are about, then those that they lead to.
     async fn read_entities(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let own = deliveries.iter().filter_map(|of| Some((of.tenant, self.entity_of(of)?.clone())));
-        self.read_snapshots(context, own.collect()).await?;
+        self.states.read(context.store(), own.collect()).await?;
+        self.assume(deliveries);
         let mut related = BTreeSet::new();
         for of in deliveries {
             let Some(source) = self.causes.get(&of.entry) else { continue };
@@ -111,27 +111,16 @@ impl NotificationRenderer {
                 related.extend(found.into_iter().map(|(_, entity)| (of.tenant, entity)));
             }
         }
-        self.read_snapshots(context, related).await
+        self.states.read(context.store(), related).await?;
+        self.assume(deliveries);
+        Ok(())
     }
 
-    async fn read_snapshots(
-        &mut self,
-        context: &DeliveryContext,
-        wanted: BTreeSet<(Tenant, Entity)>,
-    ) -> Result<()> {
-        let mut by_tenant: BTreeMap<Tenant, Vec<Entity>> = BTreeMap::new();
-        for (tenant, entity) in wanted {
-            by_tenant.entry(tenant).or_default().push(entity);
+    /// In a forecast, the states that come with the event stand in for those that are known.
+    fn assume(&mut self, deliveries: &[&Delivery]) {
+        if let (Some(forecast), Some(of)) = (&self.forecast, deliveries.first()) {
+            self.states.assume(of.tenant, &forecast.states);
         }
-        for (tenant, entities) in by_tenant {
-            let found = context.store().snapshots(tenant, entities).await?;
-            let known = self.entities.entry(tenant).or_default();
-            known.extend(found);
-            if let Some(forecast) = &self.forecast {
-                known.extend(forecast.states.clone());
-            }
-        }
-        Ok(())
     }
 
     /// Finds the recipients of deliveries. A stored identity is read only if no recipient of the event has
@@ -194,8 +183,7 @@ impl NotificationRenderer {
     }
 
     fn snapshot(&self, of: &Delivery) -> &Snapshot {
-        let known = self.entity_of(of).and_then(|entity| self.entity(of.tenant, entity));
-        known.unwrap_or(&Snapshot::Unknown)
+        self.states.of(of.tenant, self.entity_of(of))
     }
 
     /// RecipientIdentity a delivery is for, in the language that they want.
@@ -205,10 +193,6 @@ impl NotificationRenderer {
             recipient.to_mut().locale = Some(locale.to_owned());
         }
         recipient
-    }
-
-    fn entity(&self, tenant: Tenant, entity: &Entity) -> Option<&Snapshot> {
-        self.entities.get(&tenant)?.get(entity)
     }
 
     /// Renders a delivery, or returns its outcome if there is no message.
@@ -226,11 +210,7 @@ impl NotificationRenderer {
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
         let (kind, snapshot) = (self.kind_of(event), self.snapshot(of));
         let recipient = &self.recipient(of);
-        let related: Vec<(&str, Value)> = kind
-            .related_ids(payload, snapshot)
-            .into_iter()
-            .filter_map(|(name, entity)| Some((name, self.entity(of.tenant, &entity)?.state()?.clone())))
-            .collect();
+        let related = self.states.related(of.tenant, kind, payload, snapshot);
         let locale = template.locale_for(recipient.locale.as_deref());
         let to = To { tenant: of.tenant, address: &of.address, channel: &of.channel, kind: &event.kind };
         let unsubscribe_url = self.recipients.unsubscribe_url(context, &to, locale);
@@ -243,6 +223,7 @@ impl NotificationRenderer {
             recipient,
             related: &related,
             given: &given,
+            payload_prefix: None,
         };
         let filled = kind.word(template, &occasion, set);
         let warnings =

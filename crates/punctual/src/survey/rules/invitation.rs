@@ -10,14 +10,17 @@ use crate::base::error::Problem;
 use crate::base::id::{FlowId, TemplateId};
 use crate::base::locale;
 use crate::base::locale::Texts;
+use crate::delivery::rules::address::address_for;
+use crate::delivery::rules::event_values::Occasion;
 use crate::delivery::rules::template::choose::choose;
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
 use crate::delivery::rules::template::set::Filled;
+use crate::delivery::rules::template::values::same_name;
 use crate::delivery::rules::template::{
     MessageTemplate, ProviderTemplate, Target, Template, TemplateSet, Values, Wanted,
 };
+use crate::flow::rules::event_kind::EventKind;
 use crate::queue::rules::message::Entity;
-use serde_json::Value;
 use std::sync::LazyLock;
 
 /// The event type of templates for invitations and reminders.
@@ -50,12 +53,18 @@ pub struct Invitation<'a> {
     pub unsubscribe_url: Option<&'a str>,
     /// The reader's address.
     pub address: &'a str,
-    /// The reader's locale, with its region: it chooses the template and words the dates.
-    pub locale: Option<&'a str>,
-    /// The recipient's reference in the host's system.
-    pub customer_ref: Option<&'a str>,
-    /// The event's payload.
-    pub payload: &'a Value,
+    /// The kind of the event, or an empty one.
+    pub kind: &'a EventKind,
+    /// The event, its entities, and the reader, whose locale chooses the template and words the dates, with
+    /// its region. What is given besides is the survey's.
+    pub occasion: Occasion<'a>,
+}
+
+impl<'a> Invitation<'a> {
+    /// The locale of the reader.
+    fn locale(&self) -> Option<&'a str> {
+        self.occasion.recipient.locale.as_deref()
+    }
 }
 
 /// The text of an invitation.
@@ -105,8 +114,8 @@ impl<'t> Words<'t> {
     /// The words that fit one send best.
     #[must_use]
     pub fn choose(set: &'t TemplateSet, invitation: &Invitation<'_>) -> Self {
-        let Invitation { flow, default_locale, survey_locale, channel, locale, attempt, .. } = *invitation;
-        match template_for(set, flow, default_locale, channel, locale, attempt) {
+        let Invitation { flow, default_locale, survey_locale, channel, attempt, .. } = *invitation;
+        match template_for(set, flow, default_locale, channel, invitation.locale(), attempt) {
             Some(template) => Self::Template(template),
             None => Self::Own(own_version(set, default_locale, survey_locale)),
         }
@@ -116,11 +125,12 @@ impl<'t> Words<'t> {
     #[must_use]
     pub fn locale(self, set: &'t TemplateSet, invitation: &Invitation<'t>) -> &'t str {
         let own = match self {
-            Self::Template(template) => return template.locale_for(invitation.locale),
+            Self::Template(template) => return template.locale_for(invitation.locale()),
             Self::Own(version) => Own::of(version),
         };
-        let Invitation { locale, survey_locale, default_locale, .. } = *invitation;
-        let mut tags = locale.into_iter().chain([survey_locale, default_locale, &set.default_locale]);
+        let Invitation { survey_locale, default_locale, .. } = *invitation;
+        let tags = [survey_locale, default_locale, &set.default_locale];
+        let mut tags = invitation.locale().into_iter().chain(tags);
         tags.find(|tag| own.is_in_language_of(tag)).unwrap_or(own.language)
     }
 }
@@ -131,7 +141,7 @@ pub fn word(set: &TemplateSet, words: Words<'_>, invitation: &Invitation<'_>) ->
     let tag = words.locale(set, invitation);
     match words {
         Words::Template(template) => by_template(set, template, invitation, tag),
-        Words::Own(version) => by_ourselves(set, Own::of(version), invitation, tag),
+        Words::Own(version) => by_ourselves(Own::of(version), invitation, tag),
     }
 }
 
@@ -141,7 +151,7 @@ fn by_template(
     invitation: &Invitation<'_>,
     tag: &str,
 ) -> Wording {
-    let filled = template.fill(&values(set, invitation, tag), tag);
+    let filled = fill(set, template, invitation, tag);
     let told = |warning: Problem| format!("{}: {}", warning.path, warning.message);
     Wording {
         template: Some((template.id, template.version)),
@@ -154,17 +164,46 @@ fn by_template(
     }
 }
 
-/// Renders a template for an invented recipient with this payload, as a preview for its author.
+/// Fills in a template as a notification of the same event would, with what the survey gives besides.
+fn fill(set: &TemplateSet, template: &MessageTemplate, of: &Invitation<'_>, tag: &str) -> Filled {
+    let attempt = of.attempt.to_string();
+    let given = [
+        (LINK, Some(of.survey_url)),
+        ("unsubscribeUrl", of.unsubscribe_url),
+        ("surveyTitle", Some(title(of, tag))),
+        ("publicId", Some(of.public_id)),
+        ("attempt", Some(attempt.as_str())),
+        ("recipient.address", Some(of.address)),
+        ("recipient.customerRef", of.occasion.recipient.reference.as_deref()),
+    ];
+    let given: Vec<(&str, &str)> =
+        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let payload_prefix = Some(SURVEY_INVITATION.payload);
+    let occasion = Occasion { given: &given, payload_prefix, ..of.occasion };
+    of.kind.word(template, &occasion, set)
+}
+
+/// Whether a template names more than what the survey itself gives.
+#[must_use]
+pub fn names_the_event(template: &MessageTemplate) -> bool {
+    let is_own = |key: &str| SURVEY_INVITATION.keys.iter().any(|own| same_name(key, own));
+    template.texts.all().any(|(_, text)| text.keys().any(|key| !is_own(key)))
+}
+
+/// Renders a template for an invented survey, as a preview for its author.
 #[must_use]
 pub fn preview(
     set: &TemplateSet,
     template: &MessageTemplate,
-    locale: Option<&str>,
-    payload: &Value,
+    kind: &EventKind,
+    occasion: Occasion<'_>,
 ) -> Filled {
     let mut title = Texts::default();
     title.insert("en", "Survey title");
     title.insert("ar", "عنوان الاستبيان");
+    let mut recipient = occasion.recipient.clone();
+    recipient.reference.get_or_insert_with(|| "customer-1".to_owned());
+    let address = address_for(&template.definition.channel, occasion.recipient);
     let sample = Invitation {
         flow: FlowId(0),
         title: &title,
@@ -175,30 +214,11 @@ pub fn preview(
         public_id: "0123456789abcdefghjkmn",
         survey_url: "https://survey.example/s/0123456789abcdefghjkmn",
         unsubscribe_url: Some("https://survey.example/u/0123456789abcdefghjkmn"),
-        address: "+15550100",
-        locale,
-        customer_ref: Some("customer-1"),
-        payload,
+        address: address.as_deref().unwrap_or("+15550100"),
+        kind,
+        occasion: Occasion { recipient: &recipient, ..occasion },
     };
-    let tag = template.locale_for(locale);
-    template.fill(&values(set, &sample, tag), tag)
-}
-
-/// Returns the values that a template can name.
-fn values<'a>(set: &'a TemplateSet, of: &Invitation<'a>, tag: &str) -> Values<'a> {
-    Values::default()
-        .zone(&set.zone)
-        .fallback_locale(&set.default_locale)
-        .given(LINK, of.survey_url)
-        .given_if("unsubscribeUrl", of.unsubscribe_url)
-        .given("surveyTitle", title(of, tag))
-        .given("publicId", of.public_id)
-        .given("attempt", of.attempt.to_string())
-        .given("recipient.address", of.address)
-        .given_if("recipient.locale", of.locale)
-        .given_if("recipient.customerRef", of.customer_ref)
-        .under("candidate", of.payload)
-        .under("", of.payload)
+    fill(set, template, &sample, template.locale_for(sample.locale()))
 }
 
 /// The title in the language of a text: in its locale, or in another one of the same language, else as the
@@ -265,9 +285,10 @@ static OWN: LazyLock<[Own; 2]> = LazyLock::new(|| {
     ]
 });
 
-fn by_ourselves(set: &TemplateSet, own: &Own, invitation: &Invitation<'_>, tag: &str) -> Wording {
+fn by_ourselves(own: &Own, invitation: &Invitation<'_>, tag: &str) -> Wording {
     let [subject, body] = if invitation.attempt <= 1 { &own.invitation } else { &own.reminder };
-    let values = values(set, invitation, tag);
+    let title = title(invitation, tag);
+    let values = Values::default().given(LINK, invitation.survey_url).given("surveyTitle", title);
     let render = |text: &Option<Template>, target| {
         text.as_ref().map(|text| text.render(&values, target, tag).text).unwrap_or_default()
     };

@@ -86,7 +86,8 @@ impl LoadedSurveys {
         EntryContext { entry: Arc::clone(entry), schedule: schedule.unwrap_or_default() }
     }
 
-    /// The template of a send, for a reader of the locale `wanted`. A text of our own is template 0, and its version says in which language.
+    /// The template of a send, for a reader of the locale `wanted`. A text of our own is template 0, and its
+    /// version says in which language.
     pub(crate) fn template(
         &self,
         of: &Instance<'_>,

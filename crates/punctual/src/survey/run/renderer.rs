@@ -9,7 +9,8 @@ use crate::base::id::{EntryId, TemplateId};
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
-use crate::delivery::rules::template::TemplateSet;
+use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
 use crate::delivery::run::channel::{RenderedMessage, is_worded_for};
 use crate::delivery::run::consent::{Recipients, To};
 use crate::delivery::run::context::DeliveryContext;
@@ -21,11 +22,13 @@ use crate::delivery::store::entries::step::EntryContext;
 use crate::flow::rules::event_kind::Recipient;
 use crate::flow::store::entries::Entry;
 use crate::queue::run::executor::BoxFuture;
+use crate::survey::rules::candidate::reached::{reader, recipient_at};
 use crate::survey::rules::invitation::{self, Invitation, Words};
 use crate::survey::run::definition_cache::LoadedSurvey;
-use crate::survey::run::entities::SurveyEntities;
+use crate::survey::run::event_facts::{EventFacts, PlannedInstance};
 use crate::survey::run::kind::{LoadedSurveys, SurveyKind};
 use crate::survey::store::instance::Instance;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,7 +40,7 @@ pub struct SurveyRenderer {
     /// In order of their ids: definitions are loaded by this order, the same in every run of a seed.
     entries: BTreeMap<EntryId, Arc<Entry>>,
     versions: TemplateVersions,
-    entities: SurveyEntities,
+    facts: EventFacts,
     recipients: Recipients,
 }
 
@@ -48,7 +51,7 @@ impl SurveyRenderer {
             surveys: LoadedSurveys::default(),
             entries: BTreeMap::new(),
             versions: TemplateVersions::default(),
-            entities: SurveyEntities::default(),
+            facts: EventFacts::default(),
             recipients: Recipients::default(),
         }
     }
@@ -77,6 +80,24 @@ impl SurveyRenderer {
         Ok(())
     }
 
+    /// Reads what is known of the events that deliveries are about.
+    async fn read_facts(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
+        let wanted = deliveries.iter().filter_map(|delivery| {
+            let of = Instance::of(self.entries.get(&delivery.entry)?)?;
+            let (event_kind, template) = (self.surveys.event_kind(&of), self.template(delivery));
+            Some(PlannedInstance { of, event_kind, template })
+        });
+        let facts = EventFacts::of(context, &wanted.collect::<Vec<_>>()).await?;
+        self.facts = facts;
+        Ok(())
+    }
+
+    /// The template of a delivery, in the version that was fixed when it was written; none for our own words.
+    fn template(&self, of: &Delivery) -> Option<&MessageTemplate> {
+        let set = self.surveys.sets.get(&of.tenant)?;
+        self.versions.find(set, of.template, of.template_version)
+    }
+
     /// Whether the recipient wants it, so and now.
     fn ask(
         &self,
@@ -86,14 +107,10 @@ impl SurveyRenderer {
         now: Timestamp,
     ) -> GateDecision {
         let redirected = of.channel != instance.channel;
-        let asked = ConsentQuestion {
-            channel: &of.channel,
-            kind: invitation::EVENT_TYPE,
-            now,
-            redirected,
-            zone: None,
-        };
-        let address = |channel: &str| address_for(channel, &recipient(&of.address));
+        let zone = self.facts.person(of.entry).and_then(|who| who.zone.as_deref());
+        let kind = invitation::EVENT_TYPE;
+        let asked = ConsentQuestion { channel: &of.channel, kind, now, redirected, zone };
+        let address = |channel: &str| address_for(channel, &recipient_at(&of.address));
         self.recipients.check(context, (of.tenant, &of.address), &asked, address)
     }
 
@@ -105,34 +122,16 @@ impl SurveyRenderer {
         version: &LoadedSurvey,
         now: Timestamp,
     ) -> Option<Rendered> {
-        let (survey, empty) = (&version.survey, TemplateSet::default());
-        let (entry, tenant) = (instance.entry, instance.entry.tenant);
+        let (tenant, empty) = (instance.entry.tenant, TemplateSet::default());
         let set = self.surveys.sets.get(&tenant).map_or(&empty, Arc::as_ref);
-        let public_id = instance.public_id.to_string();
-        let url = self.kind.url.replace("{publicId}", &public_id);
-        let payload: serde_json::Value = serde_json::from_str(instance.payload).unwrap_or_default();
-        let wanted = self.recipients.locale(tenant, instance.address).or(instance.locale);
         let address = of.address.as_str();
         let to = To { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
         let words = match of.template {
             TemplateId::BUILT_IN => Words::Own(of.template_version),
-            id => Words::Template(self.versions.find(set, id, of.template_version)?),
+            _ => Words::Template(self.template(of)?),
         };
-        let said = Invitation {
-            flow: instance.flow,
-            title: &survey.title,
-            default_locale: &survey.default_locale,
-            survey_locale: survey.locale_for(wanted),
-            channel: &of.channel,
-            attempt: of.send,
-            public_id: &public_id,
-            survey_url: &url,
-            unsubscribe_url: None,
-            address,
-            locale: wanted,
-            customer_ref: instance.customer_ref,
-            payload: &payload,
-        };
+        let sources = self.sources(of, instance);
+        let said = self.invitation(of, instance, version, &sources);
         let unsubscribe_url = self.recipients.unsubscribe_url(context, &to, words.locale(set, &said));
         let said = Invitation { unsubscribe_url: unsubscribe_url.as_deref(), ..said };
         let wording = invitation::word(set, words, &said);
@@ -148,28 +147,73 @@ impl SurveyRenderer {
             to: address.to_owned(),
             locale: wording.locale,
             attempt: of.send,
-            public_id: entry.public_id,
+            public_id: Some(instance.public_id),
             subject: wording.subject,
             body: wording.body,
             html: wording.html,
-            survey_url: Some(url),
+            survey_url: Some(sources.url),
             unsubscribe_url,
             provider_template: own.map(|own| Arc::new(own.to_json())),
-            payload: Arc::new(payload),
+            payload: sources.payload,
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
         Some(Rendered { message, warnings: wording.warnings })
     }
+
+    fn sources(&self, of: &Delivery, instance: &Instance<'_>) -> Sources<'_> {
+        let (entry, public_id) = (instance.entry, instance.public_id.to_string());
+        let wanted = self.recipients.locale(entry.tenant, instance.address).or(instance.locale);
+        let person = self.facts.person(entry.id);
+        Sources {
+            url: self.kind.url.replace("{publicId}", &public_id),
+            public_id,
+            payload: self.facts.payload(entry.id),
+            related: self.facts.related(entry.id),
+            reader: reader(person, &of.address, wanted, instance.customer_ref),
+        }
+    }
+
+    fn invitation<'a>(
+        &'a self,
+        of: &'a Delivery,
+        instance: &Instance<'a>,
+        version: &'a LoadedSurvey,
+        sources: &'a Sources<'a>,
+    ) -> Invitation<'a> {
+        let (survey, id) = (&version.survey, instance.entry.id);
+        Invitation {
+            flow: instance.flow,
+            title: &survey.title,
+            default_locale: &survey.default_locale,
+            survey_locale: survey.locale_for(sources.reader.locale.as_deref()),
+            channel: &of.channel,
+            attempt: of.send,
+            public_id: &sources.public_id,
+            survey_url: &sources.url,
+            unsubscribe_url: None,
+            address: &of.address,
+            kind: self.facts.kind(id),
+            occasion: Occasion {
+                payload: &sources.payload,
+                entity: instance.entry.entity.as_ref(),
+                snapshot: self.facts.snapshot(id),
+                recipient: &sources.reader,
+                related: &sources.related,
+                given: &[],
+                payload_prefix: None,
+            },
+        }
+    }
 }
 
-/// Returns a recipient of whom only an address is known.
-pub(crate) fn recipient(address: &str) -> Recipient<'static> {
-    let address_of = Some(address.to_owned());
-    match address.contains('@') {
-        true => Recipient { email: address_of, ..Recipient::default() },
-        false => Recipient { phone: address_of, ..Recipient::default() },
-    }
+/// What the text of one send is made from, beside what stands elsewhere.
+struct Sources<'r> {
+    public_id: String,
+    url: String,
+    payload: Arc<Value>,
+    related: Vec<(&'r str, Value)>,
+    reader: Recipient<'static>,
 }
 
 impl Renderer for SurveyRenderer {
@@ -186,9 +230,7 @@ impl Renderer for SurveyRenderer {
             let deliveries: Vec<&Delivery> = due.iter().map(|one| &one.delivery).collect();
             self.read_entries(context, &deliveries).await?;
             self.read_versions(context, &deliveries).await?;
-            let instances = self.entries.values().filter_map(|entry| Instance::of(entry));
-            let about = instances.filter_map(|of| Some((of, self.surveys.event_kind(&of)?)));
-            self.entities = SurveyEntities::of(context, about.collect()).await?;
+            self.read_facts(context, &deliveries).await?;
             let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
             self.recipients = Recipients::of(context, recipients.collect()).await?;
             Ok(())
@@ -213,7 +255,7 @@ impl Renderer for SurveyRenderer {
         // Without its entry there is nothing to ask, and nothing to render.
         let instance = self.entries.get(&due.delivery.entry).and_then(|entry| Instance::of(entry));
         let Some(instance) = instance else { return GateDecision::Deliver };
-        match self.entities.find_cancel_reason(&instance) {
+        match self.facts.find_cancel_reason(due.delivery.entry) {
             Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },
             None => self.ask(context, &due.delivery, &instance, now),
         }
@@ -246,7 +288,7 @@ impl Renderer for SurveyRenderer {
         Some(PlannedDelivery {
             key: format!("survey:{}:{}:{channel}", instance.public_id, of.send),
             channel: channel.to_owned(),
-            address: address_for(channel, &recipient(&of.address)),
+            address: address_for(channel, &recipient_at(&of.address)),
             send: of.send,
             part: of.part,
             template,

@@ -13,7 +13,6 @@ use punctual::delivery::rules::template::choose::kind_of;
 use punctual::delivery::rules::template::segments::Segments;
 use punctual::delivery::store::templates::Template;
 use punctual::engine::{Trial, Tried};
-use punctual::survey::rules::invitation;
 use punctual::{MessageId, Problem, Problems};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -44,7 +43,7 @@ pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Inpu
     let trial = read(&app, &caller, &input).await?;
     let texts = definition.compile()?;
     let template = MessageTemplate { id, version, definition, texts };
-    let Tried { filled, locale } = fill(&app, &caller, &template, trial).await?;
+    let Tried { filled, locale } = app.engine.try_template(caller.tenant, &template, trial).await?;
     let sms = kind_of(&template.definition.channel) == "SMS";
     Ok(Json(Preview {
         id: id.to_string(),
@@ -70,6 +69,7 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
     read.only(&["payload", "eventId", "locale"]);
     let mut trial = Trial {
         payload: read.object("payload").cloned().map(Value::Object),
+        event_kind: None,
         entity: None,
         locale: read.text("locale"),
         open: caller.sees_people(),
@@ -90,6 +90,7 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
             Some(message) => {
                 trial.payload = serde_json::from_str(&message.payload).ok();
                 trial.entity = message.entity;
+                trial.event_kind = Some(message.kind);
             }
             None => read.wrong("eventId", "there is no such event"),
         }
@@ -99,18 +100,6 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
     }
     problems.into_result()?;
     Ok(trial)
-}
-
-async fn fill(app: &App, caller: &Caller, template: &MessageTemplate, trial: Trial) -> Answer<Tried> {
-    let event_type = &template.definition.event_type;
-    if event_type != invitation::EVENT_TYPE {
-        return Ok(app.engine.try_template(caller.tenant, template, trial).await?);
-    }
-    let set = app.engine.templates().of(app.engine.store(), caller.tenant, event_type).await?;
-    let locale = trial.locale.as_deref();
-    let payload = trial.payload.unwrap_or_else(|| json!({}));
-    let filled = invitation::preview(&set, template, locale, &payload);
-    Ok(Tried { filled, locale: template.locale_for(locale).to_owned() })
 }
 
 fn segments(text: &str) -> Value {

@@ -11,7 +11,8 @@ pub struct OwnEventType {
     pub link: &'static str,
     /// The prefix of the payload's placeholders, which they may have or not.
     pub payload: &'static str,
-    /// The placeholders that always have a value. Those of the payload come beside them.
+    /// The placeholders that need no event. Those of the event come beside them: its payload, its entity, the
+    /// related ones, and its recipient.
     pub keys: &'static [&'static str],
 }
 

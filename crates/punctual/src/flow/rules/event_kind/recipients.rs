@@ -97,6 +97,11 @@ impl Mapping {
             .filter(Recipient::is_identified)
     }
 
+    /// What an event says of the only recipient that it names, with or without an address.
+    pub(crate) fn describe<'a>(&'a self, payload: &'a Value, state: &'a Value) -> Option<Recipient<'a>> {
+        self.each.is_none().then(|| self.read(payload, payload, state, None))
+    }
+
     fn read<'a>(
         &self,
         here: &'a Value,

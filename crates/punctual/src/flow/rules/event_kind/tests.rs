@@ -278,6 +278,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
         recipient: &recipient,
         related: &related,
         given: &given,
+        payload_prefix: None,
     };
     let say = |language: &str, body: &str, of: &Occasion<'_>, zone: &str| {
         let json =
@@ -333,6 +334,7 @@ fn ntf_9_an_element_is_named_behind_recipient() {
         recipient: &recipient,
         related: &[],
         given: &[],
+        payload_prefix: None,
     };
     let json = json!({"eventType": "e", "channel": "Email", "language": "en", "subject": "{{title}}",
         "body": "{{recipient.seat.row}} {{recipientSeatRow}} {{recipientEmail}} {{nobody}}",
@@ -436,6 +438,7 @@ fn ntf_9_what_wording_a_message_costs() {
             recipient: &recipient,
             related: &related,
             given: &[],
+            payload_prefix: None,
         };
         assert!(kind.word(&template, &of, &set).warnings.is_empty());
     }

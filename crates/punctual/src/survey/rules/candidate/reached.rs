@@ -9,6 +9,7 @@
 
 use crate::base::path::text_of;
 use crate::delivery::rules::address::AddressKind;
+use crate::delivery::rules::people::People;
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use serde_json::{Map, Value};
@@ -40,6 +41,60 @@ pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &Snapshot) -
         add(&Recipient::default(), &mut all);
     }
     all
+}
+
+/// The people whom an event describes, to find again the one whom an entry is for.
+#[derive(Debug)]
+pub struct Described<'a> {
+    people: People<'a>,
+    /// The person of an event that names no address: an item that was handed in has it beside its payload.
+    alone: Option<Recipient<'a>>,
+}
+
+impl<'a> Described<'a> {
+    /// Reads the people of an event.
+    #[must_use]
+    pub fn of(payload: &'a Value, kind: Option<&'a EventKind>, snapshot: &'a Snapshot) -> Self {
+        let kind = kind.filter(|kind| kind.has_recipients()).unwrap_or_else(|| EventKind::undefined());
+        let alone = kind.described_recipient(payload, snapshot);
+        let alone = alone.filter(|who| who.phone.is_none() && who.email.is_none());
+        Self { people: People::of(kind, payload, snapshot), alone }
+    }
+
+    /// Returns the person with this address, or the one of whom the event names no address at all.
+    #[must_use]
+    pub fn find(&self, address: &str) -> Option<&Recipient<'a>> {
+        self.people.at(0, address).or(self.alone.as_ref())
+    }
+}
+
+/// Returns the reader of a message: the person whom the event describes, in the locale that counts, and with
+/// the address and the reference that the entry has.
+#[must_use]
+pub fn reader(
+    person: Option<&Recipient<'static>>,
+    address: &str,
+    locale: Option<&str>,
+    reference: Option<&str>,
+) -> Recipient<'static> {
+    let mut who = person.cloned().unwrap_or_default();
+    if who.phone.is_none() && who.email.is_none() {
+        let Recipient { phone, email, .. } = recipient_at(address);
+        (who.phone, who.email) = (phone, email);
+    }
+    who.locale = locale.map(str::to_owned);
+    who.reference = reference.map(str::to_owned).or(who.reference);
+    who
+}
+
+/// Returns a recipient of whom only an address is known.
+#[must_use]
+pub fn recipient_at(address: &str) -> Recipient<'static> {
+    let address_of = Some(address.to_owned());
+    match address.contains('@') {
+        true => Recipient { email: address_of, ..Recipient::default() },
+        false => Recipient { phone: address_of, ..Recipient::default() },
+    }
 }
 
 /// Adds a person, once for each address.

@@ -4,7 +4,9 @@ use super::*;
 use crate::base::zone::Zone;
 use crate::delivery::rules::template::segments::Segments;
 use crate::delivery::rules::template::{Definition, Scope};
-use serde_json::json;
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::Recipient;
+use serde_json::{Value, json};
 
 fn titles() -> Texts {
     let mut titles = Texts::default();
@@ -13,15 +15,27 @@ fn titles() -> Texts {
     titles
 }
 
-/// Words a send of a survey in English and Arabic.
-fn choose_and_word(set: &TemplateSet, invitation: &Invitation<'_>) -> Wording {
+/// Words a send of a survey in English and Arabic, for a reader of this locale.
+fn choose_and_word(set: &TemplateSet, reader: Option<&str>, invitation: &Invitation<'_>) -> Wording {
     let locales = ["en", "ar"].map(String::from);
-    let survey_locale = locale::choose(&locales, invitation.locale, invitation.default_locale);
-    let invitation = &Invitation { survey_locale, ..*invitation };
+    let survey_locale = locale::choose(&locales, reader, invitation.default_locale);
+    let recipient = Recipient { locale: reader.map(str::to_owned), ..Recipient::default() };
+    let occasion = Occasion { recipient: &recipient, ..invitation.occasion };
+    let invitation = &Invitation { survey_locale, occasion, ..*invitation };
     word(set, Words::choose(set, invitation), invitation)
 }
 
 fn invitation<'a>(title: &'a Texts, payload: &'a Value) -> Invitation<'a> {
+    static NOBODY: LazyLock<Recipient<'static>> = LazyLock::new(Recipient::default);
+    let occasion = Occasion {
+        payload,
+        entity: None,
+        snapshot: &Snapshot::Unknown,
+        recipient: &NOBODY,
+        related: &[],
+        given: &[],
+        payload_prefix: None,
+    };
     Invitation {
         flow: FlowId(7),
         title,
@@ -33,9 +47,8 @@ fn invitation<'a>(title: &'a Texts, payload: &'a Value) -> Invitation<'a> {
         survey_url: "https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd",
         unsubscribe_url: None,
         address: "+964 770 000 0001",
-        locale: Some("ar"),
-        customer_ref: None,
-        payload,
+        kind: EventKind::undefined(),
+        occasion,
     }
 }
 
@@ -55,7 +68,7 @@ fn trg_18_our_own_words_follow_locale_and_send() {
         (None, 1, "en", "Please take a moment", "Service"),
     ];
     for (locale, attempt, tag, begins, named) in table {
-        let said = choose_and_word(&set, &Invitation { locale, attempt, ..base });
+        let said = choose_and_word(&set, locale, &Invitation { attempt, ..base });
         assert!(said.body.starts_with(begins) && said.body.ends_with(base.survey_url), "{}", said.body);
         assert!(said.body.contains(named), "{}", said.body);
         assert_eq!((said.locale.as_str(), said.template, said.html), (tag, None, None));
@@ -66,7 +79,7 @@ fn trg_18_our_own_words_follow_locale_and_send() {
         }
     }
     let arabic = TemplateSet { default_locale: "ar".into(), ..TemplateSet::default() };
-    let said = choose_and_word(&arabic, &Invitation { locale: Some("fr"), default_locale: "tr", ..base });
+    let said = choose_and_word(&arabic, Some("fr"), &Invitation { default_locale: "xx", ..base });
     assert_eq!(said.locale, "ar", "the tenant's language before English");
 }
 
@@ -92,7 +105,7 @@ fn trg_18_a_template_words_the_send() {
     let payload = json!({"CustomerName": "Kadhem & Co", "wip": 40956, "at": "2026-05-14T22:00:00Z",
         "surveyUrl": "https://evil.example"});
     let title = titles();
-    let said = choose_and_word(&set, &Invitation { locale: Some("ar-IQ"), ..invitation(&title, &payload) });
+    let said = choose_and_word(&set, Some("ar-IQ"), &invitation(&title, &payload));
     let body = "Kadhem & Co 40956 ١٥ أيار ٢٠٢٦ https://feedback.example.com/s/0c6XQ9jT4mUq2vW8yZ1bKd  \
         +964 770 000 0001";
     assert_eq!(said.body, body, "a payload cannot put its own link there");
@@ -100,9 +113,10 @@ fn trg_18_a_template_words_the_send() {
     assert_eq!(said.html.as_deref(), Some("<p>Kadhem &amp; Co</p>"));
     assert_eq!((said.template, said.locale.as_str()), (Some((TemplateId(3), 2)), "ar-IQ"));
     assert_eq!(said.warnings, ["body: `{{nothing}}` has no value"]);
-    let english = choose_and_word(&set, &Invitation { locale: Some("en"), ..invitation(&title, &payload) });
+    let english = choose_and_word(&set, Some("en"), &invitation(&title, &payload));
     assert_eq!(english.locale, "ar", "the only words there are");
-    let other = choose_and_word(&set, &Invitation { flow: FlowId(8), ..invitation(&title, &payload) });
+    let other = Invitation { flow: FlowId(8), ..invitation(&title, &payload) };
+    let other = choose_and_word(&set, Some("ar"), &other);
     assert_eq!(other.template, None, "another survey's words are not taken");
 }
 
