@@ -14,6 +14,7 @@ on_each! {
     ntf_10_a_bad_template_is_told_everything,
     a_template_is_found_by_its_tenant_only,
     ntf_9_a_preview_knows_its_event_kind,
+    ntf_9_a_preview_of_an_invitation_knows_the_event,
     ntf_10_a_template_is_reviewed_by_its_event_kind,
     ntf_10_an_invitation_is_reviewed_by_all_event_kinds,
     ntf_10_hostile_templates_are_refused_at_the_door,
@@ -362,6 +363,54 @@ async fn ntf_10_an_invitation_is_reviewed_by_all_event_kinds(base: Base) {
     booking(&root).await;
     let all = told(body).await;
     assert!(all.len() == 1 && all[0].starts_with(colour), "{all:?}");
+    let event = "{{surveyUrl}} {{recipientName}} {{recipient.timeZone}} {{entityId}} {{entity.status}} \
+        {{listingName}} {{listing.geo.city}} {{payload.guest.name}} {{recipient.customerRef}}";
+    assert_eq!(told(event).await, [""; 0], "what a notification of the event can name");
+    let all = told("{{surveyUrl}} {{recipient.nmae}}").await;
+    assert_eq!(all, ["`{{recipient.nmae}}` is not known; did you mean `{{recipient.name}}`?"]);
+}
+
+/// NTF-9, NTF-11: a preview of an invitation by a real event has what its event kind knows, and the zone of
+/// the entity; explain words it so, too, and to viewers without the states of entities.
+async fn ntf_9_a_preview_of_an_invitation_knows_the_event(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    booking(&root).await;
+    let body = "{{recipientName}} {{listingName}} {{checkIn | date:datetime}} {{entityId}} {{status}} \
+        {{surveyUrl}}";
+    let mut template = invitation(body);
+    template["missing"] = json!("asWritten");
+    let made = make(&root, template).await;
+    put(&root, "/api/entities/listing/7", json!({"state": {"name": "Sea View"}})).await;
+    let payload = json!({"listingId": 7, "checkIn": "2026-05-14T21:30:00Z", "bookingId": "b2",
+        "guest": {"phone": "+1", "name": "Bo", "locale": "en-GB"}});
+    let event = json!({"topic": "booking.events", "kind": "booking.confirmed", "payload": payload,
+        "entity": {"type": "booking", "id": "b2",
+            "state": {"status": "paid", "timeZone": "America/New_York"}}});
+    let id = root.does("/api/events", event, 202).await["ids"][0].clone();
+    let seen = root.does(&format!("{}/preview", at(&made)), json!({"eventId": id}), 200).await;
+    let said = "Bo Sea View 14 May 2026, 17:30 b2 paid https://survey.example/s/0123456789abcdefghjkmn";
+    assert_eq!((&seen["body"], &seen["locale"]), (&json!(said), &json!("en-GB")));
+    assert_eq!(seen["warnings"], json!([]));
+
+    let survey = json!({"name": "s", "definition": {"title": {"en": "S"}, "locales": ["en"],
+        "defaultLocale": "en", "questions": [{"id": "q", "type": "yesNo", "text": {"en": "?"}}],
+        "triggers": [{"id": "t", "eventKind": "booking.confirmed", "dedupRecipe": ["entity.id"],
+            "schedule": {"initialDelay": "0d", "reminders": []}, "channel": "memory:whatsapp"}]}});
+    let survey = root.does("/api/surveys", survey, 201).await;
+    let publish = format!("/api/surveys/{}/publish", survey["id"]);
+    assert_eq!(root.post(&publish, json!({})).await.status, 200);
+    let asked = json!({"eventKind": "booking.confirmed", "items": [{"payload": payload,
+        "recipient": {"address": "+1", "locale": "en-GB"}}]});
+    let viewer = world.key(&root, "viewer").await;
+    for (client, begins) in [
+        (root, "Bo Sea View 14 May 2026, 17:30 b2 paid "),
+        (viewer, "Bo {{listingName}} 14 May 2026, 21:30 b2 {{status}} "),
+    ] {
+        let seen = client.does("/api/triggers/explain", asked.clone(), 200).await;
+        let body = seen["items"][0]["triggers"][0]["sends"][0]["body"].as_str().unwrap();
+        assert!(body.starts_with(begins), "{body}");
+    }
 }
 
 /// NTF-10: nothing of a hostile template is kept; what is accepted stays harmless in a preview.

@@ -25,13 +25,14 @@ use crate::engine::explain::forecast::{Forecast, ForecastSend};
 use crate::engine::explain::notification::ExplainedNotification;
 use crate::engine::ingest::Ingest;
 use crate::flow::rules::dedup;
+use crate::flow::rules::event_kind::{CancelReason, EventKind};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::key_of;
 use crate::survey::rules::candidate::{Candidate, of_flow};
 use crate::survey::rules::invitation;
 use crate::survey::rules::invitation::{Invitation, Words};
 use crate::survey::run::definition_cache::{ActiveTriggers, Place};
-use crate::survey::run::ingest::Outcome;
+use crate::survey::run::ingest::{Outcome, nothing_begins};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -92,17 +93,6 @@ pub struct ExplainedTrigger {
     pub sends: Vec<ExplainedSend>,
     /// When the entry would expire without an answer.
     pub expires_at: Option<Timestamp>,
-}
-
-impl ExplainedTrigger {
-    /// An event whose entity makes a message pointless begins nothing.
-    fn begins_nothing(&mut self, reason: &CancelReason) {
-        if matches!(self.outcome, Outcome::Created) {
-            (self.outcome, self.because) = (Outcome::NoMatch, reason.to_string());
-        }
-        self.sends.clear();
-        self.expires_at = None;
-    }
 }
 
 /// One send of the timetable.
@@ -170,11 +160,11 @@ impl Engine {
     ) -> VerbFuture<'a, Vec<Explained>> {
         VerbFuture::new(async move {
             ingest.check()?;
-            let items = ingest.read();
-            let addresses = items.iter().flatten().map(|candidate| candidate.address.to_owned());
-            let sight = self.sight(tenant, addresses.collect()).await?;
             let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
             let kind = kinds.get(&ingest.event_kind).map(Arc::as_ref);
+            let items = ingest.read(kind.unwrap_or_else(|| EventKind::undefined()));
+            let addresses = items.iter().flatten().map(|candidate| candidate.address.to_owned());
+            let sight = self.sight(tenant, addresses.collect()).await?;
             let read: Vec<_> = items.iter().map(|item| item.as_ref().ok()).collect();
             let (sees, assumed) = ((&sight.recipients, open), AssumedStates::new());
             let facts = CandidateFacts::of_all(self.store(), (tenant, kind), &read, sees, &assumed).await?;
@@ -231,7 +221,8 @@ impl Engine {
         let digest = dedup::digest(&trigger.dedup_recipe, &facts);
         let known = self.store().known_keys(sight.tenant, vec![key_of(&digest)]).await?;
         let duplicate_of = known.into_values().next();
-        let decided = verdict(trigger.enabled, filter.as_ref(), duplicate_of);
+        let pointless = about.pointless.as_ref();
+        let decided = verdict(trigger.enabled, filter.as_ref(), pointless, duplicate_of);
         let (outcome, because) = match dedup::check(&trigger.dedup_recipe, &facts) {
             Err(said) if decided.0 != Outcome::NoMatch => (Outcome::Failed, said),
             _ => decided,
@@ -247,7 +238,6 @@ impl Engine {
             address: candidate.address,
             channel: &trigger.channel,
             schedule: &trigger.schedule,
-            pointless: about.pointless.as_ref(),
             zone: about.zone.as_deref(),
         };
         let forecast = forecast.play(candidate.occurred_at, sight.now);
@@ -267,8 +257,11 @@ impl Engine {
             duplicate_on_hold: duplicate.and_then(|entry| entry.hold).map(|hold| hold.reason),
             channel: trigger.channel.clone(),
             channel_known: self.inner.delivery.channels.get(&trigger.channel).is_some(),
-            expires_at: forecast.expires_at(grace),
-            sends: self.explain_sends(sight, place, about, duplicate_of, forecast.sends),
+            expires_at: pointless.is_none().then(|| forecast.expires_at(grace)).flatten(),
+            sends: match pointless {
+                Some(_) => Vec::new(),
+                None => self.explain_sends(sight, place, about, duplicate_of, forecast.sends),
+            },
         })
     }
 }
@@ -343,13 +336,19 @@ impl Sight {
     }
 }
 
-fn verdict(enabled: bool, filter: Option<&Explanation>, duplicate_of: Option<PublicId>) -> (Outcome, String) {
+fn verdict(
+    enabled: bool,
+    filter: Option<&Explanation>,
+    pointless: Option<&CancelReason>,
+    duplicate_of: Option<PublicId>,
+) -> (Outcome, String) {
     use Outcome::{Created, NoMatch, Skipped};
-    match (enabled, filter, duplicate_of) {
-        (false, _, _) => (NoMatch, "the trigger is not enabled".into()),
-        (_, Some(filter), _) if !filter.holds => (NoMatch, filter.to_string()),
-        (_, _, Some(id)) => (Skipped, format!("{id} was made of the same event before")),
-        (_, Some(filter), None) => (Created, filter.to_string()),
-        (_, None, None) => (Created, "it has no filter, so every event of the kind matches".into()),
+    match (enabled, filter, pointless, duplicate_of) {
+        (false, ..) => (NoMatch, "the trigger is not enabled".into()),
+        (_, Some(filter), ..) if !filter.holds => (NoMatch, filter.to_string()),
+        (_, _, Some(reason), _) => (NoMatch, nothing_begins(reason)),
+        (.., Some(id)) => (Skipped, format!("{id} was made of the same event before")),
+        (_, Some(filter), ..) => (Created, filter.to_string()),
+        _ => (Created, "it has no filter, so every event of the kind matches".into()),
     }
 }

@@ -8,10 +8,13 @@ use crate::base::nearest::hint;
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
+use crate::flow::rules::event_kind::EventKind;
+use crate::flow::run::entity_states::EntityStates;
 use crate::survey::rules::candidate::Candidate;
 use crate::survey::run::ingest;
 use crate::survey::run::ingest::{Chosen, Ingested, Item, Lot};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Events of one kind.
 #[derive(Clone, Debug)]
@@ -30,7 +33,8 @@ impl Engine {
     pub fn ingest<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Ingested>> {
         VerbFuture::new(async move {
             ingest.check()?;
-            let lot = Lot { kind: &ingest.event_kind, items: ingest.handed_in() };
+            let items = self.handed_in(tenant, &ingest.event_kind, ingest).await?;
+            let lot = Lot { kind: &ingest.event_kind, items };
             let report = ingest::ingest(&self.inner.surveys, tenant, &[lot]).await?;
             self.tell_others().await;
             Ok(report.into_iter().flatten().collect())
@@ -89,10 +93,32 @@ impl Engine {
         VerbFuture::new(async move {
             let ingest = Ingest { event_kind: "by-hand".to_owned(), items };
             ingest.check()?;
-            let sent = ingest::send_chosen(&self.inner.surveys, tenant, chosen, &ingest.handed_in()).await?;
+            let offered = self.inner.surveys.cache.current(self.store(), tenant).await?;
+            let place = offered.find(chosen.flow, &chosen.trigger_id);
+            let place = place.ok_or_else(|| nothing_to_send(chosen))?;
+            let items = self.handed_in(tenant, &offered.at(place).1.event_kind, &ingest).await?;
+            let sent = ingest::send_chosen(&self.inner.surveys, tenant, chosen, &items).await?;
             self.tell_others().await;
             sent.ok_or_else(|| nothing_to_send(chosen))
         })
+    }
+
+    /// Reads items as events of a kind: the kind says which entity they are about, and whether its state
+    /// makes them pointless. Where no item has an entity, no state is read.
+    async fn handed_in<'a>(&self, tenant: Tenant, kind: &str, ingest: &'a Ingest) -> Result<Vec<Item<'a>>> {
+        let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
+        let kind = kinds.get(kind).map_or_else(|| EventKind::undefined(), Arc::as_ref);
+        let items = ingest.read(kind);
+        let entities = items.iter().flatten().filter_map(|one| Some((tenant, one.entity()?)));
+        let mut states = EntityStates::default();
+        states.read(self.store(), entities.collect()).await?;
+        let pointless =
+            |one: &Candidate<'_>| one.find_cancel_reason(kind, states.of(tenant, one.entity().as_ref()));
+        let read = items.into_iter().enumerate().map(|(at, read)| {
+            let reason = read.as_ref().ok().and_then(pointless);
+            Item::handed_in(at, read, reason)
+        });
+        Ok(read.collect())
     }
 }
 
@@ -112,11 +138,13 @@ impl Ingest {
         problems.into_result()
     }
 
-    pub(crate) fn read(&self) -> Vec<std::result::Result<Candidate<'_>, Problems>> {
-        self.items.iter().map(Candidate::read).collect()
-    }
-
-    fn handed_in(&self) -> Vec<Item<'_>> {
-        self.read().into_iter().enumerate().map(|(at, read)| Item::handed_in(at, read)).collect()
+    /// Reads the items as events of this kind.
+    pub(crate) fn read(&self, kind: &EventKind) -> Vec<std::result::Result<Candidate<'_>, Problems>> {
+        let read = |item| {
+            let mut candidate = Candidate::read(item)?;
+            candidate.complete_entity(kind);
+            Ok(candidate)
+        };
+        self.items.iter().map(read).collect()
     }
 }

@@ -2,11 +2,11 @@
 //! event. The clock stands at 2026-05-14T05:13:00Z.
 
 use crate::bench::{Bench, TENANT};
-use crate::invitation::{publish, read_template, survey, time};
-use crate::notification::{KIND, booking, confirm_in, define, engine, inbox, prefer, tick};
+use crate::invitation::{DAY, publish, read_template, survey, time};
+use crate::notification::{KIND, booking, confirm_in, define, engine, inbox, prefer, texts, tick};
 use punctual::delivery::rules::consent::Settings;
 use punctual::delivery::run::sandbox::Wanted;
-use punctual::engine::{Ingest, Ingested};
+use punctual::engine::{Chosen, Ingest, Ingested, Outcome};
 use punctual::flow::rules::entity::NewState;
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, Problems};
@@ -14,9 +14,13 @@ use serde_json::{Value, json};
 
 cases![
     ntf_8_the_region_of_a_reader_is_kept,
+    ntf_9_an_invitation_names_what_a_notification_does,
     ntf_9_each_of_a_list_is_named_as_the_kind_maps_them,
     ntf_9_without_a_kind_the_entity_is_named_all_the_same,
+    ntf_9_a_viewer_is_not_shown_the_entity_by_explain,
     ntf_18_quiet_hours_of_an_invitation_go_by_the_zone_of_the_event,
+    ntf_3_an_invitation_without_an_entity_is_asked_before_it_is_sent,
+    ntf_3_an_ingest_call_asks_what_its_events_are_about,
 ];
 
 const PHONE: &str = "+919876543210";
@@ -106,6 +110,51 @@ async fn tell_of(engine: &Engine, kind: &str, id: &str, state: Value) {
     engine.store().put_entity(TENANT, state).await.unwrap();
 }
 
+/// NTF-9, NTF-11: the state of the entity, what it leads to, the name that the kind maps, and dates where the
+/// entity is; by an event of a topic and by an ingest call, in what explain foretells, and anew for a
+/// reminder.
+async fn ntf_9_an_invitation_names_what_a_notification_does(t: &Bench) {
+    let engine = engine(t).await;
+    let related = json!({"listing": {"type": "listing", "idPath": "entity.listingId"}});
+    define(&engine, TENANT, |kind| kind["related"] = related).await;
+    publish(&engine, after_booking(|d| d["triggers"][0]["schedule"]["reminders"] = json!(["1d"]))).await;
+    let body = "{{recipient.name}} {{entityId}} {{entity.status}} {{paid}} {{listingName}} \
+        {{at|date:datetime}} {{guestName}} {{payload.bookingId}}";
+    tell_both(&engine, "en", body).await;
+    let state = |status: &str| {
+        let mut state = json!({"paid": "deposit", "listingId": 77, "timeZone": "Asia/Baghdad"});
+        state["status"] = json!(status);
+        state
+    };
+    tell_of(&engine, "booking", "1", state("open")).await;
+    tell_of(&engine, "listing", "77", json!({"name": "Sea View"})).await;
+    let mut payload = booking("1");
+    payload["at"] = json!("2026-05-14T22:00:00Z");
+    let recipient = json!({"address": "+91 98765 43210"});
+    let said = "John Doe 1 open deposit Sea View 15 May 2026, 01:00 John Doe 1";
+    assert_eq!(foretold(&engine, &payload, recipient.clone()).await, format!("S {said}"));
+    confirm_in(&engine, TENANT, &payload).await;
+    tick(&engine).await;
+    assert_eq!(bodies(&engine), [format!("N {said}"), format!("S {said}")]);
+    let warnings = "select count(*) from punctual.delivery_attempt where warnings is not null";
+    assert_eq!(t.count(warnings).await, 0, "every name has a value");
+
+    engine.sandbox().unwrap().clear(&Wanted::default());
+    tell_of(&engine, "booking", "1", state("paid")).await;
+    engine.travel(t.now().await.plus(DAY), true).await.unwrap();
+    let reminded = said.replace("open", "paid");
+    assert_eq!(bodies(&engine), [format!("S {reminded}")], "a reminder names the entity as it is by then");
+
+    engine.sandbox().unwrap().clear(&Wanted::default());
+    tell_of(&engine, "booking", "2", state("open")).await;
+    let mut payload = payload.clone();
+    payload["bookingId"] = json!("2");
+    ingest(&engine, &payload, recipient).await;
+    tick(&engine).await;
+    let said = "S John Doe 2 open deposit Sea View 15 May 2026, 01:00 John Doe 2";
+    assert_eq!(bodies(&engine), [said], "an event that is handed in");
+}
+
 /// Hands in one event of a booking.
 async fn ingest(engine: &Engine, payload: &Value, recipient: Value) -> Ingested {
     let item = json!({"payload": payload, "recipient": recipient});
@@ -168,6 +217,21 @@ async fn ntf_9_without_a_kind_the_entity_is_named_all_the_same(t: &Bench) {
     assert_eq!(bodies(&engine), ["S open 1 Ada"]);
 }
 
+/// NTF-9, NTF-19: explain tells the state of an entity to those who may see people.
+async fn ntf_9_a_viewer_is_not_shown_the_entity_by_explain(t: &Bench) {
+    let engine = engine(t).await;
+    define(&engine, TENANT, |_| {}).await;
+    publish(&engine, after_booking(|_| {})).await;
+    tell_both(&engine, "en", "{{entity.secret}}{{entity.status}}").await;
+    tell_of(&engine, "booking", "1", json!({"status": "open", "secret": "s3cret "})).await;
+    let item = json!({"payload": booking("1"), "recipient": {"address": PHONE}});
+    let ingest = Ingest { event_kind: KIND.into(), items: vec![item] };
+    let open = engine.explain(TENANT, &ingest).await.unwrap();
+    let closed = engine.explain_without_states(TENANT, &ingest).await.unwrap();
+    let body = |explained: &[punctual::engine::Explained]| explained[0].triggers[0].sends[0].body.clone();
+    assert_eq!((body(&open).as_str(), body(&closed).as_str()), ("S s3cret open", "S Confirmed"));
+}
+
 /// NTF-18: quiet hours are those of the zone that the event names for the recipient, as for notifications;
 /// explain says the same.
 async fn ntf_18_quiet_hours_of_an_invitation_go_by_the_zone_of_the_event(t: &Bench) {
@@ -199,4 +263,72 @@ async fn ntf_18_quiet_hours_of_an_invitation_go_by_the_zone_of_the_event(t: &Ben
     assert_eq!(sent, [1, 1, 2, 2, 3]);
     let of_new_york = "S 2 America/New_York".to_owned();
     assert!(bodies(&engine).contains(&of_new_york), "{:?}", bodies(&engine));
+}
+
+/// NTF-3: `cancelWhen` over the payload and `requireEntity` are asked before each send, also of an entry
+/// without an entity.
+async fn ntf_3_an_invitation_without_an_entity_is_asked_before_it_is_sent(t: &Bench) {
+    let of_payload = json!({"questionId": "payload.status", "op": "==", "value": "Confirmed"});
+    let of_entity = json!({"questionId": "entity.status", "op": "==", "value": "Confirmed"});
+    let other = json!({"questionId": "payload.status", "op": "==", "value": "Paid"});
+    let table = [
+        (json!({"cancelWhen": of_payload}), "CancelWhen"),
+        (json!({"cancelWhen": of_entity}), "CancelWhen"),
+        (json!({"requireEntity": true, "entityType": "booking", "entityIdPath": "none"}), "EntityUnknown"),
+        (json!({"cancelWhen": other}), ""),
+    ];
+    for (mut definition, reason) in table {
+        definition["recipients"] = json!({"phone": "guest.phone"});
+        let t = &Bench::on(t.backend).await;
+        let engine = engine(t).await;
+        publish(&engine, after_booking(|_| {})).await;
+        ingest(&engine, &booking("1"), json!({"address": PHONE})).await;
+        engine.put_event_kind(TENANT, KIND, definition.clone()).await.unwrap();
+        tick(&engine).await;
+        let sent = bodies(&engine).len();
+        assert_eq!(sent, usize::from(reason.is_empty()), "{definition}");
+        let why = "select coalesce(reason, '') from punctual.entry where kind = 'survey'";
+        assert_eq!(texts(t, why).await, [reason], "{definition}");
+    }
+}
+
+/// NTF-3, TRG-5: an ingest call finds the entity by the path of the kind, and what is pointless begins
+/// nothing and says why; so do explain and the dry run of a send by hand.
+async fn ntf_3_an_ingest_call_asks_what_its_events_are_about(t: &Bench) {
+    let engine = engine(t).await;
+    let cancel = json!({"questionId": "entity.status", "op": "==", "value": "Closed"});
+    define(&engine, TENANT, |kind| kind["cancelWhen"] = cancel).await;
+    let flow = publish(
+        &engine,
+        after_booking(|d| {
+            d["triggers"][0]["filter"] = json!({"questionId": "entity.type", "op": "==", "value": "booking"});
+        }),
+    )
+    .await;
+    tell_of(&engine, "booking", "2", json!({"status": "Closed"})).await;
+    let gone = Entity { kind: "booking".into(), id: "3".into() };
+    engine.store().delete_entity(TENANT, gone, None).await.unwrap();
+    let recipient = json!({"address": PHONE});
+    let table = [
+        ("1", Outcome::Created, None),
+        ("2", Outcome::NoMatch, Some("nothing begins: cancelWhen holds: ")),
+        ("3", Outcome::NoMatch, Some("nothing begins: what the event is about was deleted")),
+    ];
+    for (id, outcome, error) in table {
+        let item = json!({"payload": booking(id), "recipient": recipient});
+        let asked = Ingest { event_kind: KIND.into(), items: vec![item.clone()] };
+        let foretold = engine.explain(TENANT, &asked).await.unwrap().remove(0).triggers.remove(0);
+        assert_eq!((foretold.outcome, foretold.sends.is_empty()), (outcome, error.is_some()), "explain {id}");
+        let chosen = Chosen { flow, trigger_id: "by-sms".into(), by: "ops".into(), dry_run: true };
+        let by_hand = engine.send_by_hand(TENANT, &chosen, vec![item]).await.unwrap().remove(0);
+        let would = if error.is_some() { Outcome::Skipped } else { Outcome::Created };
+        assert_eq!(by_hand.outcome, would, "by hand {id}: {by_hand:?}");
+        let got = ingest(&engine, &booking(id), recipient.clone()).await;
+        assert_eq!(got.outcome, outcome, "{id}: {got:?}");
+        let begins = |said: &str| got.error.as_deref().is_some_and(|error| error.starts_with(said));
+        assert!(error.map_or(got.error.is_none(), begins), "{id}: {got:?}");
+        error.inspect(|error| assert!(foretold.because.starts_with(error), "{id}: {}", foretold.because));
+    }
+    let about = "select entity_type || ' ' || entity_id from punctual.entry where kind = 'survey'";
+    assert_eq!(texts(t, about).await, ["booking 1"]);
 }

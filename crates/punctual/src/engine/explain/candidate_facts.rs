@@ -78,7 +78,7 @@ impl<'k> CandidateFacts<'k> {
     ) -> Self {
         let kind = defined.unwrap_or_else(|| EventKind::undefined());
         let real = states.of(tenant, entity.as_ref());
-        let pointless = defined.and_then(|kind| kind.is_pointless(real, &payload));
+        let pointless = kind.is_pointless(real, &payload);
         let zone = Described::of(&payload, defined, real).find(of.address).and_then(|who| who.zone.clone());
         let snapshot = if open { real.clone() } else { Snapshot::Unknown };
         let related = if open { states.related(tenant, kind, &payload, real) } else { Vec::new() };

@@ -139,11 +139,7 @@ impl Engine {
             };
             for place in sight.offered.begun_by(&of.event.kind) {
                 if item.is_for(sight.offered.at(*place).1) {
-                    let mut trigger = self.explain_one(sight, *place, (candidate, &facts)).await?;
-                    if let Some(reason) = &facts.pointless {
-                        trigger.begins_nothing(reason);
-                    }
-                    explained.triggers.push(trigger);
+                    explained.triggers.push(self.explain_one(sight, *place, (candidate, &facts)).await?);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The sends that an entry would have: the rules of the real send, asked about moments to come.
 //!
-//! Consent, quiet hours and the entity are those of today. A send that goes out moves the next one by the
+//! Consent and quiet hours are those of today. A send that goes out moves the next one by the
 //! schedule, exactly as [`EntryState`] does it when the outcome is real.
 //!
 //! Not promised: that a channel takes the message, or that nobody changes their mind before it is due.
@@ -13,10 +13,8 @@ use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::run::consent::Recipients;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
-use crate::flow::rules::entry::Transition;
 use crate::flow::rules::entry::schedule::Schedule;
 use crate::flow::rules::entry::state::EntryState;
-use crate::flow::rules::event_kind::CancelReason;
 use crate::survey::rules::candidate::reached::recipient_at;
 use crate::survey::rules::invitation;
 use std::time::Duration;
@@ -34,8 +32,6 @@ pub(super) struct Forecast<'a> {
     /// The channel of the trigger.
     pub(super) channel: &'a str,
     pub(super) schedule: &'a Schedule,
-    /// Why messages about its entity would be pointless, if they would be.
-    pub(super) pointless: Option<&'a CancelReason>,
     /// The time zone that the event names for the recipient.
     pub(super) zone: Option<&'a str>,
 }
@@ -81,7 +77,6 @@ impl Forecast<'_> {
             let send = self.ask(self.schedule.attempt(state.remaining), due, due.max(now));
             let next = match &send.skipped {
                 None => state.sent(self.schedule, send.at),
-                Some((reason, _)) if CancelReason::is_code(reason) => state.after(Transition::Cancelled),
                 Some(_) => state.refused(),
             };
             sends.push(send);
@@ -117,9 +112,6 @@ impl Forecast<'_> {
     fn gate(&self, send: &ForecastSend) -> GateDecision {
         if self.context.store().has(Bug::ForecastAsksNobody) {
             return GateDecision::Deliver;
-        }
-        if let Some(reason) = self.pointless {
-            return GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() };
         }
         let asked = ConsentQuestion {
             channel: &send.channel,

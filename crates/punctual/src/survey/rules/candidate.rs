@@ -16,9 +16,12 @@ use crate::base::facts::Facts;
 use crate::base::id::FlowId;
 use crate::base::limits;
 use crate::base::locale;
+use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::event_kind::{CancelReason, EventKind};
 use crate::queue::rules::message::Entity;
 use crate::survey::rules::survey::{Survey, Trigger};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 const FIELDS: [&str; 4] = ["payload", "recipient", "occurredAt", "entity"];
 const RECIPIENT_FIELDS: [&str; 3] = ["address", "locale", "customerRef"];
@@ -36,7 +39,7 @@ pub struct Candidate<'a> {
     /// The recipient, as it was given.
     recipient: &'a Value,
     /// The entity, as it was given.
-    entity: Option<&'a Value>,
+    entity: Option<Cow<'a, Value>>,
     /// The address; empty if an event of a topic names none.
     pub address: &'a str,
     /// The locale the recipient reads.
@@ -77,7 +80,7 @@ impl<'a> Candidate<'a> {
             return Err(problems);
         };
         let (payload, payload_text) = (Some(payload), payload_text.to_owned());
-        let occurred_at = Some(occurred_at);
+        let (entity, occurred_at) = (entity.map(Cow::Borrowed), Some(occurred_at));
         Ok(Self { payload, payload_text, recipient, entity, address, locale, customer_ref, occurred_at })
     }
 
@@ -91,17 +94,31 @@ impl<'a> Candidate<'a> {
         if let Some(payload) = self.payload {
             facts.flatten("candidate", payload).map_err(|said| format!("payload {said}"))?;
         }
-        if let Some(entity) = self.entity {
+        if let Some(entity) = self.entity.as_deref() {
             facts.flatten("entity", entity)?;
         }
         Ok(facts)
+    }
+
+    /// Takes the entity that the payload names, as the event's kind says, unless the event names one itself.
+    pub fn complete_entity(&mut self, kind: &EventKind) {
+        let Some(payload) = self.payload.filter(|_| self.entity().is_none()) else { return };
+        if let Some(Entity { kind, id }) = kind.entity_of(None, payload) {
+            self.entity = Some(Cow::Owned(json!({"type": kind, "id": id})));
+        }
+    }
+
+    /// Why messages about this event are pointless, by the state of its entity, if they are.
+    #[must_use]
+    pub fn find_cancel_reason(&self, kind: &EventKind, snapshot: &Snapshot) -> Option<CancelReason> {
+        kind.is_pointless(snapshot, self.payload.unwrap_or(&Value::Null))
     }
 
     /// Returns the entity, if it has a type and an id that are valid names.
     #[must_use]
     pub fn entity(&self) -> Option<Entity> {
         let field = |name: &str| {
-            let text = match self.entity?.get(name)? {
+            let text = match self.entity.as_deref()?.get(name)? {
                 Value::String(text) => text.clone(),
                 Value::Number(number) => number.to_string(),
                 _ => return None,
@@ -196,8 +213,8 @@ fn read<'a>(item: &'a Value, problems: &mut Problems) -> Option<Candidate<'a>> {
         problems.push("payload", "is larger than 1 MiB");
     }
     let occurred_at = part.get("occurredAt").and_then(|value| read_time(value, problems));
-    let entity = part.get("entity");
-    if let Some(other) = entity.filter(|entity| !entity.is_object()) {
+    let entity = part.get("entity").map(Cow::Borrowed);
+    if let Some(other) = entity.as_deref().filter(|entity| !entity.is_object()) {
         problems.push("entity", format!("must be an object with type and id, not {}", kind(other)));
     }
     let recipient = part.need("recipient", "who is to be reached: {\"address\": …}", problems)?;

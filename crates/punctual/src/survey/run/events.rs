@@ -16,10 +16,11 @@ use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::delivery::run::kinds::EventPlan;
 use crate::flow::rules::entry_events::INSTANCE_SENT;
+use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::run::source_event::SourceEvent;
 use crate::survey::rules::candidate::Candidate;
 use crate::survey::rules::candidate::reached::{Reached, reached};
-use crate::survey::run::ingest::{Ingested, Item, Lot, ingest};
+use crate::survey::run::ingest::{Ingested, Item, Lot, Outcome, ingest};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::publish::TOPIC;
 use serde_json::{Value, json};
@@ -54,7 +55,9 @@ fn note(plan: &mut EventPlan, one: Ingested) {
         EventPlan::Taken { made, problem } => (made, problem),
         _ => (false, None),
     };
-    *plan = EventPlan::Taken { made: made || !one.instances.is_empty(), problem: problem.or(one.error) };
+    // An event that is pointless fails nothing.
+    let failed = one.error.filter(|_| one.outcome == Outcome::Failed);
+    *plan = EventPlan::Taken { made: made || !one.instances.is_empty(), problem: problem.or(failed) };
 }
 
 /// The events that surveys look at.
@@ -88,25 +91,22 @@ pub(crate) fn is_for_surveys(of: &SourceEvent<'_>) -> bool {
     its_topic && !(is_told_by_surveys(of) && of.event.kind == INSTANCE_SENT)
 }
 
-fn is_pointless(of: &SourceEvent<'_>) -> bool {
-    of.kind_or_undefined().is_pointless(of.snapshot, of.payload).is_some()
-}
-
 /// An event, for one of the people it names.
 pub(crate) struct EventCandidate<'a> {
     at: usize,
     of: SourceEvent<'a>,
     who: Reached,
     entity: Option<Value>,
-    begins: bool,
+    pointless: Option<CancelReason>,
 }
 
 /// The candidates of an event: one for each address of the people it names.
 pub(crate) fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'a>> {
-    let begins = !is_pointless(of);
+    let pointless = of.kind_or_undefined().is_pointless(of.snapshot, of.payload);
     let entity = of.entity.map(|entity| json!({"type": entity.kind, "id": entity.id}));
     let people = reached(of.payload, of.kind, of.snapshot).into_iter();
-    people.map(|who| EventCandidate { at, of: *of, who, entity: entity.clone(), begins }).collect()
+    let one = |who| EventCandidate { at, of: *of, who, entity: entity.clone(), pointless: pointless.clone() };
+    people.map(one).collect()
 }
 
 impl EventCandidate<'_> {
@@ -117,6 +117,6 @@ impl EventCandidate<'_> {
         let candidate = Candidate::of_event(payload, &event.payload, who, entity, event.occurred_at);
         let stops = !is_told_by_surveys(&self.of);
         let (cause, ways) = (Some(event), Some(self.who.ways.as_slice()));
-        Item { at: self.at, candidate, cause, ways, begins: self.begins, stops }
+        Item { at: self.at, candidate, cause, ways, pointless: self.pointless.clone(), stops }
     }
 }

@@ -17,6 +17,7 @@ use crate::base::limits::ENTRY_KEYS_PER_TRANSACTION;
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::address::AddressKind;
 use crate::delivery::rules::consent::{ConsentQuestion, Verdict};
+use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::Key;
 use crate::queue::rules::message::Message;
@@ -69,7 +70,7 @@ pub struct Ingested {
     pub outcome: Outcome,
     /// For each trigger that wanted it.
     pub instances: Vec<Instance>,
-    /// Why it failed.
+    /// Why it failed, or why it begins nothing although a trigger wants it.
     pub error: Option<String>,
 }
 
@@ -97,8 +98,8 @@ pub struct Item<'a> {
     pub cause: Option<&'a Message>,
     /// Only triggers whose channels need one of these look at it; none is all.
     pub ways: Option<&'a [AddressKind]>,
-    /// Whether the event may begin entries.
-    pub begins: bool,
+    /// Why a message about the event would be pointless, if it would be: then it begins nothing.
+    pub pointless: Option<CancelReason>,
     /// Whether the event may stop entries.
     pub stops: bool,
 }
@@ -106,8 +107,12 @@ pub struct Item<'a> {
 impl<'a> Item<'a> {
     /// One that was handed in, by its place.
     #[must_use]
-    pub const fn handed_in(at: usize, candidate: std::result::Result<Candidate<'a>, Problems>) -> Self {
-        Self { at, candidate, cause: None, ways: None, begins: true, stops: true }
+    pub const fn handed_in(
+        at: usize,
+        candidate: std::result::Result<Candidate<'a>, Problems>,
+        pointless: Option<CancelReason>,
+    ) -> Self {
+        Self { at, candidate, cause: None, ways: None, pointless, stops: true }
     }
 
     /// Whether a trigger looks at it.
@@ -291,12 +296,23 @@ async fn foretell_refusals(
     let (kind, now) = (invitation::EVENT_TYPE, surveys.store.now().await?);
     let asked = ConsentQuestion { channel, kind, now, redirected: false, zone: None };
     for (item, one) in items.iter().zip(report) {
+        let pointless = item.pointless.clone().filter(|_| one.outcome == Outcome::Created);
         let verdict = address(item).map(|address| consent.verdict(tenant, &address, &asked));
-        let (Some(Verdict::Suppressed(why)), Outcome::Created) = (verdict, one.outcome) else { continue };
-        (one.outcome, one.error) = (Outcome::Skipped, Some(why.to_string()));
+        let suppressed = match (verdict, one.outcome) {
+            (Some(Verdict::Suppressed(why)), Outcome::Created) => Some(why.to_string()),
+            _ => None,
+        };
+        let Some(why) = pointless.map(|reason| reason.to_string()).or(suppressed) else { continue };
+        (one.outcome, one.error) = (Outcome::Skipped, Some(why));
         one.instances.iter_mut().for_each(|instance| instance.outcome = Outcome::Skipped);
     }
     Ok(())
+}
+
+/// Says why an event that a trigger wants begins nothing.
+#[must_use]
+pub fn nothing_begins(reason: &CancelReason) -> String {
+    format!("nothing begins: {reason}")
 }
 
 fn changing() -> Error {

@@ -11,7 +11,7 @@ use crate::queue::rules::message::Message;
 use crate::survey::rules::candidate::{Candidate, of_flow};
 use crate::survey::rules::survey::Trigger;
 use crate::survey::run::definition_cache::{ActiveTriggers, Place};
-use crate::survey::run::ingest::{Ingested, Instance, Item, Lot, Outcome};
+use crate::survey::run::ingest::{Ingested, Instance, Item, Lot, Outcome, nothing_begins};
 use crate::survey::store::admit::{InstanceOutcome, InstanceSource, NewInstance};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -60,6 +60,8 @@ pub(crate) struct Batch {
     /// For each entry, the item and the trigger it comes from.
     origins: Vec<(usize, Place)>,
     failed: BTreeMap<usize, String>,
+    /// Items that a trigger wants and that begin nothing; with the reason.
+    pointless: BTreeMap<usize, String>,
     /// How many items it has taken.
     pub(crate) items: usize,
 }
@@ -80,6 +82,7 @@ impl Batch {
             entries: Vec::with_capacity(room),
             origins: Vec::with_capacity(room),
             failed: BTreeMap::new(),
+            pointless: BTreeMap::new(),
             items: 0,
         };
         for (n, item) in items.iter().enumerate() {
@@ -106,10 +109,12 @@ impl Batch {
         which: Which<'_>,
     ) -> Result<(), String> {
         let candidate = item.candidate.as_ref().map_err(ToString::to_string)?;
-        if !item.begins {
-            return Ok(());
-        }
-        let mut facts = candidate.facts()?;
+        // A person may send what an event would not.
+        let pointless = item.pointless.as_ref().filter(|_| matches!(which, Which::OfKind(_)));
+        let mut facts = match candidate.facts() {
+            Err(_) if pointless.is_some() => return Ok(()),
+            facts => facts?,
+        };
         let (mut source, mut flow) = (None, None);
         for place in which.places(offered, &facts) {
             let (edition, trigger, _) = offered.at(place);
@@ -122,6 +127,10 @@ impl Batch {
             }
             if !which.wants(trigger, &facts) {
                 continue;
+            }
+            if let Some(reason) = pointless {
+                self.pointless.insert(n, nothing_begins(reason));
+                return Ok(());
             }
             if candidate.address.is_empty() {
                 return Err(unreachable(offered, place));
@@ -140,6 +149,9 @@ impl Batch {
         let mut report: Vec<Ingested> = std::iter::repeat_with(none).take(self.items).collect();
         for (n, said) in self.failed {
             report[n] = Ingested { outcome: Outcome::Failed, error: Some(said), ..none() };
+        }
+        for (n, said) in self.pointless {
+            report[n].error = Some(said);
         }
         for ((n, place), made) in self.origins.iter().zip(made) {
             let (edition, _, shared) = offered.at(*place);
