@@ -1,12 +1,15 @@
-//! What the page says by itself, in one table. Everything else is the survey's own text.
+//! What the page says by itself: English and Arabic here, other languages in `words.txt`. Everything else is
+//! the survey's own text.
 //!
 //! A language that is not here gets English, in its own direction and marked as English. Sentences
 //! with a number avoid its plural, which Arabic has six of.
 
 use super::markup::Markup;
-use punctual::base::locale::{language, same};
+use punctual::base::locale::{language, same, text_language};
 use punctual::survey::rules::answers::Wrong;
 use punctual::survey::rules::survey::{Kind, Question};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// The words of one language. `{}` stands for a number or a date.
 #[derive(Debug)]
@@ -102,7 +105,69 @@ pub struct Ends {
 const DAY: &str = "2026-05-14";
 
 /// Every language, English first.
-const ALL: [Words; 2] = [ENGLISH, ARABIC];
+static ALL: LazyLock<Vec<Words>> =
+    LazyLock::new(|| [ENGLISH, ARABIC].into_iter().chain(read(include_str!("words.txt"))).collect());
+
+/// Reads languages from text: a heading `[language]`, then a line `name = words` for each of its words. Words
+/// with a space at an end stand in quotes. What a language lacks is in English.
+fn read(text: &'static str) -> impl Iterator<Item = Words> {
+    text.split("\n[").filter_map(|part| {
+        let (language, lines) = part.trim_start_matches('[').split_once(']')?;
+        let pairs = lines.lines().filter_map(|line| line.split_once(" = "));
+        let bare = |words: &'static str| {
+            words.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(words)
+        };
+        Some(translated(language, &pairs.map(|(name, words)| (name, bare(words))).collect()))
+    })
+}
+
+fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Words {
+    let say = |name: &str, english: &'static str| words.get(name).copied().unwrap_or(english);
+    let end = |name: &str, english: [&'static str; 2]| {
+        [say(name, english[0]), say(&format!("{name}-text"), english[1])]
+    };
+    let (bounds, wrong, ends) = (ENGLISH.bounds, ENGLISH.wrong, ENGLISH.ends);
+    Words {
+        language,
+        next: say("next", ENGLISH.next),
+        back: say("back", ENGLISH.back),
+        send: say("send", ENGLISH.send),
+        required: say("required", ENGLISH.required),
+        progress: say("progress", ENGLISH.progress),
+        languages: say("languages", ENGLISH.languages),
+        of: say("of", ENGLISH.of),
+        nps_ends: [say("nps-low", ENGLISH.nps_ends[0]), say("nps-high", ENGLISH.nps_ends[1])],
+        yes_no: [say("yes", ENGLISH.yes_no[0]), say("no", ENGLISH.yes_no[1])],
+        own_words: say("own-words", ENGLISH.own_words),
+        problems: say("problems", ENGLISH.problems),
+        problem_mark: say("problem-mark", ENGLISH.problem_mark),
+        bounds: Bounds {
+            choices_min: say("choices-min", bounds.choices_min),
+            choices_max: say("choices-max", bounds.choices_max),
+            chars_min: say("chars-min", bounds.chars_min),
+            chars_max: say("chars-max", bounds.chars_max),
+            least: say("least", bounds.least),
+            greatest: say("greatest", bounds.greatest),
+            first: say("first", bounds.first),
+            last: say("last", bounds.last),
+        },
+        wrong: Kinds {
+            missing: say("missing", wrong.missing),
+            option: say("option", wrong.option),
+            number: say("number", wrong.number),
+            date: say("date", wrong.date),
+            text: say("text", wrong.text),
+        },
+        ends: Ends {
+            thanks: end("thanks", ends.thanks),
+            answered: end("answered", ends.answered),
+            over: end("over", ends.over),
+            unknown: end("unknown", ends.unknown),
+            too_often: end("too-often", ends.too_often),
+            trouble: end("trouble", ends.trouble),
+        },
+    }
+}
 
 const ENGLISH: Words = Words {
     language: "en",
@@ -189,15 +254,16 @@ const ARABIC: Words = Words {
 impl Words {
     /// The words for a locale.
     pub fn of(locale: &str) -> &'static Self {
-        const { &ALL }
-            .iter()
-            .find(|words| same(words.language, language(locale)))
-            .unwrap_or(&const { ENGLISH })
+        ALL.iter().find(|words| words.speaks(locale)).unwrap_or(&const { ENGLISH })
     }
 
     /// Whether a locale's own language is here.
     pub fn speak(locale: &str) -> bool {
-        ALL.iter().any(|words| same(words.language, language(locale)))
+        ALL.iter().any(|words| words.speaks(locale))
+    }
+
+    fn speaks(&self, locale: &str) -> bool {
+        same(self.language, text_language(locale))
     }
 
     /// Says what is wrong with the answer to a question.
@@ -241,8 +307,9 @@ impl Kinds {
 }
 
 /// Languages by the name their speakers give them. Others are shown by their tag.
-const NAMES: [(&str, &str); 20] = [
+const NAMES: [(&str, &str); 25] = [
     ("ar", "العربية"),
+    ("bn", "বাংলা"),
     ("ckb", "کوردیی ناوەندی"),
     ("de", "Deutsch"),
     ("en", "English"),
@@ -254,13 +321,17 @@ const NAMES: [(&str, &str); 20] = [
     ("id", "Indonesia"),
     ("it", "Italiano"),
     ("ja", "日本語"),
+    ("ko", "한국어"),
     ("ku", "Kurdî"),
     ("nl", "Nederlands"),
     ("pl", "Polski"),
     ("pt", "Português"),
     ("ru", "Русский"),
+    ("th", "ไทย"),
     ("tr", "Türkçe"),
+    ("uk", "Українська"),
     ("ur", "اردو"),
+    ("vi", "Tiếng Việt"),
     ("zh", "中文"),
 ];
 
@@ -287,13 +358,32 @@ mod tests {
 
     #[test]
     fn sentences_with_a_value_have_one_place_for_it() {
-        for words in ALL {
-            let b = words.bounds;
-            let ends = [b.least, b.greatest, b.first, b.last];
+        for words in ALL.iter() {
+            let b = &words.bounds;
+            let ends = [b.least, b.greatest, b.first, b.last, words.wrong.date];
             for sentence in [b.choices_min, b.choices_max, b.chars_min, b.chars_max].into_iter().chain(ends) {
                 assert_eq!(sentence.matches("{}").count(), 1, "{sentence}");
             }
         }
+    }
+
+    /// TRG-19: each language has all words, and those that run from right to left are in such a script.
+    #[test]
+    fn trg_19_every_language_has_all_words() {
+        let names = |part: &'static str| -> Vec<&'static str> {
+            part.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name).collect()
+        };
+        let parts: Vec<&'static str> = include_str!("words.txt").split("\n[").collect();
+        assert_eq!((names(parts[0]).len(), ALL.len()), (39, parts.len() + 2));
+        for (part, words) in parts.iter().zip(ALL.iter().skip(2)) {
+            assert_eq!(names(part), names(parts[0]), "{}", words.language);
+            for said in [words.next, words.send, words.ends.thanks[1], words.wrong.missing] {
+                let rtl = said.chars().any(|c| ('\u{590}'..='\u{6ff}').contains(&c));
+                assert_eq!(rtl, punctual::base::locale::right_to_left(words.language), "{said}");
+            }
+        }
+        assert_eq!((Words::of("de-AT").next, Words::of("zh-TW").send), ("Weiter", "送出"));
+        assert_eq!((Words::of("fr").of, Words::of("zh").problem_mark), (" sur ", "错误："));
     }
 
     #[test]

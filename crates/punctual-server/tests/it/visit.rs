@@ -139,9 +139,16 @@ async fn trg_19_the_page_speaks_the_readers_language(base: Base) {
     shows(&anybody.get(&chosen).await, &["<html lang=\"en\" dir=\"ltr\">", "action=\"?step=1&amp;lang=en\""]);
     let lead = step(&anybody, &format!("/s/{arabic}?step=1&lang=en"), "rate=5&bad=Yes").await;
     assert_eq!(lead, (303, "?step=2&lang=en".into()));
-    shows(&browser.get("/s/nothing").await, &["<html lang=\"en\"", "Survey not found"]);
-    let browser = anybody.with("accept-language", "ar");
-    shows(&browser.get("/s/nothing").await, &["<html lang=\"ar\" dir=\"rtl\">"]);
+    let pages = [
+        ("fr, ar;q=0.9", "<html lang=\"fr\" dir=\"ltr\">", "Enquête introuvable"),
+        ("is, ar;q=0.9", "<html lang=\"en\" dir=\"ltr\">", "Survey not found"),
+        ("ar", "<html lang=\"ar\" dir=\"rtl\">", "الاستبيان غير موجود"),
+        ("he-IL", "<html lang=\"he-IL\" dir=\"rtl\">", "הסקר לא נמצא"),
+    ];
+    for (languages, page, title) in pages {
+        let browser = anybody.with("accept-language", languages);
+        shows(&browser.get("/s/nothing").await, &[page, title]);
+    }
 }
 
 /// TRG-19: a strict policy, no traces, and files that are kept for good.

@@ -61,6 +61,32 @@ pub fn language(tag: &str) -> &str {
     tag.split('-').next().unwrap_or(tag)
 }
 
+/// Languages whose texts are found under another tag.
+const ALIASES: [(&str, &str); 5] = [("iw", "he"), ("in", "id"), ("no", "nb"), ("nn", "nb"), ("tl", "fil")];
+
+/// Regions in which Chinese is written in traditional characters, unless the tag names the other script.
+const TRADITIONAL: [&str; 3] = ["tw", "hk", "mo"];
+
+/// The tag under which tables of texts by language have a locale: Chinese by its script, others without
+/// script and region, and languages with an older tag or another written form by the usual one.
+///
+/// ```
+/// use punctual::base::locale::text_language;
+/// assert_eq!((text_language("pt-BR"), text_language("iw")), ("pt", "he"));
+/// assert_eq!((text_language("zh-TW"), text_language("zh-Hans-HK")), ("zh-Hant", "zh"));
+/// ```
+#[must_use]
+pub fn text_language(tag: &str) -> &str {
+    let language = language(tag);
+    let has = |subtag: &str| tag.split('-').skip(1).any(|part| same(part, subtag));
+    if same(language, "zh") {
+        let is_traditional = has("hant") || (!has("hans") && TRADITIONAL.iter().any(|region| has(region)));
+        return if is_traditional { "zh-Hant" } else { "zh" };
+    }
+    let alias = ALIASES.iter().find(|(other, _)| same(other, language));
+    alias.map_or(language, |(_, own)| own)
+}
+
 /// Whether a text in this locale runs from right to left.
 ///
 /// ```

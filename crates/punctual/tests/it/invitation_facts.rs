@@ -21,6 +21,7 @@ cases![
     ntf_18_quiet_hours_of_an_invitation_go_by_the_zone_of_the_event,
     ntf_3_an_invitation_without_an_entity_is_asked_before_it_is_sent,
     ntf_3_an_ingest_call_asks_what_its_events_are_about,
+    trg_18_our_own_words_are_in_the_language_of_the_survey,
 ];
 
 const PHONE: &str = "+919876543210";
@@ -331,4 +332,34 @@ async fn ntf_3_an_ingest_call_asks_what_its_events_are_about(t: &Bench) {
     }
     let about = "select entity_type || ' ' || entity_id from punctual.entry where kind = 'survey'";
     assert_eq!(texts(t, about).await, ["booking 1"]);
+}
+
+/// TRG-18: a survey without a template invites and reminds in its own language, also a reader of another one.
+async fn trg_18_our_own_words_are_in_the_language_of_the_survey(t: &Bench) {
+    let table = [
+        ("fr", "fr-CA", "fr-CA", "Merci de prendre un instant", "Petit rappel"),
+        ("he", "fr", "he", "נשמח אם תקדישו", "תזכורת"),
+        ("zh-TW", "zh-HK", "zh-HK", "請抽空", "溫馨提醒"),
+    ];
+    for (language, reader, locale, invites, reminds) in table {
+        let t = &Bench::on(t.backend).await;
+        let engine = engine(t).await;
+        let definition = json!({"title": {(language): "CSI"}, "locales": [language],
+            "defaultLocale": language,
+            "questions": [{"id": "rate", "type": "rating", "text": {(language): "?"}}],
+            "triggers": [{"id": "by-sms", "eventKind": KIND, "channel": "memory:sms",
+                "dedupRecipe": ["candidate.bookingId"],
+                "schedule": {"initialDelay": "0d", "reminders": ["1d"]}}]});
+        publish(&engine, definition).await;
+        let recipient = json!({"address": PHONE, "locale": reader});
+        let foretold = foretold(&engine, &booking("1"), recipient.clone()).await;
+        ingest(&engine, &booking("1"), recipient).await;
+        engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
+        let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+        let got: Vec<(&str, &str)> =
+            got.iter().map(|got| (got.message.locale.as_str(), got.message.body.as_str())).collect();
+        assert_eq!((got[0].0, got[1].0), (locale, locale), "{language}");
+        assert!(got[0].1.starts_with(invites) && got[1].1.starts_with(reminds), "{language}: {got:?}");
+        assert!(foretold.starts_with(invites), "{language}: {foretold}");
+    }
 }

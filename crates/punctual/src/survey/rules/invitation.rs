@@ -1,10 +1,12 @@
 //! The words of a survey's invitation and of its reminders.
 //!
 //! They come from the tenant's templates for [`EVENT_TYPE`], by scope, language, channel and send; without
-//! one from texts of our own, in English and Arabic, short enough for one SMS where title and link are.
+//! one from texts of our own, in the languages of the table [`own_words`].
 //! Which of them is decided when a send is planned, and stays: a retry says the same, whatever templates
 //! the tenant has by then.
 //! Pure and cheap: a choice among what is compiled, and the values that it names.
+
+mod own_words;
 
 use crate::base::error::Problem;
 use crate::base::id::{FlowId, TemplateId};
@@ -21,6 +23,7 @@ use crate::delivery::rules::template::{
 };
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::rules::message::Entity;
+use crate::survey::rules::invitation::own_words::OwnWords;
 use std::sync::LazyLock;
 
 /// The event type of templates for invitations and reminders.
@@ -237,8 +240,7 @@ pub fn own_version(set: &TemplateSet, default_locale: &str, survey_locale: &str)
     u32::try_from(found.unwrap_or_default()).unwrap_or_default() + 1
 }
 
-/// Our own words in one language. Their place in [`OWN`] is their version: words that change are added as
-/// a new version, because deliveries that wait have the old one.
+/// Our own words in one language. Their place in [`OWN`] is their version.
 struct Own {
     language: &'static str,
     invitation: [Option<Template>; 2],
@@ -252,37 +254,19 @@ impl Own {
     }
 
     fn is_in_language_of(&self, tag: &str) -> bool {
-        locale::same(self.language, locale::language(tag))
+        locale::same(self.language, locale::text_language(tag))
     }
 }
 
 /// Parsed once; a text that did not parse would be caught by the tests.
-static OWN: LazyLock<[Own; 2]> = LazyLock::new(|| {
+static OWN: LazyLock<Vec<Own>> = LazyLock::new(|| {
     let texts = |pair: [&str; 2]| pair.map(|text| Template::parse(text).ok());
-    [
-        Own {
-            language: "en",
-            invitation: texts([
-                "Your opinion, please: {{surveyTitle}}",
-                "Please take a moment for our survey \"{{surveyTitle}}\": {{surveyUrl}}",
-            ]),
-            reminder: texts([
-                "A reminder: {{surveyTitle}}",
-                "A friendly reminder: your answer to \"{{surveyTitle}}\" would still help us: {{surveyUrl}}",
-            ]),
-        },
-        Own {
-            language: "ar",
-            invitation: texts([
-                "رأيك يهمنا: {{surveyTitle}}",
-                "رأيك يهمنا. يرجى الإجابة عن \"{{surveyTitle}}\": {{surveyUrl}}",
-            ]),
-            reminder: texts([
-                "تذكير: {{surveyTitle}}",
-                "تذكير ودّي: ما زال رأيك في \"{{surveyTitle}}\" يهمنا: {{surveyUrl}}",
-            ]),
-        },
-    ]
+    let parse = |words: &OwnWords| Own {
+        language: words.language,
+        invitation: texts(words.invitation),
+        reminder: texts(words.reminder),
+    };
+    own_words::ALL.iter().map(parse).collect()
 });
 
 fn by_ourselves(own: &Own, invitation: &Invitation<'_>, tag: &str) -> Wording {

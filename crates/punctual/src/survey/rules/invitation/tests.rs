@@ -129,3 +129,61 @@ fn ntf_5_our_own_text_keeps_the_language_of_its_version() {
     let said = word(&set, Words::Own(english), &invitation(&title, &payload));
     assert!(said.locale == "en" && said.body.starts_with("Please take a moment"), "{said:?}");
 }
+
+/// TRG-18: every language has an invitation and a reminder, each with the title and the link, in its own
+/// script; no two languages have the same words.
+#[test]
+fn trg_18_our_own_words_are_whole_in_every_language() {
+    let (mut title, payload, set) = (Texts::default(), json!({}), TemplateSet::default());
+    title.insert("en", "CSI");
+    let base = invitation(&title, &payload);
+    let mut seen = std::collections::BTreeSet::new();
+    for own in &own_words::ALL {
+        let survey_locale = own.language;
+        for attempt in [1, 2] {
+            let invitation = Invitation { survey_locale, attempt, ..base };
+            let said = word(&set, Words::choose(&set, &invitation), &invitation);
+            let subject = said.subject.clone().unwrap();
+            assert_eq!((said.locale.as_str(), said.template), (survey_locale, None));
+            for text in [&said.body, &subject] {
+                assert!(text.contains("CSI") && !text.contains("{{"), "{survey_locale}: {text}");
+                let words = text.replace(base.survey_url, "");
+                let rtl = words.chars().any(|c| ('\u{590}'..='\u{6ff}').contains(&c));
+                assert_eq!(rtl, locale::right_to_left(survey_locale), "{survey_locale}: {words}");
+            }
+            assert!(seen.insert(said.body.clone()), "{survey_locale}: {}", said.body);
+            assert!(
+                said.body.ends_with(base.survey_url),
+                "{survey_locale}: the link is the last: {}",
+                said.body
+            );
+            assert!(Segments::of(&said.body).count <= 4, "{survey_locale}: {}", said.body);
+        }
+    }
+}
+
+/// TRG-18: the words of a survey in one language are in that language, whatever region and script it names;
+/// a language that is not here gets English.
+#[test]
+fn trg_18_our_own_words_are_in_the_language_of_the_survey() {
+    let set = TemplateSet::default();
+    let of = |survey_locale: &str| {
+        let version = own_version(&set, survey_locale, survey_locale);
+        own_words::ALL[usize::try_from(version).unwrap() - 1]
+    };
+    let table = [
+        ("de-AT", "de"),
+        ("pt-BR", "pt"),
+        ("FA-IR", "fa"),
+        ("nn-NO", "nb"),
+        ("iw", "he"),
+        ("zh", "zh"),
+        ("zh-Hans-HK", "zh"),
+        ("zh-TW", "zh-Hant"),
+        ("zh-Hant-HK", "zh-Hant"),
+        ("xx", "en"),
+    ];
+    for (survey_locale, language) in table {
+        assert_eq!(of(survey_locale).language, language, "{survey_locale}");
+    }
+}
