@@ -39,6 +39,7 @@ cases![
     ntf_8_a_preferred_language_words_the_invitation,
     ntf_10_a_providers_own_template_invites,
     ntf_24_a_channels_tries_hold_for_invitations,
+    ntf_5_the_key_of_a_fallback_names_the_send_and_its_channel,
     ntf_4_an_invitation_that_may_have_gone_out_is_held,
     ntf_4_a_lost_invitation_is_held,
     ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back,
@@ -287,6 +288,26 @@ async fn ntf_24_a_channels_tries_hold_for_invitations(t: &Bench) {
     assert_eq!(log(&engine, id).await, ["1 failed", "1 failed"]);
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 failed", "1 failed", "2 delivered"]);
+}
+
+/// NTF-5: `survey:{publicId}:{n}` by its own channel, and with the channel behind it by another; each try of
+/// either has the same key.
+async fn ntf_5_the_key_of_a_fallback_names_the_send_and_its_channel(t: &Bench) {
+    let other = policy(|policy| policy.fallback = Some("memory:sms".into()));
+    let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", other)).await;
+    publish(&engine, survey(|_| {})).await;
+    let refused = || Some(NotSent::Permanent { error: "no such number".into() });
+    mailbox.fail_with(vec![transient(), refused(), refused()]);
+    let id = invite(&engine, "1").await;
+    engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
+    let own: Vec<String> = mailbox.messages().iter().map(|m| m.idempotency_key.clone()).collect();
+    assert_eq!(own, [format!("survey:{id}:1"), format!("survey:{id}:1"), format!("survey:{id}:2")]);
+    let by_sms = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    let by_sms: Vec<&str> = by_sms.iter().map(|got| got.message.idempotency_key.as_str()).collect();
+    assert_eq!(by_sms, [format!("survey:{id}:1:memory:sms"), format!("survey:{id}:2:memory:sms")]);
+    let keys = "select idempotency_key from punctual.delivery order by send, id";
+    let stored = crate::notification::texts(t, keys).await;
+    assert_eq!(stored, [own[0].as_str(), by_sms[0], &own[2], by_sms[1]], "as they are stored");
 }
 
 fn holding() -> ChannelPolicy {

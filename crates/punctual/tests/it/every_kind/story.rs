@@ -29,6 +29,7 @@ cases![
     rmd_20_what_was_loaded_and_resolved_is_kept,
     ntf_22_what_failed_while_it_was_held_is_sent_by_a_replay,
     trg_16_what_ends_behind_the_window_is_not_sent,
+    trg_16_who_opts_out_behind_the_window_is_sent_nothing_more,
     rmd_20_what_is_held_behind_the_window_waits,
     ntf_16_a_bounce_and_its_fallback_are_counted_once,
     ntf_16_a_bounce_beside_a_cancellation_sends_nothing_more,
@@ -205,20 +206,30 @@ impl Desk {
         self.engine.store().change_entry(TENANT, request).await.unwrap()
     }
 
-    /// Lets 100 events come to deliveries of one claim, changes the entry of the last one while the first
-    /// window is out, and lets the channel answer; returns that entry.
+    /// Changes the entry of the last of 100 deliveries of one claim while the first window is out; returns
+    /// that entry.
     async fn change_behind_the_window(&self, t: &Bench, action: EntryAction) -> EntryId {
+        let change = async {
+            let last = "select entry_id from punctual.delivery order by id desc limit 1";
+            let last = EntryId(t.count(last).await);
+            assert_eq!(self.change_entry_alone(last, action).await, ActionOutcome::Done);
+            last
+        };
+        self.behind_the_window(change).await
+    }
+
+    /// Lets 100 events come to deliveries of one claim, awaits the change while the first window is out, and
+    /// lets the channel answer.
+    async fn behind_the_window<T>(&self, change: impl Future<Output = T>) -> T {
         for n in 0..100 {
             self.event(&n.to_string()).await;
         }
         let silence = self.mailbox.hold_answers().await;
         let changed = async {
             self.mailbox.wait_for(64).await;
-            let last = "select entry_id from punctual.delivery order by id desc limit 1";
-            let last = EntryId(t.count(last).await);
-            assert_eq!(self.change_entry_alone(last, action).await, ActionOutcome::Done);
+            let done = change.await;
             drop(silence);
-            last
+            done
         };
         let tick = async { self.engine.tick(1_000).await.unwrap() };
         tokio::join!(tick, changed).1
@@ -242,6 +253,20 @@ async fn trg_16_what_ends_behind_the_window_is_not_sent(t: &Bench) {
             0,
             "{kind:?}"
         );
+    }
+}
+
+/// TRG-16, NTF-18: who opts out while a window is out is sent what has begun, and nothing that is behind it.
+async fn trg_16_who_opts_out_behind_the_window_is_sent_nothing_more(t: &Bench) {
+    for kind in Kind::ALL {
+        let t = &Bench::on(t.backend).await;
+        let desk = Desk::open(t, kind, ChannelPolicy::default()).await;
+        let opts_out = json!({"optOuts": [{"kind": kind.event_type()}]});
+        desk.behind_the_window(prefer(&desk.engine, kind.address(), &opts_out)).await;
+        desk.travel(t, seconds(3_600)).await;
+        assert_eq!(desk.mailbox.messages().len(), 64, "{kind:?}: only what had begun");
+        let skipped = "select count(*) from punctual.delivery_attempt where reason = 'opted-out'";
+        assert_eq!(t.count(skipped).await, 36, "{kind:?}");
     }
 }
 
