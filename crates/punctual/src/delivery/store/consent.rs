@@ -1,10 +1,10 @@
 //! The consent of recipients, read before anything is sent to them: one read for a whole batch.
 //!
-//! A sender asks once for each claim, before its first message: one statement for all addresses of a batch,
-//! of any number of tenants. For tenants that never had a suppression, a preference or a setting there is
-//! nothing to ask: `has_consent!` is an expression for a statement that is made anyway.
+//! A sender asks once for each window of a claim, before its first message: one statement for all addresses
+//! of a window, of any number of tenants. For tenants that never had a suppression, a preference or a
+//! setting there is nothing to ask: `has_consent!` is an expression for a statement that is made anyway.
 //!
-//! A suppression that commits after that read is not seen by it. It holds from the next claim on.
+//! A suppression that commits after that read is not seen by it. It holds from the next window on.
 
 mod links;
 mod preferences;
