@@ -1,7 +1,7 @@
 //! Lists: `limit` and an opaque `cursor` in, `{items, nextCursor}` out.
 
 use super::error::Failure;
-use super::query_schema::CheckedQuery;
+use super::query_schema::{CheckedQuery, QuerySchema};
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use punctual::Problems;
@@ -32,14 +32,17 @@ pub struct Page {
     pub limit: usize,
     after: Option<String>,
     filters: BTreeMap<String, String>,
+    /// What the operation lists; none for pages, which have no operation.
+    schema: Option<QuerySchema>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Page {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        if let Some(CheckedQuery(pairs)) = parts.extensions.get() {
-            return Self::of(pairs.iter().cloned().collect());
+        if let Some(CheckedQuery { pairs, schema }) = parts.extensions.get() {
+            let page = Self::of(pairs.iter().cloned().collect())?;
+            return Ok(Self { schema: Some(schema.clone()), ..page });
         }
         let query = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
         let Query(pairs) = query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
@@ -64,11 +67,16 @@ impl Page {
         }
         problems.into_result()?;
         let limit = limit.unwrap_or(limits::LIST_ITEMS_DEFAULT);
-        Ok(Self { limit, after, filters: query })
+        Ok(Self { limit, after, filters: query, schema: None })
     }
 
     /// Another parameter of the query, unless it is empty.
+    ///
+    /// # Panics
+    /// In debug builds, when the operation does not list it: requests with it would be refused.
     pub fn filter(&self, name: &str) -> Option<&str> {
+        let is_listed = self.schema.as_ref().is_none_or(|schema| schema.has(name));
+        debug_assert!(is_listed, "the handler reads `{name}`, which its operation does not list");
         self.filters.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 

@@ -41,6 +41,12 @@ impl QuerySchema {
         Self(Arc::new(known.collect()))
     }
 
+    /// Whether the route has a parameter of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|known| known.name == name)
+    }
+
     /// Notes what is wrong, and writes words as the operation does: `sent` is `Sent`.
     fn check(&self, pairs: &mut [(String, String)]) -> Problems {
         let mut problems = Problems::default();
@@ -81,7 +87,12 @@ impl Parameter {
 
 /// The parameters of a request whose words are written as its operation writes them.
 #[derive(Clone, Debug)]
-pub struct CheckedQuery(pub Vec<(String, String)>);
+pub struct CheckedQuery {
+    /// Names and values.
+    pub pairs: Vec<(String, String)>,
+    /// What the operation lists.
+    pub schema: QuerySchema,
+}
 
 /// Lets a request pass whose query its route knows.
 ///
@@ -96,7 +107,7 @@ pub async fn check(
     let query = Query::<Vec<(String, String)>>::from_request_parts(&mut parts, &()).await;
     let Query(mut pairs) = query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
     let problems = schema.check(&mut pairs);
-    parts.extensions.insert(CheckedQuery(pairs));
+    parts.extensions.insert(CheckedQuery { pairs, schema });
     let is_read = parts.method == Method::GET;
     if !problems.0.is_empty() && !is_read {
         return Err(problems.into());

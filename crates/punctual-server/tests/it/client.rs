@@ -79,7 +79,7 @@ impl Client {
         stream.read_to_end(&mut answer).await.ok();
         let reply = Reply::parse(&answer);
         if reply.status != 0 {
-            crate::documented::check(method, path, reply.status);
+            crate::documented::check(method, path, reply.status, &reply.text);
         }
         reply
     }

@@ -34,6 +34,7 @@ mod cli;
 mod clock;
 mod cloud_events;
 mod comments;
+mod communication_log;
 mod connections;
 mod consent;
 mod dead_ends;

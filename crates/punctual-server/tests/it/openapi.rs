@@ -1,9 +1,12 @@
 //! The OpenAPI document and the routes say the same.
 
+use crate::surveys::csi_gr;
+use crate::unknown_names::fill;
 use crate::world::{Base, World};
+use punctual_server::auth::Need;
 use punctual_server::http::openapi::OPERATIONS;
 use punctual_server::http::table;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 #[tokio::test]
@@ -53,6 +56,25 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
         }
         Value::Array(items) => items.iter().for_each(|v| references(v, found)),
         _ => {}
+    }
+}
+
+/// In debug builds `Page::filter` panics where a handler reads a parameter that its operation does not list.
+#[tokio::test]
+async fn every_parameter_that_a_handler_reads_is_in_its_operation() {
+    let world = World::manual(Base::Sqlite).await;
+    let root = world.root();
+    root.does("/api/surveys", json!({"name": "s", "definition": csi_gr()}), 201).await;
+    let job = json!({"topic": "t", "cron": "0 0 * * *"});
+    assert_eq!(root.put("/api/jobs/nightly", job).await.status, 200);
+    let mut routes = table();
+    routes.retain(|route| matches!(route.need, Need::Key(_)));
+    // What is deleted would not be read.
+    routes.sort_by_key(|route| !route.name.starts_with("GET"));
+    for route in routes {
+        let (method, path) = route.method_and_path();
+        let reply = root.send(method, &fill(path), "{}").await;
+        assert!(reply.status < 500, "{} answered {}: {}", route.name, reply.status, reply.text);
     }
 }
 

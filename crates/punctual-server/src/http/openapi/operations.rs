@@ -194,7 +194,8 @@ pub const OPERATIONS: &[Operation] = &[
 
     op("GET /api/communication-logs", "Every message to a person, the newest first", (200, "Communication[]"))
         .query(&["BookingId", "EntityType", "EntityId", "LogAddress", "DeliveryStatus", "LogChannel",
-            "WrittenFrom", "WrittenTo", "Limit", "Cursor"]),
+            "LogKind", "LogPublicId", "EntryKey", "CorrelationId", "WrittenFrom", "WrittenTo", "Limit",
+            "Cursor"]),
     op("GET /api/communication-logs/{id}", "One message, with what its provider answered",
         (200, "Communication")),
     op("GET /api/automation-schedules", "What is done for events, the newest first", (200, "Schedule[]"))
