@@ -1,6 +1,8 @@
-//! Attempts that fail: each has a log line, and a wait that a handler asks for uses up none.
+//! Attempts that fail: each has a log line, and a wait that a handler asks for uses up none. Also the log
+//! line about a channel that is missing.
 
-use crate::bench::{Bench, abandon, fail, seconds};
+use crate::bench::{Bench, TENANT, abandon, fail, seconds};
+use crate::notification;
 use punctual::base::{limits, random};
 use punctual::queue::rules::attempt::Retry;
 use punctual::queue::store::dead_letters::Which;
@@ -19,6 +21,7 @@ cases![
     plt_4_a_dead_letter_of_a_crash_is_logged,
     plt_4_a_wait_that_is_asked_for_uses_up_no_attempt,
     plt_4_waits_without_end_are_attempts,
+    trg_15_a_channel_that_this_process_lacks_is_logged_at_once,
 ];
 
 /// One log line: its level and its fields, the message among them.
@@ -41,13 +44,15 @@ fn captured_topic() -> String {
 }
 
 fn lines(topic: &str, level: Level) -> Vec<Line> {
-    let ours = |line: &&Line| line.level == level && line.fields["topic"] == topic;
+    let named = |line: &Line| line.fields.get("topic").or(line.fields.get("channel")).cloned();
+    let ours = |line: &&Line| line.level == level && named(line).as_deref() == Some(topic);
     LINES.lock().unwrap().iter().filter(ours).cloned().collect()
 }
 
 impl Subscriber for Capture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.module_path().is_some_and(|module| module.ends_with("failed_attempt"))
+        let modules = ["failed_attempt", "executors::send"];
+        metadata.module_path().is_some_and(|path| modules.iter().any(|module| path.ends_with(module)))
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -162,12 +167,12 @@ async fn plt_4_a_wait_that_is_asked_for_uses_up_no_attempt(t: &Bench) {
             t.say(&[item], SettleAction::Abandon { error: "busy".into(), retry }).await;
             t.advance(seconds(120)).await;
         }
-        let letters = t.store().dead_letters(crate::bench::TENANT, Which::default(), 10).await.unwrap();
+        let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
         assert_eq!(letters.len(), 1, "the third failure of life {life} is the last");
         let words: Vec<_> = letters[0].attempts.iter().skip(8 * life).map(|a| &*a.outcome).collect();
         let (snoozed, failed) = ("snoozed", "abandoned");
         assert_eq!(words, [snoozed, snoozed, failed, snoozed, snoozed, failed, snoozed, failed]);
-        t.store().replay(crate::bench::TENANT, Which::default(), false).await.unwrap();
+        t.store().replay(TENANT, Which::default(), false).await.unwrap();
     }
 }
 
@@ -183,4 +188,24 @@ async fn plt_4_waits_without_end_are_attempts(t: &Bench) {
         t.advance(seconds(60)).await;
     }
     assert_eq!(t.whereabouts().await.into_values().collect::<Vec<_>>(), [["dead"]]);
+}
+
+/// TRG-15: among many processes the channel may be another's, so the delivery waits; the first look says so,
+/// once, and until when.
+async fn trg_15_a_channel_that_this_process_lacks_is_logged_at_once(t: &Bench) {
+    let channel = captured_topic().replace("orders", "sms:late");
+    let engine = notification::one_of_many(t).await;
+    notification::define(&engine, TENANT, |_| {}).await;
+    notification::template(&engine, TENANT, &channel, "x").await;
+    notification::confirm(&engine, "1").await;
+    for _ in 0..3 {
+        assert_eq!(notification::tick(&engine).await.failed, 0);
+    }
+    let said = lines(&channel, Level::WARN);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].fields["message"], "deliveries wait for a process with their channel");
+    assert!(said[0].fields["until"].contains(':'), "it says until when: {said:?}");
+    t.advance(seconds(11 * 60)).await;
+    assert_eq!(notification::tick(&engine).await.failed, 1, "nobody had it for ten minutes");
+    assert_eq!(lines(&channel, Level::WARN).len(), 1);
 }

@@ -52,6 +52,15 @@ pub async fn engine(t: &Bench) -> Engine {
     engine_with(t, &[]).await
 }
 
+/// An engine as one of many: its loops would run by themselves, but time is moved by the test.
+pub async fn one_of_many(t: &Bench) -> Engine {
+    let store = t.another().await;
+    let builder = Engine::builder(t.place.url()).on_store(store.clone()).leave_manual_clock(true);
+    let engine = builder.open().await.unwrap();
+    store.use_clock(ClockMode::Manual, false).await.unwrap();
+    engine
+}
+
 pub async fn define(engine: &Engine, tenant: Tenant, edit: impl FnOnce(&mut Value)) {
     let mut document = json!({"topic": TOPIC, "entityType": "booking", "entityIdPath": "bookingId",
         "recipients": {"phone": "guest.phone", "email": "guest.email", "name": "guest.name",

@@ -3,8 +3,8 @@
 
 use crate::bench::{Bench, LEASE, TENANT, seconds};
 use crate::notification::{
-    confirm, confirm_in, define, engine, engine_with, inbox, log, notifications, script, template, texts,
-    tick,
+    confirm, confirm_in, define, engine, engine_with, inbox, log, notifications, one_of_many, script,
+    template, texts, tick,
 };
 use crate::notification_log::{begin, end, file, planned, sent, sms};
 use punctual::Engine;
@@ -207,7 +207,7 @@ async fn ntf_17_nobody_overtakes_another_tenant_that_waits_for_a_channel(t: &Ben
 /// NTF-17: while a new channel is rolled out, processes that do not have it leave its letters to those that
 /// do. What nobody takes for ten minutes fails, and says why.
 async fn ntf_17_letters_wait_for_a_process_that_has_their_channel(t: &Bench) {
-    let engine = engine(t).await;
+    let engine = one_of_many(t).await;
     define(&engine, TENANT, |_| {}).await;
     template(&engine, TENANT, "sms:new", "x").await;
     confirm(&engine, "1").await;

@@ -9,10 +9,12 @@ use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::run::executor::{BoxFuture, Executor, LaneRoom, TakenFromLane, WorkCounts, WorkRound};
 use crate::queue::store::ready_lanes::ReadyLane;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long deliveries wait for a process that has their channel before they fail for want of it.
+/// How long deliveries wait for a process that has their channel before they fail for want of it. Not on a
+/// manual clock, where the process that is told to step does all that is due.
 const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Sends deliveries of one kind, by every channel.
@@ -20,11 +22,37 @@ const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
 pub(super) struct SendDeliveries {
     context: Arc<DeliveryContext>,
     kind: EntryKind,
+    /// Channels that this process lacks and that have been logged, until what was due by them was taken.
+    logged: Mutex<BTreeSet<String>>,
 }
 
 impl SendDeliveries {
     pub(super) fn new(context: &Arc<DeliveryContext>, kind: EntryKind) -> Self {
-        Self { context: Arc::clone(context), kind }
+        Self { context: Arc::clone(context), kind, logged: Mutex::default() }
+    }
+
+    /// Until when a lane is left to processes that have its channel, such as one that is being rolled out.
+    /// Deliveries that no process takes for so long are taken here, and fail for want of a channel. (A survey
+    /// sends nothing more then, and expires in its time.)
+    fn is_for_others_until(&self, lane: &ReadyLane, now: Timestamp) -> Option<Timestamp> {
+        if self.context.channels.get(&lane.topic).is_some() {
+            return None;
+        }
+        let until = left_to_others_until(lane.first_due, self.context.worker.manual_clock);
+        let until = until.filter(|until| *until > now);
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.is_none() {
+            logged.remove(&lane.topic);
+        } else if lane.first_due <= now && logged.insert(lane.topic.clone()) {
+            let (channel, until) = (lane.topic.as_str(), until.map(|until| until.to_string()));
+            tracing::warn!(
+                target: "punctual",
+                channel,
+                until,
+                "deliveries wait for a process with their channel"
+            );
+        }
+        until
     }
 
     async fn claim(&self, round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
@@ -74,7 +102,7 @@ impl Executor for SendDeliveries {
     }
 
     fn lane_room(&self, lane: &ReadyLane, now: Timestamp) -> LaneRoom {
-        if let Some(until) = is_for_others_until(&self.context, lane).filter(|until| *until > now) {
+        if let Some(until) = self.is_for_others_until(lane, now) {
             return LaneRoom { items: 0, opens_at: Some(until) };
         }
         let limiter = self.context.limiters.of(&lane.topic);
@@ -87,10 +115,8 @@ impl Executor for SendDeliveries {
     }
 }
 
-/// Until when a lane is left to processes that have its channel, such as one that is being rolled out.
-/// Deliveries that no process takes for so long are taken here, and fail for want of a channel. (A survey
-/// sends nothing more then, and expires in its time.)
-fn is_for_others_until(context: &DeliveryContext, lane: &ReadyLane) -> Option<Timestamp> {
-    let is_missing = context.channels.get(&lane.topic).is_none();
-    is_missing.then(|| lane.first_due.plus(NO_CHANNEL_PATIENCE))
+/// Until when deliveries that are due since `first_due`, by a channel that this process lacks, are left to
+/// other processes.
+fn left_to_others_until(first_due: Timestamp, manual_clock: bool) -> Option<Timestamp> {
+    (!manual_clock).then(|| first_due.plus(NO_CHANNEL_PATIENCE))
 }
