@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 on_each! {
     ntf_20_the_log_is_filtered_by_kind_entry_and_correlation_id,
     ntf_20_lines_and_schedules_have_the_fields_of_their_schemas,
+    trg_15_an_unknown_channel_is_logged_by_the_first_tick,
 }
 
 const LOG: &str = "/api/communication-logs";
@@ -87,4 +88,39 @@ async fn ntf_20_lines_and_schedules_have_the_fields_of_their_schemas(base: Base)
     let steps = root.sees(&path).await["history"].clone();
     let held = steps.as_array().unwrap().iter().find(|step| step["outcome"] == "held");
     assert_eq!(held.expect("a line of the hold")["reason"], "asked for", "{steps}");
+}
+
+/// TRG-15, NTF-20: one tick of a manual clock logs an unknown channel and halts the instance, which expires
+/// later. The instance says `no-channel`; the communication log has its fixed words, and the reason.
+async fn trg_15_an_unknown_channel_is_logged_by_the_first_tick(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let mut nobody = csi_gr();
+    nobody["triggers"][0]["channel"] = json!("sms:nobody");
+    publish(&root, nobody).await;
+    let made = root.does("/api/triggers/ingest", event("1"), 200).await;
+    let id = made["items"][0]["instances"][0]["publicId"].as_str().unwrap().to_owned();
+    let ticked = root.does("/api/scheduler/tick", json!({}), 200).await;
+    assert_eq!(ticked, json!({"sent": 0, "failed": 1, "expired": 0, "dispatched": 0}));
+    let path = format!("/api/survey-instances/{id}");
+    let instance = root.sees(&path).await;
+    assert_eq!((&instance["status"], &instance["nextSendAt"]), (&json!("Pending"), &Value::Null));
+    let log = instance["deliveryLog"].as_array().unwrap();
+    assert_eq!((log.len(), &log[0]["status"]), (1, &json!("no-channel")), "{instance}");
+    let line = items(&root, LOG).await.remove(0);
+    let tried = &line["attempts"][0];
+    assert_eq!((&tried["outcome"], &tried["reason"]), (&json!("permanent"), &json!("no-channel")), "{line}");
+    assert!(tried["error"].as_str().unwrap().contains("there is no channel `sms:nobody`"), "{line}");
+    let schedule = root.sees(&format!("{SCHEDULES}/{id}")).await;
+    let step = &schedule["history"][0];
+    assert_eq!(
+        (&step["outcome"], &step["reason"]),
+        (&json!("permanent"), &json!("no-channel")),
+        "{schedule}"
+    );
+    assert_eq!(schedule["reasonCode"], "no-channel");
+    world.advance("31d").await;
+    let expired = root.sees(&path).await;
+    assert_eq!(expired["status"], "Expired");
+    assert_eq!(expired["deliveryLog"].as_array().unwrap().len(), 1, "{expired}");
 }

@@ -24,6 +24,8 @@ const SENDING: &str = "Sending";
 pub(super) const BOOKING: &str = "booking";
 /// The type of the entity that a survey send has which its cause does not name one for.
 const SURVEY_INSTANCE: &str = "survey-instance";
+/// The outcome of a try, and the reason of a schedule, whose channel no process has.
+pub(super) const NO_CHANNEL: &str = "no-channel";
 /// How the name of a person begins who triggered something.
 pub(super) const BY_PERSON: &str = "user:";
 /// Who triggered what no person asked for.
@@ -80,7 +82,10 @@ pub struct ShownReceipt {
 #[serde(rename_all = "camelCase")]
 pub struct ShownTry {
     at: Timestamp,
-    outcome: String,
+    outcome: &'static str,
+    /// The word for why, where the outcome alone does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     error: Option<String>,
     /// The provider that it was handed to.
     provider: Option<String>,
@@ -279,6 +284,19 @@ fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> Sh
     }
 }
 
+/// The outcome of a try in the words that the contract has for it, and the word for why, if there is another.
+/// A try without a channel is not made again by itself, so it counts as permanent.
+pub(super) fn outcome_of(kept: &str) -> (&'static str, Option<&'static str>) {
+    match kept {
+        "sent" => ("sent", None),
+        "transient" => ("transient", None),
+        "permanent" => ("permanent", None),
+        "timeout" => ("timeout", None),
+        NO_CHANNEL => ("permanent", Some(NO_CHANNEL)),
+        _ => ("unknown", None),
+    }
+}
+
 fn shown_try(caller: &Caller, tried: &LoggedTry, words: &dyn Fn(&String) -> String) -> ShownTry {
     // What is no JSON is shown as a text.
     let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
@@ -287,11 +305,13 @@ fn shown_try(caller: &Caller, tried: &LoggedTry, words: &dyn Fn(&String) -> Stri
     };
     ShownTry {
         at: tried.at,
-        outcome: tried.outcome.clone(),
+        outcome,
+        reason,
         error: tried.error.as_ref().map(words),
         provider: tried.provider.clone(),
         provider_message_id: tried.provider_id.clone(),
         warnings: tried.warnings.clone(),
         answer: tried.answer.as_ref().and_then(json),
     }
+    let (outcome, reason) = outcome_of(&tried.outcome);
 }

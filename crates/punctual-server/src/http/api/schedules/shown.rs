@@ -2,7 +2,7 @@
 
 use super::PROCESSING;
 use crate::auth::Caller;
-use crate::http::api::communication_logs::{BY_PERSON, channel_of, words_of};
+use crate::http::api::communication_logs::{BY_PERSON, NO_CHANNEL, channel_of, outcome_of, words_of};
 use punctual::Timestamp;
 use punctual::base::zone::Zone;
 use punctual::delivery::rules::delivery::DeliveryStatus;
@@ -114,8 +114,6 @@ fn reason_code(one: &ScheduledEntry) -> Option<String> {
     own.or(skipped).or_else(|| no_channel.map(|_| NO_CHANNEL.to_owned()))
 }
 
-const NO_CHANNEL: &str = "no-channel";
-
 /// The last error, of whichever delivery, or why one of them waits.
 pub(super) fn last_error(caller: &Caller, one: &ScheduledEntry) -> Option<String> {
     let waits = one.deliveries.iter().find(|one| one.waits_for().is_some());
@@ -150,15 +148,15 @@ fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item =
         reason: Some(reason.clone()),
         ..step(*at, "skipped", Some(said), DeliveryStatus::Skipped)
     });
-    let tries = of.tries.iter().enumerate().map(move |(n, tried)| Step {
-        provider_message_id: tried.provider_id.clone(),
+    let tries = of.tries.iter().enumerate().map(move |(n, tried)| {
+        let (outcome, reason) = outcome_of(&tried.outcome);
         // A delivery waits again after every try but its last.
-        ..step(
-            tried.at,
-            &tried.outcome,
-            tried.error.as_ref(),
-            if n == last { of.status } else { DeliveryStatus::Pending },
-        )
+        let to = if n == last { of.status } else { DeliveryStatus::Pending };
+        Step {
+            reason: reason.map(str::to_owned),
+            provider_message_id: tried.provider_id.clone(),
+            ..step(tried.at, outcome, tried.error.as_ref(), to)
+        }
     });
     skipped.chain(tries)
 }
