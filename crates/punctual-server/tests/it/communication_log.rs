@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 on_each! {
     ntf_20_the_log_is_filtered_by_kind_entry_and_correlation_id,
     ntf_20_lines_and_schedules_have_the_fields_of_their_schemas,
+    ntf_20_what_a_line_is_about_finds_it,
     trg_15_an_unknown_channel_is_logged_by_the_first_tick,
 }
 
@@ -88,6 +89,52 @@ async fn ntf_20_lines_and_schedules_have_the_fields_of_their_schemas(base: Base)
     let steps = root.sees(&path).await["history"].clone();
     let held = steps.as_array().unwrap().iter().find(|step| step["outcome"] == "held");
     assert_eq!(held.expect("a line of the hold")["reason"], "asked for", "{steps}");
+}
+
+/// NTF-20: the entity that a line shows finds the line and its schedule: the instance itself, or the entity
+/// of its cause.
+async fn ntf_20_what_a_line_is_about_finds_it(base: Base) {
+    let (world, root) = shop(base).await;
+    let mut about = event("2");
+    about["items"][0]["entity"] = json!({"type": "booking", "id": "B-8"});
+    root.does("/api/triggers/ingest", about, 200).await;
+    world.advance("1s").await;
+    for line in items(&root, LOG).await {
+        let (kind, id) = (line["entityType"].as_str().unwrap(), line["entityId"].as_str().unwrap());
+        let upper = kind.to_uppercase();
+        for filter in
+            [format!("entityType={kind}&entityId={id}"), format!("entityType={upper}&entityId={id}")]
+        {
+            assert_eq!(
+                items(&root, &format!("{LOG}?{filter}")).await,
+                std::slice::from_ref(&line),
+                "{filter}"
+            );
+            let schedules = items(&root, &format!("{SCHEDULES}?{filter}")).await;
+            let ids: Vec<&Value> = schedules.iter().map(|one| &one["id"]).collect();
+            let own = if line["publicId"].is_null() { &line["entryId"] } else { &line["publicId"] };
+            assert_eq!(ids, [own], "{filter}");
+        }
+    }
+    let instances = root.sees("/api/survey-instances").await["items"].clone();
+    let caused = instances[0]["publicId"].as_str().unwrap();
+    let unknown = "8f3a1c4e-0b5d-4e6f-a7b8-c9d0e1f2a3b4";
+    for id in [caused, unknown, "B-7"] {
+        let filter = format!("entityType=survey-instance&entityId={id}");
+        for list in [LOG, SCHEDULES] {
+            assert_eq!(items(&root, &format!("{list}?{filter}")).await, Vec::<Value>::new(), "{list} {id}");
+        }
+    }
+    let own = instances[1]["publicId"].as_str().unwrap();
+    let other = world.tenant("other").await;
+    let filter = format!("entityType=survey-instance&entityId={own}");
+    for list in [LOG, SCHEDULES] {
+        assert_eq!(
+            items(&other, &format!("{list}?{filter}")).await,
+            Vec::<Value>::new(),
+            "of another tenant"
+        );
+    }
 }
 
 /// TRG-15, NTF-20: one tick of a manual clock logs an unknown channel and halts the instance, which expires

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 const SENDING: &str = "Sending";
 /// The type of the entities that `bookingId` names.
 pub(super) const BOOKING: &str = "booking";
-/// The type of the entity that a survey send has which its cause does not name one for.
+/// The type of the entity that a survey send has where its cause names none: the instance itself.
 const SURVEY_INSTANCE: &str = "survey-instance";
 /// The outcome of a try, and the reason of a schedule, whose channel no process has.
 pub(super) const NO_CHANNEL: &str = "no-channel";
@@ -126,21 +126,29 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
         .ok_or_else(|| id.not_found("message in the communication log"))
 }
 
-/// The type and the id of the entity that a query is about.
-pub(super) fn read_entity(page: &Page, problems: &mut Problems) -> (Option<String>, Option<String>) {
+/// The type and the id of the entity that a query is about, and the survey instance that they name.
+pub(super) fn read_entity(
+    page: &Page,
+    problems: &mut Problems,
+) -> (Option<String>, Option<String>, Option<PublicId>) {
     let text = |name: &str| page.filter(name).map(str::to_owned);
-    let Some(booking) = text("bookingId") else { return (text("entityType"), text("entityId")) };
+    let Some(booking) = text("bookingId") else {
+        let (kind, id) = (text("entityType"), text("entityId"));
+        let is_instance = kind.as_deref().is_none_or(|kind| kind.eq_ignore_ascii_case(SURVEY_INSTANCE));
+        let instance = id.as_deref().filter(|_| is_instance).and_then(PublicId::parse);
+        return (kind, id, instance);
+    };
     for name in ["entityType", "entityId"] {
         if page.filter(name).is_some() {
             problems.push(name, "say either `bookingId`, or `entityType` and `entityId`");
         }
     }
-    (Some(BOOKING.to_owned()), Some(booking))
+    (Some(BOOKING.to_owned()), Some(booking), None)
 }
 
 fn read_filter(page: &Page) -> Answer<LogFilter> {
     let mut problems = Problems::default();
-    let (entity_type, entity_id) = read_entity(page, &mut problems);
+    let (entity_type, entity_id, instance) = read_entity(page, &mut problems);
     let status = page.filter("status").map(read_status);
     if status == Some(None) {
         let said = "must be one of Pending, Sending, Sent, Delivered, Failed, Skipped, Uncertain";
@@ -170,6 +178,7 @@ fn read_filter(page: &Page) -> Answer<LogFilter> {
         correlation_id: page.filter("correlationId").map(str::to_owned),
         entity_type,
         entity_id,
+        instance,
         address: page.filter("address").map(str::to_owned),
         status: status.flatten(),
         channel: page.filter("channel").map(str::to_owned),
@@ -275,15 +284,6 @@ pub(super) fn words_of(caller: &Caller, one: &LoggedDelivery, said: &str) -> Str
     caller.words(&caller.words(said, &one.address), planned)
 }
 
-fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> ShownReceipt {
-    ShownReceipt {
-        at: heard.at,
-        status: heard.status.clone(),
-        said: words(&heard.said),
-        error: heard.error.as_ref().map(words),
-    }
-}
-
 /// The outcome of a try in the words that the contract has for it, and the word for why, if there is another.
 /// A try without a channel is not made again by itself, so it counts as permanent.
 pub(super) fn outcome_of(kept: &str) -> (&'static str, Option<&'static str>) {
@@ -297,12 +297,22 @@ pub(super) fn outcome_of(kept: &str) -> (&'static str, Option<&'static str>) {
     }
 }
 
+fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> ShownReceipt {
+    ShownReceipt {
+        at: heard.at,
+        status: heard.status.clone(),
+        said: words(&heard.said),
+        error: heard.error.as_ref().map(words),
+    }
+}
+
 fn shown_try(caller: &Caller, tried: &LoggedTry, words: &dyn Fn(&String) -> String) -> ShownTry {
     // What is no JSON is shown as a text.
     let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
         Ok(_) => caller.content(text.clone()),
         Err(_) => caller.content(serde_json::Value::from(text.as_str()).to_string()),
     };
+    let (outcome, reason) = outcome_of(&tried.outcome);
     ShownTry {
         at: tried.at,
         outcome,
@@ -313,5 +323,4 @@ fn shown_try(caller: &Caller, tried: &LoggedTry, words: &dyn Fn(&String) -> Stri
         warnings: tried.warnings.clone(),
         answer: tried.answer.as_ref().and_then(json),
     }
-    let (outcome, reason) = outcome_of(&tried.outcome);
 }

@@ -147,7 +147,7 @@ fn below(page: &Page) -> Answer<EntryId> {
 
 fn read_filter(page: &Page) -> Answer<EntryFilter> {
     let mut problems = Problems::default();
-    let (entity_type, entity_id) = read_entity(page, &mut problems);
+    let (entity_type, entity_id, instance) = read_entity(page, &mut problems);
     let status = page.filter("status");
     if status.is_some_and(|word| !STATUSES.contains(&word)) {
         problems.push("status", format!("must be one of {}", STATUSES.join(", ")));
@@ -165,5 +165,6 @@ fn read_filter(page: &Page) -> Answer<EntryFilter> {
     let key = page.filter("key").map(str::to_owned);
     let in_flight = status.map(|word| word == PROCESSING);
     let status = status.and_then(EntryStatus::parse);
-    Ok(EntryFilter { entity_type, entity_id, key, held, status, in_flight, ..EntryFilter::default() })
+    let about = EntryFilter { entity_type, entity_id, instance, ..EntryFilter::default() };
+    Ok(EntryFilter { key, held, status, in_flight, ..about })
 }

@@ -19,7 +19,7 @@ use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::entry::log::{DeliveryLine, Outcome};
 use crate::flow::rules::public_id::PublicId;
-use crate::flow::store::entries::lists::named_entries;
+use crate::flow::store::entries::lists::{about_itself, named_entries};
 use crate::flow::store::entries::{entries_by_id, read_kind};
 use crate::queue::rules::message::Entity;
 use std::collections::HashMap;
@@ -35,6 +35,8 @@ pub struct LogFilter {
     pub entity_type: Option<String>,
     /// About the entity of this id.
     pub entity_id: Option<String>,
+    /// Or of the entry with this public id, if it is about no other entity.
+    pub instance: Option<PublicId>,
     /// With this correlation id.
     pub correlation_id: Option<String>,
     /// To this address, as it was given or in its normal form.
@@ -236,6 +238,7 @@ async fn list(
     // The most selective condition chooses the statement, and so the index; the others only filter.
     let sql = match filter {
         LogFilter { entry: Some(_), .. } => BY_ENTRY,
+        LogFilter { instance: Some(_), .. } => BY_INSTANCE,
         LogFilter { entity_id: Some(_), .. } => BY_ENTITY,
         LogFilter { correlation_id: Some(_), .. } => BY_CORRELATION,
         LogFilter { address: Some(_), .. } => BY_ADDRESS,
@@ -268,6 +271,7 @@ async fn list(
         filter.entry.is_none().into(),
         Value::Ints(&entries),
         filter.correlation_id.as_deref().into(),
+        about_itself(tx, tenant, filter.instance).await?.into(),
     ];
     let rows = tx.query(sql, &row).await?;
     with_tries(tx, &rows, &flying, false).await
@@ -291,8 +295,9 @@ macro_rules! page {
         concat!(
             logged!("d.tenant_id = $1 and d.id < $2 and "),
             $condition,
-            " and ($4::text is null or lower(n.entity_type) = lower($4)) \
-              and ($5::text is null or n.entity_id = $5) and ($6 = 1 or d.address = any($7::text[])) \
+            " and ((($4::text is null or lower(n.entity_type) = lower($4)) \
+                and ($5::text is null or n.entity_id = $5)) or n.id = $19) \
+              and ($6 = 1 or d.address = any($7::text[])) \
               and ($8::bigint is null or d.status = $8) \
               and ($9::bigint is null or ($9 = 1) = (d.id = any($10::bigint[]))) \
               and ($11 = 1 or d.channel = any($12::text[])) \
@@ -306,6 +311,7 @@ macro_rules! page {
 const ALL: &str = page!("1 = 1");
 const BY_ENTRY: &str = page!("d.entry_id = any($17::bigint[])");
 const BY_ENTITY: &str = page!("n.entity_id = $5");
+const BY_INSTANCE: &str = page!("(n.entity_id = $5 or n.id = $19)");
 const BY_CORRELATION: &str = page!("n.correlation_id = $18");
 const BY_ADDRESS: &str = page!("d.address = any($7::text[])");
 const ONE: &str = logged!("d.tenant_id = $1 and d.id = $2");

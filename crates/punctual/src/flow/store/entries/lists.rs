@@ -27,6 +27,8 @@ pub struct EntryFilter {
     pub entity_type: Option<String>,
     /// About the entity of this id.
     pub entity_id: Option<String>,
+    /// Or with this public id, if it is about no other entity.
+    pub instance: Option<PublicId>,
     /// Of this key, public id or number, or with a delivery of this key.
     pub key: Option<String>,
     /// With this recipient's address.
@@ -113,6 +115,17 @@ const NAMED: &str = "select e.id from punctual.entry e where e.tenant_id = $1 an
         where k.key_high = $7 and k.key_low = $8 and k.tenant_id = $1";
 
 /// Lists entries. `named` are those that the filter's key names, `flying` those of which something is in
+/// The number of the entry of this public id, if it is about no entity but itself; 0 otherwise.
+pub(crate) async fn about_itself(tx: &mut Tx, tenant: Tenant, instance: Option<PublicId>) -> Result<i64> {
+    let Some(id) = instance else { return Ok(0) };
+    let (high, low) = id.halves();
+    let row = tx.first(ABOUT_ITSELF, params![tenant.id(), high, low]).await?;
+    row.map_or(Ok(0), |row| row.int(0))
+}
+
+const ABOUT_ITSELF: &str = "select e.id from punctual.entry e where e.public_high = $2 and e.public_low = $3 \
+    and e.tenant_id = $1 and e.entity_id is null";
+
 /// flight.
 pub(crate) async fn list(
     tx: &mut Tx,
@@ -126,12 +139,14 @@ pub(crate) async fn list(
         EntryFilter { key: Some(_), .. } => BY_NAME,
         EntryFilter { in_flight: Some(true), .. } => IN_FLIGHT,
         EntryFilter { entity_id: Some(_), .. } => BY_ENTITY,
+        EntryFilter { instance: Some(_), .. } => BY_INSTANCE,
         EntryFilter { address: Some(_), .. } => BY_ADDRESS,
         EntryFilter { customer_ref: Some(_), .. } => BY_CUSTOMER,
         EntryFilter { flow: Some(_), .. } => BY_FLOW,
         _ => ALL,
     };
     let row = [
+    let instance = about_itself(tx, tenant, filter.instance).await?;
         tenant.id().into(),
         before.0.into(),
         i64::try_from(limit).unwrap_or(i64::MAX).into(),
@@ -150,6 +165,7 @@ pub(crate) async fn list(
         filter.from.into(),
         filter.to.into(),
     ];
+        instance.into(),
     tx.query(sql, &row).await?.iter_mut().map(read_entry).collect()
 }
 
@@ -163,8 +179,8 @@ macro_rules! listed {
             " and ($4::text is null or e.kind = $4) and ($5::bigint is null or e.flow_id = $5) \
               and ($6::bigint is null or e.status = $6) \
               and ($7::bigint is null or ($7 = 1) = (e.id = any($8::bigint[]))) \
-              and ($9::text is null or lower(e.entity_type) = lower($9)) \
-              and ($10::text is null or e.entity_id = $10) \
+              and ((($9::text is null or lower(e.entity_type) = lower($9)) \
+                and ($10::text is null or e.entity_id = $10)) or e.id = $18) \
               and ($11 = 1 or e.id = any($12::bigint[])) and ($13::text is null or e.address = $13) \
               and ($14::text is null or e.customer_ref = $14) \
               and ($15::bigint is null or ($15 = 1) = (e.held_at is not null)) \
@@ -178,6 +194,7 @@ const BY_NAME: &str = listed!("e.id = any($12::bigint[])");
 const IN_FLIGHT: &str = listed!("e.id = any($8::bigint[])");
 const BY_ENTITY: &str = listed!("e.entity_id = $10");
 const BY_ADDRESS: &str = listed!("e.address = $13");
+const BY_INSTANCE: &str = listed!("(e.entity_id = $10 or e.id = $18)");
 const BY_CUSTOMER: &str = listed!("e.customer_ref = $14");
 const BY_FLOW: &str = listed!("e.flow_id = $5");
 const BY_PUBLIC_ID: &str = concat!(
