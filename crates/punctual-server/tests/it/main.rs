@@ -46,6 +46,7 @@ mod exports;
 mod fuzz;
 mod idempotency;
 mod inbox;
+mod instances;
 mod isolation;
 mod jobs;
 mod keys;

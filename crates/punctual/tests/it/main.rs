@@ -77,6 +77,7 @@ mod fault;
 mod guard_model;
 mod inbox;
 mod inbox_crowd;
+mod instance_pages;
 mod interleave;
 mod invitation;
 mod invitation_consent;

@@ -20,9 +20,11 @@ use punctual::flow::store::entries::Entry;
 use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::survey::store::instance::Instance;
+use punctual::survey::store::results::ResponseListeners;
 use punctual::{EntryId, FlowId, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 
 /// An instance as it is shown.
 #[derive(Debug, Serialize)]
@@ -93,7 +95,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     };
     let entries = app.engine.store().entries(caller.tenant, filter, before, page.limit + 1).await?;
     let ids: Vec<(Option<PublicId>, i64)> = entries.iter().map(|e| (e.public_id, e.id.0)).collect();
-    let shown = entries.iter().filter_map(|entry| show_entry(&caller, entry)).collect();
+    let shown = show_entries(&app, &caller, &entries).await?;
     let place = |one: &Shown| ids.iter().find(|(id, _)| *id == Some(one.public_id)).map_or(0, |(_, n)| *n);
     Ok(Json(page.list(shown, |one| place(one).to_string())))
 }
@@ -105,14 +107,27 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
     let store = app.engine.store();
     let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
-    let mut shown = show_entry(&caller, &entry).ok_or_else(not_found)?;
-    let address = entry.recipient.as_ref().map_or("", |to| to.address.as_str());
-    shown.delivery_log = store.delivery_log(caller.tenant, entry.id).await?;
-    for line in &mut shown.delivery_log {
-        line.error = line.error.take().map(|said| caller.words(&said, address));
-    }
-    shown.dispatches = dispatches(&app, &caller, entry.id).await?;
-    Ok(Json(shown))
+    let shown = show_entries(&app, &caller, std::slice::from_ref(&entry)).await?.pop();
+    Ok(Json(shown.ok_or_else(not_found)?))
+}
+
+/// Instances with what was done for each, by the same few statements however many they are.
+async fn show_entries(app: &App, caller: &Caller, entries: &[Entry]) -> Answer<Vec<Shown>> {
+    let store = app.engine.store();
+    let ids: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
+    let mut logs = store.delivery_logs(caller.tenant, ids.clone()).await?;
+    let mut dispatches = dispatches(app, caller, ids).await?;
+    let shown = entries.iter().filter_map(|entry| {
+        let mut shown = show_entry(caller, entry)?;
+        let address = entry.recipient.as_ref().map_or("", |to| to.address.as_str());
+        shown.delivery_log = logs.remove(&entry.id).unwrap_or_default();
+        for line in &mut shown.delivery_log {
+            line.error = line.error.take().map(|said| caller.words(&said, address));
+        }
+        shown.dispatches = dispatches.remove(&entry.id).unwrap_or_default();
+        Some(shown)
+    });
+    Ok(shown.collect())
 }
 
 /// `POST /api/survey-instances/{publicId}/cancel`
@@ -143,27 +158,36 @@ async fn change(app: &App, caller: &Caller, id: PublicId, action: EntryAction) -
     }
 }
 
-async fn dispatches(app: &App, caller: &Caller, entry: EntryId) -> Answer<Vec<Dispatch>> {
+/// The subscribers of the answers of entries, by entry.
+async fn dispatches(
+    app: &App,
+    caller: &Caller,
+    entries: Vec<EntryId>,
+) -> Answer<HashMap<EntryId, Vec<Dispatch>>> {
     let store = app.engine.store();
-    let Some(told) = store.told_of(caller.tenant, entry).await? else { return Ok(Vec::new()) };
+    let listeners: Vec<_> = store.listeners_of(caller.tenant, entries).await?.into_iter().collect();
     // The topic's own queue is no subscriber.
-    let names: Vec<String> = told.subscribers.into_iter().filter(|name| !name.is_empty()).collect();
-    let found = store.dispatches(caller.tenant, told.message, &names).await?;
-    let known = found.into_iter().map(|one| Dispatch {
-        subscriber: one.subscriber,
-        status: one.status.word(),
-        attempts: one.attempts,
-        message_id: Some(told.message.to_string()),
-        error: one.error.and_then(|error| caller.free_text(error)),
+    let named =
+        |of: &ResponseListeners| of.subscribers.iter().filter(|name| !name.is_empty()).cloned().collect();
+    let asked: Vec<_> = listeners.iter().map(|(_, of)| (of.message, named(of))).collect();
+    let found = store.dispatches_of(caller.tenant, asked).await?;
+    let shown = listeners.into_iter().zip(found).map(|((entry, of), found)| {
+        let known = found.into_iter().map(|one| Dispatch {
+            subscriber: one.subscriber,
+            status: one.status.word(),
+            attempts: one.attempts,
+            message_id: Some(of.message.to_string()),
+            error: one.error.and_then(|error| caller.free_text(error)),
+        });
+        (entry, known.chain(of.unknown.into_iter().map(unknown)).collect())
     });
-    let unknown = told.unknown.into_iter().map(|subscriber| Dispatch {
-        subscriber,
-        status: "Unknown",
-        attempts: 0,
-        message_id: None,
-        error: Some("there was no enabled subscription of that name on survey.responses".to_owned()),
-    });
-    Ok(known.chain(unknown).collect())
+    Ok(shown.collect())
+}
+
+/// A subscriber that a survey lists and that there was not.
+fn unknown(subscriber: String) -> Dispatch {
+    let error = "there was no enabled subscription of that name on survey.responses".to_owned();
+    Dispatch { subscriber, status: "Unknown", attempts: 0, message_id: None, error: Some(error) }
 }
 
 /// Viewers see neither the whole address nor what the event said.

@@ -12,7 +12,7 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::store::timers::own_due;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,22 +62,44 @@ impl Store {
         message: MessageId,
         names: &[String],
     ) -> VerbFuture<'_, Vec<Dispatch>> {
-        let request = (tenant, message, names.to_vec());
-        self.of(tenant)
-            .read(request, |tx, (tenant, message, names)| Box::pin(read(tx, *tenant, *message, names)))
+        let asked = vec![(message, names.to_vec())];
+        VerbFuture::new(async move {
+            let found = self.dispatches_of(tenant, asked).await?;
+            Ok(found.into_iter().next().unwrap_or_default())
+        })
+    }
+
+    /// Reads the same for many messages, each with its subscribers, in their order: the statements are as
+    /// many as for one.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn dispatches_of(
+        &self,
+        tenant: Tenant,
+        asked: Vec<(MessageId, Vec<String>)>,
+    ) -> VerbFuture<'_, Vec<Vec<Dispatch>>> {
+        self.of(tenant).read((tenant, asked), |tx, (tenant, asked)| Box::pin(read(tx, *tenant, asked)))
     }
 }
 
-async fn read(tx: &mut Tx, tenant: Tenant, message: MessageId, names: &[String]) -> Result<Vec<Dispatch>> {
-    let wanted: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
-    let rows = tx.query(LANES, &[tenant.id().into(), message.0.into(), Value::Texts(&wanted)]).await?;
-    let held = if rows.is_empty() { HashSet::new() } else { lanes_in_flight(tx, message).await? };
-    let mut known = HashMap::new();
+async fn read(tx: &mut Tx, tenant: Tenant, asked: &[(MessageId, Vec<String>)]) -> Result<Vec<Vec<Dispatch>>> {
+    let messages: Vec<i64> = asked.iter().map(|(message, _)| message.0).collect();
+    let names: BTreeSet<&str> = asked.iter().flat_map(|(_, names)| names).map(String::as_str).collect();
+    let names: Vec<Option<&str>> = names.into_iter().map(Some).collect();
+    let row = [tenant.id().into(), Value::Ints(&messages), Value::Texts(&names)];
+    let rows = tx.query(LANES, &row).await?;
+    let held = if rows.is_empty() { HashSet::new() } else { in_flight(tx, &messages).await? };
+    let mut known: HashMap<(MessageId, String), Dispatch> = HashMap::new();
     for row in &rows {
-        let dispatch = stand(row, held.contains(&LaneId(row.int(1)?)))?;
-        known.insert(dispatch.subscriber.clone(), dispatch);
+        let message = MessageId(row.int(6)?);
+        let dispatch = stand(row, held.contains(&(message, LaneId(row.int(1)?))))?;
+        known.insert((message, dispatch.subscriber.clone()), dispatch);
     }
-    Ok(names.iter().map(|name| known.get(name).cloned().unwrap_or_else(|| untold(name))).collect())
+    let of = |message: MessageId, name: &String| {
+        known.get(&(message, name.clone())).cloned().unwrap_or_else(|| untold(name))
+    };
+    Ok(asked.iter().map(|(message, names)| names.iter().map(|name| of(*message, name)).collect()).collect())
 }
 
 fn untold(name: &str) -> Dispatch {
@@ -107,19 +129,24 @@ const LANES: &str = concat!(
                     where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), ",
     own_due!(),
     ")) or exists (select 1 from punctual.follower f \
-                where f.lane_id = l.id and f.key = m.key and f.message_id = m.id) then 1 else 0 end \
+                where f.lane_id = l.id and f.key = m.key and f.message_id = m.id) then 1 else 0 end, m.id \
     from punctual.message m join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic \
-    where m.tenant_id = $1 and m.id = $2 and l.purpose = 'dispatch' and l.subscription = any($3::text[])"
+    where m.tenant_id = $1 and m.id = any($2::bigint[]) and l.purpose = 'dispatch' \
+        and l.subscription = any($3::text[])"
 );
 
-async fn lanes_in_flight(tx: &mut Tx, message: MessageId) -> Result<HashSet<LaneId>> {
+/// The lanes in which messages are in flight. The open claims of their range are read, and those are few.
+async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashSet<(MessageId, LaneId)>> {
+    let (Some(first), Some(last)) = (messages.iter().min(), messages.iter().max()) else {
+        return Ok(HashSet::new());
+    };
     let mut lanes = HashSet::new();
-    for row in tx.query(HOLDING, params![message.0]).await? {
+    for row in tx.query(HOLDING, params![*first, *last]).await? {
         let items = super::settle::read_items(&row.text(0)?)?;
-        lanes.extend(items.iter().filter(|item| item.message() == message).map(|item| item.lane()));
+        lanes.extend(items.iter().map(|item| (item.message(), item.lane())));
     }
     Ok(lanes)
 }
 
 const HOLDING: &str = "select coalesce(open, items) from punctual.claim \
-    where finished_at is null and purpose = 'dispatch' and first_id <= $1 and last_id >= $1";
+    where finished_at is null and purpose = 'dispatch' and first_id <= $2 and last_id >= $1";

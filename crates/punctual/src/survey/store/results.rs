@@ -11,6 +11,7 @@ use crate::flow::rules::entry::EntryStatus;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::{Entry, entry_columns, read_entry};
 use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
 
 /// An answer, as it was kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,16 +100,17 @@ impl Store {
         self.of(tenant).read((tenant, flow), |tx, (tenant, flow)| Box::pin(removed(tx, *tenant, *flow)))
     }
 
-    /// The message that an entry's answer became.
-    pub fn told_of(&self, tenant: Tenant, entry: EntryId) -> VerbFuture<'_, Option<ResponseListeners>> {
-        self.of(tenant).read((tenant, entry), |tx, (tenant, entry)| {
+    /// The messages that the answers of entries became, by entry; for a page of them at once.
+    pub fn listeners_of(
+        &self,
+        tenant: Tenant,
+        entries: Vec<EntryId>,
+    ) -> VerbFuture<'_, HashMap<EntryId, ResponseListeners>> {
+        self.of(tenant).read((tenant, entries), |tx, (tenant, entries)| {
             Box::pin(async move {
-                let row = tx.first(TOLD, params![entry.0, tenant.id()]).await?;
-                row.map(|row| {
-                    let (subscribers, unknown) = serde_json::from_str(&row.text(1)?).unwrap_or_default();
-                    Ok(ResponseListeners { message: MessageId(row.int(0)?), subscribers, unknown })
-                })
-                .transpose()
+                let ids: Vec<i64> = entries.iter().map(|id| id.0).collect();
+                let rows = tx.query(LISTENERS, &[Value::Ints(&ids), tenant.id().into()]).await?;
+                rows.iter().map(read_listeners).collect()
             })
         })
     }
@@ -179,8 +181,14 @@ async fn removed(tx: &mut Tx, tenant: Tenant, flow: FlowId) -> Result<RemovedEnt
 const REMOVED: &str = "select removed_entries, removed_answers from punctual.flow \
     where tenant_id = $1 and id = $2";
 
-const TOLD: &str = "select message_id, told from punctual.response \
-    where entry_id = $1 and tenant_id = $2";
+const LISTENERS: &str = "select entry_id, message_id, told from punctual.response \
+    where entry_id = any($1::bigint[]) and tenant_id = $2";
+
+fn read_listeners(row: &Row) -> Result<(EntryId, ResponseListeners)> {
+    let (subscribers, unknown) = serde_json::from_str(&row.text(2)?).unwrap_or_default();
+    let message = MessageId(row.int(1)?);
+    Ok((EntryId(row.int(0)?), ResponseListeners { message, subscribers, unknown }))
+}
 
 /// A request for a part of the answers to a flow.
 struct ResponseRequest {

@@ -20,7 +20,7 @@ use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::entry::log::{DeliveryLine, Outcome};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::lists::{about_itself, named_entries};
-use crate::flow::store::entries::{entries_by_id, read_kind};
+use crate::flow::store::entries::read_kind;
 use crate::queue::rules::message::Entity;
 use std::collections::HashMap;
 
@@ -211,17 +211,40 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub fn delivery_log(&self, tenant: Tenant, entry: EntryId) -> VerbFuture<'_, Vec<DeliveryLine>> {
-        self.of(tenant).read((tenant, entry), |tx, (tenant, entry)| {
+        VerbFuture::new(async move {
+            let mut logs = self.delivery_logs(tenant, vec![entry]).await?;
+            Ok(logs.remove(&entry).unwrap_or_default())
+        })
+    }
+
+    /// The tries of the sends of entries, in order, by entry; for a page of them at once.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub fn delivery_logs(
+        &self,
+        tenant: Tenant,
+        entries: Vec<EntryId>,
+    ) -> VerbFuture<'_, HashMap<EntryId, Vec<DeliveryLine>>> {
+        self.of(tenant).read((tenant, entries), |tx, (tenant, entries)| {
             Box::pin(async move {
-                let own = entries_by_id(tx, &[entry.0]).await?.iter().any(|entry| entry.tenant == *tenant);
-                let deliveries = if own { deliveries_of(tx, &[entry.0], &[]).await? } else { HashMap::new() };
-                let own = deliveries.values().flatten();
-                let mut lines: Vec<DeliveryLine> = own.flat_map(LoggedDelivery::lines).collect();
-                lines.sort_by_key(|line| (line.attempt, line.sent_at));
-                Ok(lines)
+                let ids: Vec<i64> = entries.iter().map(|id| id.0).collect();
+                let own = tx.query(OWN_ENTRIES, &[tenant.id().into(), Value::Ints(&ids)]).await?;
+                let own = own.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>>>()?;
+                let deliveries = deliveries_of(tx, &own, &[]).await?;
+                Ok(deliveries.into_iter().map(|(entry, of)| (entry, lines_of(&of))).collect())
             })
         })
     }
+}
+
+const OWN_ENTRIES: &str =
+    "select e.id from punctual.entry e where e.tenant_id = $1 and e.id = any($2::bigint[])";
+
+fn lines_of(deliveries: &[LoggedDelivery]) -> Vec<DeliveryLine> {
+    let mut lines: Vec<DeliveryLine> = deliveries.iter().flat_map(LoggedDelivery::lines).collect();
+    lines.sort_by_key(|line| (line.attempt, line.sent_at));
+    lines
 }
 
 async fn list(
