@@ -57,6 +57,7 @@ mod notifications;
 mod openapi;
 mod operations;
 mod outbox;
+mod results;
 mod roles;
 mod sandbox;
 mod subscriptions;

@@ -48,16 +48,16 @@ impl ResponseListeners {
     }
 }
 
-/// Selects answers; a field that is `None` matches all.
+/// Selects instances, and so their answers; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct ResultFilter {
     /// Of this version.
     pub number: Option<u32>,
     /// Of this trigger.
     pub trigger_id: Option<String>,
-    /// Not before this moment.
+    /// Triggered at this moment or later, whenever they were answered.
     pub from: Option<Timestamp>,
-    /// Before this moment.
+    /// Triggered before this moment.
     pub to: Option<Timestamp>,
 }
 
@@ -221,7 +221,7 @@ macro_rules! select_responses {
         from punctual.response r join punctual.entry e on e.id = r.entry_id and e.deleted_at is null \
         where r.tenant_id = $1 and r.flow_id = $2 \
             and ($6::bigint is null or r.number = $6) and ($7::text is null or r.trigger_id = $7) \
-            and ($8::bigint is null or r.completed_at >= $8) and ($9::bigint is null or r.completed_at < $9) "
+            and ($8::bigint is null or e.created_at >= $8) and ($9::bigint is null or e.created_at < $9) "
     };
 }
 
