@@ -26,7 +26,7 @@ pub const TENANT: &str = "punctual-tenant";
 const REMEMBERED: Duration = Duration::from_millis(500);
 /// Keys and tenants that are remembered at once; beyond it all are forgotten.
 const REMEMBERED_MAX: usize = 10_000;
-/// The name under which the root key publishes.
+/// The name under which the root key publishes, and its id.
 const ROOT: &str = "root";
 
 /// Who is asking.
@@ -38,6 +38,8 @@ pub struct Caller {
     pub role: Role,
     /// The key's name; also the default source of what it publishes.
     pub name: String,
+    /// The key's id; names are neither unique nor kept. `root` for the root key.
+    pub id: String,
 }
 
 /// Who may call a route.
@@ -114,7 +116,7 @@ impl Guard {
         let wanted = headers.get(TENANT).map(|v| v.to_str().unwrap_or_default());
         if self.app.settings.root_key.as_deref().is_some_and(|root| same(root, secret)) {
             let tenant = self.tenant(wanted.unwrap_or(Tenant::DEFAULT_SLUG)).await?;
-            return Ok(Caller { tenant, role: Role::Ops, name: ROOT.into() });
+            return Ok(Caller { tenant, role: Role::Ops, name: ROOT.into(), id: ROOT.into() });
         }
         let key = self.key(secret).await?;
         let tenant = match wanted {
@@ -126,7 +128,7 @@ impl Guard {
                 _ => return Err(Failure::forbidden("this key belongs to another tenant")),
             },
         };
-        Ok(Caller { tenant, role: key.role, name: key.name })
+        Ok(Caller { tenant, role: key.role, name: key.name, id: key.id.to_string() })
     }
 
     async fn key(&self, secret: &str) -> Answer<ApiKey> {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 on_each! {
     trg_15_a_list_of_instances_has_what_was_done_for_each,
+    trg_27_two_keys_of_one_name_are_two_senders,
 }
 
 /// TRG-15, TRG-25: list and detail have one shape, also of deliveries and subscribers.
@@ -56,4 +57,24 @@ async fn trg_15_a_list_of_instances_has_what_was_done_for_each(base: Base) {
     let mut statuses = [&listed[2], &listed[3]].map(|one| words(one, "dispatches", "status").remove(0));
     statuses.sort_unstable();
     assert_eq!(statuses, ["Failed", "Pending"], "the answer that was claimed first has failed");
+}
+
+/// TRG-27: `triggeredBy` is `user:` and the id of the key, since names are neither unique nor kept.
+async fn trg_27_two_keys_of_one_name_are_two_senders(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let survey = publish(&root, csi_gr()).await;
+    let path = format!("/api/surveys/{survey}/triggers/csi-gr-trigger/send");
+    let mut senders = Vec::new();
+    for wip in ["1", "2"] {
+        let made = root.does("/api/keys", json!({"name": "support", "role": "support"}), 201).await;
+        let client = world.anybody().key(made["key"].as_str().unwrap());
+        let one = json!({"recipients": ["+964 9"], "payload": {"wip": wip, "dealerId": "1"}});
+        let sent = client.does(&path, one, 200).await;
+        let id = sent["items"][0]["instances"][0]["publicId"].as_str().unwrap().to_owned();
+        let by = root.sees(&format!("/api/survey-instances/{id}")).await["triggeredBy"].clone();
+        assert_eq!(by, format!("user:{}", made["id"].as_str().unwrap()));
+        senders.push(by);
+    }
+    assert_ne!(senders[0], senders[1]);
 }

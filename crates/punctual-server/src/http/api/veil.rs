@@ -50,7 +50,7 @@ mod tests {
     use punctual::Tenant;
 
     fn caller(role: Role) -> Caller {
-        Caller { tenant: Tenant::DEFAULT, role, name: "x".into() }
+        Caller { tenant: Tenant::DEFAULT, role, name: "x".into(), id: "1".into() }
     }
 
     /// NTF-19: an address is hidden in every form that a provider may repeat it in.

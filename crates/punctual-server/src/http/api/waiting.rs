@@ -222,7 +222,7 @@ mod tests {
     use punctual::access::store::keys::Role;
 
     fn caller(name: &str) -> Caller {
-        Caller { tenant: Tenant::DEFAULT, role: Role::Support, name: name.into() }
+        Caller { tenant: Tenant::DEFAULT, role: Role::Support, name: name.into(), id: "1".into() }
     }
 
     #[test]

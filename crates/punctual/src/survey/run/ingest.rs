@@ -81,7 +81,7 @@ pub struct Chosen {
     pub flow: FlowId,
     /// The trigger.
     pub trigger_id: String,
-    /// The person who chose it.
+    /// The id of the person or the key that chose it.
     pub by: String,
     /// Only to see what would happen.
     pub dry_run: bool,

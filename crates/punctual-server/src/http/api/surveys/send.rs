@@ -46,7 +46,7 @@ pub async fn send(
         }
     };
     problems.into_result()?;
-    let chosen = Chosen { flow: id.flow(), trigger_id, by: caller.name.clone(), dry_run };
+    let chosen = Chosen { flow: id.flow(), trigger_id, by: caller.id.clone(), dry_run };
     let done = app.engine.send_by_hand(caller.tenant, &chosen, items.unwrap_or_default()).await?;
     Ok(Json(if dry_run { foretold(done) } else { answered(done) }))
 }
