@@ -10,6 +10,7 @@ on_each! {
     ntf_22_failed_messages_are_replayed,
     ntf_22_a_replay_says_which,
     ntf_22_a_dry_run_says_what_people_would_be_told,
+    ntf_22_a_dry_run_says_what_surveys_would_do,
 }
 
 async fn settle(client: &Client, topic: &str, word: &str, error: &str) -> String {
@@ -176,7 +177,7 @@ async fn ntf_22_a_dry_run_says_what_people_would_be_told(base: Base) {
         let item = json!({"channel": "memory:sms", "idempotencyKey": key, "stopped": why.is_some(),
             "reason": why});
         json!({"sentAgain": usize::from(why.is_none()), "stopped": usize::from(why.is_some()),
-            "reason": null, "items": [item], "moreItems": 0})
+            "reason": null, "items": [item], "moreItems": 0, "instances": []})
     };
     assert_eq!(told["items"][0]["messages"], of(0, Some("It was sent before")), "{told}");
     assert_eq!(told["items"][1]["messages"], of(1, None), "{told}");
@@ -190,4 +191,46 @@ async fn ntf_22_a_dry_run_says_what_people_would_be_told(base: Base) {
         log["items"].as_array().unwrap().iter().map(|line| &line["idempotencyKey"]).collect();
     assert_eq!(keys.len(), 2, "one for each booking: {log}");
     assert_eq!(ids(&root, "?status=Failed").await, json!([]));
+}
+
+/// NTF-22, TRG-8: events that failed on their way to surveys; a dry run says which instances a replay begins,
+/// and which dedup keys stop it.
+async fn ntf_22_a_dry_run_says_what_surveys_would_do(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let survey = crate::surveys::publish(&root, crate::surveys::csi_gr()).await;
+    let known = crate::surveys::invite(&root, "2").await;
+    for wip in ["1", "1", "2"] {
+        let mut payload = crate::surveys::event(wip)["items"][0]["payload"].clone();
+        payload["contact"] = json!("+964 770 000 0001");
+        let event = json!({"topic": "visits", "kind": "service-visit-closed", "payload": payload});
+        root.does("/api/events", event, 202).await;
+    }
+    world.advance("1s").await;
+    let (path, all) = ("/ops/outbox/replay", json!({"filter": {}, "dryRun": true}));
+    let told = root.does(path, all.clone(), 200).await;
+    assert_eq!(told["wouldReplay"], 3, "{told}");
+    let outlook = &told["items"][0]["messages"];
+    assert_eq!(outlook["instances"], json!([]), "{told}");
+    let said = outlook["reason"].as_str().unwrap();
+    assert!(said.contains("it would fail again: ") && said.contains("the event has no address"), "{said}");
+    let kind = json!({"recipients": {"phone": "contact"}});
+    assert_eq!(root.put("/api/event-kinds/service-visit-closed", kind).await.status, 200);
+    let told = root.does(path, all, 200).await;
+    let of = |outcome: &str, public_id: Option<&str>, reason: Option<&str>| {
+        let instance = json!({"surveyId": survey, "triggerId": "csi-gr-trigger", "publicId": public_id,
+            "outcome": outcome, "reason": reason});
+        json!({"sentAgain": 0, "stopped": 0, "reason": null, "items": [], "moreItems": 0,
+            "instances": [instance]})
+    };
+    assert_eq!(told["items"][0]["messages"], of("Created", None, None), "{told}");
+    let same = "An event before it in this replay has the same key";
+    assert_eq!(told["items"][1]["messages"], of("Skipped", None, Some(same)), "{told}");
+    let made = "It was made of the same event before";
+    assert_eq!(told["items"][2]["messages"], of("Skipped", Some(&known), Some(made)), "{told}");
+    let instances = || async { root.sees("/api/survey-instances").await["items"].as_array().unwrap().len() };
+    assert_eq!(instances().await, 1, "nothing was written");
+    assert_eq!(root.does(path, json!({"filter": {}}), 200).await["replayed"], 3);
+    world.advance("1s").await;
+    assert_eq!((instances().await, ids(&root, "?status=Failed").await), (2, json!([])));
 }

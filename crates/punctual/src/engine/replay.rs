@@ -12,20 +12,23 @@ use crate::delivery::store::entries::preview::Foreseen;
 use crate::delivery::store::entries::replan::Unplanned;
 use crate::delivery::store::entries::replay::{ReplayMode, ReplaySelection, Replayed};
 use crate::engine::Engine;
+use crate::flow::run::source_event::LoadedEvents;
 use crate::flow::store::entries::history::ChangeAuthor;
 use crate::notification::rules::notification::{Event, Plan, entity_of};
 use crate::queue::rules::message::{Entity, Message};
+use crate::survey::run::events::foretell_event;
+use crate::survey::run::ingest::foretold::{ForetoldEvent, ForetoldInstance};
 use std::sync::Arc;
 
 /// The preview of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outlook {
-    /// There is no such event.
-    Unknown,
-    /// Nothing would be sent; with the sentence why.
-    Nothing(String),
-    /// These, as far as nothing stops them.
-    Messages(Vec<Foreseen>),
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// The messages of its notification, as far as nothing stops them.
+    pub messages: Vec<Foreseen>,
+    /// The survey instances that it begins, is a duplicate of, or stops.
+    pub instances: Vec<ForetoldInstance>,
+    /// Why it would fail again, or come to nothing.
+    pub reason: Option<String>,
 }
 
 impl Engine {
@@ -120,26 +123,34 @@ impl Engine {
         Ok(())
     }
 
-    /// Previews the notifications of an event as of now; writes nothing.
+    /// Previews what an event comes to as of now, notifications and surveys; writes nothing. `None` if there
+    /// is no such event.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn outlook(&self, tenant: Tenant, event: MessageId) -> VerbFuture<'_, Outlook> {
+    pub fn outlook(&self, tenant: Tenant, event: MessageId) -> VerbFuture<'_, Option<Outlook>> {
         VerbFuture::new(async move {
-            let Some(event) = self.store().message(tenant, event).await? else { return Ok(Outlook::Unknown) };
+            let Some(event) = self.store().message(tenant, event).await? else { return Ok(None) };
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
             let about = self.about(tenant, &event).await?;
             let (plan, _) = self.plan_event(&event, about.as_ref(), &set, None).await?;
-            Ok(match plan {
-                Plan::PassOver => {
-                    Outlook::Nothing("no event kind or template of this tenant covers the event".to_owned())
-                }
-                Plan::NoTemplate => Outlook::Nothing("it would fail: Template not found".to_owned()),
-                Plan::Missing(said) => Outlook::Nothing(format!("it would fail again: {said}")),
-                Plan::Pointless(_, said) => Outlook::Nothing(said),
-                Plan::Deliveries(planned) => Outlook::Messages(self.store().foresee(tenant, planned).await?),
-            })
+            let foretold = self.foretell_surveys(event).await?;
+            let reason = reason(&plan, foretold.as_ref());
+            let messages = match plan {
+                Plan::Deliveries(planned) => self.store().foresee(tenant, planned).await?,
+                _ => Vec::new(),
+            };
+            let instances = foretold.map(|foretold| foretold.instances).unwrap_or_default();
+            Ok(Some(Outlook { messages, instances, reason }))
         })
+    }
+
+    async fn foretell_surveys(&self, event: Message) -> Result<Option<ForetoldEvent>> {
+        let loaded = LoadedEvents::load(self.store(), self.event_kinds(), vec![event]).await?;
+        match loaded.source_events().first() {
+            Some(event) => foretell_event(&self.inner.surveys, *event).await,
+            None => Ok(None),
+        }
     }
 
     /// Returns the entity of an event.
@@ -154,5 +165,56 @@ impl Engine {
             entity: event.entity.as_ref(),
         };
         Ok(entity_of(&shown, kinds.get(&event.kind).map(Arc::as_ref)))
+    }
+}
+
+/// Why an event would fail again or come to nothing, by the plans of all kinds: the rules of
+/// `delivery/run/event_planner.rs`, in words.
+fn reason(plan: &Plan, surveys: Option<&ForetoldEvent>) -> Option<String> {
+    let fails = |said: &String| format!("it would fail again: {said}");
+    let begins = surveys.is_some_and(|surveys| !surveys.instances.is_empty());
+    match (plan, surveys.map(|surveys| &surveys.problem)) {
+        (Plan::Missing(said), _) => Some(fails(said)),
+        (Plan::Pointless(_, said), _) => Some(said.clone()),
+        (Plan::Deliveries(_), _) => None,
+        (Plan::PassOver | Plan::NoTemplate, Some(_)) if begins => None,
+        (Plan::PassOver | Plan::NoTemplate, Some(Some(said))) => Some(fails(said)),
+        (Plan::PassOver | Plan::NoTemplate, Some(None)) => {
+            Some("no published trigger of a survey matches the event".to_owned())
+        }
+        (Plan::NoTemplate, None) => Some("it would fail: Template not found".to_owned()),
+        (Plan::PassOver, None) => {
+            Some("no event kind, template or survey of this tenant covers the event".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn surveys(problem: Option<&str>) -> ForetoldEvent {
+        ForetoldEvent { instances: Vec::new(), problem: problem.map(str::to_owned) }
+    }
+
+    /// NTF-22: the words follow the table of `delivery/run/event_planner.rs`.
+    #[test]
+    fn ntf_22_an_outlook_says_why_an_event_comes_to_nothing() {
+        let (idle, wrong) = (surveys(None), surveys(Some("no address")));
+        let missing = || Plan::Missing("no phone".to_owned());
+        let fails = "it would fail again: no address";
+        let table: [(Plan, Option<&ForetoldEvent>, Option<&str>); 8] = [
+            (missing(), None, Some("it would fail again: no phone")),
+            (missing(), Some(&wrong), Some("it would fail again: no phone")),
+            (Plan::Deliveries(Vec::new()), Some(&wrong), None),
+            (Plan::NoTemplate, Some(&wrong), Some(fails)),
+            (Plan::PassOver, Some(&wrong), Some(fails)),
+            (Plan::NoTemplate, Some(&idle), Some("no published trigger of a survey matches the event")),
+            (Plan::NoTemplate, None, Some("it would fail: Template not found")),
+            (Plan::Pointless("deleted", "it is gone".to_owned()), Some(&idle), Some("it is gone")),
+        ];
+        for (plan, surveys, want) in table {
+            assert_eq!(reason(&plan, surveys).as_deref(), want, "{plan:?} {surveys:?}");
+        }
     }
 }

@@ -71,7 +71,7 @@ pub struct Again {
     key: Option<String>,
     dead_letter_id: String,
     last_error: String,
-    /// What people would be told, if it is for them.
+    /// What would become of it, if it is for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<Outlook>,
 }

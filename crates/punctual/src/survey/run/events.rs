@@ -20,6 +20,7 @@ use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::run::source_event::SourceEvent;
 use crate::survey::rules::candidate::Candidate;
 use crate::survey::rules::candidate::reached::{Reached, reached};
+use crate::survey::run::ingest::foretold::{ForetoldEvent, foretell};
 use crate::survey::run::ingest::{Ingested, Item, Lot, Outcome, ingest};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::publish::TOPIC;
@@ -43,6 +44,23 @@ pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]
         }
     }
     Ok(all)
+}
+
+/// Previews the plan of one event; writes nothing. `None` if surveys do not look at it.
+///
+/// # Errors
+/// When the database does not answer.
+pub(crate) async fn foretell_event(
+    surveys: &SurveyKind,
+    event: SourceEvent<'_>,
+) -> Result<Option<ForetoldEvent>> {
+    let mut foretold = None;
+    for (tenant, wanted) in wanted(surveys, &[event]).await? {
+        for (kind, asked) in &wanted {
+            foretold = Some(foretell(surveys, tenant, &lot(kind, asked)).await?);
+        }
+    }
+    Ok(foretold)
 }
 
 fn lot<'a>(kind: &'a str, asked: &'a [EventCandidate<'_>]) -> Lot<'a> {

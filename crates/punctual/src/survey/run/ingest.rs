@@ -9,6 +9,7 @@
 //! Events of several kinds come in lots: all that they begin is written first, and then they stop what they
 //! stop, save what an event that came after them has just begun.
 
+pub mod foretold;
 mod matched;
 
 use crate::base::error::{Error, Problems, Result};

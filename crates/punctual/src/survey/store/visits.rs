@@ -17,6 +17,7 @@ use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::entry::{Refusal, Transition};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
+use crate::flow::store::entries::lists::entry_by_public_id;
 use crate::flow::store::entries::{Entry, lock_by_public_id, lock_by_public_ids};
 use crate::queue::store::messages::due_times;
 use crate::survey::store::instance::Instance;
@@ -92,6 +93,12 @@ impl Store {
         self.of(tenant).write((tenant, kind, stops), |tx, (tenant, kind, stops)| {
             Box::pin(stop_all(tx, *tenant, kind, stops))
         })
+    }
+
+    /// Which entries [`Store::stop_entries`] would end now; nothing is written.
+    pub fn foresee_stops(&self, tenant: Tenant, stops: Vec<StopRequest>) -> VerbFuture<'_, Vec<PublicId>> {
+        self.of(tenant)
+            .read((tenant, stops), |tx, (tenant, stops)| Box::pin(foresee_stops(tx, *tenant, stops)))
     }
 
     /// Ends the sends of an instance; the recipient can still answer, and the instance expires later.
@@ -213,6 +220,18 @@ async fn stop_all(tx: &mut Tx, tenant: Tenant, kind: &str, stops: &[StopRequest]
     let now = tx.now().await?;
     add_changes(tx, &changes.collect::<Vec<_>>(), now).await?;
     Ok(stopped.iter().filter_map(|(entry, _)| entry.public_id).collect())
+}
+
+async fn foresee_stops(tx: &mut Tx, tenant: Tenant, stops: &[StopRequest]) -> Result<Vec<PublicId>> {
+    let by_id: BTreeMap<PublicId, &StopRequest> = stops.iter().map(|stop| (stop.public_id, stop)).collect();
+    let mut entries = Vec::with_capacity(by_id.len());
+    for id in by_id.keys() {
+        entries.extend(entry_by_public_id(tx, tenant, *id).await?);
+    }
+    let earlier = began_earlier(tx, &entries, &by_id).await?;
+    let ends = |state: &EntryState| state.after(Transition::Cancelled).is_ok_and(|after| after != *state);
+    let ended = entries.iter().filter(|entry| earlier.contains(&entry.id) && ends(&entry.state));
+    Ok(ended.filter_map(|entry| entry.public_id).collect())
 }
 
 /// The entries that were begun before the events that stop them. An event that comes again after a crash must

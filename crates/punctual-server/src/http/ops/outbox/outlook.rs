@@ -1,10 +1,14 @@
-//! What people would be told of an event if it were replayed, and what idempotency keys would stop.
+//! What would become of an event if it were replayed: the messages that would be sent, the survey instances
+//! that it would begin and stop, and those that keys would keep back.
 
 use crate::app::App;
 use crate::http::error::Answer;
+use punctual::Tenant;
 use punctual::delivery::store::entries::preview::Foreseen;
+use punctual::engine::Outcome;
+use punctual::flow::rules::public_id::PublicId;
 use punctual::operate::store::outbox::failed::Failed;
-use punctual::{Tenant, engine};
+use punctual::survey::run::ingest::foretold::ForetoldInstance;
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -24,6 +28,21 @@ pub struct Outlook {
     items: Vec<Message>,
     /// How many more there are than items.
     more_items: usize,
+    /// Survey instances that it would begin or stop, and those that it is a duplicate of.
+    instances: Vec<Instance>,
+}
+
+/// One survey instance.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    survey_id: i64,
+    trigger_id: String,
+    /// Null for one that is not there yet.
+    public_id: Option<PublicId>,
+    outcome: Outcome,
+    /// Why it would not be begun.
+    reason: Option<&'static str>,
 }
 
 /// One message to a person.
@@ -36,7 +55,7 @@ pub struct Message {
     reason: Option<&'static str>,
 }
 
-/// Keys that messages before would have taken by then.
+/// Keys that messages and instances before would have taken by then.
 pub(super) type Seen = HashSet<(Tenant, String)>;
 
 /// What would become of an event that is for people; nothing is known of what is for others.
@@ -47,28 +66,43 @@ pub(super) async fn of(app: &App, failed: &Failed, seen: &mut Seen) -> Answer<Op
     if !failed.is_for_people() {
         return Ok(None);
     }
-    let messages = match app.engine.outlook(failed.tenant, failed.message).await? {
-        engine::Outlook::Unknown => return Ok(None),
-        engine::Outlook::Nothing(said) => {
-            return Ok(Some(Outlook { reason: Some(said), ..Outlook::default() }));
-        }
-        engine::Outlook::Messages(messages) => messages,
-    };
-    let messages: Vec<Message> = messages.into_iter().map(|one| message(failed.tenant, one, seen)).collect();
+    let Some(found) = app.engine.outlook(failed.tenant, failed.message).await? else { return Ok(None) };
+    let messages = found.messages.into_iter().map(|one| message(failed.tenant, one, seen));
+    let messages: Vec<Message> = messages.collect();
+    let instances = found.instances.into_iter().map(|one| instance(failed.tenant, one, seen)).collect();
     let stopped = messages.iter().filter(|one| one.stopped).count();
     Ok(Some(Outlook {
         sent_again: messages.len() - stopped,
         stopped,
-        reason: None,
+        reason: found.reason,
         more_items: messages.len().saturating_sub(TOLD_MAX),
         items: messages.into_iter().take(TOLD_MAX).collect(),
+        instances,
     }))
 }
+
+/// Why a key that an event before it takes lets nothing through.
+const SAME_KEY: &str = "An event before it in this replay has the same key";
 
 fn message(tenant: Tenant, one: Foreseen, seen: &mut Seen) -> Message {
     let reason = one.stopped.or_else(|| {
         let first = seen.insert((tenant, one.key.clone()));
-        (!first).then_some("An event before it in this replay has the same key")
+        (!first).then_some(SAME_KEY)
     });
     Message { channel: one.channel, idempotency_key: one.key, stopped: reason.is_some(), reason }
+}
+
+fn instance(tenant: Tenant, one: ForetoldInstance, seen: &mut Seen) -> Instance {
+    let (outcome, reason) = match one.outcome {
+        Outcome::Skipped => (Outcome::Skipped, Some("It was made of the same event before")),
+        Outcome::Created if !seen.insert((tenant, one.unique_hash)) => (Outcome::Skipped, Some(SAME_KEY)),
+        other => (other, None),
+    };
+    Instance {
+        survey_id: one.flow.0,
+        trigger_id: one.trigger_id.to_string(),
+        public_id: one.public_id,
+        outcome,
+        reason,
+    }
 }

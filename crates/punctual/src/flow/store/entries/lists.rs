@@ -72,14 +72,7 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub fn entry(&self, tenant: Tenant, id: PublicId) -> VerbFuture<'_, Option<Entry>> {
-        self.of(tenant).read((tenant, id), |tx, (tenant, id)| {
-            Box::pin(async move {
-                let (high, low) = id.halves();
-                let row = tx.first(BY_PUBLIC_ID, params![high, low]).await?;
-                let entry = row.map(|mut row| read_entry(&mut row)).transpose()?;
-                Ok(entry.filter(|entry| entry.tenant == *tenant))
-            })
-        })
+        self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(entry_by_public_id(tx, *tenant, *id)))
     }
 
     /// Entries by their numbers, of whichever tenants: for the loops.
@@ -94,6 +87,14 @@ impl Store {
             })
         })
     }
+}
+
+/// One entry of a tenant, by its public id.
+pub(crate) async fn entry_by_public_id(tx: &mut Tx, tenant: Tenant, id: PublicId) -> Result<Option<Entry>> {
+    let (high, low) = id.halves();
+    let row = tx.first(BY_PUBLIC_ID, params![high, low]).await?;
+    let entry = row.map(|mut row| read_entry(&mut row)).transpose()?;
+    Ok(entry.filter(|entry| entry.tenant == tenant))
 }
 
 /// The numbers of the entries that a text names: by number, public id, or key.
@@ -114,7 +115,6 @@ const NAMED: &str = "select e.id from punctual.entry e where e.tenant_id = $1 an
     union select k.entry_id from punctual.entry_key k \
         where k.key_high = $7 and k.key_low = $8 and k.tenant_id = $1";
 
-/// Lists entries. `named` are those that the filter's key names, `flying` those of which something is in
 /// The number of the entry of this public id, if it is about no entity but itself; 0 otherwise.
 pub(crate) async fn about_itself(tx: &mut Tx, tenant: Tenant, instance: Option<PublicId>) -> Result<i64> {
     let Some(id) = instance else { return Ok(0) };
@@ -126,6 +126,7 @@ pub(crate) async fn about_itself(tx: &mut Tx, tenant: Tenant, instance: Option<P
 const ABOUT_ITSELF: &str = "select e.id from punctual.entry e where e.public_high = $2 and e.public_low = $3 \
     and e.tenant_id = $1 and e.entity_id is null";
 
+/// Lists entries. `named` are those that the filter's key names, `flying` those of which something is in
 /// flight.
 pub(crate) async fn list(
     tx: &mut Tx,
@@ -138,15 +139,15 @@ pub(crate) async fn list(
     let sql = match filter {
         EntryFilter { key: Some(_), .. } => BY_NAME,
         EntryFilter { in_flight: Some(true), .. } => IN_FLIGHT,
-        EntryFilter { entity_id: Some(_), .. } => BY_ENTITY,
         EntryFilter { instance: Some(_), .. } => BY_INSTANCE,
+        EntryFilter { entity_id: Some(_), .. } => BY_ENTITY,
         EntryFilter { address: Some(_), .. } => BY_ADDRESS,
         EntryFilter { customer_ref: Some(_), .. } => BY_CUSTOMER,
         EntryFilter { flow: Some(_), .. } => BY_FLOW,
         _ => ALL,
     };
-    let row = [
     let instance = about_itself(tx, tenant, filter.instance).await?;
+    let row = [
         tenant.id().into(),
         before.0.into(),
         i64::try_from(limit).unwrap_or(i64::MAX).into(),
@@ -164,8 +165,8 @@ pub(crate) async fn list(
         filter.held.map(i64::from).into(),
         filter.from.into(),
         filter.to.into(),
-    ];
         instance.into(),
+    ];
     tx.query(sql, &row).await?.iter_mut().map(read_entry).collect()
 }
 
@@ -193,8 +194,8 @@ const ALL: &str = listed!("1 = 1");
 const BY_NAME: &str = listed!("e.id = any($12::bigint[])");
 const IN_FLIGHT: &str = listed!("e.id = any($8::bigint[])");
 const BY_ENTITY: &str = listed!("e.entity_id = $10");
-const BY_ADDRESS: &str = listed!("e.address = $13");
 const BY_INSTANCE: &str = listed!("(e.entity_id = $10 or e.id = $18)");
+const BY_ADDRESS: &str = listed!("e.address = $13");
 const BY_CUSTOMER: &str = listed!("e.customer_ref = $14");
 const BY_FLOW: &str = listed!("e.flow_id = $5");
 const BY_PUBLIC_ID: &str = concat!(
