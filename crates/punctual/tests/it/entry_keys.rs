@@ -7,6 +7,13 @@ use crate::notification::{self, booking, confirm, define};
 use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryName};
 use punctual::engine::{Ingest, Ingested, Outcome, Resend, Resent};
 use punctual::flow::rules::public_id::PublicId;
+use punctual::flow::store::flows::FlowDraft;
+use punctual::queue::run::wake::Wake;
+use punctual::survey::rules::candidate::Candidate;
+use punctual::survey::run::definition_cache::DefinitionCache;
+use punctual::survey::run::ingest as ingests;
+use punctual::survey::run::ingest::{Item, Lot};
+use punctual::survey::run::kind::SurveyKind;
 use punctual::survey::store::visits::StopRequest;
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, EntryId};
@@ -19,7 +26,9 @@ cases![
     trg_5_a_large_ingest_is_written_a_thousand_keys_at_a_time,
     trg_9_what_is_left_of_a_large_ingest_meets_what_is_published_by_then,
     trg_9_a_stop_of_many_takes_no_more_statements_than_a_stop_of_two,
+    trg_9_an_ingest_of_many_takes_no_more_statements_than_an_ingest_of_two,
     trg_8_events_that_make_several_entries_are_never_divided,
+    trg_8_tenants_do_not_share_their_keys,
 ];
 
 /// TRG-8, NTF-1: surveys by their recipe, notifications by their event, and resends by their request.
@@ -187,4 +196,62 @@ async fn trg_9_a_stop_of_many_takes_no_more_statements_than_a_stop_of_two(t: &Be
         counts.push(statements);
     }
     assert!(counts[0] == counts[1] && counts[0] < 20, "{counts:?}");
+}
+
+/// TRG-9: an ingest is set-based, too. A transaction takes up to a thousand keys.
+async fn trg_9_an_ingest_of_many_takes_no_more_statements_than_an_ingest_of_two(t: &Bench) {
+    let mut counts = Vec::new();
+    for many in [2, 300] {
+        let t = &Bench::on(t.backend).await;
+        let (engine, _) = engine(t).await;
+        publish(&engine, survey(|_| {})).await;
+        let items = visits(many, [many, many]);
+        let mut statements = 0;
+        let made = loop {
+            let read = items.iter().enumerate();
+            let read = read.map(|(at, item)| Item::handed_in(at, Candidate::read(item)));
+            let lot = Lot { kind: "service-visit-closed", items: read.collect() };
+            let kind = SurveyKind {
+                store: t.store().failing_at(statements + 1),
+                wake: Wake::default(),
+                cache: DefinitionCache::default(),
+                url: String::new(),
+            };
+            match ingests::ingest(&kind, TENANT, &[lot]).await {
+                Ok(made) => break made,
+                Err(_) => statements += 1,
+            }
+        };
+        assert!(made[0].len() == many && made[0].iter().all(|one| one.outcome == Outcome::Created));
+        assert_eq!(t.count(ENTRIES).await, i64::try_from(many).unwrap());
+        counts.push(statements);
+    }
+    assert!(counts[0] == counts[1] && counts[0] < 20, "statements of one transaction: {counts:?}");
+}
+
+/// TRG-8: a key is unique for each tenant. By a recipe without `templateId` the same event has one digest in
+/// two tenants, begins an entry in each, and is a duplicate of its own tenant's.
+async fn trg_8_tenants_do_not_share_their_keys(t: &Bench) {
+    let (engine, _) = engine(t).await;
+    let tenants = [TENANT, crate::tenant::acme(t).await];
+    let recipe = json!(["recipient.address", "candidate.wip"]);
+    for tenant in tenants {
+        let definition = survey(|d| d["triggers"][0]["dedupRecipe"] = recipe.clone());
+        let draft = FlowDraft { name: "CSI-GR".into(), integration_id: None, definition };
+        let flow = engine.store().create_flow(tenant, draft).await.unwrap();
+        engine.store().publish_flow(tenant, flow.id).await.unwrap();
+    }
+    let event = Ingest { event_kind: "service-visit-closed".into(), items: vec![visit("1", "GR")] };
+    let mut made = Vec::new();
+    for tenant in tenants {
+        let one = engine.ingest(tenant, &event).await.unwrap().remove(0);
+        assert_eq!(one.outcome, Outcome::Created, "the first of {tenant}: {one:?}");
+        made.push(one.instances[0].public_id);
+    }
+    for (tenant, own) in tenants.into_iter().zip(made) {
+        let again = engine.ingest(tenant, &event).await.unwrap().remove(0);
+        assert_eq!((again.outcome, again.instances[0].public_id), (Outcome::Skipped, own), "{tenant}");
+    }
+    let digests = "select count(distinct key) from punctual.entry";
+    assert_eq!((t.count(ENTRIES).await, t.count(digests).await), (2, 1));
 }

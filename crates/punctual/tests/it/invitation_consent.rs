@@ -40,6 +40,7 @@ cases![
     ntf_10_a_providers_own_template_invites,
     ntf_24_a_channels_tries_hold_for_invitations,
     ntf_5_the_key_of_a_fallback_names_the_send_and_its_channel,
+    ntf_24_a_sixth_try_waits_sixteen_minutes,
     ntf_4_an_invitation_that_may_have_gone_out_is_held,
     ntf_4_a_lost_invitation_is_held,
     ntf_4_a_lost_invitation_is_held_when_its_claim_was_put_back,
@@ -308,6 +309,24 @@ async fn ntf_5_the_key_of_a_fallback_names_the_send_and_its_channel(t: &Bench) {
     let keys = "select idempotency_key from punctual.delivery order by send, id";
     let stored = crate::notification::texts(t, keys).await;
     assert_eq!(stored, [own[0].as_str(), by_sms[0], &own[2], by_sms[1]], "as they are stored");
+}
+
+/// NTF-24: a channel with more tries waits 16 minutes before the sixth: 1, 2, 4, 8, 16, each up to a tenth
+/// less.
+async fn ntf_24_a_sixth_try_waits_sixteen_minutes(t: &Bench) {
+    let six = Patience { max_attempts: 6, ..failure::patience() };
+    let six = policy(|policy| policy.patience = Some(six));
+    let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", six)).await;
+    publish(&engine, survey(|_| {})).await;
+    mailbox.fail_with((0..5).map(|_| transient()).collect());
+    let (id, start) = (invite(&engine, "1").await, t.now().await);
+    let minutes = |n: u64| start.plus(seconds(60 * n));
+    engine.travel(minutes(15), true).await.unwrap();
+    assert_eq!(mailbox.messages().len(), 5, "1 + 2 + 4 + 8 minutes");
+    engine.travel(minutes(27), true).await.unwrap();
+    assert_eq!(mailbox.messages().len(), 5, "the sixth is not before nine tenths of 31 minutes");
+    engine.travel(minutes(31), true).await.unwrap();
+    assert_eq!(log(&engine, id).await[4..], ["1 failed", "1 delivered"]);
 }
 
 fn holding() -> ChannelPolicy {
