@@ -61,18 +61,6 @@ pub fn entity_of(event: &Event<'_>, kind: Option<&EventKind>) -> Option<Entity> 
     }
 }
 
-/// Returns the key of a notification itself in lists: `{entityId}:{eventKind}`, or
-/// `manual:{entityId}:{requestId}` for one that a person asked for. For an event without an entity, the
-/// event's id takes its place.
-#[must_use]
-pub fn own_key(event: MessageId, entity: Option<&str>, kind: &str, request: Option<&str>) -> String {
-    let of_whom = entity.map_or_else(|| stand_in(event), str::to_owned);
-    match request {
-        None => format!("{of_whom}:{kind}"),
-        Some(request) => format!("manual:{of_whom}:{request}"),
-    }
-}
-
 fn stand_in(event: MessageId) -> String {
     format!("event-{event}")
 }
