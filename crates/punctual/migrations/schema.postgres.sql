@@ -464,11 +464,12 @@ create table punctual.message_template_version (
     PRIMARY KEY (template_id, number)
 );
 create table punctual.migration (
+    component text not null,
     version integer not null,
     name text not null,
     checksum text not null,
     applied_at bigint not null,
-    PRIMARY KEY (version)
+    PRIMARY KEY (component, version)
 );
 create table punctual.progress (
     entry_id bigint not null,
@@ -921,6 +922,8 @@ CREATE OR REPLACE FUNCTION punctual.raise_wall()
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+    hidden regclass;
 begin
     if pg_has_role(to_regrole('punctual_tenant'), 'member') and not exists (
         select 1 from pg_catalog.pg_class c
@@ -944,8 +947,12 @@ begin
     grant usage on schema punctual to punctual_tenant;
     grant select, insert, update, delete on all tables in schema punctual to punctual_tenant;
     grant usage on all sequences in schema punctual to punctual_tenant;
-    revoke all on punctual.secret, punctual.migration, punctual.early_receipt, punctual.channel_share
-        from punctual_tenant;
+    for hidden in select c.oid::regclass from pg_catalog.pg_class c
+        where c.relnamespace = 'punctual'::regnamespace and c.relkind = 'r'
+            and c.relname in ('secret', 'migration', 'early_receipt', 'channel_share')
+    loop
+        execute format('revoke all on %s from punctual_tenant', hidden);
+    end loop;
 exception when insufficient_privilege then
     raise notice 'the role punctual_tenant could not be made ready: row-level security is not in force';
 end

@@ -529,7 +529,8 @@ before update on punctual_message_template_version
 begin select raise(abort, 'rows of message_template_version are inserted and deleted, never updated'); end;
 
 CREATE TABLE punctual_migration (
-    version integer primary key, name text not null, checksum text not null, applied_at integer not null
+    component text not null, version integer not null, name text not null, checksum text not null, applied_at integer not null,
+    primary key (component, version)
 );
 
 CREATE TABLE punctual_progress (

@@ -8,6 +8,7 @@ pub mod base64;
 pub mod breaker;
 pub mod canonical;
 pub mod clock;
+pub mod component;
 pub mod condition;
 pub mod csv;
 pub mod decimal;

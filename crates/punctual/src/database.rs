@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod columns;
+pub mod components;
 pub mod dialect;
 pub mod fault;
 pub mod migrate;

@@ -45,6 +45,7 @@ pub use crate::flow::run::event_kinds::KindSet;
 pub use crate::survey::run::ingest::{Chosen, Ingested, Instance, Outcome};
 
 use crate::base::clock::Moment;
+use crate::base::component::{Component, Components};
 use crate::base::error::{Error, Result};
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
@@ -70,7 +71,7 @@ use crate::queue::run::loop_health::{LoopHealth, Ticks, drive};
 use crate::queue::run::reap::Reaper;
 use crate::queue::run::stop;
 use crate::queue::run::stop::{Phase, Stop, Stopper};
-use crate::queue::run::wake::{Hearer, Teller, Wake};
+use crate::queue::run::wake::{Hearer, Teller};
 use crate::queue::run::worker::WorkerLoop;
 use crate::queue::store::messages::{Enqueued, check};
 use crate::survey::run::kind::SurveyKind;
@@ -115,6 +116,8 @@ struct Inner {
     executors: Vec<Arc<dyn Executor>>,
     delivery: Arc<DeliveryContext>,
     surveys: Arc<SurveyKind>,
+    /// What its loops serve.
+    components: Components,
     clock: ClockMode,
     retention: RetentionSettings,
     inbox: InboxSettings,
@@ -153,6 +156,12 @@ impl Engine {
     #[must_use]
     pub fn templates(&self) -> &Templates {
         &self.inner.delivery.templates
+    }
+
+    /// Returns the components that this engine was built of.
+    #[must_use]
+    pub fn components(&self) -> Components {
+        self.inner.components
     }
 
     /// Returns the clock source.
@@ -276,7 +285,7 @@ impl Engine {
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
             return;
         }
-        loops.begin(self.store(), &self.inner.worker.wake);
+        loops.begin(&self.inner);
     }
 
     /// Starts the loops. On a manual clock nothing runs by itself, so this does nothing;
@@ -286,7 +295,7 @@ impl Engine {
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
             return;
         }
-        let stop = loops.begin(self.store(), &self.inner.worker.wake);
+        let stop = loops.begin(&self.inner);
         loops.run_maintenance(&self.inner, &stop);
         loops.run_workers(&self.inner, &stop);
     }
@@ -333,12 +342,15 @@ impl Loops {
         Self { hung_after, stopper: None, health: Vec::new(), tasks: Vec::new(), storage: None }
     }
 
-    /// Runs the loops that every process has.
-    fn begin(&mut self, store: &Store, wake: &Wake) -> Stop {
+    /// Runs the loops of every process that has work: sending and receiving wake-ups.
+    fn begin(&mut self, inner: &Inner) -> Stop {
         let (stopper, stop) = stop::channel();
         self.stopper = Some(stopper);
         self.health.clear();
-        let (store, wake) = (store.clone(), wake.clone());
+        if !inner.components.has(Component::Outbox) {
+            return stop;
+        }
+        let (store, wake) = (inner.worker.store.clone(), inner.worker.wake.clone());
         let notifier = {
             let (store, wake) = (store.clone(), wake.clone());
             move || Teller { store: store.clone(), wake: wake.clone() }
@@ -349,40 +361,48 @@ impl Loops {
         stop
     }
 
-    /// Runs the loops that plan jobs, take back what crashed, and let history go.
+    /// Runs the loops that plan jobs, take back what crashed, and let history go, for the components that the
+    /// engine was built of.
     fn run_maintenance(&mut self, inner: &Inner, stop: &Stop) {
         let (store, wake) = (inner.worker.store.clone(), inner.worker.wake.clone());
         let (poll_max, retention) = (inner.worker.poll_max, inner.retention);
-        let planner = {
+        let components = inner.components;
+        if components.has(Component::Jobs) {
             let (store, wake) = (store.clone(), wake.clone());
-            move || Planner::new(store.clone(), wake.clone(), poll_max)
-        };
-        self.run("job planner", planner, stop);
-        let reaper = {
+            let planner = move || Planner::new(store.clone(), wake.clone(), poll_max);
+            self.run("job planner", planner, stop);
+        }
+        if components.has(Component::Outbox) {
             let store = store.clone();
-            move || Reaper::new(store.clone(), wake.clone())
-        };
-        self.run("reaper", reaper, stop);
+            self.run("reaper", move || Reaper::new(store.clone(), wake.clone()), stop);
+        }
         let pruner = {
             let store = store.clone();
-            move || Pruner::new(store.clone(), retention)
+            move || Pruner::new(store.clone(), retention).only(components)
         };
         self.run("retention", pruner, stop);
-        let inbox = inner.inbox;
-        let keeper = move || InboxKeeper::new(store.clone(), inbox, retention.messages);
-        self.run("inbox maintenance", keeper, stop);
-        let delivery = Arc::clone(&inner.delivery);
-        self.run("early receipts", move || EarlyReceipts::new(Arc::clone(&delivery), poll_max), stop);
+        if components.has(Component::Inbox) {
+            let inbox = inner.inbox;
+            let keeper = move || InboxKeeper::new(store.clone(), inbox, retention.messages);
+            self.run("inbox maintenance", keeper, stop);
+        }
+        if components.has(Component::Flows) {
+            let delivery = Arc::clone(&inner.delivery);
+            self.run("early receipts", move || EarlyReceipts::new(Arc::clone(&delivery), poll_max), stop);
+        }
     }
 
     fn run_workers(&mut self, inner: &Inner, stop: &Stop) {
+        if !inner.components.has(Component::Outbox) {
+            return;
+        }
         let worker = {
             let (worker, executors, stop) =
                 (Arc::clone(&inner.worker), inner.executors.clone(), stop.clone());
             move || WorkerLoop::new(Arc::clone(&worker), executors.clone(), &stop)
         };
         self.run("worker", worker, stop);
-        if inner.delivery.limiters.has_shares() {
+        if inner.components.has(Component::Flows) && inner.delivery.limiters.has_shares() {
             let delivery = Arc::clone(&inner.delivery);
             self.run("channel shares", move || ShareRenewal::new(Arc::clone(&delivery)), stop);
         }

@@ -26,6 +26,7 @@ pub mod survey;
 pub mod testing;
 
 pub use base::clock::Timestamp;
+pub use base::component::{Component, Components};
 pub use base::error::{Error, Problem, Problems, Result};
 pub use base::id::{
     DeadLetterId, DeliveryId, EntryId, FencingToken, FlowId, InboxId, JobId, KeyId, LaneId, MessageId, RunId,

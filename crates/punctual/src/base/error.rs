@@ -1,5 +1,6 @@
 //! The errors of the library, by what a caller can do about them.
 
+use crate::base::component::Component;
 use crate::base::limits;
 use serde::Serialize;
 use std::fmt;
@@ -82,6 +83,12 @@ pub enum Error {
     /// The schema does not fit this version.
     #[error("{0}")]
     Schema(String),
+    /// The database has no tables of the component that the verb belongs to.
+    #[error(
+        "the database has no tables of the component `{0}`: add it to the components of an engine that \
+         migrates the database, or run `punctual migrate --components {0}`"
+    )]
+    MissingComponent(Component),
     /// The configuration is unusable.
     #[error("{0}")]
     Config(String),
@@ -103,6 +110,7 @@ impl Error {
             Self::Unknown(source) => Self::Unknown(source.to_string().into()),
             Self::Database(source) => Self::Database(source.to_string().into()),
             Self::Unavailable(source) => Self::Unavailable(source.to_string().into()),
+            Self::MissingComponent(component) => Self::MissingComponent(*component),
             other => Self::Unavailable(other.to_string().into()),
         }
     }

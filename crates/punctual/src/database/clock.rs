@@ -2,7 +2,8 @@
 //! kept in the database, shared by every process that serves it.
 
 use crate::base::clock::{Timestamp, host_now};
-use crate::base::error::{Error, Result};
+use crate::base::component::Component;
+use crate::base::error::Error;
 use crate::database::store::{Backend, Store};
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Value, params};
@@ -141,14 +142,21 @@ impl Store {
                 let now = tx.now().await?;
                 let topics: Vec<Option<&str>> = topics.iter().map(|t| Some(t.as_str())).collect();
                 let subscribers: Vec<Option<&str>> = subscribers.iter().map(|s| Some(s.as_str())).collect();
-                let values = [now.into(), Value::Texts(&topics), Value::Texts(&subscribers)];
-                let row = tx.first(NEXT, &values).await?;
-                let Some(row) = row else { return Ok(None) };
-                let times = [0, 1, 2, 3].map(|n| row.maybe_time(n));
-                times.into_iter().filter_map(Result::transpose).try_fold(None, |first, time| {
-                    let time = time?;
-                    Ok(Some(first.map_or(time, |first: Timestamp| first.min(time))))
-                })
+                let lists = [Value::Texts(&topics), Value::Texts(&subscribers)];
+                let there = tx.components().await?;
+                let mut times = Vec::new();
+                for (component, sql, values) in [
+                    (Component::Outbox, NEXT_WORK, &[now.into(), lists[0], lists[1]][..]),
+                    (Component::Outbox, NEXT_LEASE, &[now.into()]),
+                    (Component::Jobs, NEXT_JOB, &[now.into()]),
+                    (Component::Flows, NEXT_RECEIPT, &[now.into()]),
+                ] {
+                    if there.has(component) {
+                        let row = tx.first(sql, values).await?;
+                        times.extend(row.map_or(Ok(None), |row| row.maybe_time(0))?);
+                    }
+                }
+                Ok(times.into_iter().min())
             })
         })
     }
@@ -198,13 +206,14 @@ const HOLD_POSTGRES: &str = hold!(postgres);
 const HOLD_SQLITE: &str = hold!(sqlite);
 const RENEW_POSTGRES: &str = renew!(postgres);
 const RENEW_SQLITE: &str = renew!(sqlite);
-const NEXT: &str = "select \
-    (select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
-        from punctual.lane l where l.paused = 0 \
+const NEXT_WORK: &str = "select min((select min(w.due_at) \
+        from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
+    from punctual.lane l where l.paused = 0 \
         and (l.purpose <> 'dispatch' or l.subscription = '/flows' \
             or (l.subscription = '' and l.topic = any($2::text[])) \
             or exists (select 1 from punctual.subscription s \
-                where s.lane_id = l.id and s.handler = any($3::text[])))), \
-    (select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1), \
-    (select min(j.next_due) from punctual.job j where j.next_due > $1), \
-    (select min(r.look_at) from punctual.early_receipt r where r.look_at > $1)";
+                where s.lane_id = l.id and s.handler = any($3::text[])))";
+const NEXT_LEASE: &str =
+    "select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1";
+const NEXT_JOB: &str = "select min(j.next_due) from punctual.job j where j.next_due > $1";
+const NEXT_RECEIPT: &str = "select min(r.look_at) from punctual.early_receipt r where r.look_at > $1";

@@ -1,103 +1,124 @@
-//! Migrations: numbered, forward only, embedded in the binary.
+//! Migrations: numbered, forward only, embedded in the binary, each of one component.
 //!
 //! Applied in one transaction under a lock, so that any number of instances may start at
-//! once. The first one is the baseline, which makes every table; nothing is carried over from before it. A
+//! once, with whatever components each of them asks for. The first of each component is its baseline, which
+//! makes its tables; nothing is carried over from before it. The table of migrations says which component has
+//! come how far. A migration looks at tables of its own component, of those that it needs, and of the core,
+//! and those are migrated before it. Components that nobody asked for are left as they are. A
 //! database with a newer schema than this binary knows is refused, and so is one of before the baseline.
 
+mod status;
+
+pub(crate) use crate::database::migrate::status::{Behind, SchemaStatus, current, recorded};
+
 use crate::base::clock::host_now;
+use crate::base::component::{Component, Components};
 use crate::base::digest;
 use crate::base::error::{Error, Result};
 use crate::database::dialect::Dialect;
+use crate::database::migrate::status::check_known;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
 
 struct Migration {
+    /// The component whose tables it makes; none for the core, which every database has.
+    component: Option<Component>,
     version: i64,
     name: &'static str,
     postgres: &'static str,
     sqlite: &'static str,
 }
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: BASELINE,
-    name: "baseline",
-    postgres: include_str!("../../migrations/postgres/0020_baseline.sql"),
-    sqlite: include_str!("../../migrations/sqlite/0020_baseline.sql"),
-}];
+macro_rules! baseline {
+    ($component:expr, $name:literal) => {
+        Migration {
+            component: $component,
+            version: BASELINE,
+            name: "baseline",
+            postgres: include_str!(concat!("../../migrations/postgres/0021_", $name, ".sql")),
+            sqlite: include_str!(concat!("../../migrations/sqlite/0021_", $name, ".sql")),
+        }
+    };
+}
+
+/// In the order of their versions, and of one version each after those that it needs.
+const MIGRATIONS: [Migration; 7] = [
+    baseline!(None, "core"),
+    baseline!(Some(Component::Access), "access"),
+    baseline!(Some(Component::Outbox), "outbox"),
+    baseline!(Some(Component::Inbox), "inbox"),
+    baseline!(Some(Component::Leases), "leases"),
+    baseline!(Some(Component::Jobs), "jobs"),
+    baseline!(Some(Component::Flows), "flows"),
+];
 
 /// The first schema version that later ones are made from. Databases of older builds are refused.
-const BASELINE: i64 = 20;
+const BASELINE: i64 = 21;
 
 /// The schema version that this binary works with.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-/// Whether the schema fits this binary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SchemaStatus {
-    /// It does.
-    Current,
-    /// It has this older version, 0 when there is none, and a migration brings it up to date.
-    Behind(i64),
+/// The name of the tables that belong to no component.
+const CORE: &str = "core";
+
+/// The result of a migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// The schema's version before, 0 when there was none.
+    pub before: i64,
+    /// The schema's version now.
+    pub after: i64,
+    /// The components whose tables were made.
+    pub added: Components,
 }
 
 impl Store {
-    /// Brings the schema up to date; answers the version before and after.
+    /// Brings the schema of every component up to date; answers the version before and after.
     ///
     /// # Errors
     /// [`Error::Schema`] when the database is newer, or was migrated by other texts.
     pub fn migrate(&self) -> VerbFuture<'_, (i64, i64)> {
         VerbFuture::new(async move {
-            let versions = self.write((), |tx, ()| Box::pin(migrate(tx))).await?;
-            self.look_at_wall().await?;
-            Ok(versions)
+            let migrated = self.migrate_components(Components::ALL).await?;
+            Ok((migrated.before, migrated.after))
         })
     }
 
-    /// Checks that the schema is the one of this binary.
+    /// Brings the schema of these components up to date, and makes their tables if they are not there. Other
+    /// components of the database are left alone.
     ///
     /// # Errors
-    /// [`Error::Schema`] when the database is newer than this binary, or older.
-    pub fn check_schema(&self) -> VerbFuture<'_, ()> {
+    /// As [`Store::migrate`].
+    pub fn migrate_components(&self, components: Components) -> VerbFuture<'_, Migrated> {
         VerbFuture::new(async move {
-            match self.schema_status().await? {
-                SchemaStatus::Current => Ok(()),
-                SchemaStatus::Behind(version) => Err(behind(version)),
-            }
+            let migrated = self.write(components, |tx, wanted| Box::pin(migrate(tx, *wanted))).await?;
+            self.look_at_wall().await?;
+            Ok(migrated)
         })
-    }
-
-    /// Returns whether the schema fits this binary or waits for a migration.
-    ///
-    /// # Errors
-    /// [`Error::Schema`] when no migration of this binary mends it: it is newer, or from before the baseline.
-    pub(crate) async fn schema_status(&self) -> Result<SchemaStatus> {
-        match self.read((), |tx, ()| Box::pin(current(tx))).await? {
-            v if v > SCHEMA_VERSION => Err(too_new(v)),
-            v if is_before_baseline(v) => Err(too_old(v)),
-            v if v < SCHEMA_VERSION => Ok(SchemaStatus::Behind(v)),
-            _ => Ok(SchemaStatus::Current),
-        }
     }
 }
 
-/// All migrations as SQL, for those who apply it themselves.
+/// All migrations of these components as SQL, for those who apply it themselves to a new database.
 #[must_use]
-pub fn print(dialect: Dialect) -> String {
+pub fn print(dialect: Dialect, components: Components) -> String {
     let mut out = String::from(dialect.pick(LEDGER_POSTGRES, LEDGER_SQLITE));
-    for migration in &MIGRATIONS {
+    for migration in of(components) {
         let text = migration.text(dialect);
         let row = format!(
-            "insert into {} (version, name, checksum, applied_at) values ({}, '{}', '{}', 0);\n",
+            "insert into {} (component, version, name, checksum, applied_at) \
+             values ('{}', {}, '{}', '{}', 0);\n",
             dialect.pick("punctual.migration", "punctual_migration"),
+            migration.component(),
             migration.version,
             migration.name,
             digest::of([text.as_bytes()])
         );
-        out.push_str(&format!("\n-- migration {}: {}\n{text}{row}", migration.version, migration.name));
+        let title = format!("{} of {}", migration.name, migration.component());
+        out.push_str(&format!("\n-- migration {}: {title}\n{text}{row}", migration.version));
     }
-    out
+    out + dialect.pick("\nselect punctual.raise_wall();\n", "")
 }
 
 /// A table or an index that the migrations make.
@@ -108,9 +129,9 @@ pub(crate) struct Relation {
     pub is_table: bool,
 }
 
-/// All tables and indexes that the migrations make.
-pub(crate) fn relations(dialect: Dialect) -> Vec<Relation> {
-    let words = MIGRATIONS.iter().flat_map(|m| m.text(dialect).split_whitespace());
+/// All tables and indexes that the migrations of these components make.
+pub(crate) fn relations(dialect: Dialect, components: Components) -> Vec<Relation> {
+    let words = of(components).flat_map(|m| m.text(dialect).split_whitespace());
     // A unique index is an index.
     let words: Vec<&str> = words.filter(|word| *word != "unique").collect();
     let relation = |w: &[&str]| Relation {
@@ -124,89 +145,74 @@ pub(crate) fn relations(dialect: Dialect) -> Vec<Relation> {
         .collect()
 }
 
+/// The component of a table, named without the schema or the prefix.
+pub(crate) fn component_of(table: &str) -> Option<Component> {
+    let made = format!("create table punctual.{table} ");
+    MIGRATIONS.iter().find(|m| m.postgres.contains(&made)).and_then(|m| m.component)
+}
+
+/// The migrations of the core and of these components.
+fn of(components: Components) -> impl Iterator<Item = &'static Migration> {
+    MIGRATIONS.iter().filter(move |m| m.component.is_none_or(|component| components.has(component)))
+}
+
 impl Migration {
     const fn text(&self, dialect: Dialect) -> &'static str {
         dialect.pick(self.postgres, self.sqlite)
     }
-}
 
-/// The schema's version, 0 when there is none.
-pub(crate) async fn current(tx: &mut Tx) -> Result<i64> {
-    let sql = tx.dialect().pick(HAS_LEDGER_POSTGRES, HAS_LEDGER_SQLITE);
-    if tx.first(sql, &[]).await?.is_none() {
-        return Ok(0);
+    fn component(&self) -> &'static str {
+        self.component.map_or(CORE, Component::name)
     }
-    let row = tx.first("select coalesce(max(version), 0) from punctual.migration", &[]).await?;
-    row.map_or(Ok(0), |row| row.int(0))
 }
 
-async fn migrate(tx: &mut Tx) -> Result<(i64, i64)> {
+async fn migrate(tx: &mut Tx, wanted: Components) -> Result<Migrated> {
     if tx.dialect() == Dialect::Postgres {
         tx.query("select pg_advisory_xact_lock(7822091354)", &[]).await?;
     }
     let before = current(tx).await?;
-    if before > SCHEMA_VERSION {
-        return Err(too_new(before));
-    }
-    if is_before_baseline(before) {
-        return Err(too_old(before));
-    }
+    check_known(before)?;
     if before == 0 {
         script(tx, tx.dialect().pick(LEDGER_POSTGRES, LEDGER_SQLITE)).await?;
     }
-    for migration in &MIGRATIONS {
-        let text = migration.text(tx.dialect());
-        let checksum = digest::of([text.as_bytes()]);
-        if migration.version <= before {
-            verify(tx, migration, &checksum).await?;
-            continue;
+    let mut added = Components::NONE;
+    for migration in of(wanted) {
+        if apply(tx, migration).await? && migration.version == BASELINE {
+            added = migration.component.map_or(added, |component| added.with(component));
         }
-        script(tx, text).await?;
-        let row = params![migration.version, migration.name, &checksum, host_now()];
-        tx.execute(RECORD, row).await?;
     }
     if tx.dialect() == Dialect::Postgres {
         super::wall::raise(tx).await?;
     }
-    Ok((before, SCHEMA_VERSION))
+    Ok(Migrated { before, after: SCHEMA_VERSION, added })
 }
 
-async fn verify(tx: &mut Tx, migration: &Migration, checksum: &str) -> Result<()> {
-    let row = tx.first(CHECKSUM, params![migration.version]).await?;
-    match row.map(|row| row.text(0)).transpose()? {
-        Some(known) if known == checksum => Ok(()),
-        _ => Err(Error::Schema(format!(
-            "migration {} ({}) was applied to this database in another form; \
-             this binary and the database do not belong together",
-            migration.version, migration.name
-        ))),
+/// Applies a migration unless it was; answers whether it did.
+async fn apply(tx: &mut Tx, migration: &Migration) -> Result<bool> {
+    let text = migration.text(tx.dialect());
+    let checksum = digest::of([text.as_bytes()]);
+    let row = tx.first(CHECKSUM, params![migration.component(), migration.version]).await?;
+    if let Some(known) = row.map(|row| row.text(0)).transpose()? {
+        return verify(migration, &known, &checksum).map(|()| false);
     }
+    script(tx, text).await?;
+    let row =
+        params![migration.component(), migration.version, migration.name, checksum.as_str(), host_now()];
+    tx.execute(RECORD, row).await?;
+    Ok(true)
 }
 
-/// Whether a build from before the first release made this schema.
-const fn is_before_baseline(version: i64) -> bool {
-    version > 0 && version < BASELINE
-}
-
-/// Describes a schema that has an older version than this binary needs.
-pub(crate) fn behind(version: i64) -> Error {
-    Error::Schema(format!(
-        "the schema is at version {version}, but version {SCHEMA_VERSION} is needed; run `punctual migrate`"
-    ))
-}
-
-fn too_old(version: i64) -> Error {
-    Error::Schema(format!(
-        "the database has schema version {version} of a build from before the first release, and this binary \
-         begins with version {BASELINE}: start with an empty database, or use the build that made this one"
-    ))
-}
-
-fn too_new(version: i64) -> Error {
-    Error::Schema(format!(
-        "the database's schema is at version {version}, but this binary knows only {SCHEMA_VERSION}; \
-         use a newer punctual"
-    ))
+fn verify(migration: &Migration, known: &str, checksum: &str) -> Result<()> {
+    if known == checksum {
+        return Ok(());
+    }
+    Err(Error::Schema(format!(
+        "migration {} ({} of {}) was applied to this database in another form; \
+         this binary and the database do not belong together",
+        migration.version,
+        migration.name,
+        migration.component()
+    )))
 }
 
 async fn script(tx: &mut Tx, sql: &str) -> Result<()> {
@@ -219,13 +225,12 @@ async fn script(tx: &mut Tx, sql: &str) -> Result<()> {
 }
 
 const LEDGER_POSTGRES: &str = "create schema if not exists punctual;\n\
-    create table punctual.migration (\n    version int primary key, name text not null, \
-    checksum text not null, applied_at bigint not null\n);\n";
-const LEDGER_SQLITE: &str = "create table punctual_migration (\n    version integer primary key, \
-    name text not null, checksum text not null, applied_at integer not null\n);\n";
-const HAS_LEDGER_POSTGRES: &str = "select 1 from pg_catalog.pg_class where relname = 'migration' \
-    and relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual')";
-const HAS_LEDGER_SQLITE: &str = "select 1 from sqlite_master where name = 'punctual_migration'";
-const CHECKSUM: &str = "select checksum from punctual.migration where version = $1";
-const RECORD: &str =
-    "insert into punctual.migration (version, name, checksum, applied_at) values ($1, $2, $3, $4)";
+    create table punctual.migration (\n    component text not null, \
+    version int not null, name text not null, checksum text not null, applied_at bigint not null,\n    \
+    primary key (component, version)\n);\n";
+const LEDGER_SQLITE: &str = "create table punctual_migration (\n    component text not null, \
+    version integer not null, name text not null, checksum text not null, applied_at integer not null,\n    \
+    primary key (component, version)\n);\n";
+const CHECKSUM: &str = "select checksum from punctual.migration where component = $1 and version = $2";
+const RECORD: &str = "insert into punctual.migration (component, version, name, checksum, applied_at) \
+    values ($1, $2, $3, $4, $5)";

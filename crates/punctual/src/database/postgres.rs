@@ -11,6 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::random;
 use crate::base::rehearsal::hastened;
 use crate::base::tenant::Tenant;
+use crate::database::components::missing_in_postgres;
 use crate::database::fault::Fault;
 use crate::database::parts::Parts;
 use crate::database::planted::Bug;
@@ -437,8 +438,10 @@ pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {
     if e.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) {
         return Error::invalid("", "a text holds the character NUL, which nothing here can");
     }
+    let missing = e.as_db_error().and_then(|db| missing_in_postgres(db.code().code(), db.message()));
     let unavailable = e.as_db_error().is_none_or(|db| is_unavailable(db.code().code()));
-    if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+    missing
+        .unwrap_or_else(|| if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) })
 }
 
 /// Connection trouble, shutting down, out of resources, a read-only server, and a transaction that

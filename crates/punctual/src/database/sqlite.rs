@@ -9,6 +9,7 @@
 
 use crate::base::clock::{Timestamp, host_now, monotonic};
 use crate::base::error::{Error, Result};
+use crate::database::components::missing_in_sqlite;
 use crate::database::dialect::for_sqlite;
 use crate::database::fault::Fault;
 use crate::database::parts::Parts;
@@ -119,7 +120,7 @@ pub(crate) fn trouble(e: rusqlite::Error) -> Error {
             | ErrorCode::CannotOpen
             | ErrorCode::OutOfMemory,
         ) => Error::Unavailable(e.into()),
-        _ => Error::Database(e.into()),
+        _ => missing_in_sqlite(&e.to_string()).unwrap_or_else(|| Error::Database(e.into())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The handle that every domain's verbs hang on.
 
 use crate::base::error::{Error, Result};
+use crate::database::components::KnownComponents;
 use crate::database::dialect::Dialect;
 use crate::database::fault;
 use crate::database::parts::Parts;
@@ -61,7 +62,7 @@ impl Store {
 
     fn on(backend: Backend) -> Self {
         let (fault, cut) = Default::default();
-        Self { backend, fault, cut, parts: Parts::default() }
+        Self { backend, fault, cut, parts: Parts::default() }.with(KnownComponents::default())
     }
 
     /// Gives the store a part that its copies keep.

@@ -101,7 +101,7 @@ impl<'s> Walled<'s> {
 }
 
 const STANDS: &str = "select (current_user = 'punctual_tenant' \
-    and row_security_active('punctual.message'))::int";
+    and row_security_active('punctual.tenant'))::int";
 
 /// Makes the role ready, as far as this connection's may; on PostgreSQL only.
 pub(crate) async fn raise(tx: &mut Tx) -> Result<()> {

@@ -1,9 +1,11 @@
 //! Building an engine.
 
 mod check;
+mod given;
 mod schema;
 
 use crate::base::breaker::BreakerSettings;
+use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::limits;
 use crate::base::random;
@@ -13,7 +15,7 @@ use crate::database::clock::ClockMode;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::delivery::rules::channel::ChannelPolicy;
-use crate::delivery::run::channel::{Channel, Channels};
+use crate::delivery::run::channel::Channel;
 use crate::delivery::run::channel_limiter::{ChannelLimiters, LimiterSettings};
 use crate::delivery::run::channel_shares::ShareHolder;
 use crate::delivery::run::context::DeliveryContext;
@@ -21,6 +23,7 @@ use crate::delivery::run::executors;
 use crate::delivery::run::kinds::Kinds;
 use crate::delivery::run::sandbox::Sandbox;
 use crate::delivery::run::templates::Templates;
+use crate::engine::build::given::Given;
 use crate::engine::{Engine, Inner, Loops};
 use crate::flow::run::event_kinds::EventKinds;
 use crate::jobs::rules::job::NewJob;
@@ -36,7 +39,6 @@ use crate::queue::run::wake::Wake;
 use crate::survey::run::definition_cache::DefinitionCache;
 use crate::survey::run::kind::{SurveyKind, SurveyPlanner};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -55,6 +57,7 @@ pub struct Builder {
     database: String,
     pool_size: usize,
     handlers: Vec<HandlerSlot>,
+    components: Components,
     migrate: bool,
     schema_wait: Duration,
     clock: ClockMode,
@@ -84,6 +87,7 @@ impl Builder {
             database,
             pool_size: POOL_SIZE_DEFAULT,
             handlers: Vec::new(),
+            components: Components::ALL,
             migrate: true,
             schema_wait: limits::SCHEMA_PATIENCE,
             clock: ClockMode::System,
@@ -106,6 +110,26 @@ impl Builder {
             #[cfg(feature = "testing")]
             bug: None,
         }
+    }
+
+    /// Builds an engine of these components and of what they need, instead of all: its migration makes
+    /// only their tables, and its loops serve only them. A database that has more is left as it is, and one
+    /// that has less gets the rest. A verb whose tables the database does not have answers
+    /// [`Error::MissingComponent`](crate::Error::MissingComponent).
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), punctual::Error> {
+    /// use punctual::{Component, Engine, Tenant};
+    ///
+    /// let engine = Engine::builder("sqlite:leases.db").components(&[Component::Leases]).open().await?;
+    /// engine.lease(Tenant::DEFAULT, "nightly-report").try_acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn components(mut self, components: &[Component]) -> Self {
+        self.components = Components::of(components);
+        self
     }
 
     /// Handles a topic, 16 messages at a time.
@@ -316,7 +340,7 @@ impl Builder {
         self
     }
 
-    /// Opens the database, brings its schema up to date, and puts the engine together.
+    /// Opens the database, brings the schema of its components up to date, and puts the engine together.
     /// No loop runs yet.
     ///
     /// # Errors
@@ -367,11 +391,8 @@ impl Builder {
             claims_out: AtomicUsize::new(0),
         });
         let handlers = Arc::new(Handlers::new(&worker, self.handlers));
-        let mut executors = executors::pipeline(&delivery);
         let handle: Arc<dyn Executor> = Arc::new(HandleMessages(Arc::clone(&handlers)));
-        if !handlers.slots.is_empty() {
-            executors.push(Arc::clone(&handle));
-        }
+        let executors = executors_of(self.components, &delivery, &handlers, &handle);
         let inner = Inner {
             worker,
             handlers,
@@ -379,6 +400,7 @@ impl Builder {
             executors,
             delivery,
             surveys,
+            components: self.components,
             clock: self.clock,
             retention: self.retention,
             inbox: self.inbox,
@@ -400,9 +422,9 @@ impl Builder {
         self.check()?;
         let store = self.open_store()?.with(self.encryption_keys.clone());
         if self.migrate {
-            store.migrate().await?;
+            store.migrate_components(self.components).await?;
         } else {
-            schema::wait_for_schema(&store, self.schema_wait).await?;
+            schema::wait_for_schema(&store, self.components, self.schema_wait).await?;
         }
         store.use_clock(self.clock, self.leave_manual).await?;
         if !self.encryption_keys.0.is_empty() {
@@ -422,6 +444,21 @@ impl Builder {
         let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
         Ok(self.bug.map_or_else(|| store.clone(), |bug| store.with_bug(bug)))
     }
+}
+
+/// What the worker loop does with the lanes that it serves.
+fn executors_of(
+    components: Components,
+    delivery: &Arc<DeliveryContext>,
+    handlers: &Handlers,
+    handle: &Arc<dyn Executor>,
+) -> Vec<Arc<dyn Executor>> {
+    let has_flows = components.has(Component::Flows);
+    let mut executors = if has_flows { executors::pipeline(delivery) } else { Vec::new() };
+    if !handlers.slots.is_empty() {
+        executors.push(Arc::clone(handle));
+    }
+    executors
 }
 
 /// The topics that this process has handlers for keep their own queues.
@@ -453,32 +490,6 @@ fn limiter_settings(policies: &BTreeMap<String, ChannelPolicy>) -> HashMap<Strin
         (key.clone(), LimiterSettings { per_second, in_flight: policy.in_flight, breaker })
     });
     settings.collect()
-}
-
-/// Channels by key, as they were given.
-#[derive(Default)]
-struct Given(Vec<(String, Arc<dyn Channel>)>);
-
-impl fmt::Debug for Given {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|(key, _)| key)).finish()
-    }
-}
-
-impl Given {
-    fn put_together(self, sandbox: Option<&Sandbox>) -> Channels {
-        let mut channels = Channels::default();
-        for (key, channel) in self.0 {
-            channels.add(key, channel);
-        }
-        let Some(sandbox) = sandbox else { return channels };
-        let one: Arc<dyn Channel> = Arc::new(sandbox.clone());
-        sandbox.keys().for_each(|key| channels.add(key, Arc::clone(&one)));
-        if sandbox.takes_every_memory() {
-            channels.add_memory(one);
-        }
-        channels
-    }
 }
 
 fn own_name() -> String {

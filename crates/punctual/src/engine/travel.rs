@@ -6,6 +6,7 @@
 //! processes run side by side.
 
 use crate::base::clock::Timestamp;
+use crate::base::component::Component;
 use crate::base::error::{Error, Result};
 use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::base::random;
@@ -118,9 +119,17 @@ impl Engine {
         let (worker, executors) = (Arc::clone(&self.inner.worker), self.inner.executors.clone());
         let mut worker = WorkerLoop::in_turn(worker, executors, batch);
         let mut early = EarlyReceipts::new(Arc::clone(&self.inner.delivery), self.inner.worker.poll_max);
+        let components = self.inner.components;
+        if !components.has(Component::Outbox) {
+            return Ok(total);
+        }
         loop {
-            planner.plan_all().await?;
-            early.look_all().await?;
+            if components.has(Component::Jobs) {
+                planner.plan_all().await?;
+            }
+            if components.has(Component::Flows) {
+                early.look_all().await?;
+            }
             let reaped = reaper.reap_all().await?.returned;
             let work = worker.run_due().await?;
             total.add(Stepped { reaped, ..work.into() });
@@ -208,9 +217,16 @@ impl Engine {
         self.store().set_clock(to).await?;
         total.add(self.step_now(CLAIM_ITEMS_MAX).await?);
         // Housekeeping once per jump, not once per virtual moment.
-        let retention = self.inner.retention;
-        Pruner::new(self.store().clone(), retention).pass().await?;
-        InboxKeeper::new(self.store().clone(), self.inner.inbox, retention.messages).pass().await?;
+        self.keep_house().await?;
         Ok(total)
+    }
+
+    async fn keep_house(&self) -> Result<()> {
+        let (store, retention, components) = (self.store(), self.inner.retention, self.inner.components);
+        Pruner::new(store.clone(), retention).only(components).pass().await?;
+        if components.has(Component::Inbox) {
+            InboxKeeper::new(store.clone(), self.inner.inbox, retention.messages).pass().await?;
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,9 @@
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
+#[doc = include_str!("../../../../docs/guide/index.md")]
+struct Index;
+
 #[doc = include_str!("../../../../docs/guide/inbox.md")]
 struct Inbox;
 

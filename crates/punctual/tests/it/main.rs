@@ -56,6 +56,7 @@ mod claim;
 mod clock;
 mod comment;
 mod commit;
+mod components;
 mod condition;
 mod consent;
 mod cron;

@@ -28,4 +28,4 @@ pub(crate) fn says_yes(answers: &[SimpleQueryMessage]) -> bool {
 
 /// Gives a row when the caller can become the role and the role can use the tables.
 pub(crate) const IS_READY: &str = "select 1 where pg_has_role(to_regrole('punctual_tenant'), 'member') \
-    and has_table_privilege(to_regrole('punctual_tenant'), to_regclass('punctual.message'), 'insert')";
+    and has_table_privilege(to_regrole('punctual_tenant'), to_regclass('punctual.tenant'), 'insert')";

@@ -1,6 +1,7 @@
 //! Checks the settings of a [`Builder`] before a database is opened.
 
 use super::Builder;
+use crate::base::component::{Component, Components};
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::name::check_name;
@@ -31,6 +32,7 @@ impl Builder {
                 problems.push(path, "has a handler already");
             }
         }
+        self.check_components(&mut problems);
         self.check_channels(&mut problems);
         self.check_encryption_keys(&mut problems);
         for (name, job) in &self.jobs {
@@ -64,6 +66,26 @@ impl Builder {
             }
         }
         if problems.0.is_empty() { Ok(()) } else { Err(Error::Invalid(problems)) }
+    }
+
+    /// Checks that nothing was given to a component that the engine is built without.
+    fn check_components(&self, problems: &mut Problems) {
+        if self.components == Components::NONE {
+            problems.push("components", "must name at least one component");
+        }
+        let given = [
+            ("handlers", Component::Outbox, !self.handlers.is_empty()),
+            ("jobs", Component::Jobs, !self.jobs.is_empty()),
+            ("channels", Component::Flows, !self.channels.0.is_empty() || self.sandbox.is_some()),
+            ("channelPolicies", Component::Flows, !self.policies.is_empty()),
+            ("encryptionKeys", Component::Flows, !self.encryption_keys.0.is_empty()),
+            ("unsubscribeUrl", Component::Flows, self.unsubscribe_url.is_some()),
+        ];
+        for (path, component, is_given) in given {
+            if is_given && !self.components.has(component) {
+                problems.push(path, format!("need the component `{component}`: add it to the components"));
+            }
+        }
     }
 
     /// Checks the ids of encryption keys: they are stored before a colon, and tell keys apart.

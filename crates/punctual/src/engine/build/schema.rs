@@ -1,30 +1,31 @@
 //! Waits until another process has brought the schema up to date.
 
 use crate::base::clock::{Moment, monotonic};
+use crate::base::component::Components;
 use crate::base::duration;
 use crate::base::error::{Error, Result};
-use crate::database::migrate::{SCHEMA_VERSION, SchemaStatus, behind};
+use crate::database::migrate::{Behind, SCHEMA_VERSION, SchemaStatus};
 use crate::database::store::Store;
 use std::time::Duration;
 
 /// The pause between two looks at the schema's version.
 const SCHEMA_POLL: Duration = Duration::from_millis(250);
 
-/// Waits up to `patience` while the schema is missing or older than this binary. A schema that waiting cannot
-/// mend, such as a newer one, is refused at once.
+/// Waits up to `patience` while the schema of these components is missing or older than this binary. A schema
+/// that waiting cannot mend, such as a newer one, is refused at once.
 ///
 /// # Errors
 /// [`Error::Schema`] when the schema does not fit, or does not fit in time.
-pub(super) async fn wait_for_schema(store: &Store, patience: Duration) -> Result<()> {
+pub(super) async fn wait_for_schema(store: &Store, components: Components, patience: Duration) -> Result<()> {
     let began = monotonic();
     let mut waits = false;
-    while let SchemaStatus::Behind(version) = store.schema_status().await? {
+    while let SchemaStatus::Behind(behind) = store.schema_status(components).await? {
         let left = patience.saturating_sub(began.elapsed());
         if left.is_zero() {
-            return Err(refuse(version, patience));
+            return Err(refuse(behind, patience));
         }
         if !waits {
-            say_waiting(version, patience);
+            say_waiting(behind, patience);
         }
         waits = true;
         tokio::time::sleep(left.min(SCHEMA_POLL)).await;
@@ -37,10 +38,11 @@ pub(super) async fn wait_for_schema(store: &Store, patience: Duration) -> Result
     Ok(())
 }
 
-fn say_waiting(version: i64, patience: Duration) {
+fn say_waiting(behind: Behind, patience: Duration) {
+    let Behind { version, lacks } = behind;
     tracing::warn!(
         target: "punctual",
-        version, needed = SCHEMA_VERSION, patience_seconds = patience.as_secs_f64(),
+        version, needed = SCHEMA_VERSION, %lacks, patience_seconds = patience.as_secs_f64(),
         "the schema is behind and its deployment is turned off here; waiting for another process to \
          migrate it (`punctual migrate`)"
     );
@@ -51,13 +53,9 @@ fn say_arrived(began: Moment) {
     tracing::info!(target: "punctual", version = SCHEMA_VERSION, waited_seconds, "the schema fits now");
 }
 
-fn refuse(version: i64, patience: Duration) -> Error {
+fn refuse(behind: Behind, patience: Duration) -> Error {
     if patience.is_zero() {
-        return behind(version);
+        return behind.refused("");
     }
-    let waited = duration::write(patience);
-    Error::Schema(format!(
-        "the schema is at version {version}, but version {SCHEMA_VERSION} is needed, and no process migrated \
-         it within {waited}; run `punctual migrate`"
-    ))
+    behind.refused(&format!(", and no process migrated it within {}", duration::write(patience)))
 }

@@ -1,5 +1,6 @@
 //! The pruner: lets history go, a little at a time.
 
+use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::limits;
 use crate::database::planted::Bug;
@@ -67,6 +68,8 @@ impl RetentionSettings {
 pub struct Pruner {
     store: Store,
     retention: RetentionSettings,
+    /// Whose history goes, as far as the database has their tables.
+    components: Components,
     cursor: i64,
     /// How far the pass through the entries has got, which follows that through the messages.
     entries: Option<i64>,
@@ -74,10 +77,23 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// Returns a pruner that keeps history as the settings say.
+    /// Returns a pruner of all components that keeps history as the settings say.
     #[must_use]
     pub const fn new(store: Store, retention: RetentionSettings) -> Self {
-        Self { store, retention, cursor: 0, entries: None, rest: PASS_EVERY }
+        let components = Components::ALL;
+        Self { store, retention, components, cursor: 0, entries: None, rest: PASS_EVERY }
+    }
+
+    /// Leaves the history of all other components alone.
+    #[must_use]
+    pub const fn only(mut self, components: Components) -> Self {
+        self.components = components;
+        self
+    }
+
+    /// Whose history goes and whose tables are there.
+    async fn present(&self) -> Result<Components> {
+        Ok(self.components.both(self.store.components().await?))
     }
 
     /// A whole pass, at once.
@@ -85,9 +101,10 @@ impl Pruner {
     /// # Errors
     /// When the database does not answer.
     pub async fn pass(&mut self) -> Result<usize> {
+        let present = self.present().await?;
         let mut dropped = 0;
         self.cursor = 0;
-        loop {
+        while present.has(Component::Outbox) {
             let step = self.store.prune_messages(self.cursor, self.retention.messages).await?;
             dropped += step.messages;
             self.cursor = step.cursor;
@@ -95,19 +112,30 @@ impl Pruner {
                 break;
             }
         }
-        while self.prune_rest().await? > 0 {}
-        self.drop_orphaned().await?;
-        self.prune_entries().await?;
+        while self.prune_rest(present).await? > 0 {}
+        if present.has(Component::Outbox) {
+            self.drop_orphaned().await?;
+        }
+        if present.has(Component::Flows) {
+            self.prune_entries().await?;
+        }
         self.cursor = 0;
         Ok(dropped)
     }
 
     /// A step of each sort that has one table.
-    async fn prune_rest(&self) -> Result<u64> {
-        let kept = &self.retention;
-        Ok(self.store.prune_rest(kept.messages, kept.message_ids).await?
-            + self.store.prune_runs(kept.runs).await?
-            + self.store.prune_leases(kept.leases).await?)
+    async fn prune_rest(&self, present: Components) -> Result<u64> {
+        let (kept, mut dropped) = (&self.retention, 0);
+        if present.has(Component::Outbox) || present.has(Component::Access) {
+            dropped += self.store.prune_rest(kept.messages, kept.message_ids).await?;
+        }
+        if present.has(Component::Jobs) {
+            dropped += self.store.prune_runs(kept.runs).await?;
+        }
+        if present.has(Component::Leases) {
+            dropped += self.store.prune_leases(kept.leases).await?;
+        }
+        Ok(dropped)
     }
 
     /// Entries that ended long ago, a step at a time.
@@ -121,36 +149,38 @@ impl Pruner {
             cursor = step.cursor;
         }
     }
-
-    /// Drops messages that came back, or came late, into the lanes of deleted subscriptions.
-    async fn drop_orphaned(&self) -> Result<()> {
-        for lane in self.store.orphaned_lanes().await? {
-            while self.store.drop_orphaned(lane).await? > 0 {}
-        }
-        Ok(())
-    }
 }
 
 impl Pruner {
     /// One step of the pass: through the messages first, then through the entries. Answers whether it was the
     /// last.
-    async fn step_pass(&mut self) -> Result<bool> {
+    async fn step_pass(&mut self, present: Components) -> Result<bool> {
         let Some(cursor) = self.entries else {
-            let step = self.store.prune_messages(self.cursor, self.retention.messages).await?;
-            self.cursor = if step.finished { 0 } else { step.cursor };
-            self.entries = step.finished.then_some(0);
-            return Ok(false);
+            if present.has(Component::Outbox) {
+                let step = self.store.prune_messages(self.cursor, self.retention.messages).await?;
+                self.cursor = if step.finished { 0 } else { step.cursor };
+                self.entries = step.finished.then_some(0);
+                return Ok(false);
+            }
+            return Ok(true);
         };
+        if !present.has(Component::Flows) {
+            self.entries = None;
+            return Ok(true);
+        }
         let step = self.store.prune_entries(cursor, self.retention.entries()).await?;
         self.entries = (!step.finished).then_some(step.cursor);
         Ok(step.finished)
     }
 
     /// One step through everything else; answers how many rows went.
-    async fn step_beside(&self) -> Result<u64> {
-        let mut dropped = self.prune_rest().await?;
-        for lane in self.store.orphaned_lanes().await? {
-            dropped += self.store.drop_orphaned(lane).await? as u64;
+    async fn step_beside(&self, present: Components) -> Result<u64> {
+        let mut dropped = self.prune_rest(present).await?;
+        if present.has(Component::Outbox) {
+            // Messages that came back, or came late, into the lanes of deleted subscriptions.
+            for lane in self.store.orphaned_lanes().await? {
+                dropped += self.store.drop_orphaned(lane).await? as u64;
+            }
         }
         Ok(dropped)
     }
@@ -162,8 +192,9 @@ impl Ticks for Pruner {
         if self.store.has(Bug::StuckLoop) {
             std::future::pending::<()>().await;
         }
-        let is_last = self.step_pass().await?;
-        let dropped = self.step_beside().await?;
+        let present = self.present().await?;
+        let is_last = self.step_pass(present).await?;
+        let dropped = self.step_beside(present).await?;
         self.rest = if is_last && dropped == 0 { PASS_EVERY } else { STEP_PAUSE };
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The census: the state of the tables, for health and metrics.
 
 use crate::base::clock::{Timestamp, host_now};
+use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::database::dialect::Dialect;
 use crate::database::migrate::{self, Relation};
@@ -23,7 +24,9 @@ pub struct Census {
     pub host_skew_us: i64,
     /// The schema's version.
     pub schema_version: i64,
-    /// Tables and indexes that should be there and are not.
+    /// The components that the database was migrated for.
+    pub components: Components,
+    /// Tables and indexes of these components that should be there and are not.
     pub missing: Vec<String>,
     /// Claims in flight.
     pub open_claims: i64,
@@ -75,9 +78,11 @@ async fn census(tx: &mut Tx) -> Result<Census> {
     let now = tx.now().await?;
     let host_skew_us = host_now().as_micros() - now.as_micros();
     let schema_version = migrate::current(tx).await?;
-    let missing = missing(tx).await?;
+    let components = migrate::recorded(tx).await?;
+    let missing = missing(tx, components).await?;
     let lacks_table = missing.iter().any(|relation| relation.is_table);
     let mut census = Census {
+        components,
         now,
         host_skew_us,
         schema_version,
@@ -96,11 +101,15 @@ async fn census(tx: &mut Tx) -> Result<Census> {
 }
 
 async fn count(tx: &mut Tx, census: &mut Census) -> Result<()> {
-    let row = tx.first(COUNTS, params![census.now.minus(STUCK_AFTER)]).await?;
-    let int = |n| row.as_ref().map_or(Ok(0), |row| row.int(n));
-    (census.open_claims, census.stuck_claims, census.dead_letters) = (int(0)?, int(1)?, int(2)?);
-    census.workers = worker_lags(tx, census.now).await?;
-    census.jobs = job_lags(tx).await?;
+    if census.components.has(Component::Outbox) {
+        let row = tx.first(COUNTS, params![census.now.minus(STUCK_AFTER)]).await?;
+        let int = |n| row.as_ref().map_or(Ok(0), |row| row.int(n));
+        (census.open_claims, census.stuck_claims, census.dead_letters) = (int(0)?, int(1)?, int(2)?);
+        census.workers = worker_lags(tx, census.now).await?;
+    }
+    if census.components.has(Component::Jobs) {
+        census.jobs = job_lags(tx).await?;
+    }
     Ok(())
 }
 
@@ -109,8 +118,8 @@ const COUNTS: &str = "select \
     (select count(*) from punctual.claim where finished_at is null and lease_until < $1), \
     (select count(*) from punctual.dead_letter)";
 
-async fn missing(tx: &mut Tx) -> Result<Vec<Relation>> {
-    let wanted = migrate::relations(tx.dialect());
+async fn missing(tx: &mut Tx, components: Components) -> Result<Vec<Relation>> {
+    let wanted = migrate::relations(tx.dialect(), components);
     let names: Vec<Option<&str>> = wanted.iter().map(|relation| Some(relation.name.as_str())).collect();
     let sql = tx.dialect().pick(RELATIONS_POSTGRES, RELATIONS_SQLITE);
     let rows = tx.query(sql, &[Value::Texts(&names)]).await?;

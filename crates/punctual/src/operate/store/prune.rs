@@ -7,6 +7,7 @@
 //! at the time its last attempt named, or at the message's own.
 
 use crate::base::clock::Timestamp;
+use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::limits;
 use crate::database::store::Store;
@@ -72,8 +73,8 @@ impl Store {
         })
     }
 
-    /// Deletes finished claims and admitted ids that are older than this, and idempotency records that are
-    /// past their time; returns how many rows.
+    /// Drops finished claims and admitted ids that are older than this, and idempotency records that are past
+    /// their time, as far as the database has their tables; answers how many rows went.
     pub fn prune_rest(&self, claims_kept: Duration, ids_kept: Duration) -> VerbFuture<'_, u64> {
         self.write((claims_kept, ids_kept), |tx, kept| Box::pin(prune_rest(tx, *kept)))
     }
@@ -102,7 +103,8 @@ async fn prune_entries(tx: &mut Tx, cursor: i64, kept: EntryRetention) -> Result
 async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result<Pruned> {
     let now = tx.now().await?;
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
-    let rows = tx.query(OLD_ENOUGH, params![cursor, limit, now, micros(retention)]).await?;
+    let sql = if tx.has_component(Component::Flows).await? { OLD_AND_UNUSED } else { OLD };
+    let rows = tx.query(sql, params![cursor, limit, now, micros(retention)]).await?;
     let mut ids = Vec::with_capacity(rows.len());
     let mut step = Pruned { cursor, messages: 0, finished: rows.len() < limits::PRUNE_ROWS };
     for row in &rows {
@@ -146,34 +148,52 @@ const KEPT_SINCE: &str = "select m.created_at, \
             where l.purpose = 'dispatch' and l.retention_us < $2) \
     from punctual.message m where m.id = $1";
 
-const OLD_ENOUGH: &str = concat!(
-    "\
-    select m.id, case when case when m.due_at is null then m.created_at else coalesce( \
-            (select case when c.cancelled = 1 or c.due_at < c.at then c.at else c.due_at end \
-                from punctual.timer_change c where c.tenant_id = m.tenant_id \
-                    and c.message_id = m.id order by c.id desc limit 1), \
-            case when m.due_at > m.created_at then m.due_at else m.created_at end) end < $3 - coalesce( \
-            (select max(coalesce(l.retention_us, $4)) from punctual.lane l \
-                where l.tenant_id = m.tenant_id and l.topic = m.topic and l.purpose = 'dispatch'), $4) \
-        and not exists (select 1 from punctual.claim c \
-            where c.finished_at is null and c.purpose = 'dispatch' and c.first_id <= m.id \
-                    and c.last_id >= m.id) \
-        and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
-        and not exists (select 1 from punctual.entry e \
-            where e.message_id = m.id and (e.kind = 'survey' or e.ended_at is null)) \
-        and not ",
-    something_waits!(),
-    " then 1 else 0 end \
-    from punctual.message m where m.id > $1 order by m.id limit $2"
+macro_rules! old_enough {
+    ($unless:literal) => {
+        concat!(
+            "\
+        select m.id, case when case when m.due_at is null then m.created_at else coalesce( \
+                (select case when c.cancelled = 1 or c.due_at < c.at then c.at else c.due_at end \
+                    from punctual.timer_change c where c.tenant_id = m.tenant_id \
+                        and c.message_id = m.id order by c.id desc limit 1), \
+                case when m.due_at > m.created_at then m.due_at else m.created_at end) end < $3 - coalesce( \
+                (select max(coalesce(l.retention_us, $4)) from punctual.lane l \
+                    where l.tenant_id = m.tenant_id and l.topic = m.topic and l.purpose = 'dispatch'), $4) \
+            and not exists (select 1 from punctual.claim c \
+                where c.finished_at is null and c.purpose = 'dispatch' and c.first_id <= m.id \
+                        and c.last_id >= m.id) \
+            and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) ",
+            $unless,
+            "and not ",
+            something_waits!(),
+            " then 1 else 0 end \
+            from punctual.message m where m.id > $1 order by m.id limit $2"
+        )
+    };
+}
+
+/// Where no entries are.
+const OLD: &str = old_enough!("");
+const OLD_AND_UNUSED: &str = old_enough!(
+    "and not exists (select 1 from punctual.entry e \
+        where e.message_id = m.id and (e.kind = 'survey' or e.ended_at is null)) "
 );
 
 async fn prune_rest(tx: &mut Tx, (claims_kept, ids_kept): (Duration, Duration)) -> Result<u64> {
     let now = tx.now().await?;
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
-    let claims = tx.execute(OLD_CLAIMS, params![now.minus(claims_kept), limit]).await?;
-    let answers = tx.execute(OLD_ANSWERS, params![now.minus(limits::ANSWER_RETENTION), limit]).await?;
-    let admitted = tx.execute(OLD_ADMITTED, params![now.minus(ids_kept), limit]).await?;
-    Ok(claims + answers + admitted)
+    let there = tx.components_beside(Components::of(&[Component::Access, Component::Outbox])).await?;
+    let mut dropped = 0;
+    for (component, sql, kept) in [
+        (Component::Outbox, OLD_CLAIMS, claims_kept),
+        (Component::Access, OLD_ANSWERS, limits::ANSWER_RETENTION),
+        (Component::Outbox, OLD_ADMITTED, ids_kept),
+    ] {
+        if there.has(component) {
+            dropped += tx.execute(sql, params![now.minus(kept), limit]).await?;
+        }
+    }
+    Ok(dropped)
 }
 
 const OLD_CLAIMS: &str = "delete from punctual.claim where token in (select token from punctual.claim \

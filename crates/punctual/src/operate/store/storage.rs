@@ -1,5 +1,6 @@
 //! Whether the database takes writes, found out by a write that changes nothing.
 
+use crate::base::component::Component;
 use crate::base::error::with_sources;
 use crate::base::random;
 use crate::base::storage_fault::StorageFault;
@@ -49,8 +50,10 @@ impl Store {
         let name = format!("punctual.probe.{}", random::hex::<8>());
         self.write(name, |tx, name| {
             Box::pin(async move {
-                tx.execute(ADD, params![name.as_str()]).await?;
-                tx.execute(DELETE, params![name.as_str()]).await.map(|_| ())
+                let has_outbox = tx.has_component(Component::Outbox).await?;
+                let (add, delete) = if has_outbox { (ADD, DELETE) } else { (ADD_TO_CORE, DELETE_FROM_CORE) };
+                tx.execute(add, params![name.as_str()]).await?;
+                tx.execute(delete, params![name.as_str()]).await.map(|_| ())
             })
         })
     }
@@ -71,6 +74,10 @@ impl Store {
 /// No transaction but this one ever sees it.
 const ADD: &str = "insert into punctual.handled_topic (topic, since) values ($1, 0)";
 const DELETE: &str = "delete from punctual.handled_topic where topic = $1";
+/// Every database has this table, but its row is not as small.
+const ADD_TO_CORE: &str = "insert into punctual.migration (component, version, name, checksum, applied_at) \
+    values ($1, 0, '', '', 0)";
+const DELETE_FROM_CORE: &str = "delete from punctual.migration where component = $1";
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
+use crate::database::components::missing_in_postgres;
 use crate::database::dialect::Dialect;
 use crate::database::postgres::is_unavailable;
 use crate::queue::outbox::sqlx::statements_of;
@@ -61,6 +62,10 @@ fn commit_failure(error: Error) -> Error {
 }
 
 fn trouble(e: SqlxError) -> Error {
+    let refused = e.as_database_error();
+    if let Some(missing) = refused.and_then(|e| missing_in_postgres(&e.code()?, e.message())) {
+        return missing;
+    }
     let unavailable = match &e {
         SqlxError::Database(refused) => refused.code().is_some_and(|code| is_unavailable(&code)),
         SqlxError::Io(_) | SqlxError::Tls(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed => true,

@@ -6,6 +6,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
+use crate::database::components::missing_in_sqlite;
 use crate::database::dialect::Dialect;
 use crate::database::sqlite::threads::is_refusal;
 use crate::queue::outbox::sqlx::statements_of;
@@ -84,5 +85,9 @@ fn trouble(e: SqlxError) -> Error {
         SqlxError::Io(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed | SqlxError::WorkerCrashed => true,
         _ => false,
     };
-    if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) }
+    match e.as_database_error().and_then(|refused| missing_in_sqlite(refused.message())) {
+        Some(missing) => missing,
+        None if unavailable => Error::Unavailable(e.into()),
+        None => Error::Database(e.into()),
+    }
 }

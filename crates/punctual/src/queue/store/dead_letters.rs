@@ -217,7 +217,7 @@ async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again
             .collect();
         tx.each(WORK_ANEW, &work).await?;
         let messages: Vec<MessageId> = letters.iter().map(|letter| letter.2).collect();
-        tx.settlement_hooks().after_replay(tx, &messages).await?;
+        tx.settlement_hooks().await?.after_replay(tx, &messages).await?;
     } else {
         let done: Vec<(LaneId, &str, MessageId)> =
             letters.iter().filter_map(|(lane, key, m)| Some((*lane, key.as_deref()?, *m))).collect();

@@ -84,7 +84,7 @@ impl Store {
 }
 
 async fn reap(tx: &mut Tx, seed: u64) -> Result<(Reaped, Vec<FailedAttempt>)> {
-    let sql = tx.settlement_hooks().expired();
+    let sql = tx.settlement_hooks().await?.expired();
     let found = expired(tx, sql).await?;
     reach(Point::ReapingChosen);
     close(tx, &found, seed).await
@@ -96,7 +96,7 @@ async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
 }
 
 async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<(Reaped, Vec<FailedAttempt>)> {
-    let (now, hooks) = (tx.now().await?, tx.settlement_hooks());
+    let (now, hooks) = (tx.now().await?, tx.settlement_hooks().await?);
     let (mut reaped, mut failed) = (Reaped::default(), Vec::new());
     let forgotten = tx.has(Bug::LostSendsAreForgotten);
     let lost = expired.iter().map(|row| Lost::read(row, &hooks, forgotten)).collect::<Result<Vec<_>>>()?;

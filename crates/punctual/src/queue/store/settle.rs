@@ -245,7 +245,7 @@ async fn settle_one(
     request: &Request,
     failed: &mut Vec<FailedAttempt>,
 ) -> Result<Vec<SettleOutcome>> {
-    let hooks = tx.settlement_hooks();
+    let hooks = tx.settlement_hooks().await?;
     let Some(mut held) = take_claim(tx, &settlement.token, Some(&hooks)).await? else {
         return Ok(vec![SettleOutcome::LostClaim; settlement.words.len()]);
     };
@@ -400,7 +400,7 @@ async fn apply(
     let lanes = exceptional_lanes(tx, said).await?;
     let abandoned = said.iter().filter(|(_, word)| matches!(word, SettleAction::Abandon { .. }));
     let snoozes = fetch_snoozes(tx, abandoned.map(|(item, _)| item)).await?;
-    let hooks = tx.settlement_hooks();
+    let hooks = tx.settlement_hooks().await?;
     let mut aftermath =
         Aftermath::new((&hooks, &held.wanted), held.purpose, (&held.owner, held.claimed_at), now);
     for (item, word) in said {

@@ -341,7 +341,7 @@ async fn drop_orphaned(tx: &mut Tx, lane: LaneId) -> Result<usize> {
         heads.extend(key.as_deref().map(|key| (lane, key, message)));
     }
     sequences::leave(tx, &heads).await?;
-    tx.settlement_hooks().after_drop(tx, lane, &messages).await?;
+    tx.settlement_hooks().await?.after_drop(tx, lane, &messages).await?;
     Ok(rows.len())
 }
 

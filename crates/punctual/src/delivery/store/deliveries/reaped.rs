@@ -5,6 +5,7 @@
 //! do not come again, and those that were never begun wait as before.
 
 use crate::base::clock::Timestamp;
+use crate::base::component::Component;
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
 use crate::base::reason_class::reason_class;
@@ -23,6 +24,10 @@ use crate::queue::store::waiting::add_work;
 pub(crate) struct DeliveryHook;
 
 impl SettlementHook for DeliveryHook {
+    fn component(&self) -> Component {
+        Component::Flows
+    }
+
     fn condition(&self) -> &'static str {
         "c.purpose = 'send'"
     }

@@ -1,5 +1,6 @@
 //! The hook that updates runs when their messages are settled.
 
+use crate::base::component::Component;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::database::tx::{Steps, Tx};
@@ -12,6 +13,10 @@ use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHoo
 pub(crate) struct RunHook;
 
 impl SettlementHook for RunHook {
+    fn component(&self) -> Component {
+        Component::Jobs
+    }
+
     /// A look at a small index.
     fn condition(&self) -> &'static str {
         "c.purpose = 'dispatch' and exists (select 1 from punctual.run r \

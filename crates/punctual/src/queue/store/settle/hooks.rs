@@ -3,9 +3,13 @@
 //! The queue knows messages, lanes and attempts. A part that builds on it (runs of jobs, deliveries)
 //! registers a hook with the store, which is called inside every settlement and every reaping, in every
 //! process. A hook has a condition on the claim's row under which it is called, and the statement that locks
-//! the row evaluates the condition: a claim that no hook wants costs no statement.
+//! the row evaluates the condition: a claim that no hook wants costs no statement. A hook whose component the
+//! database does not have is left out, and its condition with it. Whether the database has it is asked in the
+//! transaction that settles: another process may have added jobs since the last settlement, and their first
+//! run may be in this one.
 
 use crate::base::clock::Timestamp;
+use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::database::store::Store;
@@ -14,7 +18,7 @@ use crate::database::value::Row;
 use crate::queue::rules::claim::Item;
 use crate::queue::rules::message::Message;
 use crate::queue::rules::purpose::Purpose;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -57,6 +61,9 @@ pub(crate) struct SettledItems<'a> {
 
 /// Something that commits with settlements.
 pub(crate) trait SettlementHook: Debug + Send + Sync {
+    /// The component whose tables it needs.
+    fn component(&self) -> Component;
+
     /// The condition, on a claim's row called `c`, under which the hook is called.
     fn condition(&self) -> &'static str;
 
@@ -96,13 +103,24 @@ pub(crate) trait SettlementHook: Debug + Send + Sync {
     fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()>;
 }
 
-/// The hooks that a store was opened with, and the statements that ask for them.
+/// The hooks that a store was opened with, as far as the database has their tables.
 #[derive(Clone, Debug)]
-pub(crate) struct SettlementHooks(Arc<Registered>);
+pub(crate) struct SettlementHooks {
+    registered: Arc<Registered>,
+    present: Components,
+}
 
 #[derive(Debug)]
 struct Registered {
     hooks: Vec<Box<dyn SettlementHook>>,
+    /// What they need.
+    components: Components,
+    /// The statements that ask for them, by the components that are there.
+    statements: HashMap<u8, Statements>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Statements {
     /// Locks a claim by its token.
     take_claim: &'static str,
     /// Lists and locks claims whose lease has ended.
@@ -129,49 +147,50 @@ impl Store {
 }
 
 impl Tx {
-    /// Returns the hooks that the store was opened with.
-    pub(crate) fn settlement_hooks(&mut self) -> SettlementHooks {
-        SettlementHooks::clone(&self.part())
+    /// Returns the hooks that the store was opened with, without those whose tables are not there.
+    pub(crate) async fn settlement_hooks(&mut self) -> Result<SettlementHooks> {
+        let hooks = SettlementHooks::clone(&self.part());
+        let there = self.components_beside(hooks.registered.components).await?;
+        Ok(SettlementHooks { present: hooks.registered.components.both(there), ..hooks })
     }
 }
 
 impl SettlementHooks {
     /// Registers hooks; they are called in this order.
     pub(crate) fn new(hooks: Vec<Box<dyn SettlementHook>>) -> Self {
-        let flags: String =
-            hooks.iter().map(|hook| format!(", case when {} then 1 else 0 end", hook.condition())).collect();
-        let expired = format!(
-            "select token, owner, items, open, started, claimed_at, purpose, mark, \
-                keyed_lanes{flags} from punctual.claim c where finished_at is null and lease_until <= $1 \
-             order by lease_until limit $2"
-        );
-        Self(Arc::new(Registered {
-            hooks,
-            take_claim: interned(format!(
-                "select owner, items, open, ending, claimed_at, purpose{flags} \
-                 from punctual.claim c where token = $1 for update"
-            )),
-            expired: interned(format!("{expired} for update skip locked")),
-            expired_unlocked: interned(expired),
-        }))
+        let each = hooks.iter().map(|hook| hook.component());
+        let components = each.fold(Components::NONE, Components::with);
+        let sets = (0..=components.bits()).map(Components::from_bits).filter(|set| components.covers(*set));
+        let statements = sets.map(|present| (present.bits(), Statements::new(&hooks, present))).collect();
+        Self { registered: Arc::new(Registered { hooks, components, statements }), present: components }
+    }
+
+    fn statements(&self) -> &Statements {
+        &self.registered.statements[&self.present.bits()]
+    }
+
+    /// The hooks whose tables are there, with their numbers.
+    fn present(&self) -> impl Iterator<Item = (usize, &dyn SettlementHook)> {
+        let hooks = self.registered.hooks.iter().map(AsRef::as_ref).enumerate();
+        hooks.filter(|(_, hook)| self.present.has(hook.component()))
     }
 
     pub(crate) fn take_claim(&self) -> &'static str {
-        self.0.take_claim
+        self.statements().take_claim
     }
 
     pub(crate) fn expired(&self) -> &'static str {
-        self.0.expired
+        self.statements().expired
     }
 
     pub(crate) fn expired_unlocked(&self) -> &'static str {
-        self.0.expired_unlocked
+        self.statements().expired_unlocked
     }
 
     /// Reads which hooks want a claim from the columns of its row that begin at `first`.
     pub(crate) fn read_wanted(&self, row: &Row, first: usize) -> Result<WantedHooks> {
         let mut wanted = Vec::new();
-        for n in 0..self.0.hooks.len() {
+        for n in 0..self.registered.hooks.len() {
             if row.flag(first + n)? {
                 wanted.push(n);
             }
@@ -181,18 +200,18 @@ impl SettlementHooks {
 
     /// Whether a hook may want a claim of this message.
     pub(crate) fn want_message(&self, message: &Message) -> bool {
-        self.0.hooks.iter().any(|hook| hook.wants_message(message))
+        self.registered.hooks.iter().any(|hook| hook.wants_message(message))
     }
 
     pub(crate) async fn after_replay(&self, tx: &mut Tx, messages: &[MessageId]) -> Result<()> {
-        for hook in &self.0.hooks {
+        for (_, hook) in self.present() {
             hook.after_replay(tx, messages).await?;
         }
         Ok(())
     }
 
     pub(crate) async fn after_drop(&self, tx: &mut Tx, lane: LaneId, messages: &[MessageId]) -> Result<()> {
-        for hook in &self.0.hooks {
+        for (_, hook) in self.present() {
             hook.after_drop(tx, lane, messages).await?;
         }
         Ok(())
@@ -204,7 +223,7 @@ impl SettlementHooks {
         tx: &mut Tx,
         claims: impl Iterator<Item = (&'i WantedHooks, &'i [Item])> + Clone,
     ) -> Result<()> {
-        for (n, hook) in self.0.hooks.iter().enumerate() {
+        for (n, hook) in self.present() {
             let wanted = claims.clone().filter(|(wanted, _)| wanted.0.contains(&n));
             let items: Vec<&Item> = wanted.flat_map(|(_, items)| items).collect();
             if !items.is_empty() {
@@ -221,7 +240,7 @@ impl SettlementHooks {
         settled: &mut SettledItems<'_>,
     ) -> Result<()> {
         for n in &wanted.0 {
-            self.0.hooks[*n].before_write(tx, settled).await?;
+            self.registered.hooks[*n].before_write(tx, settled).await?;
         }
         Ok(())
     }
@@ -233,9 +252,34 @@ impl SettlementHooks {
         settled: &SettledItems<'_>,
     ) -> Result<()> {
         for n in &wanted.0 {
-            self.0.hooks[*n].after_write(tx, settled).await?;
+            self.registered.hooks[*n].after_write(tx, settled).await?;
         }
         Ok(())
+    }
+}
+
+impl Statements {
+    /// A hook whose table is not there wants no claim.
+    fn new(hooks: &[Box<dyn SettlementHook>], present: Components) -> Self {
+        let flag = |hook: &dyn SettlementHook| match present.has(hook.component()) {
+            true => format!(", case when {} then 1 else 0 end", hook.condition()),
+            false => ", 0".to_owned(),
+        };
+        let flags: String = hooks.iter().map(|hook| flag(&**hook)).collect();
+        let expired = format!(
+            "select token, owner, items, open, started, claimed_at, purpose, mark, \
+                keyed_lanes{flags} \
+             from punctual.claim c where finished_at is null and lease_until <= $1 \
+             order by lease_until limit $2"
+        );
+        Self {
+            take_claim: interned(format!(
+                "select owner, items, open, ending, claimed_at, purpose{flags} \
+                 from punctual.claim c where token = $1 for update"
+            )),
+            expired: interned(format!("{expired} for update skip locked")),
+            expired_unlocked: interned(expired),
+        }
     }
 }
 

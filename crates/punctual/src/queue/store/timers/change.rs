@@ -10,6 +10,7 @@
 //! Locks are taken in one order: work rows by lane, due time and id, then sequences by lane and key. Claimers
 //! skip work that is locked, so no two transactions wait in a circle.
 
+use crate::base::component::Component;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId};
 use crate::base::tenant::Tenant;
@@ -86,11 +87,8 @@ impl Store {
                         let now = tx.now().await?;
                         let numbers: Vec<i64> = ids.iter().map(|id| id.0).collect();
                         let values = [tenant.id().into(), Value::Ints(&numbers), now.into()];
-                        tx.query(IN_TIME, &values)
-                            .await?
-                            .iter()
-                            .map(|row| row.int(0).map(MessageId))
-                            .collect()
+                        let sql = statements(tx).await?.in_time;
+                        tx.query(sql, &values).await?.iter().map(|row| row.int(0).map(MessageId)).collect()
                     })
                 })
                 .await
@@ -204,16 +202,27 @@ async fn change(tx: &mut Tx, tenant: Tenant, changes: &[Change]) -> Result<Vec<M
     Ok(done.into_iter().map(MessageId).collect())
 }
 
+/// The message of a run that goes on is no timer. Where the database has no jobs, there is no run.
+macro_rules! is_no_run {
+    (with_jobs) => {
+        "and not exists (select 1 from punctual.run r where r.message_id = m.id and r.open > 0)"
+    };
+    (without_jobs) => {
+        ""
+    };
+}
+
 /// Where these timers wait, if they do: `$1` tenant, `$2` ids, `$3` the time.
 macro_rules! places {
-    () => {
+    ($jobs:tt) => {
         concat!(
             "with t as materialized (select m.id, m.topic, m.key, ",
             own_due!(),
             " as due_at from punctual.message m where m.tenant_id = $1 and m.id = any($2::bigint[]) \
                 and m.due_at is not null \
-                and not exists (select 1 from punctual.attempt a where a.message_id = m.id) \
-                and not exists (select 1 from punctual.run r where r.message_id = m.id and r.open > 0)), \
+                and not exists (select 1 from punctual.attempt a where a.message_id = m.id) ",
+            is_no_run!($jobs),
+            "), \
             x as materialized (select l.id as lane_id, t.id, t.due_at, t.key from t \
                 join punctual.lane l on l.tenant_id = $1 and l.topic = t.topic and l.purpose = 'dispatch' \
                 where t.due_at > $3 or (select count(*) from punctual.route r \
@@ -237,27 +246,63 @@ macro_rules! behind_key {
     };
 }
 
-async fn take_work(tx: &mut Tx, tenant: Tenant, ids: Vec<i64>, now: Timestamp) -> Result<Vec<Taken>> {
-    let values = [tenant.id().into(), Value::Ints(&ids), now.into()];
-    let rows = tx.query(tx.dialect().pick(TAKE_LOCKED, TAKE), &values).await?;
-    rows.iter().map(|row| Taken::read(row, true)).collect()
+/// The statements that find timers where they wait.
+struct Statements {
+    /// As a claim does it: rows are locked where they stand, and deleted by their address.
+    take_locked: &'static str,
+    take: &'static str,
+    followers: &'static str,
+    in_time: &'static str,
 }
 
-/// As a claim does it: rows are locked where they stand, and deleted by their address.
-const TAKE_LOCKED: &str = concat!(
-    places!(),
-    ", locked as materialized (select w.ctid as place from ",
-    at_work!(),
-    " order by w.lane_id, w.due_at, w.message_id for update of w) \
-    delete from punctual.work where ctid = any(array(select place from locked)) \
-    returning message_id, lane_id, due_at, key"
-);
-const TAKE: &str = concat!(
-    places!(),
-    "delete from punctual.work where (lane_id, due_at, message_id) in ( \
-        select x.lane_id, x.due_at, x.id from x) and attempts = 0 \
-    returning message_id, lane_id, due_at, key"
-);
+macro_rules! statements {
+    ($jobs:tt) => {
+        Statements {
+            take_locked: concat!(
+                places!($jobs),
+                ", locked as materialized (select w.ctid as place from ",
+                at_work!(),
+                " order by w.lane_id, w.due_at, w.message_id for update of w) \
+                delete from punctual.work where ctid = any(array(select place from locked)) \
+                returning message_id, lane_id, due_at, key"
+            ),
+            take: concat!(
+                places!($jobs),
+                "delete from punctual.work where (lane_id, due_at, message_id) in ( \
+                    select x.lane_id, x.due_at, x.id from x) and attempts = 0 \
+                returning message_id, lane_id, due_at, key"
+            ),
+            followers: concat!(
+                places!($jobs),
+                "select f.message_id, f.lane_id, f.due_at, f.key from ",
+                behind_key!(),
+                " order by f.lane_id, f.key, f.due_at, f.message_id"
+            ),
+            in_time: concat!(
+                places!($jobs),
+                "select w.message_id from ",
+                at_work!(),
+                " union select f.message_id from ",
+                behind_key!(),
+                " order by 1"
+            ),
+        }
+    };
+}
+
+const WITH_JOBS: Statements = statements!(with_jobs);
+const WITHOUT_JOBS: Statements = statements!(without_jobs);
+
+async fn statements(tx: &mut Tx) -> Result<&'static Statements> {
+    Ok(if tx.has_component(Component::Jobs).await? { &WITH_JOBS } else { &WITHOUT_JOBS })
+}
+
+async fn take_work(tx: &mut Tx, tenant: Tenant, ids: Vec<i64>, now: Timestamp) -> Result<Vec<Taken>> {
+    let values = [tenant.id().into(), Value::Ints(&ids), now.into()];
+    let statements = statements(tx).await?;
+    let rows = tx.query(tx.dialect().pick(statements.take_locked, statements.take), &values).await?;
+    rows.iter().map(|row| Taken::read(row, true)).collect()
+}
 
 /// Followers are deleted under the lock of their sequence: no other transaction makes one of them head
 /// meanwhile.
@@ -266,7 +311,8 @@ async fn take_followers(tx: &mut Tx, tenant: Tenant, ids: &[i64], now: Timestamp
         return Ok(Vec::new());
     }
     let values = [tenant.id().into(), Value::Ints(ids), now.into()];
-    let rows = tx.query(FOLLOWERS, &values).await?;
+    let sql = statements(tx).await?.followers;
+    let rows = tx.query(sql, &values).await?;
     let found = rows.iter().map(|row| Taken::read(row, false)).collect::<Result<Vec<_>>>()?;
     lock_heads(tx, found.iter().filter_map(|t| Some((t.lane, t.key.as_deref()?)))).await?;
     let places: Vec<Vec<Value<'_>>> = found
@@ -277,22 +323,6 @@ async fn take_followers(tx: &mut Tx, tenant: Tenant, ids: &[i64], now: Timestamp
     drop(places);
     Ok(found.into_iter().zip(gone).filter(|(_, rows)| !rows.is_empty()).map(|(t, _)| t).collect())
 }
-
-const FOLLOWERS: &str = concat!(
-    places!(),
-    "select f.message_id, f.lane_id, f.due_at, f.key from ",
-    behind_key!(),
-    " order by f.lane_id, f.key, f.due_at, f.message_id"
-);
-
-const IN_TIME: &str = concat!(
-    places!(),
-    "select w.message_id from ",
-    at_work!(),
-    " union select f.message_id from ",
-    behind_key!(),
-    " order by 1"
-);
 
 /// One fact for each timer, however many lanes it waited in.
 async fn write_down(

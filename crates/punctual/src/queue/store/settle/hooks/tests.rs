@@ -21,6 +21,10 @@ type EndingLog = Arc<Mutex<Vec<(MessageId, ItemEnding)>>>;
 struct Listener(EndingLog);
 
 impl SettlementHook for Listener {
+    fn component(&self) -> Component {
+        Component::Outbox
+    }
+
     fn condition(&self) -> &'static str {
         "c.first_id = c.last_id"
     }
