@@ -4,7 +4,7 @@ use super::Everywhere;
 use super::failure::{Failure, Outcome};
 use crate::config::{DATABASE_DEFAULT, channels_of};
 use punctual::engine::Builder;
-use punctual::{ClockMode, Engine, Error, Store, Tenant};
+use punctual::{ClockMode, Component, Engine, Error, Store, Tenant};
 
 /// A command needs few connections.
 const POOL_SIZE: usize = 2;
@@ -52,8 +52,10 @@ impl Everywhere {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
+        // A database of single components is used as it is, and not waited for.
+        let there: Vec<Component> = store.components().await?.iter().collect();
         let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
-        Ok((builder.clock(clock), clock))
+        Ok((builder.components(&there).clock(clock), clock))
     }
 
     /// A misspelt path must not become a new, empty database.

@@ -10,7 +10,7 @@ use punctual::database::dialect::Dialect;
 use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::operate::store::census::Census;
 use punctual::queue::store::inbox::InboxCounts;
-use punctual::{Error, Store};
+use punctual::{Component, Components, Error, Store};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -130,18 +130,27 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
         add(Mark::Bad, "schema", error.to_string());
         return Ok(Some(Kind::Schema));
     }
-    let version = format!("version {SCHEMA_VERSION}, as it should be");
-    add(Mark::Ok, "schema", version);
     let census = store.census().await?;
+    add(Mark::Ok, "schema", version(census.components));
     findings.extend(judge(&census));
-    let (mark, said) = inbox(store.inbox_counts(limits::INBOX_STUCK_AFTER).await?);
-    findings.push(Finding { mark, what: "inbox", said });
+    if census.components.has(Component::Inbox) {
+        let (mark, said) = inbox(store.inbox_counts(limits::INBOX_STUCK_AFTER).await?);
+        findings.push(Finding { mark, what: "inbox", said });
+    }
     if let Some(stands) = store.wall_stands().await? {
         let (mark, said) = tenants(stands);
         findings.push(Finding { mark, what: "tenants", said });
     }
     let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
     Ok(bad.then_some(Kind::Failed))
+}
+
+/// A database of single components is as it should be, but `serve` will add the others.
+fn version(components: Components) -> String {
+    if components == Components::ALL {
+        return format!("version {SCHEMA_VERSION}, as it should be");
+    }
+    format!("version {SCHEMA_VERSION}, as it should be, with only the components {components}")
 }
 
 fn tenants(wall_stands: bool) -> Verdict {
@@ -155,13 +164,12 @@ fn tenants(wall_stands: bool) -> Verdict {
 }
 
 fn judge(census: &Census) -> Vec<Finding> {
-    let checks: [(&str, Verdict); 5] = [
-        ("relations", relations(census)),
-        ("clock", clock(census)),
-        ("claims", claims(census)),
-        ("dead letters", dead_letters(census)),
-        ("due work", due_work(census)),
-    ];
+    let mut checks = vec![("relations", relations(census)), ("clock", clock(census))];
+    if census.components.has(Component::Outbox) {
+        checks.push(("claims", claims(census)));
+        checks.push(("dead letters", dead_letters(census)));
+        checks.push(("due work", due_work(census)));
+    }
     checks.into_iter().map(|(what, (mark, said))| Finding { mark, what, said }).collect()
 }
 
@@ -260,6 +268,7 @@ mod tests {
             now: Timestamp::from_micros(1_000_000_000_000),
             host_skew_us: 5,
             schema_version: SCHEMA_VERSION,
+            components: Components::ALL,
             missing: Vec::new(),
             open_claims: 2,
             stuck_claims: 0,
@@ -280,6 +289,15 @@ mod tests {
         let (mark, said) = tenants(false);
         assert_eq!(mark, Mark::Warn);
         assert!(said.contains("create role punctual_tenant nologin"), "{said}");
+    }
+
+    /// PLT-27: only what the components have is looked at.
+    #[test]
+    fn plt_27_a_database_of_leases_has_no_claims_to_look_at() {
+        let components = Components::of(&[Component::Leases]);
+        let checks: Vec<&str> = judge(&Census { components, ..census() }).iter().map(|f| f.what).collect();
+        assert_eq!(checks, ["relations", "clock"]);
+        assert!(version(components).ends_with("with only the components leases"));
     }
 
     /// PLT-25: each thing that can be wrong is found, and says what to do.

@@ -4,7 +4,7 @@ use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
 use punctual::base::duration;
-use punctual::{Enqueued, NewMessage, Timestamp};
+use punctual::{Component, Enqueued, NewMessage, Timestamp};
 use serde_json::json;
 use std::io::Read;
 
@@ -52,9 +52,11 @@ impl Emit {
         let now = engine.store().now().await?;
         let message = self.message(now)?;
         let topic = message.topic.clone();
-        let kinds = engine.event_kinds().of(engine.store(), tenant).await?;
-        if let Some(said) = kinds.topic_warning(&message.kind, &topic) {
-            eprintln!("warning: {said}");
+        if engine.components().has(Component::Flows) {
+            let kinds = engine.event_kinds().of(engine.store(), tenant).await?;
+            if let Some(said) = kinds.topic_warning(&message.kind, &topic) {
+                eprintln!("warning: {said}");
+            }
         }
         let enqueued = engine.enqueue(tenant, vec![message]).await?;
         // Nobody needs to hear it: the others look by themselves, only later.

@@ -109,7 +109,7 @@ impl From<Error> for Failure {
         let kind = match &error {
             Error::Invalid(_) | Error::Config(_) => Kind::Usage,
             Error::Unavailable(_) | Error::Unknown(_) => Kind::Unreachable,
-            Error::Schema(_) => Kind::Schema,
+            Error::Schema(_) | Error::MissingComponent(_) => Kind::Schema,
             _ => Kind::Failed,
         };
         Self { kind, sentence: with_causes(&error) }
@@ -134,6 +134,7 @@ mod tests {
             (Error::Conflict("no".into()), 1),
             (Error::Unavailable("gone".into()), 3),
             (Error::Schema("old".into()), 4),
+            (Error::MissingComponent(punctual::Component::Leases), 4),
         ];
         for (error, code) in table {
             let said = format!("{error:?}");

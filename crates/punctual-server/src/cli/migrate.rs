@@ -2,8 +2,8 @@
 
 use super::failure::Outcome;
 use super::{Everywhere, print_json, print_line};
-use punctual::Store;
-use punctual::database::migrate;
+use punctual::database::migrate::{self, Migrated};
+use punctual::{Component, Components, Store};
 use serde_json::json;
 
 /// Bring the database's schema up to date.
@@ -12,25 +12,49 @@ pub(super) struct Migrate {
     /// Print the SQL instead of running it
     #[arg(long)]
     print: bool,
+
+    /// Only these components and what they need: access, outbox, inbox, leases, jobs, flows; all if absent
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = read_component)]
+    components: Vec<Component>,
+}
+
+fn read_component(name: &str) -> Result<Component, String> {
+    Component::from_name(name).ok_or_else(|| format!("must be one of {}", Components::ALL))
 }
 
 impl Migrate {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
         let store = if self.print { in_words(everywhere)? } else { Store::open(everywhere.url(), 2)? };
         if self.print {
-            print_line(migrate::print(store.dialect()).trim_end());
+            print_line(migrate::print(store.dialect(), self.wanted()).trim_end());
             return Ok(());
         }
-        let (before, after) = store.migrate().await?;
+        let migrated = store.migrate_components(self.wanted()).await?;
+        let Migrated { before, after, added } = migrated;
         if everywhere.json {
-            print_json(&json!({"before": before, "after": after, "changed": before != after}));
-        } else if before == after {
-            print_line(&format!("the schema is at version {after} already"));
+            let changed = before != after || added != Components::NONE;
+            let added: Vec<&str> = added.iter().map(Component::name).collect();
+            print_json(&json!({"before": before, "after": after, "added": added, "changed": changed}));
         } else {
-            print_line(&format!("the schema went from version {before} to version {after}"));
+            print_line(&sentence(&migrated));
         }
         Ok(())
     }
+
+    fn wanted(&self) -> Components {
+        if self.components.is_empty() { Components::ALL } else { Components::of(&self.components) }
+    }
+}
+
+fn sentence(migrated: &Migrated) -> String {
+    let Migrated { before, after, added } = migrated;
+    if before != after {
+        return format!("the schema went from version {before} to version {after}");
+    }
+    if *added != Components::NONE {
+        return format!("the schema is at version {after} and has the components {added} now, too");
+    }
+    format!("the schema is at version {after} already")
 }
 
 /// Only the kind of database matters for printing, so no file is made for it.

@@ -34,6 +34,29 @@ fn plt_24_migrations_may_run_at_once() {
     assert_eq!(place.json(&["migrate"])["changed"], json!(false));
 }
 
+/// PLT-27: a database of single components is used as it is, and gets more by name.
+#[test]
+fn plt_27_a_database_is_migrated_for_single_components() {
+    let place = Place::new();
+    let migrated = place.json(&["migrate", "--components", "leases"]);
+    assert_eq!(migrated["added"], json!(["leases"]));
+    assert_eq!(place.json(&["migrate", "--components", "leases"])["changed"], json!(false));
+    let checks = place.json(&["doctor"]);
+    assert_eq!(checks["state"], json!("ok"), "{checks}");
+    assert!(place.run(&["doctor"]).out.contains("with only the components leases"));
+    let said = place.run(&["emit", "--topic", "t", "--kind", "k"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert!(said.err.contains("run `punctual migrate --components outbox`"), "{said:?}");
+    let grown = place.run(&["migrate", "--components", "jobs"]);
+    assert!(grown.out.contains("has the components outbox, jobs now, too"), "{grown:?}");
+    assert!(place.json(&["emit", "--topic", "t", "--kind", "k"])["id"].is_i64());
+    let wrong = place.run(&["migrate", "--components", "lease"]);
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert!(wrong.err.contains("must be one of access, outbox, inbox, leases, jobs, flows"), "{wrong:?}");
+    let printed = place.run(&["migrate", "--print", "--components", "leases"]).out;
+    assert!(printed.contains("punctual_lease") && !printed.contains("punctual_work"), "{printed}");
+}
+
 #[test]
 fn what_is_emitted_is_seen_in_status() {
     let place = Place::new();

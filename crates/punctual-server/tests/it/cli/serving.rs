@@ -180,7 +180,7 @@ fn plt_24_a_newer_schema_is_refused() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = Database::new(&cluster, "postgres").connect().await.unwrap();
-        let newer = "insert into punctual.migration values (999, 'later', '', 0)";
+        let newer = "insert into punctual.migration values ('core', 999, 'later', '', 0)";
         client.batch_execute(newer).await.unwrap();
     });
     for command in [&["serve", "--listen", FREE_PORT][..], &["migrate"], &["status"], &["doctor"]] {
