@@ -1,6 +1,8 @@
 //! The OpenAPI document: one operation for every route, and the schemas they name.
 
 mod operations;
+#[cfg(test)]
+mod tests;
 
 pub use operations::{OPERATIONS, Operation};
 

@@ -166,7 +166,8 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /api/inbox/replay", "Make dead messages welcome again", (200, "Moved")).takes("InboxWhich"),
 
     op("GET /api/message-templates", "Message templates, by id", (200, "MessageTemplate[]"))
-        .query(&["EventType", "Channel", "Language", "ScopeType", "ScopeId", "IsActive", "Limit", "Cursor"]),
+        .query(&["EventType", "TemplateChannel", "Language", "ScopeType", "ScopeId", "IsActive",
+            "Limit", "Cursor"]),
     op("POST /api/message-templates", "Make a message template", (201, "MessageTemplate"))
         .takes("NewMessageTemplate"),
     op("GET /api/message-templates/{id}", "One message template", (200, "MessageTemplate")),
@@ -270,9 +271,9 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /dev/clock", "Move the manual clock, doing what becomes due on the way", (200, "Clock"))
         .takes("Travel"),
     op("GET /dev/messages", "What the sandbox was given, oldest first", (200, "SandboxInbox"))
-        .query(&["Channel", "To", "Limit", "Cursor"]),
+        .query(&["Channel", "ToAddress", "Limit", "Cursor"]),
     op("DELETE /dev/messages", "Forget what the sandbox was given", (200, "Deleted"))
-        .query(&["Channel", "To"]),
+        .query(&["Channel", "ToAddress"]),
     op("GET /dev/channels/{key}", "What is left of a sandbox channel's script", (200, "ChannelScript")),
     op("PUT /dev/channels/{key}", "Make the next sends of a sandbox channel go wrong", (200, "ChannelScript"))
         .takes("Script"),
