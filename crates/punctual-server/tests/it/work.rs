@@ -17,6 +17,7 @@ on_each! {
     a_waiting_claim_gets_what_becomes_due,
     a_client_that_hung_up_takes_no_work,
     a_whole_item_may_be_handed_back,
+    prd_14_a_claim_of_large_payloads_comes_in_parts,
 }
 
 /// PLT-15: a worker in any language claims, acknowledges, and is told when it is too late.
@@ -188,4 +189,30 @@ async fn a_whole_item_may_be_handed_back(base: Base) {
     let answer = root.does("/api/queues/orders/ack", json!({"items": items}), 200).await;
     let expected: Vec<Value> = items.iter().map(|i| json!({"id": i["id"], "outcome": "Done"})).collect();
     assert_eq!(answer["items"], json!(expected));
+}
+
+/// PRD-14: however large the payloads, an answer has at most 16 MiB of them; the others wait for the next
+/// claim.
+async fn prd_14_a_claim_of_large_payloads_comes_in_parts(base: Base) {
+    const MIB: usize = 1024 * 1024;
+    let world = World::manual(base).await;
+    let root = world.root();
+    let event = json!({"topic": "orders", "kind": "k", "payload": "x".repeat(MIB - 2)});
+    let mut ids: Vec<Value> = Vec::new();
+    for _ in 0..2 {
+        let answer = root.does("/api/events", json!(vec![&event; 12]), 202).await;
+        ids.extend(answer["ids"].as_array().unwrap().iter().cloned());
+    }
+    let mut got: Vec<Value> = Vec::new();
+    for count in [16, 8] {
+        let answer = root.post("/api/queues/orders/claim", json!({"owner": "w", "limit": 1_000})).await;
+        assert!(answer.text.len() < 17 * MIB, "an answer of {} bytes", answer.text.len());
+        let items = answer.json()["items"].as_array().unwrap().clone();
+        assert_eq!(items.len(), count);
+        for item in &items {
+            assert_eq!(item["attempt"], 1, "an item that did not fit was not tried");
+            got.push(item["id"].clone());
+        }
+    }
+    assert_eq!(got, ids, "each comes once, in order");
 }

@@ -10,6 +10,8 @@ pub const NAME_CHARS_MAX: usize = 255;
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 /// All headers of one message, in bytes of JSON text.
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
+/// What one message has at most of both.
+pub const CONTENT_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + HEADERS_BYTES_MAX;
 /// Items in one batch of anything.
 pub const BATCH_ITEMS_MAX: usize = 10_000;
 /// Keys of entries that one transaction of an ingest inserts, so that no other writer waits for long.
@@ -24,6 +26,9 @@ pub const TIMERS_CHANGED_MAX: usize = 1_000_000;
 pub const CLAIM_ITEMS_MAX: usize = 1_000;
 /// Items that one claim over HTTP takes when it does not say.
 pub const CLAIM_ITEMS_DEFAULT: usize = 50;
+/// Payloads and headers that one claim over HTTP answers with, in bytes: an answer is in memory several
+/// times.
+pub const CLAIM_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Lanes that one claim visits: bounds the statement, the rest waits for the next turn.
 pub const CLAIM_LANES_MAX: usize = 128;
 /// A lease when none is named.

@@ -30,6 +30,8 @@ pub struct ClaimOptions {
     pub lease: Duration,
     /// The most items that one claim returns.
     pub limit: usize,
+    /// The most bytes of payloads and headers that one claim returns; but one item always.
+    pub bytes: Option<usize>,
 }
 
 impl ClaimOptions {
@@ -37,7 +39,7 @@ impl ClaimOptions {
     #[must_use]
     pub fn new(owner: impl Into<String>) -> Self {
         let (lease, limit) = (limits::LEASE_DEFAULT, limits::CLAIM_ITEMS_DEFAULT);
-        Self { owner: owner.into(), lease, limit }
+        Self { owner: owner.into(), lease, limit, bytes: None }
     }
 
     /// Sets the length of the lease.
@@ -51,6 +53,14 @@ impl ClaimOptions {
     #[must_use]
     pub const fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Sets the most bytes of payloads and headers that one claim returns. A single item is returned however
+    /// large it is; what does not fit waits on as if it had not been looked at.
+    #[must_use]
+    pub const fn bytes(mut self, bytes: usize) -> Self {
+        self.bytes = Some(bytes);
         self
     }
 }
@@ -153,10 +163,10 @@ impl Engine {
             takes: vec![LaneQuota { lane: lane.id, since: Timestamp::MIN, quota: options.limit }],
         };
         if lane.subscription.is_empty() {
-            return self.store().claim(wish).await;
+            return self.store().claim_within(wish, options.bytes).await;
         }
         let served = self.claimable(lane).await?;
-        subscription::claim(self.store(), &served, wish).await
+        subscription::claim(self.store(), &served, wish, options.bytes).await
     }
 
     /// Settles claimed items of a lane; answers in the order given. Items of other lanes are not found.

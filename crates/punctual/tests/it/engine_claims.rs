@@ -9,7 +9,9 @@ use punctual::queue::store::dead_letters::Which;
 use punctual::queue::store::queues::Lane;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::testing::{Backend, Stage};
-use punctual::{Error, MessageId, Token};
+use punctual::{Error, MessageId, NewMessage, Problems, Token};
+use serde_json::json;
+use std::collections::BTreeMap;
 
 macro_rules! staged {
     ($($name:ident),* $(,)?) => {
@@ -34,6 +36,9 @@ staged![
     plt_2_an_extended_lease_outlives_the_first,
     a_topic_that_nobody_declared_is_claimable,
     an_unknown_lane_is_not_found,
+    prd_14_what_is_too_much_for_one_claim_waits_as_it_was,
+    prd_14_a_claim_that_is_cut_keeps_the_order_of_a_key,
+    prd_14_a_claim_of_a_subscription_is_bounded_behind_its_filter,
 ];
 
 async fn orders(stage: &Stage) -> Lane {
@@ -129,4 +134,86 @@ async fn an_unknown_lane_is_not_found(backend: Backend) {
     engine.put_subscription(TENANT, "orders", "crm", handled).await.unwrap();
     assert!(engine.lane(TENANT, "orders", "crm").await.is_ok());
     assert!(matches!(engine.claimable_lane(TENANT, "orders", "crm").await, Err(Error::Conflict(_))));
+}
+
+/// A message whose payload has so many bytes.
+fn sized(kind: &str, bytes: usize) -> NewMessage {
+    NewMessage::new("orders", kind, format!("\"{}\"", "x".repeat(bytes - 2)))
+}
+
+async fn enqueue(stage: &Stage, messages: Vec<NewMessage>) -> Vec<MessageId> {
+    let enqueued = stage.engine().enqueue(TENANT, messages).await.unwrap();
+    enqueued.iter().map(|one| one.id().unwrap()).collect()
+}
+
+/// PRD-14: a claim has as many bytes as it may, one item at least; the others are due as before, at their
+/// first attempt.
+async fn prd_14_what_is_too_much_for_one_claim_waits_as_it_was(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let (engine, lane) = (stage.engine(), orders(&stage).await);
+    let headers = BTreeMap::from([("h".to_owned(), "x".repeat(92))]); // {"h":"…"}: 100 bytes
+    let mut messages: Vec<NewMessage> = [400, 400, 400, 2_000, 500].map(|bytes| sized("k", bytes)).into();
+    messages.push(sized("k", 400).headers(&headers));
+    messages.push(sized("k", 100));
+    let ids = enqueue(&stage, messages).await;
+    let mut parts: Vec<Vec<MessageId>> = Vec::new();
+    loop {
+        let options = ClaimOptions::new("own loop").lease(LEASE).limit(100).bytes(1_000);
+        let batch = engine.claim(&lane, &options).await.unwrap();
+        if batch.items.is_empty() {
+            break;
+        }
+        assert!(batch.items.iter().all(|item| item.item.attempt() == 1), "going back is no attempt");
+        parts.push(batch.items.iter().map(|item| item.message.id).collect());
+        assert_eq!(batch.is_cut, parts.len() < 5, "{parts:?}");
+        engine.ack(&lane, &batch.items).await.unwrap();
+    }
+    assert_eq!(parts, [&ids[..2], &ids[2..3], &ids[3..4], &ids[4..6], &ids[6..]]);
+}
+
+/// PRD-14
+async fn prd_14_a_claim_that_is_cut_keeps_the_order_of_a_key(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let (engine, lane) = (stage.engine(), orders(&stage).await);
+    let keys = ["a", "b", "a", "b", "a", "c", "a"];
+    let ids = enqueue(&stage, keys.map(|key| sized("k", 600).key(key)).into()).await;
+    let mut done: Vec<MessageId> = Vec::new();
+    for _ in 0..100 {
+        let options = ClaimOptions::new("own loop").lease(LEASE).limit(100).bytes(1_300);
+        let items = engine.claim(&lane, &options).await.unwrap().items;
+        assert!(items.len() <= 2, "{} items of 600 bytes", items.len());
+        done.extend(items.iter().map(|item| item.message.id));
+        engine.ack(&lane, &items).await.unwrap();
+    }
+    assert_eq!(done.len(), ids.len());
+    for key in ["a", "b", "c"] {
+        let of = |all: &[MessageId]| -> Vec<MessageId> {
+            all.iter().copied().filter(|id| keys[ids.iter().position(|i| i == id).unwrap()] == key).collect()
+        };
+        assert_eq!(of(&done), of(&ids), "{key}");
+    }
+}
+
+/// PRD-14: what the filter keeps back does not count.
+async fn prd_14_a_claim_of_a_subscription_is_bounded_behind_its_filter(backend: Backend) {
+    let stage = Stage::on(backend).open().await.unwrap();
+    let engine = stage.engine();
+    let new = json!({"target": {"type": "queue"},
+        "filter": {"questionId": "kind", "op": "==", "value": "wanted"}});
+    let new = NewSubscription::read(&new, &mut Problems::default()).expect("it is right");
+    engine.put_subscription(TENANT, "orders", "afar", new).await.unwrap();
+    let lane = engine.lane(TENANT, "orders", "afar").await.unwrap();
+    let kinds = ["other", "other", "wanted", "other", "wanted", "wanted", "other"];
+    let ids = enqueue(&stage, kinds.map(|kind| sized(kind, 600)).into()).await;
+    let options = ClaimOptions::new("own loop").lease(LEASE).limit(100).bytes(1_300);
+    let first = engine.claim(&lane, &options).await.unwrap();
+    let second = engine.claim(&lane, &options).await.unwrap();
+    let mut got: Vec<MessageId> = Vec::new();
+    for batch in [first, second] {
+        assert!((1..=2).contains(&batch.items.len()), "{} items of 600 bytes", batch.items.len());
+        got.extend(batch.items.iter().map(|item| item.message.id));
+    }
+    let wanted: Vec<MessageId> =
+        ids.iter().zip(kinds).filter(|(_, kind)| *kind == "wanted").map(|(id, _)| *id).collect();
+    assert_eq!(got, wanted);
 }

@@ -100,7 +100,8 @@ fn read_options(input: &Input) -> Answer<(ClaimOptions, Duration)> {
     let lease = lease(&mut read);
     problems.into_result()?;
     let limit = limit.unwrap_or(limits::CLAIM_ITEMS_DEFAULT);
-    Ok((ClaimOptions { owner, lease, limit }, Duration::from_secs(wait)))
+    let bytes = Some(limits::CLAIM_BYTES_MAX);
+    Ok((ClaimOptions { owner, lease, limit, bytes }, Duration::from_secs(wait)))
 }
 
 /// The lease that a body asks for.
@@ -122,7 +123,7 @@ async fn claim_waiting(
     loop {
         let mut waiting = app.settings.waiting.enter(&app.engine, lane.id);
         let catch = app.engine.claim(lane, options).await?;
-        if catch.items.len() >= options.limit {
+        if catch.is_cut || catch.items.len() >= options.limit {
             app.settings.waiting.filled(lane.id);
         }
         let left = end.since(monotonic());

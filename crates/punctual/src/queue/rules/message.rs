@@ -272,6 +272,14 @@ pub struct Message {
     pub due_at: Timestamp,
 }
 
+impl Message {
+    /// The bytes of its payload and headers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.payload.len() + self.headers.as_ref().map_or(0, String::len)
+    }
+}
+
 /// Checks that the output of a run is JSON, and not too large.
 ///
 /// # Errors

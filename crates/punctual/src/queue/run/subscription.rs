@@ -9,6 +9,7 @@
 use crate::base::clock::{Moment, monotonic};
 use crate::base::error::{Problems, Result};
 use crate::base::id::{LaneId, Token};
+use crate::base::limits::CONTENT_BYTES_MAX;
 use crate::base::random;
 use crate::database::store::Store;
 use crate::queue::rules::share::LaneQuota;
@@ -132,18 +133,31 @@ impl SubscriptionCache {
 ///
 /// # Errors
 /// When the database does not answer, or the lease or owner is impossible.
-pub async fn claim(store: &Store, served: &Served, wish: ClaimRequest) -> Result<ClaimedBatch> {
+pub async fn claim(
+    store: &Store,
+    served: &Served,
+    wish: ClaimRequest,
+    bytes_max: Option<usize>,
+) -> Result<ClaimedBatch> {
     let mut all = ClaimedBatch::default();
     let Some(take) = wish.takes.first().copied() else { return Ok(all) };
     for _ in 0..CLAIM_ROUNDS {
         let takes = vec![LaneQuota { quota: take.quota - all.items.len(), ..take }];
-        let catch = store.claim(ClaimRequest { takes, ..wish.clone() }).await?;
+        let used: usize = all.items.iter().map(|claimed| claimed.message.bytes()).sum();
+        let left = bytes_max.map(|most| most.saturating_sub(used));
+        // A claim takes one item however large it is.
+        if used > 0 && left.is_some_and(|left| left < CONTENT_BYTES_MAX) {
+            all.is_cut = true;
+            break;
+        }
+        let catch = store.claim_within(ClaimRequest { takes, ..wish.clone() }, left).await?;
         let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
         let (wanted, unwanted): (Vec<Claimed>, Vec<Claimed>) =
             catch.items.into_iter().partition(|claimed| served.admits(claimed));
         all.now = all.now.or(catch.now);
         all.lease_until = all.lease_until.or(catch.lease_until);
         all.items.extend(wanted);
+        all.is_cut = catch.is_cut;
         let more = !unwanted.is_empty() || only_followers;
         let_go(store, served, take.lane, unwanted).await?;
         if !more || all.items.len() >= take.quota {

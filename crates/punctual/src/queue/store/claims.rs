@@ -11,6 +11,7 @@
 
 #[cfg(feature = "postgres")]
 mod at_once;
+mod heft;
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
@@ -86,6 +87,8 @@ pub struct ClaimedBatch {
     pub lease_until: Option<Timestamp>,
     /// The authority's time of the claim.
     pub now: Option<Timestamp>,
+    /// Whether the bytes that one claim may have ended it: there may be more.
+    pub is_cut: bool,
 }
 
 impl ClaimedBatch {
@@ -128,25 +131,37 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] for an impossible lease or owner.
     pub fn claim(&self, wish: ClaimRequest) -> VerbFuture<'_, ClaimedBatch> {
+        self.claim_within(wish, None)
+    }
+
+    /// The same with a bound for the bytes of all payloads and headers. What does not fit goes back in the
+    /// transaction that took it, as it was; one item is claimed however large it is.
+    ///
+    /// # Errors
+    /// As [`Store::claim`].
+    pub fn claim_within(&self, wish: ClaimRequest, bytes_max: Option<usize>) -> VerbFuture<'_, ClaimedBatch> {
         VerbFuture::new(async move {
+            let bytes_max = bytes_max.filter(|most| heft::may_exceed(&wish.takes, *most));
             wish.check()?;
             if wish.takes.is_empty() {
                 return Ok(ClaimedBatch::default());
             }
             #[cfg(feature = "postgres")]
             if self.may_claim_at_once(&wish)
-                && let Some(catch) = self.claim_at_once(&wish).await?
+                && let Some(catch) = self.claim_at_once(&wish, bytes_max).await?
             {
                 reach(Point::ClaimedBeforeAnswer);
                 return Ok(catch);
             }
-            self.claim_in_steps(wish).await
+            self.claim_in_steps(wish, bytes_max).await
         })
     }
 
-    async fn claim_in_steps(&self, wish: ClaimRequest) -> Result<ClaimedBatch> {
+    async fn claim_in_steps(&self, wish: ClaimRequest, bytes_max: Option<usize>) -> Result<ClaimedBatch> {
         let lanes: Vec<LaneId> = wish.takes.iter().map(|t| t.lane).collect();
-        let (mut catch, held) = self.write(wish, |tx, wish| Box::pin(claim_work(tx, wish))).await?;
+        let request = (wish, bytes_max);
+        let (mut catch, held) =
+            self.write(request, |tx, (wish, most)| Box::pin(claim_work(tx, wish, *most))).await?;
         reach(Point::ClaimedBeforeAnswer);
         // Decoding is the claimer's work, not the database thread's.
         catch.items = held.decode()?;
@@ -192,10 +207,18 @@ async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<To
 const EXTEND: &str = "update punctual.claim set lease_until = $1 \
     where token = any($2::text[]) and finished_at is null returning token";
 
-async fn claim_work(tx: &mut Tx, wish: &ClaimRequest) -> Result<(ClaimedBatch, Held)> {
-    let (now, taken) = take(tx, Purpose::Dispatch, &wish.takes).await?;
+async fn claim_work(
+    tx: &mut Tx,
+    wish: &ClaimRequest,
+    bytes_max: Option<usize>,
+) -> Result<(ClaimedBatch, Held)> {
+    let (now, mut taken) = take(tx, Purpose::Dispatch, &wish.takes).await?;
     let Some(now) = now else { return Ok((ClaimedBatch::default(), Held::default())) };
     let mut catch = ClaimedBatch { now: Some(now), ..ClaimedBatch::default() };
+    if let Some(most) = bytes_max {
+        // Before the heads of sequences are sorted out: what goes back is neither head nor follower.
+        (taken, catch.is_cut) = heft::give_back_beyond(tx, taken, most).await?;
+    }
     catch.count(&taken);
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
     let until = now.plus(wish.lease);

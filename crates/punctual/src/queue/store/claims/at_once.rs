@@ -3,7 +3,8 @@
 //! The rows are locked where they stand, deleted by their address, written into the claim
 //! row and answered with their messages. If one of them is not plain, the statement writes
 //! nothing and says so; the claim is then made step by step (see [`super`]), because only
-//! there keys are sorted out and suspects get tokens of their own.
+//! there keys are sorted out and suspects get tokens of their own. So it is when the messages weigh more
+//! than the claim may.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -26,6 +27,7 @@ const OWN_COLUMNS: usize = 6;
 struct Request {
     wish: ClaimRequest,
     token: Token,
+    bytes_max: Option<usize>,
 }
 
 impl Store {
@@ -42,9 +44,13 @@ impl Store {
     }
 
     /// The catch; nothing if the claim must be made step by step.
-    pub(crate) async fn claim_at_once(&self, wish: &ClaimRequest) -> Result<Option<ClaimedBatch>> {
+    pub(crate) async fn claim_at_once(
+        &self,
+        wish: &ClaimRequest,
+        bytes_max: Option<usize>,
+    ) -> Result<Option<ClaimedBatch>> {
         let token = Token::fresh();
-        let request = Request { wish: wish.clone(), token: token.clone() };
+        let request = Request { wish: wish.clone(), token: token.clone(), bytes_max };
         let rows = self.write_alone(request, |tx, request| Box::pin(take_and_hold(tx, request))).await?;
         decode(rows, token, wish.lease)
     }
@@ -63,6 +69,7 @@ async fn take_and_hold(tx: &mut Tx, request: &Request) -> Result<Vec<Row>> {
         request.token.text().into(),
         wish.owner.as_str().into(),
         lease.into(),
+        request.bytes_max.map(|most| i64::try_from(most).unwrap_or(i64::MAX)).into(),
     ];
     tx.query(TAKE_AND_HOLD, &values).await
 }
@@ -121,7 +128,10 @@ const TAKE_AND_HOLD: &str = concat!(
             bool_and(key is null and unstarted = 0 and attempts = 0 and lane_id = ($1::int[])[1]) as alike, \
             min(message_id) as first_id, max(message_id) as last_id, count(*) as size from picked), \
     told as materialized (select s.*, s.last_id - s.first_id + 1 = s.size as dense, \
-            s.alike or (select bool_and(key is null and unstarted = 0) from picked) as plain \
+            (s.alike or (select bool_and(key is null and unstarted = 0) from picked)) \
+            and ($7::bigint is null or $7::bigint >= ( \
+                select sum(octet_length(b.payload) + coalesce(octet_length(b.headers), 0)) \
+                from punctual.message b where b.id = any(array(select message_id from picked)))) as plain \
         from seen s where s.size > 0), \
     gone as (delete from punctual.work \
         where ctid = any(array(select place from picked)) and (select plain from told)), \
