@@ -17,11 +17,11 @@ use crate::database::sqlite::threads::{Mode, Request, ask, ended_transaction, is
 use crate::database::tx::Call;
 use crate::database::value::{Cell, Row, Value};
 use rusqlite::config::DbConfig;
-use rusqlite::types::{Value as Owned, ValueRef};
+use rusqlite::types::{ToSql, ToSqlOutput, Value as Owned, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -276,8 +276,18 @@ fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Value<'_>]) -> 
 }
 
 /// A list is bound as a table of its own, which statements read as `rarray(?1)`.
-fn list<T: Into<Owned>>(values: impl Iterator<Item = Option<T>>) -> Rc<Vec<Owned>> {
-    Rc::new(values.map(|v| v.map_or(Owned::Null, Into::into)).collect())
+fn list<T: Into<Owned>>(values: impl Iterator<Item = Option<T>>) -> List {
+    List(RefCell::new(values.map(|v| v.map_or(Owned::Null, Into::into)).collect()))
+}
+
+/// A list to be bound once. The list type of rusqlite 0.39 is never freed: its destructor does not know what
+/// it frees, and drops nothing. The destructor of a box does, and the table reads the same vector.
+struct List(RefCell<Vec<Owned>>);
+
+impl ToSql for List {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::new_boxed(self.0.take(), c"rarray"))
+    }
 }
 
 fn read_rows(statement: &mut rusqlite::CachedStatement<'_>) -> rusqlite::Result<Vec<Row>> {
@@ -304,5 +314,33 @@ fn cell(value: ValueRef<'_>) -> Cell {
             Ok(text) => text.to_owned(),
             Err(_) => String::from_utf8_lossy(v).into_owned(),
         }),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn resident_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
+    }
+
+    /// PRD-14: lists that were bound are freed; 100 lists of 8 MiB would be 800.
+    #[test]
+    fn prd_14_a_bound_list_is_freed() {
+        let mut tx = connect(None, false, &Arc::default()).expect("it opens");
+        tx.script("begin").expect("it begins");
+        let text = "x".repeat(1024 * 1024);
+        let texts = [Some(text.as_str()); 8];
+        let before = resident_kib();
+        for _ in 0..100 {
+            let sql = "select count(*) from rarray($1) where length(value) > 5";
+            let rows = tx.query(sql, &[Value::Texts(&texts)]).expect("it reads");
+            assert_eq!(rows[0].int(0).expect("a number"), 8);
+        }
+        let grown = resident_kib().saturating_sub(before) / 1024;
+        assert!(grown < 200, "100 lists took {grown} MiB, and nobody needs them any more");
     }
 }
