@@ -6,6 +6,7 @@
 pub mod answers;
 pub mod api;
 pub mod body_limit;
+pub mod body_room;
 pub mod dev;
 pub mod docs;
 pub mod error;
@@ -41,6 +42,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
 use body_limit::BodyLimit;
+use body_room::BodyRoom;
 use dev::{channels, clock, messages};
 use error::Failure;
 use ops::outbox;
@@ -359,6 +361,7 @@ pub fn router(app: App) -> Router {
     all.merge(pages::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
+        .layer(Extension(BodyRoom::default()))
         .layer(from_fn(input::refuse_encoded))
         .layer(from_fn_with_state(app.clone(), host::check))
         .layer(from_fn(frame::around))

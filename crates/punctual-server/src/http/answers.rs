@@ -9,6 +9,7 @@
 //! get ids from the token of the reservation ([`RequestToken`]), so they are written once all the same. Other
 //! requests have no such guard.
 
+use super::body_room::chew;
 use super::error::{Answer, Failure, OutcomeUnknown, PROBLEM_JSON};
 use super::visitor::Visitor;
 use super::{Route, input};
@@ -113,8 +114,9 @@ pub async fn once_for_link(State(app): State<App>, request: Request, next: Next)
 
 async fn carry_out(app: &App, keyed: Keyed, request: Request, next: Next) -> Answer<Response> {
     let (parts, body) = request.into_parts();
-    let bytes = input::read_within(body, input::limit_of(&parts.extensions).bytes_max).await?;
-    let (store, digest) = (app.engine.store(), digest_of(keyed.role, &parts, &bytes));
+    let read = input::read_of(&parts.extensions, body).await?;
+    let digest = chew(read.bytes.len(), || digest_of(keyed.role, &parts, &read.bytes));
+    let store = app.engine.store();
     let token = match store.reserve_answer(keyed.tenant, &keyed.key, &digest).await? {
         Asked::First { token } => token,
         Asked::Answered { status, body } => return Ok(again(status, body)),
@@ -126,7 +128,8 @@ async fn carry_out(app: &App, keyed: Keyed, request: Request, next: Next) -> Ans
             return Err(Failure::conflict("this Idempotency-Key was used for another request"));
         }
     };
-    let mut request = Request::from_parts(parts, Body::from(bytes));
+    let mut request = Request::from_parts(parts, Body::from(read.bytes.clone()));
+    request.extensions_mut().insert(read);
     request.extensions_mut().insert(RequestToken(Some(token)));
     let response = next.run(request).await;
     keep(app, &keyed, response).await

@@ -4,6 +4,7 @@
 //! all of them at once, each with its path.
 
 use super::body_limit::{BodyLimit, ValueCounter};
+use super::body_room::{BodyRoom, SMALL_BYTES_MAX, TakenRoom, chew};
 use super::error::Failure;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
@@ -27,13 +28,23 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// What is wrong with a text that PostgreSQL cannot keep and SQLite can: it is refused on both.
 pub const HAS_NUL: &str = "must not contain the character U+0000";
 
-/// A body with its media type, not yet understood: ids are checked first.
+/// A body with its media type, not yet understood: ids are checked first. A large one has its room as long as
+/// this lives.
 #[derive(Debug)]
 pub struct Input {
     /// The text.
     pub bytes: Bytes,
     /// The media type in lower case, without parameters.
     pub media_type: String,
+    _room: TakenRoom,
+}
+
+/// A body that was read before the handler was called, and is not read twice.
+#[derive(Clone, Debug)]
+pub struct ReadBody {
+    /// The text.
+    pub bytes: Bytes,
+    room: TakenRoom,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Input {
@@ -42,8 +53,12 @@ impl<S: Send + Sync> FromRequest<S> for Input {
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
         let media_type = media_type(request.headers());
         let limit = limit_of(request.extensions());
-        let bytes = read(request.into_body(), limit.bytes_max, limit.values_max()).await?;
-        Ok(Self { bytes, media_type })
+        let (mut parts, body) = request.into_parts();
+        let read = match parts.extensions.remove::<ReadBody>() {
+            Some(read) => read,
+            None => read(body, limit, &room_of(&parts.extensions)).await?,
+        };
+        Ok(Self { bytes: read.bytes, media_type, _room: read.room })
     }
 }
 
@@ -67,36 +82,70 @@ pub fn limit_of(extensions: &Extensions) -> BodyLimit {
     extensions.get().copied().unwrap_or_default()
 }
 
-/// Reads a body of at most `bytes_max`, whole mebibytes, and within its limit of time.
-pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
-    read(body, bytes_max, usize::MAX).await
+/// The room for large bodies of the server that a request is for.
+fn room_of(extensions: &Extensions) -> BodyRoom {
+    extensions.get().cloned().unwrap_or_default()
 }
 
-/// The same, with at most `values_max` JSON values.
-async fn read(body: Body, bytes_max: usize, values_max: usize) -> Result<Bytes, Failure> {
+/// Reads a body of at most `bytes_max`, no more than small bodies have, and within its limit of time.
+pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
+    let collect = collect(body, (bytes_max, usize::MAX), None);
+    Ok(in_time(collect).await?.bytes)
+}
+
+/// Reads the body of a request, with room for a large one.
+pub async fn read_of(extensions: &Extensions, body: Body) -> Result<ReadBody, Failure> {
+    read(body, limit_of(extensions), &room_of(extensions)).await
+}
+
+/// A body that says how large it is waits for its room first. Another gets it on its way, and has the whole
+/// time for bodies for both.
+async fn read(body: Body, limit: BodyLimit, room: &BodyRoom) -> Result<ReadBody, Failure> {
+    let most = (limit.bytes_max, limit.values_max());
+    match body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()) {
+        Some(bytes) if bytes > limit.bytes_max => Err(too_long(limit.bytes_max)),
+        Some(bytes) => {
+            let room = room.take(bytes).await?;
+            Ok(ReadBody { room, ..in_time(collect(body, most, None)).await? })
+        }
+        None => in_time(collect(body, most, Some(room))).await,
+    }
+}
+
+async fn in_time(collect: impl Future<Output = Result<ReadBody, Failure>>) -> Result<ReadBody, Failure> {
     let late = || {
         let said = "the body did not arrive within 30 seconds";
         Failure::new(StatusCode::REQUEST_TIMEOUT, "timeout", said)
     };
-    tokio::time::timeout(BODY_PATIENCE, collect(body, bytes_max, values_max))
-        .await
-        .unwrap_or_else(|_| Err(late()))
+    tokio::time::timeout(BODY_PATIENCE, collect).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Appends each piece to one buffer, so that a large body is in memory once, and refuses it at the first
-/// piece too much.
-async fn collect(mut body: Body, bytes_max: usize, values_max: usize) -> Result<Bytes, Failure> {
+/// piece too much. A body of unknown length takes its room where it becomes large.
+async fn collect(
+    mut body: Body,
+    (bytes_max, values_max): (usize, usize),
+    room: Option<&BodyRoom>,
+) -> Result<ReadBody, Failure> {
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_long(bytes_max));
     }
-    let (mut text, mut counter) = (Vec::new(), ValueCounter::default());
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or_default();
+    let (mut text, mut counter) = (Vec::with_capacity(expected), ValueCounter::default());
+    let (mut to_take, mut taken) = (room, TakenRoom::default());
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         let frame = frame.map_err(|_| Failure::malformed("the body broke off before its end"))?;
         let Ok(piece) = frame.into_data() else { continue };
-        text.extend_from_slice(&piece);
-        if text.len() > bytes_max {
+        if text.len() + piece.len() > bytes_max {
             return Err(too_long(bytes_max));
         }
+        if text.len() + piece.len() > SMALL_BYTES_MAX
+            && let Some(room) = to_take.take()
+        {
+            taken = room.take(bytes_max).await?;
+            text.reserve_exact(bytes_max - text.len());
+        }
+        text.extend_from_slice(&piece);
         if values_max < usize::MAX {
             counter.add(&piece);
         }
@@ -105,7 +154,7 @@ async fn collect(mut body: Body, bytes_max: usize, values_max: usize) -> Result<
             return Err(Failure::too_large(said));
         }
     }
-    Ok(Bytes::from(text))
+    Ok(ReadBody { bytes: Bytes::from(text), room: taken })
 }
 
 fn too_long(bytes_max: usize) -> Failure {
@@ -123,7 +172,12 @@ impl Input {
     /// # Errors
     /// 400 when it is not JSON, 422 when it is not an object.
     pub fn object(&self) -> Result<Map<String, Value>, Failure> {
-        object(&self.bytes)
+        chew(self.bytes.len(), || object(&self.bytes))
+    }
+
+    /// Lets go of the text, once what is needed of it has been copied. Its room stays taken, for the copies.
+    pub fn forget_text(&mut self) {
+        self.bytes = Bytes::new();
     }
 
     /// The body as a JSON object; nothing at all stands for an empty one.
@@ -341,10 +395,12 @@ mod tests {
     /// PRD-14: nothing of a body is read behind the value, or the byte, that is too much.
     #[tokio::test]
     async fn prd_14_a_body_is_refused_at_the_first_piece_too_much() {
+        let room = BodyRoom::default();
         for (values_max, pieces) in [(80, 10), (usize::MAX, 65_537)] {
             let read_pieces = Arc::new(AtomicUsize::new(0));
             let body = Body::new(Endless(Arc::clone(&read_pieces)));
-            let refused = read(body, 1024 * 1024, values_max).await.expect_err("it is too large");
+            let read = collect(body, (1024 * 1024, values_max), Some(&room));
+            let refused = read.await.expect_err("it is too large");
             assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
             assert_eq!(read_pieces.load(Ordering::Relaxed), pieces, "at most {values_max} values");
         }

@@ -51,6 +51,7 @@ mod isolation;
 mod jobs;
 mod keys;
 mod leases;
+mod load;
 mod locales;
 mod mutated;
 mod notifications;

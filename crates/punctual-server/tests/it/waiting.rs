@@ -1,7 +1,7 @@
 //! Many claims that wait for work.
 
 use crate::client::Client;
-use crate::world::{Base, World, publish};
+use crate::world::{Base, RUNNING, World, publish};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -67,6 +67,7 @@ async fn publish_median(client: &Client) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_15_waiting_claims_slow_no_publisher_down_measured() {
+    let _alone = RUNNING.lock().await;
     rlimit::increase_nofile_limit(16_384).unwrap();
     let world = World::system(Base::Postgres).await;
     let (waiters, publisher) = (world.tenant("waiters").await, world.tenant("publisher").await);

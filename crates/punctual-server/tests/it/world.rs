@@ -140,6 +140,9 @@ fn cluster() -> &'static Arc<Cluster> {
     CLUSTER.get_or_init(|| Arc::new(Cluster::start(&Options::fast()).unwrap()))
 }
 
+/// Held by the one measurement that runs; others wait for its end.
+pub static RUNNING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Publishes one plain event; answers its id.
 pub async fn publish(client: &Client, topic: &str) -> String {
     let event = json!({"topic": topic, "kind": "order.placed", "payload": {"order": 7}});

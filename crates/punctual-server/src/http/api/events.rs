@@ -10,6 +10,7 @@ use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::answers::RequestToken;
+use crate::http::body_room::chew;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{self, Input};
 use axum::Json;
@@ -73,14 +74,17 @@ pub async fn publish(
     caller: Caller,
     token: RequestToken,
     headers: HeaderMap,
-    input: Input,
+    mut input: Input,
 ) -> Answer<(StatusCode, Json<Published>)> {
     let mut reading = Reading::default();
-    if headers.contains_key(cloud::SPEC_VERSION) {
-        cloud::read_binary(&headers, &input, &mut reading)?;
-    } else {
-        read_json(&input, &caller.name, &mut reading)?;
-    }
+    chew(input.bytes.len(), || {
+        if headers.contains_key(cloud::SPEC_VERSION) {
+            cloud::read_binary(&headers, &input, &mut reading)
+        } else {
+            read_json(&input, &caller.name, &mut reading)
+        }
+    })?;
+    input.forget_text();
     reading.check_forms(&app, &caller).await?;
     let states = std::mem::take(&mut reading.states);
     let (mut messages, mut warnings) = reading.finish()?;

@@ -6,6 +6,7 @@ use super::Id;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::answers::RequestToken;
+use crate::http::body_room::chew;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
@@ -41,9 +42,10 @@ pub async fn schedule(
     caller: Caller,
     token: RequestToken,
     query: Page,
-    input: Input,
+    mut input: Input,
 ) -> Answer<Response> {
-    let (mut timers, is_list) = body::read_timers(&input, &caller.name)?;
+    let (mut timers, is_list) = chew(input.bytes.len(), || body::read_timers(&input, &caller.name))?;
+    input.forget_text();
     let identified = token.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
     let spread = read_spread(query.filter("spread"))?;
     let made = app.engine.schedule(caller.tenant, timers, spread).await?;

@@ -106,6 +106,12 @@ impl NewMessage {
         self
     }
 
+    /// The bytes of its payload and headers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.payload.len() + self.headers.as_ref().map_or(0, String::len)
+    }
+
     /// Adds what is wrong with this message, each under `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
         let found = self.problems().0;

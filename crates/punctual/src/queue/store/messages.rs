@@ -7,6 +7,7 @@
 
 pub(crate) mod addressed;
 pub(crate) mod facts;
+mod parts;
 
 pub use crate::queue::store::messages::addressed::Addressed;
 
@@ -21,6 +22,7 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
+use crate::queue::store::messages::parts::parts;
 use std::collections::BTreeMap;
 
 /// The outcome of one enqueued message.
@@ -135,14 +137,20 @@ pub fn check(messages: &[NewMessage]) -> Result<()> {
 }
 
 impl Store {
-    /// Writes messages without ids in one statement (Postgres) or one request (SQLite).
+    /// Writes messages without ids in one statement (Postgres, if they are not large) or one request
+    /// (SQLite).
     pub(crate) async fn enqueue_plain(
         &self,
         tenant: Tenant,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<Enqueued>> {
-        let enqueued =
-            self.write_alone(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_all(tx, b))).await;
+        let is_one = parts(&messages, NewMessage::bytes).count() == 1;
+        let batch = Batch { tenant, messages };
+        let enqueued = if is_one {
+            self.write_alone(batch, |tx, b| Box::pin(enqueue_all(tx, b))).await
+        } else {
+            self.write(batch, |tx, b| Box::pin(enqueue_all(tx, b))).await
+        };
         reach(Point::EnqueuedBeforeAnswer);
         enqueued
     }
@@ -254,8 +262,19 @@ pub(crate) async fn insert(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]
     }
 }
 
+/// Large messages in several statements of the transaction. Later ones have higher ids, as they have been
+/// read from the sequence later.
 #[cfg(feature = "postgres")]
 async fn insert_arrays(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
+    let mut ids = Vec::with_capacity(messages.len());
+    for part in parts(messages, |message| message.bytes()) {
+        ids.extend(insert_part(tx, tenant, part).await?);
+    }
+    Ok(ids)
+}
+
+#[cfg(feature = "postgres")]
+async fn insert_part(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
     let texts = |pick: fn(&NewMessage) -> Option<&str>| messages.iter().map(|m| pick(m)).collect::<Vec<_>>();
     let payloads = texts(|m| Some(&m.payload));
     if let Some((topic, kind)) = uniform(messages) {
