@@ -15,15 +15,12 @@ use ::punctual::{Store, Tenant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::Value;
 
-use crate::report::{Bound, Report};
+use crate::bounds::Wanted;
+use crate::report::Report;
 use crate::series::Series;
 
 /// Evaluations in a round.
 const EVALUATIONS: usize = 1_000_000;
-/// How long they may take, in milliseconds, with the index over what filters need.
-const INDEXED_MILLISECONDS_MAX: f64 = 50.0;
-/// The same, when each filter is asked.
-const EACH_MILLISECONDS_MAX: f64 = 200.0;
 
 /// What took how long, in milliseconds.
 #[derive(Debug, Default)]
@@ -54,12 +51,12 @@ impl Evaluations {
     /// Adds the figures, and what is required of them.
     pub fn report(&self, report: &mut Report) {
         let lines = [
-            ("1,000,000 trigger evaluations", &self.indexed, INDEXED_MILLISECONDS_MAX),
-            ("1,000,000 trigger evaluations, each filter asked", &self.each, EACH_MILLISECONDS_MAX),
+            ("1,000,000 trigger evaluations", &self.indexed, Wanted::EvaluationsIndexed),
+            ("1,000,000 trigger evaluations, each filter asked", &self.each, Wanted::EvaluationsEach),
         ];
-        for (name, series, most) in lines {
+        for (name, series, wanted) in lines {
             report.figure(name, "ms", series);
-            report.require(&format!("{name}, ms"), series.median(), Bound::AtMost(most));
+            wanted.judge(name, series, report);
         }
     }
 }

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::bounds::Wanted;
 use crate::latency::Starts;
 use crate::ours::{Engine, Handler, batches, messages};
+use crate::report::Report;
 use crate::series::Series;
 
 /// Messages per call while the backlog is made.
@@ -19,13 +21,32 @@ const BATCH: usize = 10_000;
 const SHOTS: usize = 5;
 const BETWEEN_SHOTS: Duration = Duration::from_millis(200);
 
-/// The others' waits in milliseconds, with a backlog of `backlog` messages of one tenant.
+/// What others wait for beside a backlog.
+#[derive(Debug, Clone, Default)]
+pub struct WaitsBeside {
+    /// Their waits in milliseconds.
+    pub waits: Series,
+    /// How long the whole backlog takes at the pace of its drain, in milliseconds.
+    pub drain: f64,
+}
+
+impl WaitsBeside {
+    /// Adds the waits, and what is required of them beside the drain.
+    pub fn report(&self, name: &str, report: &mut Report) {
+        report.figure(name, "ms", &self.waits);
+        let mut shares = Series::default();
+        self.waits.iter().for_each(|wait| shares.push(wait / self.drain));
+        Wanted::WaitBesideBacklog.judge(name, &shares, report);
+    }
+}
+
+/// The others' waits, with a backlog of `backlog` messages of one tenant.
 pub async fn fairness(
     producer: &dyn Engine,
     worker: &dyn Engine,
     backlog: usize,
     others: usize,
-) -> Result<Series> {
+) -> Result<WaitsBeside> {
     for batch in batches(backlog, BATCH) {
         producer.enqueue(0, batch).await?;
     }
@@ -34,15 +55,17 @@ pub async fn fairness(
     while drained.load(Ordering::Relaxed) == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    let begun = Instant::now();
     let mut sent = Vec::new();
     for _ in 0..SHOTS {
         one_each(producer, backlog, others, &mut sent).await?;
         starts.wait(sent.len()).await?;
         tokio::time::sleep(BETWEEN_SHOTS).await;
     }
-    let left = backlog.saturating_sub(drained.load(Ordering::Relaxed));
-    ensure!(left > 0, "the backlog of {backlog} was gone before the others had come");
-    waits(&starts, &sent, backlog)
+    let (took, drained) = (begun.elapsed(), drained.load(Ordering::Relaxed));
+    ensure!(drained < backlog, "the backlog of {backlog} was gone before the others had come");
+    let drain = took.as_secs_f64() * 1e3 * backlog as f64 / drained as f64;
+    Ok(WaitsBeside { waits: waits(&starts, &sent, backlog)?, drain })
 }
 
 /// Notes the others' starts and counts the backlog's.

@@ -10,6 +10,9 @@
 //! evaluation of triggers alone. Not measured: networks (server and client share a machine), disks that flush
 //! slowly (whatever disk the temporary folder is on), handlers that do something.
 //!
+//! [`bounds`] has what is required of timers, fairness, rendering and evaluations; [`check`] asks all of it
+//! in a short run.
+//!
 //! `cluster` starts a database server, `database` makes databases in it; a [`contender`] is what has
 //! turns in [`rounds`]; [`queue`] puts everything together into a [`report`].
 
@@ -17,6 +20,8 @@
 
 pub use ::punctual::testing::cluster;
 
+pub mod bounds;
+pub mod check;
 pub mod contender;
 pub mod database;
 pub mod evaluations;

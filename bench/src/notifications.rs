@@ -5,7 +5,7 @@
 //! then told to people. Ours does what the hand-written loop leaves out: it reads payloads, finds kind,
 //! templates and recipients, asks for the entity's state and the recipients' wishes once before the plan and
 //! once before each letter, words each letter, hands it to a channel, and fences every write. Both run on the
-//! same server in the same run, in turns. How long one letter takes to be worded is measured beside it.
+//! same server in the same run, in turns. How long one message takes to be rendered is measured beside it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +19,7 @@ use ::punctual::{Accepted, Engine, NewMessage, Problems, RenderedMessage, Templa
 use anyhow::{Result, anyhow, ensure};
 use serde_json::{Value, json};
 
+use crate::bounds::Wanted;
 use crate::cluster::{Cluster, Options};
 use crate::database::Database;
 use crate::machine::Machine;
@@ -30,8 +31,8 @@ use crate::series::Series;
 
 /// Letters of each event.
 const LETTERS_EACH: usize = 2;
-/// Letters in each round when their wording is measured.
-const WORDED: u32 = 20_000;
+/// Messages in each round when their rendering is measured.
+const RENDERED: u32 = 20_000;
 /// How long all letters may take before we call them lost.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -78,16 +79,22 @@ pub fn notify(options: NotificationOptions) -> ReportFuture {
         report.figure("notify by hand", "events/s", raw);
         report.figure("notify", "events/s", ours);
         report.require("notify / by hand", ours.median() / raw.median(), Bound::AtLeast(0.65));
-        let wording = wording(options.rounds)?;
-        report.figure("a letter worded", "us", &wording);
-        report.require("a letter worded, in us", wording.median(), Bound::AtMost(20.0));
+        report_rendering(options.rounds, &mut report)?;
         Ok(report)
     })
 }
 
-/// How long the longer of the two letters takes to be worded: its subject and its body, with the values of
+/// Adds how long a message takes to be rendered, and what is required of it.
+pub(crate) fn report_rendering(rounds: usize, report: &mut Report) -> Result<()> {
+    let rendering = rendering(rounds)?;
+    report.figure("a message rendered", "us", &rendering);
+    Wanted::Rendering.judge("a message rendered", &rendering, report);
+    Ok(())
+}
+
+/// How long the longer of the two messages takes to be rendered: its subject and its body, with the values of
 /// an event that is parsed, in microseconds.
-fn wording(rounds: usize) -> Result<Series> {
+fn rendering(rounds: usize) -> Result<Series> {
     let mut problems = Problems::default();
     let kind = EventKind::read(&kind(), &mut problems).ok_or_else(|| anyhow!("a bad kind: {problems}"))?;
     let definition = definition(&TEMPLATES[1])?;
@@ -108,10 +115,10 @@ fn wording(rounds: usize) -> Result<Series> {
     let mut series = Series::default();
     for _ in 0..rounds {
         let begun = Instant::now();
-        for _ in 0..WORDED {
+        for _ in 0..RENDERED {
             std::hint::black_box(kind.word(&template, std::hint::black_box(&occasion), &set));
         }
-        series.push(begun.elapsed().as_secs_f64() * 1e6 / f64::from(WORDED));
+        series.push(begun.elapsed().as_secs_f64() * 1e6 / f64::from(RENDERED));
     }
     Ok(series)
 }

@@ -19,6 +19,11 @@ impl Series {
         self.push(rate(n, took));
     }
 
+    /// All of them, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = f64> {
+        self.samples.iter().copied()
+    }
+
     /// The figure of the latest round.
     #[must_use]
     pub fn last(&self) -> f64 {

@@ -31,7 +31,7 @@ const TRIGGERS: usize = 200;
 /// Triggers in each survey.
 const TRIGGERS_EACH: usize = 50;
 /// The kind of the events.
-const KIND: &str = "service-visit-closed";
+pub(crate) const KIND: &str = "service-visit-closed";
 /// How long all letters may take before we call them lost.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -139,7 +139,7 @@ fn raw_event(n: usize) -> RawEvent {
     RawEvent { key, address: address(n), payload: payload(n).to_string() }
 }
 
-fn item(n: usize) -> Value {
+pub(crate) fn item(n: usize) -> Value {
     json!({"payload": payload(n),
         "recipient": {"address": address(n), "locale": "ar", "customerRef": "customer"}})
 }
@@ -177,13 +177,19 @@ async fn ours(cluster: &Arc<Cluster>, connections: usize, counter: &Arc<AtomicUs
         .channel("memory:default", channel)
         .open()
         .await?;
+    publish(&engine).await?;
+    Ok(engine)
+}
+
+/// Publishes the surveys with their triggers.
+pub(crate) async fn publish(engine: &Engine) -> Result<()> {
     for first in (0..TRIGGERS).step_by(TRIGGERS_EACH) {
         let name = format!("survey {first}");
         let draft = FlowDraft { name, integration_id: None, definition: survey(first) };
         let flow = engine.store().create_flow(Tenant::DEFAULT, draft).await?;
         engine.store().publish_flow(Tenant::DEFAULT, flow.id).await?;
     }
-    Ok(engine)
+    Ok(())
 }
 
 fn survey(first: usize) -> Value {

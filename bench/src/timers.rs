@@ -17,13 +17,14 @@ use ::punctual::{Engine, Timestamp, Work};
 use anyhow::Result;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::bounds::Wanted;
 use crate::cluster::{Cluster, Options};
 use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
 use crate::queue::Databases;
 use crate::raw_sqlite::remove;
-use crate::report::{Bound, Report, ReportFuture};
+use crate::report::{Report, ReportFuture};
 use crate::series::Series;
 
 /// The topic whose timers are handled.
@@ -90,7 +91,13 @@ pub fn timers(options: TimerOptions) -> ReportFuture {
     })
 }
 
-async fn measure(name: &str, place: &Place, options: &TimerOptions, report: &mut Report) -> Result<()> {
+/// Measures what the options ask for on one database.
+pub(crate) async fn measure(
+    name: &str,
+    place: &Place,
+    options: &TimerOptions,
+    report: &mut Report,
+) -> Result<()> {
     if options.single > 0 {
         eprintln!("{name}: single timers");
         place.recreate().await?;
@@ -151,11 +158,11 @@ async fn all_of(told: &mut UnboundedReceiver<Seen>, n: usize) -> Result<Series> 
     Ok(series)
 }
 
-fn add_lateness(report: &mut Report, name: &str, series: &Series, limit: Option<f64>) {
-    report.figure(&format!("{name}: lateness"), "ms", series);
-    let p99 = series.percentile(0.99);
-    match limit {
-        Some(limit) => report.require(&format!("{name}: lateness p99 (ms)"), p99, Bound::AtMost(limit)),
-        None => report.inform(&format!("{name}: lateness p99 (ms)"), p99),
+fn add_lateness(report: &mut Report, name: &str, series: &Series, wanted: Option<Wanted>) {
+    let name = format!("{name}: lateness");
+    report.figure(&name, "ms", series);
+    match wanted {
+        Some(wanted) => wanted.judge(&name, series, report),
+        None => report.inform(&format!("{name}: p99 (ms)"), series.percentile(0.99)),
     }
 }

@@ -177,12 +177,12 @@ impl Run<'_> {
         eprintln!("postgres: fairness");
         let result =
             with_two(&ours, async |producer, worker| fairness(producer, worker, backlog, OTHERS).await);
-        let Some(waits) = or_note(report, "postgres fairness", result.await) else {
+        let Some(beside) = or_note(report, "postgres fairness", result.await) else {
             return;
         };
-        report.figure("postgres wait beside a backlog: punctual", "ms", &waits);
+        beside.report("postgres wait beside a backlog: punctual", report);
         let name = format!("postgres longest wait beside a backlog of {backlog}, ms");
-        report.require(&name, waits.max(), Bound::AtMost(100.0));
+        report.require(&name, beside.waits.max(), Bound::AtMost(100.0));
     }
 
     async fn idle(&self, report: &mut Report) {

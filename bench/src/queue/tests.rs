@@ -106,7 +106,7 @@ async fn every_part_of_the_run_gives_its_figures() -> Result<()> {
     assert!(failed.is_empty(), "{failed:?}");
     let absent = report.notes.iter().filter(|note| note.contains("bench/peers/install"));
     assert_eq!(absent.count(), crate::peers::KNOWN.len());
-    assert_eq!(report.ratios.iter().filter(|ratio| ratio.required.is_some()).count(), 13);
+    assert_eq!(report.ratios.iter().filter(|ratio| ratio.required.is_some()).count(), 14);
     assert!(report.ratios.iter().all(|ratio| ratio.value.is_finite()));
     let full = |name: &str| report.results.iter().any(|figure| figure.name == name);
     assert!(full("postgres drain, full: punctual"));

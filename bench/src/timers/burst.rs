@@ -6,11 +6,10 @@ use ::punctual::{NewTimer, Tenant};
 use anyhow::{Result, ensure};
 
 use super::{BATCH, TOPIC, add_lateness, all_of, engine, now};
+use crate::bounds::Wanted;
 use crate::ours::Place;
 use crate::report::Report;
 
-/// p99 after due on PostgreSQL, in milliseconds.
-const LIMIT_MS: f64 = 3_000.0;
 /// How long scheduling takes at most, for each timer.
 const SCHEDULING: Duration = Duration::from_micros(150);
 const SETTLE: Duration = Duration::from_secs(3);
@@ -27,7 +26,7 @@ pub(super) async fn measure(name: &str, place: &Place, n: usize, report: &mut Re
     engine.start();
     let series = all_of(&mut told, n).await?;
     engine.stop(Duration::from_secs(10)).await;
-    let limit = (name == "postgres").then_some(LIMIT_MS);
-    add_lateness(report, &format!("{name}, {n} at one moment"), &series, limit);
+    let wanted = (name == "postgres").then_some(Wanted::LatenessBurst);
+    add_lateness(report, &format!("{name}, {n} at one moment"), &series, wanted);
     Ok(())
 }

@@ -7,13 +7,12 @@ use ::punctual::{NewTimer, Tenant};
 use anyhow::Result;
 
 use super::{TOPIC, add_lateness, all_of, engine};
+use crate::bounds::Wanted;
 use crate::ours::Place;
 use crate::report::Report;
 
 /// Timers that warm connections and plans up.
 const WARM_UP: usize = 20;
-/// p99 after due, in milliseconds.
-const LIMIT_MS: f64 = 20.0;
 
 pub(super) async fn measure(name: &str, place: &Place, n: usize, report: &mut Report) -> Result<()> {
     let (engine, mut told) = engine(&place.url()).await?;
@@ -31,7 +30,7 @@ pub(super) async fn measure(name: &str, place: &Place, n: usize, report: &mut Re
     let series = all_of(&mut told, n).await?;
     let after = transactions(place).await?;
     engine.stop(Duration::from_secs(10)).await;
-    add_lateness(report, &format!("{name}, idle, one at a time"), &series, Some(LIMIT_MS));
+    add_lateness(report, &format!("{name}, idle, one at a time"), &series, Some(Wanted::LatenessIdle));
     if let (Some(before), Some(after)) = (before, after) {
         report.inform(&format!("{name}: transactions for each timer"), (after - before) / n as f64);
     }

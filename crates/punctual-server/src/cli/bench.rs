@@ -3,9 +3,11 @@
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_line};
 use ::punctual::base::duration;
+use punctual_bench::check::{CheckOptions, check};
 use punctual_bench::notifications::{NotificationOptions, notify};
 use punctual_bench::punctual::Punctual;
 use punctual_bench::queue::{Databases, QueueOptions, queue};
+use punctual_bench::report::Report;
 use punctual_bench::surveys::{self, SurveyOptions};
 use punctual_bench::timers::{TimerOptions, timers};
 use std::path::PathBuf;
@@ -18,6 +20,8 @@ pub(super) enum Bench {
     Queue(Box<Queue>),
     /// Timers: how late they are, alone and all at once, and what cancelling many costs
     Timers(Timers),
+    /// Whether timers, fairness, rendering and evaluations are as they must be, in about a minute
+    Check(Check),
     /// Events into invitations, beside hand-written SQL for the same rows (PostgreSQL)
     Ingest(Surveys),
     /// Due invitations through a channel that takes everything, beside hand-written SQL (PostgreSQL)
@@ -94,6 +98,23 @@ pub(super) struct Notifications {
     connections: usize,
 }
 
+/// How much is measured.
+#[derive(Debug, clap::Args)]
+pub(super) struct Check {
+    /// Which databases
+    #[arg(long, default_value = "both")]
+    database_kind: Kind,
+    /// Single timers on an idle system
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    single: usize,
+    /// Timers due at one moment
+    #[arg(long, default_value_t = 5_000, value_name = "N")]
+    burst: usize,
+    /// The one tenant's backlog when fairness is measured; it must last for two seconds
+    #[arg(long, default_value_t = 600_000, value_name = "N")]
+    backlog: usize,
+}
+
 /// How many timers.
 #[derive(Debug, clap::Args)]
 pub(super) struct Timers {
@@ -130,6 +151,7 @@ impl Bench {
         let report = match self {
             Self::Queue(wanted) => queue(Some(Arc::new(Punctual)), wanted.options()?).await,
             Self::Timers(wanted) => timers(wanted.options()?).await,
+            Self::Check(wanted) => check(wanted.options()?).await,
             Self::Ingest(wanted) => surveys::ingest(wanted.options()?).await,
             Self::Send(wanted) => surveys::send(wanted.options()?).await,
             Self::Notify(wanted) => notify(wanted.options()?).await,
@@ -140,12 +162,13 @@ impl Bench {
         } else {
             print_line(report.table().trim_end());
         }
-        if report.all_met() {
-            Ok(())
-        } else {
-            Err(Failure::failed("not everything that is required was met"))
-        }
+        verdict(&report)
     }
+}
+
+/// A command fails when something that is required was missed.
+fn verdict(report: &Report) -> Outcome {
+    if report.all_met() { Ok(()) } else { Err(Failure::failed("not everything that is required was met")) }
 }
 
 impl Queue {
@@ -189,6 +212,21 @@ impl Notifications {
     }
 }
 
+impl Check {
+    fn options(&self) -> Outcome<CheckOptions> {
+        if self.single == 0 || self.burst == 0 || self.backlog == 0 {
+            return Err(Failure::usage("--single, --burst and --backlog must be at least 1"));
+        }
+        Ok(CheckOptions {
+            databases: self.database_kind.into(),
+            single: self.single,
+            burst: self.burst,
+            backlog: self.backlog,
+            folder: None,
+        })
+    }
+}
+
 impl Timers {
     fn options(&self) -> Outcome<TimerOptions> {
         if self.cancelled > self.waiting {
@@ -202,5 +240,21 @@ impl Timers {
             cancelled: self.cancelled,
             folder: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_bench::report::Bound;
+
+    #[test]
+    fn one_missed_requirement_fails_the_command() {
+        let mut report = Report::default();
+        report.require("timers on time", 4.0, Bound::AtMost(20.0));
+        report.inform("by the way", 1e9);
+        assert!(verdict(&report).is_ok());
+        report.require("and others late", 250.0, Bound::AtMost(20.0));
+        assert!(verdict(&report).is_err());
     }
 }
