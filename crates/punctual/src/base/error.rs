@@ -74,11 +74,14 @@ pub enum Error {
     #[error("{0}")]
     Conflict(String),
     /// The database cannot be reached or is too busy; the same call may work later.
-    #[error("the database is not available: {0}")]
+    #[error("the database is not available: {}", whole(.0))]
     Unavailable(#[source] Source),
     /// A commit failed, or its answer was lost: it may or may not have happened. Ask again under the same
     /// ids.
-    #[error("a commit failed, so it is unknown whether it happened; repeat it with the same ids: {0}")]
+    #[error(
+        "a commit failed, so it is unknown whether it happened; repeat it with the same ids: {}",
+        whole(.0)
+    )]
     Unknown(#[source] Source),
     /// The schema does not fit this version.
     #[error("{0}")]
@@ -93,7 +96,7 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// The database answered with something this code does not expect.
-    #[error("the database refused a statement: {0}")]
+    #[error("the database refused a statement: {}", whole(.0))]
     Database(#[source] Source),
 }
 
@@ -107,9 +110,9 @@ impl Error {
     /// The same error for one more caller, whose source is its text.
     pub(crate) fn replicate(&self) -> Self {
         match self {
-            Self::Unknown(source) => Self::Unknown(source.to_string().into()),
-            Self::Database(source) => Self::Database(source.to_string().into()),
-            Self::Unavailable(source) => Self::Unavailable(source.to_string().into()),
+            Self::Unknown(source) => Self::Unknown(whole(source).into()),
+            Self::Database(source) => Self::Database(whole(source).into()),
+            Self::Unavailable(source) => Self::Unavailable(whole(source).into()),
             Self::MissingComponent(component) => Self::MissingComponent(*component),
             other => Self::Unavailable(other.to_string().into()),
         }
@@ -125,6 +128,11 @@ impl Error {
 /// The result of a verb.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// A source with its own sources: drivers print only that something failed, and keep the cause as a source.
+fn whole(source: &Source) -> String {
+    with_sources(&**source)
+}
+
 /// The error with its sources, as far as a source says something new.
 #[must_use]
 pub fn with_sources(error: &dyn std::error::Error) -> String {
@@ -139,4 +147,25 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PLT-25: what a driver keeps as the source of its error is printed with it.
+    #[test]
+    fn plt_25_an_error_of_the_database_prints_its_causes() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("db error")]
+        struct Refused(#[source] std::io::Error);
+
+        let source = || Refused(std::io::Error::other("relation \"shop\" does not exist")).into();
+        for error in [Error::Unavailable(source()), Error::Unknown(source()), Error::Database(source())] {
+            let told = [error.to_string(), error.replicate().to_string(), with_sources(&error)];
+            for text in told {
+                assert!(text.ends_with(": db error: relation \"shop\" does not exist"), "{text}");
+            }
+        }
+    }
 }

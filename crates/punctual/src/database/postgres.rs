@@ -15,7 +15,7 @@ use crate::database::components::missing_in_postgres;
 use crate::database::fault::Fault;
 use crate::database::parts::Parts;
 use crate::database::planted::Bug;
-use crate::database::postgres::connect::connection;
+use crate::database::postgres::connect::{at_server, connection};
 use crate::database::postgres::lent::Lent;
 use crate::database::tx::{Call, Tx};
 use crate::database::value::{Row, Value};
@@ -36,6 +36,8 @@ pub mod direct;
 mod lent;
 pub mod listen;
 mod role;
+
+pub(crate) use connect::is_unavailable;
 
 /// Connections of one process when the configuration does not say.
 pub const POOL_SIZE_DEFAULT: usize = 8;
@@ -150,7 +152,7 @@ impl Postgres {
     pub async fn write(&self, mut call: Call) -> Result<Call> {
         let db = self.clone();
         let task = tokio::spawn(async move { db.write_until_done(&mut call).await.map(|()| call) });
-        task.await.map_err(|e| Error::Unknown(e.into()))?
+        task.await.unwrap_or_else(|e| Err(Error::Unknown(e.into()))).map_err(|e| self.named(e))
     }
 
     /// Runs a verb of one writing statement, which needs no transaction around it.
@@ -160,13 +162,13 @@ impl Postgres {
             let result = db.alone(&mut call).await?;
             result.map(|()| call).map_err(unless_refused)
         });
-        task.await.map_err(|e| Error::Unknown(e.into()))?
+        task.await.unwrap_or_else(|e| Err(Error::Unknown(e.into()))).map_err(|e| self.named(e))
     }
 
     /// Runs a verb that only reads. Its statements stand each for itself, but a tenant's are in a
     /// transaction, because only there can they be that tenant's.
     pub async fn read(&self, mut call: Call) -> Result<Call> {
-        self.alone(&mut call).await?.map(|()| call)
+        self.alone(&mut call).await?.map(|()| call).map_err(|e| self.named(e))
     }
 
     /// Runs a verb that locks what it reads, and writes nothing: the transaction is rolled back, since a
@@ -179,7 +181,12 @@ impl Postgres {
         if let Tx::Postgres(tx) = tx {
             tx.roll_back().await;
         }
-        result.map(|()| call)
+        result.map(|()| call).map_err(|e| self.named(e))
+    }
+
+    /// The error, with the name of this server.
+    fn named(&self, error: Error) -> Error {
+        at_server(&self.config, error)
     }
 
     /// Runs a verb whose statements stand each for itself. The outer error is that of one that was
@@ -237,7 +244,7 @@ impl Postgres {
     /// Looks again whether tenants' verbs can change their role, for those who have just made it so.
     pub async fn look_at_wall(&self) -> Result<()> {
         let client = connection(&self.pool, &self.config).await?;
-        let answers = heard(client.simple_query(role::IS_READY)).await?;
+        let answers = heard(client.simple_query(role::IS_READY)).await.map_err(|e| self.named(e))?;
         self.wall.store(role::says_yes(&answers), Ordering::Relaxed);
         Ok(())
     }
@@ -245,7 +252,8 @@ impl Postgres {
     /// Notifies the listeners of every process that there may be work.
     pub async fn notify(&self) -> Result<()> {
         let client = connection(&self.pool, &self.config).await?;
-        heard(client.batch_execute(&format!("notify punctual, '{}'", self.name))).await
+        let asked = heard(client.batch_execute(&format!("notify punctual, '{}'", self.name))).await;
+        asked.map_err(|e| self.named(e))
     }
 }
 
@@ -442,12 +450,6 @@ pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {
     let unavailable = e.as_db_error().is_none_or(|db| is_unavailable(db.code().code()));
     missing
         .unwrap_or_else(|| if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) })
-}
-
-/// Connection trouble, shutting down, out of resources, a read-only server, and a transaction that
-/// was ended because it said nothing for too long.
-pub(crate) fn is_unavailable(code: &str) -> bool {
-    ["08", "57P", "53", "25006", "25P03"].iter().any(|class| code.starts_with(class))
 }
 
 pub(crate) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {

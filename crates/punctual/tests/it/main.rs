@@ -114,6 +114,7 @@ mod receipt;
 mod sandbox;
 mod sealing;
 mod sequence;
+mod server_error;
 mod settle;
 mod simulation;
 mod sql_function;

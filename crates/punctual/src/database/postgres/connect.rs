@@ -1,12 +1,14 @@
-//! Why there is no connection: which server, which database, and the cause.
+//! Errors of a server: which server, which database, and the cause.
 
-use crate::base::error::{Error, Result, with_sources};
+use crate::base::error::{Error, Result, Source, with_sources};
 use deadpool_postgres::{Object, Pool, PoolError};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 /// The port of a server that does not name one.
 const PORT_DEFAULT: u16 = 5432;
+/// The cause when a time limit has passed.
+pub(crate) const NO_ANSWER: &str = "the server did not answer in time";
 
 /// No connection could be had.
 #[derive(Debug, thiserror::Error)]
@@ -14,15 +16,46 @@ const PORT_DEFAULT: u16 = 5432;
 pub struct ConnectError {
     place: String,
     cause: String,
-    source: PoolError,
+}
+
+impl ConnectError {
+    /// Describes why the server cannot be reached.
+    pub(crate) fn new(config: &Config, cause: impl Into<String>) -> Self {
+        Self { place: place(config), cause: cause.into() }
+    }
+}
+
+/// A server refused something, or its connection broke.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {cause}")]
+pub struct ServerError {
+    place: String,
+    cause: String,
+}
+
+/// Names the server in an error that does not name it yet.
+pub(crate) fn at_server(config: &Config, error: Error) -> Error {
+    let named = |source: Source| -> Source {
+        if source.is::<ConnectError>() || source.is::<ServerError>() {
+            return source;
+        }
+        let cause = match source.downcast_ref::<tokio_postgres::Error>() {
+            Some(error) => driver_cause(error),
+            None => with_sources(&*source),
+        };
+        ServerError { place: place(config), cause }.into()
+    };
+    match error {
+        Error::Unavailable(source) => Error::Unavailable(named(source)),
+        Error::Unknown(source) => Error::Unknown(named(source)),
+        Error::Database(source) => Error::Database(named(source)),
+        other => other,
+    }
 }
 
 /// Takes a connection from the pool, or makes one.
 pub(crate) async fn connection(pool: &Pool, config: &Config) -> Result<Object> {
-    pool.get().await.map_err(|source| {
-        let cause = cause(&source);
-        Error::Unavailable(ConnectError { place: place(config), cause, source }.into())
-    })
+    pool.get().await.map_err(|source| Error::Unavailable(ConnectError::new(config, cause(&source)).into()))
 }
 
 /// The server and the database, without the password.
@@ -45,15 +78,43 @@ fn cause(error: &PoolError) -> String {
         PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => {
             "all connections of the pool are in use; raise pool_size, or the server is too slow".to_owned()
         }
-        PoolError::Timeout(_) => "the server did not answer in time".to_owned(),
-        PoolError::Backend(inner) => with_sources(inner),
+        PoolError::Timeout(_) => NO_ANSWER.to_owned(),
+        PoolError::Backend(inner) => driver_cause(inner),
         other => with_sources(other),
     }
+}
+
+/// The cause in the driver's error, which itself only says `db error` of what the server refused. The
+/// server's detail may show a row, so it is left out.
+pub(crate) fn driver_cause(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(refused) => {
+            format!("{}: {} (SQLSTATE {})", refused.severity(), refused.message(), refused.code().code())
+        }
+        None => with_sources(error),
+    }
+}
+
+/// Connection trouble, shutting down, out of resources, a disk that fails, a read-only server, and a
+/// transaction that was ended because it said nothing for too long.
+pub(crate) fn is_unavailable(code: &str) -> bool {
+    ["08", "57P", "53", "58030", "25006", "25P03"].iter().any(|class| code.starts_with(class))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// PRD-9: an error of an open connection names the server once.
+    #[test]
+    fn prd_9_an_error_of_a_connection_names_its_server() {
+        let config: Config = "postgres://anna:hush@db.example:6543/shop".parse().unwrap();
+        let named = at_server(&config, Error::Unavailable("connection closed".into()));
+        let want = "the database is not available: PostgreSQL at db.example:6543, database \"shop\": \
+                    connection closed";
+        assert_eq!(named.to_string(), want);
+        assert_eq!(at_server(&config, named).to_string(), want);
+    }
 
     #[test]
     fn a_place_has_no_password() {

@@ -6,11 +6,13 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::rehearsal::hastened;
+use crate::database::postgres::connect::{ConnectError, NO_ANSWER, at_server, driver_cause};
 use crate::database::postgres::{CONNECT_PATIENCE, Postgres, trouble};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
 /// How often an idle listening connection is asked whether it still stands.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -20,15 +22,17 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 pub struct Listener {
     client: Client,
     notified: mpsc::Receiver<()>,
+    config: Arc<Config>,
 }
 
 impl Listener {
     /// Connects and subscribes.
     pub async fn connect(postgres: &Postgres) -> Result<Self> {
+        let refused = |cause| Error::Unavailable(ConnectError::new(&postgres.config, cause).into());
         let connecting = postgres.config.connect(NoTls);
         let connected = tokio::time::timeout(hastened(CONNECT_PATIENCE), connecting).await;
-        let (client, mut connection) =
-            connected.map_err(|e| Error::Unavailable(e.into()))?.map_err(trouble)?;
+        let connected = connected.map_err(|_| refused(NO_ANSWER.to_owned()))?;
+        let (client, mut connection) = connected.map_err(|e| refused(driver_cause(&e)))?;
         // One slot: a wake-up that is not yet received stands for all that follow it.
         let (tell, notified) = mpsc::channel(1);
         let own_name = postgres.name.clone();
@@ -41,10 +45,9 @@ impl Listener {
                 }
             }
         });
-        let listening = client.batch_execute("listen punctual");
-        let listening = tokio::time::timeout(hastened(CONNECT_PATIENCE), listening).await;
-        listening.map_err(|e| Error::Unavailable(e.into()))?.map_err(trouble)?;
-        Ok(Self { client, notified })
+        let listener = Self { client, notified, config: Arc::clone(&postgres.config) };
+        listener.ask("listen punctual", hastened(CONNECT_PATIENCE)).await?;
+        Ok(listener)
     }
 
     /// Waits for the next wake-up.
@@ -55,14 +58,20 @@ impl Listener {
         loop {
             match tokio::time::timeout(HEARTBEAT, self.notified.recv()).await {
                 Ok(Some(())) => return Ok(()),
-                Ok(None) => return Err(Error::Unavailable("the listening connection was closed".into())),
-                Err(_) => self.heartbeat().await?,
+                Ok(None) => return Err(self.unavailable("the listening connection was closed")),
+                Err(_) => self.ask("select 1", CONNECT_PATIENCE).await?,
             }
         }
     }
 
-    async fn heartbeat(&self) -> Result<()> {
-        let asked = tokio::time::timeout(CONNECT_PATIENCE, self.client.batch_execute("select 1")).await;
-        asked.map_err(|e| Error::Unavailable(e.into()))?.map_err(trouble)
+    async fn ask(&self, statement: &str, patience: Duration) -> Result<()> {
+        match tokio::time::timeout(patience, self.client.batch_execute(statement)).await {
+            Ok(asked) => asked.map_err(|e| at_server(&self.config, trouble(e))),
+            Err(_) => Err(self.unavailable(NO_ANSWER)),
+        }
+    }
+
+    fn unavailable(&self, cause: &'static str) -> Error {
+        at_server(&self.config, Error::Unavailable(cause.into()))
     }
 }
