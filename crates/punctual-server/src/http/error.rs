@@ -5,7 +5,6 @@
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use punctual::base::error::with_sources;
 use punctual::base::storage_fault::StorageFault;
 use punctual::{Error, Problem, Problems};
 use serde::Serialize;
@@ -176,20 +175,31 @@ impl From<Error> for Failure {
 
 fn unavailable(error: &Error) -> Failure {
     tracing::warn!(%error, "a request met a database that is not available");
+    let fault = StorageFault::find(&error.to_string());
     let (slug, said) = match error {
-        Error::Unknown(_) => (OUTCOME_UNKNOWN, UNKNOWN_SAID.to_owned()),
-        _ => ("unavailable", unavailable_cause(&with_sources(error))),
+        Error::Unknown(_) => (OUTCOME_UNKNOWN, unknown_cause(fault)),
+        _ => ("unavailable", unavailable_cause(fault)),
     };
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
 }
 
-const UNKNOWN_SAID: &str = "the database failed while the change was being committed, so it is unknown \
-    whether it happened; repeat events and timers with the same Idempotency-Key or ids, and look up anything \
-    else first";
+/// Names the cause of a commit that failed. A full disk shows there as a rule, since SQLite writes its log
+/// then.
+fn unknown_cause(fault: Option<StorageFault>) -> String {
+    let (cause, advice) = match fault {
+        Some(fault) => (format!(" ({})", fault.finding()), format!("{}; ", fault.advice())),
+        None => (String::new(), String::new()),
+    };
+    format!(
+        "the database failed while the change was being committed{cause}, so it is unknown whether it \
+         happened; {advice}repeat events and timers with the same Idempotency-Key or ids, and look up \
+         anything else first"
+    )
+}
 
 /// Names the cause that an operator must remove.
-fn unavailable_cause(error: &str) -> String {
-    match StorageFault::find(error) {
+fn unavailable_cause(fault: Option<StorageFault>) -> String {
+    match fault {
         Some(fault) => format!("{}; nothing was changed, {}", fault.finding(), fault.advice()),
         None => {
             "the database cannot be reached or is too busy right now; nothing was changed, try again soon"
@@ -243,12 +253,18 @@ mod tests {
     #[test]
     fn prd_14_an_error_names_the_disk() {
         let detail = |words: &str| Failure::from(Error::Unavailable(words.to_owned().into())).detail;
+        let unknown = |words: &str| Failure::from(Error::Unknown(words.to_owned().into())).detail;
+        for told in [detail("database or disk is full"), unknown("database or disk is full")] {
+            assert!(told.contains("the disk of the database is full"), "{told}");
+        }
+        assert!(unknown("database or disk is full").contains("repeat events"), "it may have happened");
         assert!(detail("database or disk is full").contains("the disk of the database is full"));
         let extend = "could not extend file \"base/5/16384\": No space left on device";
         assert!(detail(extend).contains("free space") && !detail(extend).contains("16384"));
         assert!(detail("attempt to write a readonly database").contains("is read-only"));
         assert!(detail("cannot execute INSERT in a read-only transaction").contains("is read-only"));
         assert!(detail("disk I/O error").contains("look at the disk"));
+        assert!(detail("FEHLER: konnte nicht schreiben (SQLSTATE 58030)").contains("look at the disk"));
         assert!(detail("connection refused").contains("too busy"));
     }
 

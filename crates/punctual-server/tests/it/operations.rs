@@ -194,6 +194,12 @@ async fn plt_25_health_tells_that_writes_fail() {
     let url = format!("sqlite:{}", database.display());
     let world = World::furnished(url, ClockMode::Manual, Settings::default(), |builder| builder).await;
     plan(&database, FaultTarget::Syncs, Fault::NotDone);
+    let event = json!({"topic": "orders", "kind": "order.placed", "payload": 1});
+    let failed = world.root().post("/api/events", event).await;
+    assert_eq!((failed.status, failed.header("retry-after")), (503, "1"), "{}", failed.text);
+    for words in ["it is unknown whether it happened", "the disk of the database cannot be read or written"] {
+        assert!(failed.text.contains(words), "a commit that fails names the disk: {}", failed.text);
+    }
     let ill = world.anybody().sees("/health").await;
     assert_eq!(
         (&ill["status"], &ill["database"]["takesWrites"]),

@@ -1,5 +1,5 @@
 //! The reasons why a database takes no writes, by the errors of SQLite and PostgreSQL, with advice for an
-//! operator.
+//! operator. PostgreSQL translates its words, so its codes count as well.
 
 /// The fault of a database's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ impl StorageFault {
     #[must_use]
     pub fn find(error: &str) -> Option<Self> {
         let has = |words: &[&str]| words.iter().any(|word| error.contains(word));
-        if has(&["disk is full", "No space left on device", "could not extend file"]) {
+        if has(&["disk is full", "No space left on device", "could not extend file", "SQLSTATE 53100"]) {
             Some(Self::Full)
-        } else if has(&["readonly database", "read-only transaction"]) {
+        } else if has(&["readonly database", "read-only transaction", "SQLSTATE 25006"]) {
             Some(Self::ReadOnly)
-        } else if has(&["disk I/O error", "Input/output error"]) {
+        } else if has(&["disk I/O error", "Input/output error", "SQLSTATE 58030"]) {
             Some(Self::Broken)
         } else {
             None
