@@ -150,6 +150,10 @@ fn connect(path: Option<&Path>, read_only: bool, manual: &Arc<AtomicBool>) -> Re
     })
 }
 
+/// A WAL that grew beyond this because of a long reader is cut back after its checkpoint. Otherwise it would
+/// keep its size until the last process closes the file.
+const WAL_BYTES_KEPT: i64 = 64 << 20;
+
 /// Creates a missing database file that only its owner may read; SQLite gives its journals the same mode.
 /// SQLite reports the error if the file cannot be made, and an existing file keeps its mode.
 fn create_private(path: &Path) {
@@ -175,7 +179,8 @@ fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // A larger WAL between checkpoints: fewer flushes of the main file under load.
-    connection.pragma_update(None, "wal_autocheckpoint", 4_000)
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)
 }
 
 /// The first to open a new file changes its journal mode, alone. A connection that comes at the same moment

@@ -119,6 +119,7 @@ mod settle;
 mod simulation;
 mod sql_function;
 mod stale;
+mod storage;
 mod subscription;
 mod survey;
 mod template;

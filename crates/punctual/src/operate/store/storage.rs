@@ -1,13 +1,15 @@
 //! Whether the database takes writes, found out by a write that changes nothing.
 
 use crate::base::component::Component;
-use crate::base::error::with_sources;
 use crate::base::random;
 use crate::base::storage_fault::StorageFault;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
+use std::time::Duration;
 
+/// How long a write that is tried may take.
+const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 /// A WAL that is larger than this is not being checkpointed: SQLite begins to at 4 MB.
 const WAL_BYTES_MAX: u64 = 256 << 20;
 
@@ -58,9 +60,12 @@ impl Store {
         })
     }
 
-    /// Finds out whether the database takes writes.
-    pub(crate) async fn storage_status(&self) -> StorageStatus {
-        let write_error = self.probe_write().await.err().map(|error| with_sources(&error));
+    /// Finds out whether the database takes writes, waiting no longer than [`WRITE_PATIENCE`].
+    pub async fn storage_status(&self) -> StorageStatus {
+        let write_error = match tokio::time::timeout(WRITE_PATIENCE, self.probe_write()).await {
+            Ok(tried) => tried.err().map(|error| error.to_string()),
+            Err(_) => Some(format!("a write did not end within {} seconds", WRITE_PATIENCE.as_secs())),
+        };
         StorageStatus { write_error, wal_bytes: self.wal_bytes() }
     }
 
