@@ -205,6 +205,7 @@ impl Config {
         let folder = file.0.map(providers_folder);
         let file = file.1;
         let retention = retention::decide(&flags, &file)?;
+        let stuck_after = inbox_stuck_after_of(&flags, &file)?;
         let stop_limit = flags.stop_limit.or(file.stop_limit);
         let pool_size = flags.pool_size.or(file.pool_size).unwrap_or(POOL_SIZE_DEFAULT);
         if !(2..=1_000).contains(&pool_size) {
@@ -214,8 +215,7 @@ impl Config {
         let inbox = InboxSettings {
             retention: length("inbox_retention", flags.inbox_retention.or(file.inbox_retention))?
                 .unwrap_or(usual.retention),
-            stuck_after: length("inbox_stuck_after", flags.inbox_stuck_after.or(file.inbox_stuck_after))?
-                .unwrap_or(usual.stuck_after),
+            stuck_after,
             every: length("inbox_every", flags.inbox_every.or(file.inbox_every))?.unwrap_or(usual.every),
         };
         let clock = flags.clock.or(file.clock);
@@ -275,20 +275,34 @@ fn host_of(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
+/// The link to a survey that a server with these settings sends.
+///
+/// # Errors
+/// One sentence about what cannot be used.
+pub fn survey_url_of(flags: &Flags, file: &File) -> Outcome<String> {
+    let survey_url = flags.survey_url.clone().or_else(|| file.survey_url.clone());
+    if let Some(url) = survey_url {
+        return Ok(url);
+    }
+    let public = PublicConfig::decide(file.public.clone())?;
+    let listen = flags.listen.as_deref().or(file.listen.as_deref()).unwrap_or(LISTEN_DEFAULT);
+    let own = public.url.unwrap_or_else(|| format!("http://{listen}"));
+    Ok(format!("{own}/s/{{publicId}}"))
+}
+
+/// How far past its lease a received message is stuck.
+///
+/// # Errors
+/// One sentence: it is no duration.
+pub fn inbox_stuck_after_of(flags: &Flags, file: &File) -> Outcome<Duration> {
+    let text = flags.inbox_stuck_after.clone().or_else(|| file.inbox_stuck_after.clone());
+    let decided = length("inbox_stuck_after", text)?;
+    Ok(decided.unwrap_or_else(|| InboxSettings::default().stuck_after))
+}
+
 /// Where files of providers are: beside the configuration.
 fn providers_folder(config: &Path) -> PathBuf {
     config.with_file_name("providers")
-}
-
-/// The channels of a configuration file, and the address it gives the server, without anything else of it.
-///
-/// # Errors
-/// One sentence about the first thing that cannot be used.
-pub fn channels_of(config: &Path) -> Outcome<(channels::Channels, Option<String>)> {
-    let file = File::read(config)?;
-    let channels = channels::decide(&file.channels, Some(&providers_folder(config)))?;
-    let public = PublicConfig::decide(file.public)?;
-    Ok((channels, known_url(&public, file.survey_url.as_deref()).map(str::to_owned)))
 }
 
 /// The address that the settings give the server.

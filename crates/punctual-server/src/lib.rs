@@ -18,6 +18,7 @@ pub mod cli;
 pub mod config;
 pub mod connections;
 pub mod demo;
+mod disk_space;
 pub mod http;
 pub mod rate_limit;
 pub mod survey_page;

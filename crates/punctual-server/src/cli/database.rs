@@ -2,9 +2,11 @@
 
 use super::Everywhere;
 use super::failure::{Failure, Outcome};
-use crate::config::{DATABASE_DEFAULT, channels_of};
+use crate::config::{DATABASE_DEFAULT, Flags, channels, inbox_stuck_after_of, survey_url_of};
+use clap::Parser;
 use punctual::engine::Builder;
 use punctual::{ClockMode, Component, Engine, Error, Store, Tenant};
+use std::time::Duration;
 
 /// A command needs few connections.
 const POOL_SIZE: usize = 2;
@@ -31,31 +33,56 @@ impl Everywhere {
 
     /// An engine without loops, on a schema that fits; for commands that write messages.
     pub(super) async fn engine(&self) -> Outcome<Engine> {
-        Ok(self.builder().await?.0.open().await?)
+        let store = self.existing()?;
+        store.check_schema().await?;
+        let clock = keep_clock(&store).await?;
+        Ok(self.builder(&store, clock).await?.open().await?)
     }
 
-    /// The same with the channels and the address of the configuration file, as the server with that file has
-    /// them; for commands that say what is sent.
-    pub(super) async fn engine_with_channels(&self) -> Outcome<Engine> {
-        let (mut builder, clock) = self.builder().await?;
-        if let Some((channels, url)) = self.config.as_deref().map(channels_of).transpose()? {
-            builder = channels.add_to(builder, clock, false);
-            if let Some(url) = url {
-                builder = builder.survey_url(format!("{url}/s/{{publicId}}"));
-                builder = builder.unsubscribe_url(format!("{url}/u/{{token}}"));
-            }
+    /// An engine that tells what a server with the same settings would do. It knows the channels by name
+    /// only, so no secret of theirs is needed, and it sends nothing.
+    pub(super) async fn forecaster(&self) -> Outcome<Engine> {
+        let store = self.existing()?;
+        store.check_schema().await?;
+        let clock = keep_clock(&store).await?;
+        let policies = channels::policies(&self.file.channels)?;
+        let keys: Vec<String> = policies.keys().cloned().collect();
+        let mut builder = self.builder(&store, clock).await?;
+        if let Some(sandbox) = channels::sandbox(&keys, clock, false) {
+            builder = builder.sandbox(sandbox);
+        }
+        for (key, policy) in policies {
+            builder = builder.channel_policy(&key, policy);
         }
         Ok(builder.open().await?)
     }
 
-    async fn builder(&self) -> Outcome<(Builder, ClockMode)> {
-        let store = self.existing()?;
-        store.check_schema().await?;
-        let clock = keep_clock(&store).await?;
+    async fn builder(&self, store: &Store, clock: ClockMode) -> Outcome<Builder> {
         // A database of single components is used as it is, and not waited for.
         let there: Vec<Component> = store.components().await?.iter().collect();
         let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
-        Ok((builder.components(&there).clock(clock), clock))
+        let survey_url = survey_url_of(&Self::environment()?, &self.file)?;
+        let unsubscribe_url = survey_url.strip_suffix("/s/{publicId}").map(|own| format!("{own}/u/{{token}}"));
+        let builder = builder.components(&there).clock(clock).survey_url(survey_url);
+        Ok(match unsubscribe_url {
+            Some(url) => builder.unsubscribe_url(url),
+            None => builder,
+        })
+    }
+
+    /// How far past its lease a received message is stuck.
+    pub(super) fn inbox_stuck_after(&self) -> Outcome<Duration> {
+        inbox_stuck_after_of(&Self::environment()?, &self.file)
+    }
+
+    /// The settings of a server that the environment names, for commands without its flags.
+    fn environment() -> Outcome<Flags> {
+        let parsed = Environment::try_parse_from(["punctual"]);
+        parsed.map(|environment| environment.flags).map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            Failure::usage(first.trim_start_matches("error: "))
+        })
     }
 
     /// A misspelt path must not become a new, empty database.
@@ -71,6 +98,13 @@ impl Everywhere {
              --database names another"
         )))
     }
+}
+
+/// The environment alone.
+#[derive(Debug, clap::Parser)]
+struct Environment {
+    #[command(flatten)]
+    flags: Flags,
 }
 
 /// A command goes by the clock the database is on; only `serve` chooses.

@@ -5,10 +5,11 @@ mod channels;
 use super::failure::{Kind, Outcome};
 use super::{Everywhere, print_json, print_line, words};
 use crate::config::channels_of;
-use punctual::base::limits;
+use crate::disk_space::DiskSpace;
 use punctual::database::dialect::Dialect;
 use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::operate::store::census::Census;
+use punctual::operate::store::storage::StorageStatus;
 use punctual::queue::store::inbox::InboxCounts;
 use punctual::{Component, Components, Error, Store};
 use serde_json::json;
@@ -51,9 +52,10 @@ pub(super) struct Doctor;
 impl Doctor {
     /// The worst kind of finding decides the exit code.
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
+        let inbox_stuck_after = everywhere.inbox_stuck_after()?;
         let store = everywhere.existing()?;
         let mut findings = Vec::new();
-        let mut kind = match look(&store, &mut findings).await {
+        let mut kind = match look(&store, inbox_stuck_after, &mut findings).await {
             Ok(kind) => kind,
             Err(error) => {
                 findings.push(Finding { mark: Mark::Bad, what: "database", said: error.to_string() });
@@ -112,7 +114,11 @@ fn postgres_settings(settings: &[(String, String)]) -> Vec<Finding> {
     vec![version, durability]
 }
 
-async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>, Error> {
+async fn look(
+    store: &Store,
+    inbox_stuck_after: Duration,
+    findings: &mut Vec<Finding>,
+) -> Result<Option<Kind>, Error> {
     let schema = match store.check_schema().await {
         Err(error) if !matches!(error, Error::Schema(_)) => return Err(error),
         other => other,
@@ -133,8 +139,10 @@ async fn look(store: &Store, findings: &mut Vec<Finding>) -> Result<Option<Kind>
     let census = store.census().await?;
     add(Mark::Ok, "schema", version(census.components));
     findings.extend(judge(&census));
+    let (mark, said) = storage(&store.storage_status().await, DiskSpace::of(store));
+    findings.push(Finding { mark, what: "storage", said });
     if census.components.has(Component::Inbox) {
-        let (mark, said) = inbox(store.inbox_counts(limits::INBOX_STUCK_AFTER).await?);
+        let (mark, said) = inbox(store.inbox_counts(inbox_stuck_after).await?);
         findings.push(Finding { mark, what: "inbox", said });
     }
     if let Some(stands) = store.wall_stands().await? {
@@ -215,6 +223,20 @@ fn dead_letters(census: &Census) -> Verdict {
         0 => (Mark::Ok, "none".into()),
         n => (Mark::Warn, format!("{n}; see `punctual dead-letters list`, then replay or purge them")),
     }
+}
+
+/// A write was tried, since a database on a full disk answers every question.
+fn storage(status: &StorageStatus, room: Option<DiskSpace>) -> Verdict {
+    let complaints: Vec<String> =
+        status.complaints().into_iter().chain(room.and_then(DiskSpace::complaint)).collect();
+    if status.write_error.is_some() {
+        return (Mark::Bad, complaints.join("; "));
+    }
+    if !complaints.is_empty() {
+        return (Mark::Warn, complaints.join("; "));
+    }
+    let room = room.map_or_else(String::new, |room| format!("; {} MiB are free", room.free >> 20));
+    (Mark::Ok, format!("a write was tried and undone{room}"))
 }
 
 fn inbox(counts: InboxCounts) -> Verdict {
@@ -298,6 +320,23 @@ mod tests {
         let checks: Vec<&str> = judge(&Census { components, ..census() }).iter().map(|f| f.what).collect();
         assert_eq!(checks, ["relations", "clock"]);
         assert!(version(components).ends_with("with only the components leases"));
+    }
+
+    /// PLT-25: a failed write is bad, a log that grows is to be looked at.
+    #[test]
+    fn plt_25_writes_that_fail_are_found() {
+        let status = |write_error: Option<&str>, wal_bytes| StorageStatus {
+            write_error: write_error.map(str::to_owned),
+            wal_bytes,
+        };
+        for (status, mark, words) in [
+            (status(None, None), Mark::Ok, "a write was tried"),
+            (status(None, Some(1 << 40)), Mark::Warn, "end long reads"),
+            (status(Some("database or disk is full"), Some(1 << 40)), Mark::Bad, "free space on it"),
+        ] {
+            let (found, said) = storage(&status, None);
+            assert!(found == mark && said.contains(words), "{words}: {found:?} {said}");
+        }
     }
 
     /// PLT-25: each thing that can be wrong is found, and says what to do.

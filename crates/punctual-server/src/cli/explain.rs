@@ -3,6 +3,7 @@
 use super::database::OfTenant;
 use super::emit::SOURCE_DEFAULT;
 use super::failure::{Failure, Outcome};
+use super::ingest::is_csv_header;
 use super::table::one_line;
 use super::{Everywhere, print_json, print_line};
 use crate::http::api::events::read_one;
@@ -38,7 +39,7 @@ pub(super) struct Explain {
 impl Explain {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
         let events = self.events()?;
-        let engine = everywhere.engine_with_channels().await?;
+        let engine = everywhere.forecaster().await?;
         let tenant = self.of.find(engine.store()).await?;
         let (explained, kind) = match events {
             Events::Ingest(ingest) => (engine.explain(tenant, &ingest).await?, ingest.event_kind),
@@ -56,7 +57,9 @@ impl Explain {
         }
         for (n, item) in explained.iter().enumerate() {
             print_line(&format!("event {}", n + 1));
-            lines(item, &kind).iter().for_each(|line| print_line(&format!("  {}", one_line(line))));
+            lines(item, &kind, !everywhere.file.channels.is_empty())
+                .iter()
+                .for_each(|line| print_line(&format!("  {}", one_line(line))));
         }
         Ok(())
     }
@@ -103,7 +106,15 @@ fn topic_events(text: &str) -> Outcome<Vec<EventToExplain>> {
 /// A JSON document from a file or standard input.
 pub(super) fn read_json(file: &str) -> Outcome<Value> {
     let place = if file == "-" { "standard input" } else { file };
-    serde_json::from_str(&read_text(file)?).map_err(|e| Failure::usage(format!("{place} is not JSON: {e}")))
+    let text = read_text(file)?;
+    serde_json::from_str(&text).map_err(|e| {
+        let first = text.trim_start().lines().next().unwrap_or_default();
+        Failure::usage(if is_csv_header(first.as_bytes()) {
+            format!("{place} looks like CSV, and this command reads JSON: convert it first")
+        } else {
+            format!("{place} is not JSON: {e}")
+        })
+    })
 }
 
 /// The text of a file or standard input.
@@ -118,14 +129,15 @@ fn read_text(file: &str) -> Outcome<String> {
     Ok(text)
 }
 
-fn lines(item: &Explained, kind: &str) -> Vec<String> {
+/// What is missing among the channels is told only where a file names some.
+fn lines(item: &Explained, kind: &str, has_channels: bool) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(item.error.iter().map(|error| format!("Failed: {error}")));
     lines.extend(item.duplicate_of.iter().map(|id| format!("  duplicate of event {id}")));
     if item.triggers.is_empty() && item.error.is_none() {
         lines.push(format!("NoMatch: no published survey has a trigger for `{kind}`"));
     }
-    lines.extend(item.triggers.iter().flat_map(of_trigger));
+    lines.extend(item.triggers.iter().flat_map(|trigger| of_trigger(trigger, has_channels)));
     lines.extend(item.notification.iter().flat_map(of_notification));
     lines
 }
@@ -170,14 +182,16 @@ fn of_delivery(one: &ExplainedDelivery) -> Vec<String> {
     lines
 }
 
-fn of_trigger(trigger: &ExplainedTrigger) -> Vec<String> {
+fn of_trigger(trigger: &ExplainedTrigger, has_channels: bool) -> Vec<String> {
+    let doubt =
+        if has_channels && !trigger.channel_known { ", which the file does not configure" } else { "" };
     let ExplainedTrigger { survey_id, survey_version, trigger_id, outcome, because, .. } = trigger;
     let mut lines = vec![
         format!("survey {survey_id} version {survey_version}, trigger {trigger_id}: {outcome:?}"),
         format!("  {because}"),
         format!("  dedup text  {}", trigger.dedup_text),
         format!("  dedup hash  {}", trigger.unique_hash),
-        format!("  channel     {}", trigger.channel),
+        format!("  channel     {}{doubt}", trigger.channel),
     ];
     for send in &trigger.sends {
         lines.push(format!("  send {}      {}  {}  {}", send.attempt, send.at, send.local, send.outcome));

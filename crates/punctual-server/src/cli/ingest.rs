@@ -11,6 +11,7 @@ use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::table::one_line;
 use super::{Everywhere, print_json, print_line, words};
+pub(super) use lines::is_csv_header;
 use lines::{LINE_BYTES_MAX, Lines};
 use progress::Progress;
 use punctual::base::limits::BATCH_ITEMS_MAX;

@@ -98,6 +98,19 @@ pub(crate) fn decide(written: &Written, folder: Option<&Path>) -> Outcome<Channe
     Ok(channels)
 }
 
+/// How each channel is used, without the secrets of any: enough to tell what would be sent.
+///
+/// # Errors
+/// One sentence about the first channel that cannot be used.
+pub fn policies(written: &Written) -> Outcome<BTreeMap<String, ChannelPolicy>> {
+    let policy = |(key, table): (&String, &toml::Table)| {
+        let read = policy::read(key, table, written);
+        read.map(|policy| (key.clone(), policy))
+            .map_err(|said| Failure::usage(format!("channels.\"{key}\": {said}")))
+    };
+    written.iter().map(policy).collect()
+}
+
 fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<Decided, String> {
     let mut problems = Problems::default();
     check_key(key, "", &mut problems);

@@ -1,12 +1,10 @@
 //! Health for people and load balancers: alive, ready, and the details.
 
-mod disk;
-
 use crate::app::App;
+use crate::disk_space::DiskSpace;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use disk::DiskSpace;
 use punctual::engine::Health;
 use punctual::operate::store::census::Census;
 use punctual::operate::store::lag::{JobLag, WorkerLag};
@@ -121,7 +119,7 @@ pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
 
 /// Everything that is not as it should be, in words.
 pub fn complaints(app: &App, health: &Health) -> Vec<String> {
-    let disk = DiskSpace::of(app).and_then(DiskSpace::complaint);
+    let disk = DiskSpace::of(app.engine.store()).and_then(DiskSpace::complaint);
     health.complaints().into_iter().chain(disk).collect()
 }
 
@@ -160,7 +158,7 @@ fn database(app: &App, health: &Health) -> Database {
         oldest_due: census.and_then(Census::oldest_due),
         takes_writes: census.map(|_| health.storage.write_error.is_none()),
         wal_bytes: health.storage.wal_bytes,
-        free_bytes: DiskSpace::of(app).map(|space| space.free),
+        free_bytes: DiskSpace::of(app.engine.store()).map(|space| space.free),
     }
 }
 

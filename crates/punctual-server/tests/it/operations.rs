@@ -1,5 +1,6 @@
 //! Health, metrics, and what surrounds every request.
 
+use crate::cli::process::{Place, Run};
 use crate::world::{Base, World, publish};
 use punctual::ClockMode;
 use punctual::base::clock::monotonic;
@@ -225,7 +226,7 @@ async fn plt_25_health_tells_that_the_database_is_read_only() {
     let name: String = client.query_one("select current_database()", &[]).await.unwrap().get(0);
     let alter = format!("alter database {name} set default_transaction_read_only = on");
     client.batch_execute(&alter).await.unwrap();
-    let world = World::furnished(url, system, Settings::default(), Builder::without_migrations).await;
+    let world = World::furnished(url.clone(), system, Settings::default(), Builder::without_migrations).await;
     let ill = world.anybody().sees("/health").await;
     assert_eq!(
         (&ill["status"], &ill["database"]["takesWrites"]),
@@ -233,4 +234,10 @@ async fn plt_25_health_tells_that_the_database_is_read_only() {
         "{ill}"
     );
     assert!(ill["complaints"].to_string().contains("point the server at the primary"), "{ill}");
+    let doctor =
+        tokio::task::spawn_blocking(move || Place::new().command(&["doctor", "--database", &url]).said());
+    let said = doctor.await.unwrap();
+    let line = said.out.lines().find(|line| line.contains("storage")).unwrap_or_default();
+    assert!(line.starts_with("bad") && line.contains("point the server at the primary"), "{said:?}");
+    assert_eq!(said.code, 1, "{said:?}");
 }

@@ -83,7 +83,7 @@ fn read_line(text: &[u8], first: bool) -> Line {
 }
 
 /// Whether a first line has several names and no JSON in it.
-fn is_csv_header(text: &[u8]) -> bool {
+pub(in crate::cli) fn is_csv_header(text: &[u8]) -> bool {
     let separated = |separator: u8| text.split(|byte| *byte == separator).count() > 1;
     let is_json = text.first().is_some_and(|byte| b"{[".contains(byte));
     !is_json && std::str::from_utf8(text).is_ok() && b",;\t".iter().any(|byte| separated(*byte))

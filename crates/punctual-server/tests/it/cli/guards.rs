@@ -4,8 +4,9 @@
 
 use super::process::{Place, Run};
 use punctual::queue::store::inbox::{Begun, Mark};
-use punctual::{Delivery, Engine, Tenant};
+use punctual::{ClockMode, Delivery, Engine, Store, Tenant};
 use serde_json::json;
+use std::time::Duration;
 
 fn migrated() -> Place {
     let place = Place::new();
@@ -78,6 +79,29 @@ fn plt_11_a_command_is_killed_when_its_lease_is_lost() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && err.contains("so the command was killed"), "{err}");
     assert!(started.elapsed().as_secs() < 30, "it did not wait for the command");
+}
+
+/// PLT-18, PRD-9: the doctor judges by the same length as the server, from the file or the environment.
+#[tokio::test(flavor = "multi_thread")]
+async fn plt_18_the_doctor_obeys_the_length_after_which_a_message_is_stuck() {
+    let place = migrated();
+    let store = Store::open(&place.database(), 2).unwrap();
+    let now = store.now().await.unwrap();
+    store.use_clock(ClockMode::Manual, false).await.unwrap();
+    store.set_clock(now.minus(Duration::from_secs(30 * 60))).await.unwrap();
+    let delivery = Delivery { lease: Duration::from_secs(1), ..Delivery::new("shop", "1") };
+    store.inbox_begin(Tenant::DEFAULT, delivery).await.unwrap();
+    let file = place.file("punctual.toml", "inbox_stuck_after = \"10m\"\n");
+    let usual = place.run(&["doctor"]).out;
+    assert!(usual.contains("1 received message in progress"), "{usual}");
+    let obeyed = place.run(&["doctor", "--config", &file]).out;
+    assert!(obeyed.contains("1 received message long past its lease"), "{obeyed}");
+    let mut longer = place.command(&["doctor", "--config", &file, "--database", &place.database()]);
+    let longer = longer.env("PUNCTUAL_INBOX_STUCK_AFTER", "1h").said().out;
+    assert!(longer.contains("1 received message in progress"), "the environment goes before: {longer}");
+    let mut wrong = place.command(&["doctor", "--database", &place.database()]);
+    let wrong = wrong.env("PUNCTUAL_INBOX_STUCK_AFTER", "soon").said();
+    assert!(wrong.code == 2 && wrong.err.contains("`soon` is not a duration"), "{wrong:?}");
 }
 
 /// PLT-18

@@ -155,6 +155,9 @@ fn prd_5_an_event_is_explained_in_words() {
         json!(0),
         "nothing is written"
     );
+    let csv = place.file("items.csv", "address,wip\n+964 1,1\n");
+    let said = place.run(&["explain", &csv, "--kind", "k"]);
+    assert!(said.code == 2 && said.err.contains("items.csv looks like CSV"), "{said:?}");
     let other = place.run(&["explain", &file, "--kind", "other"]).out;
     assert!(other.contains("NoMatch: no published survey has a trigger for `other`"), "{other}");
 }
@@ -182,6 +185,39 @@ fn prd_5_an_event_of_a_topic_is_explained_in_words() {
     assert!(recorded.contains("notification: NoMatch"), "{recorded}");
     let none = place.run(&["explain", "--event-id", "99"]);
     assert!(none.code != 0 && none.err.contains("there is no event 99"), "{none:?}");
+}
+
+/// PRD-9: what is told beforehand is what a server with the same file would do.
+#[test]
+fn prd_9_explain_uses_the_links_and_channels_of_the_file() {
+    let place = with_survey();
+    let file = place.file("items.json", &item(1, "GR").to_string());
+    let channel = |key: &str| format!("[channels.\"{key}\"]\nprovider = \"twilio-sms\"\n");
+    let trigger = |settings: &str, environment: Option<&str>| {
+        let config = place.file("punctual.toml", settings);
+        let (database, explain) = (place.database(), [&["explain", &file], &KIND[..]].concat());
+        let run = |json: &[&str]| {
+            let options = ["--config", &config, "--database", &database];
+            let mut command = place.command(&[&explain, &options[..], json].concat());
+            environment.map(|url| command.env("PUNCTUAL_SURVEY_URL", url));
+            let said = command.said();
+            assert_eq!(said.code, 0, "{said:?}");
+            said.out
+        };
+        let told: Value = serde_json::from_str(&run(&["--json"])).unwrap();
+        (told["items"][0]["triggers"][0].clone(), run(&[]))
+    };
+    let used = trigger("", None).0["channel"].as_str().unwrap().to_owned();
+    let public = "[public]\nurl = \"https://notify.example/\"\n";
+    let (known, words) = trigger(&format!("{public}{}", channel(&used)), None);
+    assert_eq!(known["channelKnown"], true, "its secrets are not needed: {known}");
+    assert!(words.contains("https://notify.example/s/") && !words.contains("does not configure"), "{words}");
+    let (unknown, words) = trigger(&channel("sms:other"), Some("https://other.example/{publicId}"));
+    assert_eq!(unknown["channelKnown"], false, "{unknown}");
+    assert!(
+        words.contains("https://other.example/") && words.contains("the file does not configure"),
+        "{words}"
+    );
 }
 
 #[test]

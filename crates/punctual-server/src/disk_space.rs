@@ -1,6 +1,6 @@
 //! The room on the disk of an SQLite file. What PostgreSQL has, only its own machine knows.
 
-use crate::app::App;
+use punctual::Store;
 
 /// Less than this, and less than one part in [`FREE_SHARE`] of the disk, is too little.
 const FREE_BYTES_MIN: u64 = 1 << 30;
@@ -17,8 +17,9 @@ pub struct DiskSpace {
 
 impl DiskSpace {
     /// Asks for the disk of the database, where it is a file.
-    pub fn of(app: &App) -> Option<Self> {
-        let found = rustix::fs::statvfs(app.engine.store().file()?).ok()?;
+    #[must_use]
+    pub fn of(store: &Store) -> Option<Self> {
+        let found = rustix::fs::statvfs(store.file()?).ok()?;
         Some(Self {
             free: found.f_bavail.saturating_mul(found.f_frsize),
             total: found.f_blocks.saturating_mul(found.f_frsize),
@@ -26,6 +27,7 @@ impl DiskSpace {
     }
 
     /// What to do about too little room.
+    #[must_use]
     pub fn complaint(self) -> Option<String> {
         let is_little = self.free < FREE_BYTES_MIN && self.free < self.total / FREE_SHARE;
         is_little.then(|| {
