@@ -14,6 +14,7 @@ on_each! {
     prd_18_a_schema_holds_for_every_door,
     prd_18_a_schema_is_not_escaped_by_json_that_cannot_be_read,
     prd_18_a_schema_holds_from_its_answer_on,
+    trg_7_an_id_that_lost_digits_is_refused,
     prd_18_the_example_documents_say_what_they_should,
 }
 
@@ -23,6 +24,39 @@ async fn put(client: &Client, path: &str, document: &Value) -> Value {
     let reply = client.put(path, document.clone()).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     reply.json()
+}
+
+/// TRG-7: two bookings whose ids one double stands for are not taken for one, at whichever door they come.
+async fn trg_7_an_id_that_lost_digits_is_refused(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let kind = json!({"entityType": "booking", "entityIdPath": "bookingId",
+        "recipients": {"phone": "phone", "each": "guests"}});
+    put(&root, PATH, &kind).await;
+    let template = json!({"eventType": "booking.confirmed", "channel": "SMS", "language": "en", "body": "x"});
+    root.does("/api/message-templates", template, 201).await;
+    let event = |payload: &Value| json!({"topic": "t", "kind": "booking.confirmed", "payload": payload});
+    let long = 100_000_000_000_000_000_000_f64;
+    let id = json!({"bookingId": long, "guests": [{"phone": "+964"}]});
+    let phone = json!({"bookingId": "100000000000000000001", "guests": [{"phone": "+964"}, {"phone": long}]});
+    for (payload, words) in [
+        (&id, "has a number at `bookingId` (entityIdPath) with more digits than are kept"),
+        (&phone, "has a number at `phone` (phone)"),
+    ] {
+        let refused = root.does("/api/events", event(payload), 422).await;
+        let problem = &refused["errors"][0];
+        let message = problem["message"].as_str().unwrap();
+        assert_eq!(problem["path"], "payload", "{refused}");
+        assert!(message.contains(words) && message.ends_with("send it as a string"), "{message}");
+    }
+    let fine = json!({"bookingId": u64::MAX, "guests": [{"phone": 9_647_700_000_001_u64}]});
+    root.does("/api/events", event(&fine), 202).await;
+    let message = NewMessage::new("t", "booking.confirmed", id.to_string());
+    world.engine.enqueue(Tenant::DEFAULT, vec![message]).await.unwrap();
+    world.advance("2s").await;
+    let failed = root.sees("/ops/outbox?status=Failed").await;
+    let error = failed["items"][0]["lastError"].as_str().unwrap();
+    assert!(error.contains("more digits than are kept") && failed["items"][1].is_null(), "{failed}");
 }
 
 /// PRD-18: every verb, with the fields that the contract names.

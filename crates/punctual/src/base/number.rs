@@ -29,13 +29,18 @@ pub fn canonical(number: &Number) -> Number {
 }
 
 /// Whether a number still has all digits that it was written with, as far as that can be known. Whole numbers
-/// of 64 bits have; others are kept as doubles, which hold 15 digits of any number, and not of each one more.
+/// of 64 bits have; others are kept as doubles. Those hold 15 digits of any number, and from 2^53 on one
+/// double stands for many whole numbers, however few digits it is written with: `1e20` may have been
+/// `100000000000000000001`.
+///
+/// Not found out: that a fraction was written with more digits than its double needs. `0.1` may have been
+/// `0.10000000000000000001`.
 ///
 /// ```
 /// use punctual::base::number::has_all_digits;
 /// let read = |text: &str| serde_json::from_str(text).unwrap();
-/// assert!(has_all_digits(&read("18446744073709551615")) && has_all_digits(&read("-1.25e300")));
-/// assert!(!has_all_digits(&read("18446744073709551616")));
+/// assert!(has_all_digits(&read("18446744073709551615")) && has_all_digits(&read("-1.25e-300")));
+/// assert!(!has_all_digits(&read("18446744073709551616")) && !has_all_digits(&read("1e20")));
 /// assert!(!has_all_digits(&read("0.1234567890123456789")));
 /// ```
 #[must_use]
@@ -44,9 +49,27 @@ pub fn has_all_digits(number: &Number) -> bool {
     if !number.is_f64() {
         return true;
     }
-    let shortest = format!("{:e}", number.as_f64().unwrap_or_default());
+    let float = number.as_f64().unwrap_or_default();
+    if float.abs() >= WHOLE_MAX {
+        return false;
+    }
+    let shortest = format!("{float:e}");
     let mantissa = shortest.split('e').next().unwrap_or_default();
     mantissa.bytes().filter(u8::is_ascii_digit).count() <= DIGITS_MAX
+}
+
+/// Whether a JSON text may have a number that lost digits: a cheap look that is sometimes wrong about a
+/// string, and never about a number.
+#[must_use]
+pub fn may_lose_digits(json: &str) -> bool {
+    /// A number has no fewer bytes than digits, and a shorter one without an exponent is kept whole.
+    const BYTES_MIN: usize = 16;
+    let mut run = 0;
+    json.bytes().any(|byte| {
+        let is_exponent = run > 0 && matches!(byte, b'e' | b'E');
+        run = if byte.is_ascii_digit() || byte == b'.' { run + 1 } else { 0 };
+        is_exponent || run >= BYTES_MIN
+    })
 }
 
 /// The number of a JSON number or of a text, if it is whole.
@@ -84,6 +107,18 @@ pub(crate) fn ascii(c: char) -> char {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// TRG-7: a number that lost digits is never overlooked by the cheap look.
+    #[test]
+    fn trg_7_a_number_that_loses_digits_is_seen_in_its_text() {
+        for text in ["100000000000000000000", "1e20", "1.5E300", "0.1234567890123456789", "[1,{\"a\":1e20}]"]
+        {
+            assert!(may_lose_digits(text), "{text}");
+        }
+        for text in ["1", "[12,-7.5]", "{\"name\":\"Eve\",\"e\":true}", "123456789012345"] {
+            assert!(!may_lose_digits(text), "{text}");
+        }
+    }
 
     #[test]
     fn numbers_have_one_form() {

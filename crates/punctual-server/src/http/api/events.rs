@@ -228,12 +228,9 @@ impl Reading {
     async fn check_forms(&mut self, app: &App, caller: &Caller) -> Answer<()> {
         let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
         self.check_topics(&kinds);
-        if !kinds.has_schemas() {
-            return Ok(());
-        }
         for (n, (message, name)) in self.messages.iter().zip(&self.names).enumerate() {
             let kind = kinds.get(&message.kind).filter(|kind| kind.comes_by(&message.topic));
-            let Some(kind) = kind.filter(|kind| kind.schema.is_some()) else { continue };
+            let Some(kind) = kind.filter(|kind| kind.has_checks(&message.payload)) else { continue };
             let at = self.at(n);
             // What is not JSON was told already.
             let Ok(payload) = serde_json::from_str(&message.payload) else { continue };

@@ -41,7 +41,7 @@ impl Limit {
     }
 }
 
-/// Compares what the numbers are, not their nearest doubles.
+/// Compares whole numbers of 64 bits exactly, also with doubles. Other numbers are doubles already.
 fn order_numbers(a: &Number, b: &Number) -> Option<Ordering> {
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),

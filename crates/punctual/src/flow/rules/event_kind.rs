@@ -17,6 +17,7 @@ use crate::base::condition::Condition;
 use crate::base::error::Problems;
 use crate::base::facts::Facts;
 use crate::base::limits;
+use crate::base::number;
 use crate::base::path::{Path, text_of};
 use crate::base::schema::Schema;
 use crate::base::zone::Zone;
@@ -152,11 +153,38 @@ impl EventKind {
         self.topic.as_deref().filter(|_| self.has_recipients())
     }
 
+    /// Whether a payload is to be checked: it has a form, or may name somebody by a number that lost digits.
+    #[must_use]
+    pub fn has_checks(&self, payload: &str) -> bool {
+        self.schema.is_some() || number::may_lose_digits(payload)
+    }
+
     /// Reports where a payload that stands at `path` does not have the form of this kind.
     pub fn check(&self, payload: &Value, path: &str, problems: &mut Problems) {
         if let Some(schema) = &self.schema {
             schema.check(payload, path, problems);
         }
+        if let Some((name, lost)) = self.lost_digits(payload) {
+            problems.push(
+                path,
+                format!(
+                    "has a number at `{lost}` ({name}) with more digits than are kept, so it could name \
+                     another one: send it as a string"
+                ),
+            );
+        }
+    }
+
+    /// Finds an id or a field of a recipient that is a number without all of its digits.
+    fn lost_digits(&self, payload: &Value) -> Option<(&str, &Path)> {
+        let is_lost = |found: Option<&Value>| {
+            found.and_then(Value::as_number).is_some_and(|number| !number::has_all_digits(number))
+        };
+        let id = self.entity_id.iter().map(|path| ("entityIdPath", path));
+        let related = self.related.iter().map(|related| (related.name.as_str(), &related.id));
+        let mut ids = id.chain(related);
+        let found = ids.find(|(_, path)| is_lost(look(path, payload, payload, payload)));
+        found.or_else(|| self.recipients.find_path(payload, is_lost))
     }
 
     /// Returns the entity of an event: the one that it names itself, else the one in its payload; an id that

@@ -102,6 +102,24 @@ impl Mapping {
         self.each.is_none().then(|| self.read(payload, payload, state, None))
     }
 
+    /// Finds the first path, with its field, that leads a recipient of an event to such a value.
+    pub(crate) fn find_path(
+        &self,
+        payload: &Value,
+        is_such: impl Fn(Option<&Value>) -> bool,
+    ) -> Option<(&'static str, &Path)> {
+        let each = self.each.as_ref().and_then(|path| look(path, payload, payload, payload));
+        let places: Vec<&Value> = match each {
+            Some(Value::Array(items)) => items.iter().collect(),
+            other => vec![other.unwrap_or(payload)],
+        };
+        let all =
+            self.fields().into_iter().flat_map(|(name, paths)| paths.iter().map(move |path| (name, path)));
+        let mut found =
+            all.filter(|(_, path)| places.iter().any(|here| is_such(look(path, here, payload, payload))));
+        found.next()
+    }
+
     fn read<'a>(
         &self,
         here: &'a Value,
