@@ -3,7 +3,11 @@
 use crate::world::{Base, World, claim};
 use serde_json::{Value, json};
 
-on_each! { structured_and_batch_are_taken, binary_is_taken }
+on_each! {
+    structured_and_batch_are_taken,
+    binary_is_taken,
+    plt_29_an_attribute_that_is_misspelt_is_refused,
+}
 
 fn event(id: &str) -> Value {
     json!({"specversion": "1.0", "id": id, "source": "/shop", "type": "order.placed", "topic": "orders",
@@ -35,6 +39,38 @@ async fn structured_and_batch_are_taken(base: Base) {
     ] {
         assert_eq!(item[name], value, "{name} in {item}");
     }
+}
+
+/// PLT-29: our own names are no attributes, and a `dueAt` that is kept as a header is due at once.
+async fn plt_29_an_attribute_that_is_misspelt_is_refused(base: Base) {
+    let root = World::manual(base).await.root();
+    for (name, near) in [
+        ("dueAt", "; did you mean `dueat`?"),
+        ("correlationId", "; did you mean `correlationid`?"),
+        ("partitionKey", "; did you mean `partitionkey`?"),
+        ("due_at", "; did you mean `dueat`?"),
+        ("Colour", "digits only"),
+    ] {
+        let mut event = event("1");
+        event[name] = json!("2030-01-01T00:00:00Z");
+        let reply = root.post("/api/events", event).await;
+        assert_eq!(reply.problem(422), [name]);
+        assert!(reply.json()["errors"][0]["message"].as_str().unwrap().ends_with(near), "{}", reply.text);
+    }
+    for (name, value, path) in [
+        ("data_base64", json!(7), "data_base64"),
+        ("data_base64", json!("aGk="), "data_base64"),
+        ("payload", json!({"order": 8}), "payload"),
+    ] {
+        let mut event = event("1");
+        event[name] = value;
+        assert!(root.post("/api/events", event).await.problem(422).contains(&path.to_owned()), "{path}");
+    }
+    let twice = json!({"topic": "orders", "kind": "k", "payload": 1, "data": 2});
+    assert_eq!(root.post("/api/events", twice).await.problem(422), ["payload"]);
+    let binary = root.with("ce-specversion", "1.0").with("ce-id", "1").with("ce-source", "/shop");
+    let reply = binary.with("ce-type", "k").with("ce-due-at", "x").send("POST", "/api/events", "1").await;
+    assert_eq!(reply.problem(422), ["due-at"]);
 }
 
 async fn binary_is_taken(base: Base) {

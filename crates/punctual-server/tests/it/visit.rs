@@ -223,6 +223,7 @@ async fn trg_21_answers_as_json_count_once(base: Base) {
         (json!({"answers": {"rate": 9, "bad": "No"}}), vec!["answers.rate"]),
         (json!({}), vec!["answers"]),
         (json!({"answers": [], "meta": {"agentId": 7}}), vec!["answers", "meta.agentId"]),
+        (json!({"answers": {}, "meta": {"agent": "7"}}), vec!["meta.agent"]),
         (json!([]), vec![""]),
     ];
     for (body, paths) in table {

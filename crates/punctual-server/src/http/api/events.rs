@@ -169,6 +169,10 @@ pub(super) fn draft<'a>(
     let mut draft = Draft { fields: Map::new(), content: None, at, publisher };
     for (name, value) in parts {
         let is_content = name == "payload" || name == "data";
+        if is_content && draft.content.is_some() {
+            reading.problems.push(join(&draft.at, &name), "is the payload once more: leave it or `data` out");
+            continue;
+        }
         if is_content && value.get().len() < SHALLOW_BYTES {
             draft.content = Some(value);
             continue;

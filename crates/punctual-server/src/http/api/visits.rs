@@ -169,6 +169,7 @@ fn read(body: &Bytes) -> Answer<HandedIn> {
     let answers = fields.object("answers").cloned().unwrap_or_default();
     let agent = fields.object("meta").and_then(|meta| {
         let mut meta = Fields::new(meta, "meta", &mut problems);
+        meta.only(&["agentId"]);
         let agent = meta.text("agentId");
         if agent.as_ref().is_some_and(|agent| agent.chars().count() > AGENT_CHARS_MAX) {
             meta.wrong("agentId", format!("has more than {AGENT_CHARS_MAX} characters"));

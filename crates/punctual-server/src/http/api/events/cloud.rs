@@ -3,12 +3,14 @@
 //! `type` is the kind, `data` the payload, `time` when it happened. The extension attributes
 //! `topic`, `partitionkey` (or `key`), `correlationid`, `dueat`, `schemaversion` and
 //! `entitytype` (whose id is `entityid` or the subject) say the rest; any other attribute is
-//! kept as a header.
+//! kept as a header. Names have small letters and digits only, as the specification says: `dueAt` is refused,
+//! since as a header it would be an event that is due at once.
 
-use super::{Draft, Reading};
+use super::{Draft, Reading, join};
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::http::HeaderMap;
+use punctual::base::nearest::nearest;
 use punctual::{Entity, NewMessage};
 use serde_json::{Map, Value};
 
@@ -18,7 +20,7 @@ pub const SPEC_VERSION: &str = "ce-specversion";
 const TOPIC_DEFAULT: &str = "events";
 
 /// Attributes that have a place of their own.
-const PLACED: [&str; 14] = [
+const PLACED: [&str; 13] = [
     "specversion",
     "id",
     "source",
@@ -32,7 +34,6 @@ const PLACED: [&str; 14] = [
     "schemaversion",
     "entitytype",
     "entityid",
-    "data_base64",
 ];
 
 /// Whether an object among plain events is a CloudEvent.
@@ -59,7 +60,13 @@ pub fn name(ours: &str) -> &str {
 /// Reads a structured event; what is wrong with it is noted.
 pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
     let Draft { mut fields, content, at, .. } = draft;
-    let encoded = fields.remove("data_base64").filter(Value::is_string);
+    let encoded = fields.remove("data_base64").filter(|encoded| !encoded.is_null());
+    if encoded.as_ref().is_some_and(|encoded| !encoded.is_string()) {
+        reading.problems.push(join(&at, "data_base64"), "must be a string");
+    }
+    if encoded.is_some() && content.is_some() {
+        reading.problems.push(join(&at, "data_base64"), "is the data once more: leave it or `data` out");
+    }
     let payload = match (content, encoded) {
         (Some(data), _) => data.get().to_owned(),
         (None, Some(text)) => {
@@ -127,6 +134,11 @@ fn decode(value: &[u8]) -> String {
 
 fn attributes(fields: &Map<String, Value>, at: &str, reading: &mut Reading) -> NewMessage {
     let mut read = Fields::new(fields, at, &mut reading.problems);
+    for name in fields.keys().filter(|name| !is_name(name)) {
+        let said = "is not the name of an attribute, which has small letters and digits only";
+        let near = nearest(name, PLACED).map(|near| format!("; did you mean `{near}`?"));
+        read.wrong(name, format!("{said}{}", near.unwrap_or_default()));
+    }
     if read.need_text("specversion") != "1.0" {
         read.wrong("specversion", "must be \"1.0\"");
     }
@@ -150,6 +162,11 @@ fn attributes(fields: &Map<String, Value>, at: &str, reading: &mut Reading) -> N
         source: Some(read.need_text("source")),
         schema_version: read.id_text("schemaversion"),
     }
+}
+
+/// Whether a name may be that of an attribute.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 fn others(fields: &Map<String, Value>) -> Option<String> {
