@@ -4,12 +4,13 @@ use crate::world::{Base, World};
 use punctual_server::auth::Need;
 use punctual_server::http::openapi::OPERATIONS;
 use punctual_server::http::{Route, table};
-use serde_json::json;
+use serde_json::{Value, json};
 
 on_each! {
     plt_29_an_unknown_parameter_is_refused_on_every_route,
     plt_29_an_unknown_field_is_refused_on_every_route,
     plt_29_a_filter_knows_its_words,
+    plt_29_an_unknown_inner_field_is_refused,
 }
 
 /// Bodies whose items are read one by one, and what is not read as fields.
@@ -65,6 +66,63 @@ async fn plt_29_an_unknown_field_is_refused_on_every_route(base: Base) {
         checked += 1;
     }
     assert!(checked > 35, "only {checked} routes were asked");
+}
+
+/// Objects of request bodies that keep what they do not know, on purpose: a claimed item may be handed back
+/// as it is, and a CloudEvent may have any extension attribute.
+const OPEN: [&str; 2] = ["SettleItem", "CloudEvent"];
+
+/// The objects with fields in the schema of a body that would let an unknown field pass.
+fn find_open(document: &Value, schema: &Value, at: &str, open: &mut Vec<String>) {
+    if let Some(name) = schema["$ref"].as_str() {
+        let last = name.rsplit('/').next().unwrap();
+        if !OPEN.contains(&last) {
+            find_open(document, document.pointer(&name[1..]).unwrap(), last, open);
+        }
+        return;
+    }
+    if schema.get("properties").is_some() && schema["additionalProperties"] != json!(false) {
+        open.push(at.to_owned());
+    }
+    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+        find_open(document, inner, &format!("{at}.{name}"), open);
+    }
+    for inner in ["items", "additionalProperties"].iter().filter_map(|name| schema.get(name)) {
+        find_open(document, inner, &format!("{at}[]"), open);
+    }
+    for inner in ["oneOf", "anyOf", "allOf"].iter().filter_map(|name| schema[name].as_array()).flatten() {
+        find_open(document, inner, at, open);
+    }
+}
+
+/// PLT-29: what the server refuses is refused by its document as well.
+#[test]
+fn plt_29_the_document_refuses_unknown_fields() {
+    let document = punctual_server::http::openapi::document(&table());
+    let (mut open, mut bodies) = (Vec::new(), 0);
+    for operation in
+        document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap())
+    {
+        for body in operation.1["requestBody"]["content"].as_object().into_iter().flatten() {
+            find_open(&document, &body.1["schema"], "", &mut open);
+            bodies += 1;
+        }
+    }
+    assert!(bodies > 35, "only {bodies} bodies were looked at");
+    assert_eq!(open, [""; 0], "these objects should have `additionalProperties: false`");
+}
+
+/// PLT-29: so are fields of objects within a body.
+async fn plt_29_an_unknown_inner_field_is_refused(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    let entity = json!({"type": "booking", "id": "1", "zzzz": 1});
+    let event = json!({"topic": "t", "kind": "k", "payload": 1, "entity": entity});
+    assert_eq!(root.post("/api/events", event).await.problem(422), ["entity.zzzz"]);
+    let timer = json!({"topic": "t", "payload": 1, "delay": "1h", "entity": entity});
+    assert_eq!(root.post("/api/timers", timer).await.problem(422), ["entity.zzzz"]);
+    let backoff = json!({"backoff": {"from": "1s", "to": "1m", "zzzz": 1}});
+    assert_eq!(root.put("/api/queues/orders", backoff).await.problem(422), ["backoff"]);
 }
 
 async fn plt_29_a_filter_knows_its_words(base: Base) {

@@ -90,7 +90,7 @@ impl Backoff {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum Form {
     Steps(Vec<String>),
     Named { steps: Vec<String> },
@@ -158,6 +158,7 @@ mod tests {
             json!("often"),
             json!(5),
             json!({"from": "1s"}),
+            json!({"from": "1s", "to": "1m", "most": 9}),
         ];
         for json in table {
             assert!(Backoff::from_json(&json).is_err(), "{json}");
