@@ -176,7 +176,9 @@ impl Action {
 
 fn say(as_json: bool, action: Action, ids: &[DeadLetterId], dry_run: bool, sentence: &str) {
     if as_json {
-        print_json(&json!({action.word(dry_run): ids.len(), "ids": ids, "dryRun": dry_run}));
+        let answer = json!({action.word(dry_run): ids.len(), "ids": ids, "dryRun": dry_run});
+        let why = ids.is_empty().then_some("there is no such dead letter");
+        print_json(&unmoved::with_reason(answer, why));
     } else {
         print_line(sentence);
     }

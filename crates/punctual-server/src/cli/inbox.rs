@@ -134,7 +134,9 @@ fn many(n: usize) -> String {
 fn say(ids: &[InboxId], dry_run: bool, what: &str, as_json: bool) {
     if as_json {
         let word = if dry_run { "wouldReplay" } else { "replayed" };
-        print_json(&json!({word: ids.len(), "ids": ids, "dryRun": dry_run}));
+        let why = ids.is_empty().then_some("there is no such dead message");
+        let answer = json!({word: ids.len(), "ids": ids, "dryRun": dry_run});
+        print_json(&unmoved::with_reason(answer, why));
     } else if ids.is_empty() {
         print_line("nothing was replayed: there is no such dead message");
     } else {

@@ -173,6 +173,10 @@ impl Schedule {
             ..punctual::NewMessage::new(self.topic, self.kind, read_payload(&self.payload)?)
         };
         let topic = message.topic.clone();
+        let kinds = engine.event_kinds().of(engine.store(), tenant).await?;
+        if let Some(said) = kinds.topic_warning(&message.kind, &topic) {
+            eprintln!("warning: {said}");
+        }
         let made = engine.schedule_one(tenant, NewTimer { message, when: self.at.read()? }).await?;
         if as_json {
             print_json(&json!({"id": made.id, "dueAt": made.due_at}));
@@ -252,9 +256,11 @@ async fn change(
 
 fn say(as_json: bool, verb: &str, changed: &Changed, dry_run: bool, sentence: &str) {
     if as_json {
-        print_json(&json!({
+        let answer = json!({
             verb: changed.ids.len(), "ids": changed.ids, "more": changed.more, "dryRun": dry_run
-        }));
+        });
+        let why = changed.ids.is_empty().then_some("no such timer waits");
+        print_json(&unmoved::with_reason(answer, why));
     } else if changed.more {
         print_line(&format!("{sentence}; there may be more, so call again"));
     } else {

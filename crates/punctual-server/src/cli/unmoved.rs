@@ -1,6 +1,7 @@
 //! What a command says when it changed nothing, or not all that was named.
 
 use super::failure::{Failure, Outcome};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
@@ -26,6 +27,14 @@ pub(super) fn check_named<T: Display + Ord>(
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let (nouns, were) = if left.len() == 1 { (noun.to_owned(), "was") } else { (format!("{noun}s"), "were") };
     Err(Failure::failed(format!("{nouns} {}{more} {were} not {verb}: {why}", told.join(", "))))
+}
+
+/// The answer for programs, with the reason why nothing was changed, if nothing was.
+pub(super) fn with_reason(mut answer: Value, why: Option<&str>) -> Value {
+    if let Some(why) = why {
+        answer["reason"] = why.into();
+    }
+    answer
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 on_each! {
     prd_5_an_event_of_a_kind_for_another_topic_is_warned_of,
+    prd_5_a_timer_of_a_kind_for_another_topic_is_warned_of,
     prd_5_an_ingest_of_an_unknown_kind_is_warned_of,
     prd_5_a_pause_of_an_unknown_queue_is_warned_of,
     plt_29_an_unknown_field_of_an_ingested_item_is_refused,
@@ -31,6 +32,23 @@ async fn prd_5_an_event_of_a_kind_for_another_topic_is_warned_of(base: Base) {
     assert_eq!(warnings(&lost), [("topic", said)]);
     let many = root.does("/api/events", json!([event("booking.events"), event("bookings")]), 202).await;
     assert_eq!(warnings(&many), [("[1].topic", said)]);
+}
+
+/// PRD-5: so is a timer that would fire for nobody, each of a list with its own.
+async fn prd_5_a_timer_of_a_kind_for_another_topic_is_warned_of(base: Base) {
+    let root = World::manual(base).await.root();
+    let kind = json!({"topic": "booking.events", "recipients": {"email": "to"}});
+    root.put("/api/event-kinds/booking.confirmed", kind).await;
+    let timer =
+        |topic: &str| json!({"topic": topic, "kind": "booking.confirmed", "payload": 1, "delay": "1h"});
+    let good = root.does("/api/timers", timer("booking.events"), 201).await;
+    assert_eq!(good.get("warnings"), None, "{good}");
+    let said = "event kind `booking.confirmed` is defined for topic `booking.events`: surveys and \
+                notifications ignore it here";
+    let lost = root.does("/api/timers", timer("bookings"), 201).await;
+    assert_eq!(warnings(&lost), [("topic", said)]);
+    let many = root.does("/api/timers", json!([timer("booking.events"), timer("bookings")]), 201).await;
+    assert_eq!((warnings(&many[0]), warnings(&many[1])), (vec![], vec![("topic", said)]));
 }
 
 /// PRD-5

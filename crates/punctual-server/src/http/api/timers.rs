@@ -18,7 +18,7 @@ use punctual::base::duration;
 use punctual::engine::Changed;
 use punctual::queue::rules::timer::{Progress, Status};
 use punctual::queue::store::timers::{Place, Timer, Which};
-use punctual::{Entity, Error, MessageId, Problems, Scheduled, Timestamp};
+use punctual::{Entity, Error, MessageId, NewTimer, Problem, Problems, Scheduled, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -31,6 +31,8 @@ pub struct Made {
     id: String,
     due_at: Timestamp,
     duplicate: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Problem>,
 }
 
 /// `POST /api/timers`
@@ -48,8 +50,9 @@ pub async fn schedule(
     input.forget_text();
     let identified = token.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
     let spread = read_spread(query.filter("spread"))?;
+    let warnings = topic_warnings(&app, &caller, &timers).await?;
     let made = app.engine.schedule(caller.tenant, timers, spread).await?;
-    let mut made = made.into_iter().zip(identified).map(shown_made);
+    let mut made = made.into_iter().zip(identified).zip(warnings).map(shown_made);
     Ok(match made.next() {
         Some(one) if !is_list => (StatusCode::CREATED, Json(one)).into_response(),
         first => {
@@ -60,8 +63,19 @@ pub async fn schedule(
 }
 
 /// A timer that was `identified` by the request's own key is its own also when it is there already.
-fn shown_made((made, identified): (Scheduled, bool)) -> Made {
-    Made { id: made.id.to_string(), due_at: made.due_at, duplicate: made.duplicate && !identified }
+fn shown_made(((made, identified), warnings): ((Scheduled, bool), Vec<Problem>)) -> Made {
+    let duplicate = made.duplicate && !identified;
+    Made { id: made.id.to_string(), due_at: made.due_at, duplicate, warnings }
+}
+
+/// For each timer a warning if its kind is defined for another topic: it would fire for nobody.
+async fn topic_warnings(app: &App, caller: &Caller, timers: &[NewTimer]) -> Answer<Vec<Vec<Problem>>> {
+    let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
+    let warning = |timer: &NewTimer| {
+        let said = kinds.topic_warning(&timer.message.kind, &timer.message.topic);
+        said.map(|said| Problem::new("topic", said)).into_iter().collect()
+    };
+    Ok(timers.iter().map(warning).collect())
 }
 
 fn read_spread(text: Option<&str>) -> Answer<Option<Duration>> {

@@ -227,6 +227,9 @@ fn dead_letters_are_listed_shown_replayed_and_purged() {
     let nothing = place.run(&["dead-letters", "replay", "--topic", "male", "--yes"]);
     let said = "nothing was put back to work: there is no such dead letter";
     assert!(nothing.code == 0 && nothing.out.contains(said), "{nothing:?}");
+    let nothing = place.json(&["dead-letters", "purge", "--topic", "male", "--yes"]);
+    let said = json!({"purged": 0, "ids": [], "dryRun": false, "reason": "there is no such dead letter"});
+    assert_eq!(nothing, said, "programs are told why as well");
     let missing = place.run(&["dead-letters", "purge", "--ids", "998,999", "--yes"]);
     assert_eq!(missing.code, 1, "{missing:?}");
     let said = "dead letters 998, 999 were not deleted for good: there is no such dead letter";

@@ -123,6 +123,9 @@ async fn plt_18_the_inbox_is_listed_and_replayed() {
     assert_eq!(place.run(&["inbox", "replay", "--all"]).code, 2, "nobody is there to be asked");
     let dry = place.json(&["inbox", "replay", "--all", "--dry-run"]);
     assert_eq!((&dry["wouldReplay"], &dry["dryRun"]), (&json!(2), &json!(true)));
+    let nothing = place.json(&["inbox", "replay", "--source", "none", "--yes"]);
+    let said = (&json!(0), &json!("there is no such dead message"));
+    assert_eq!((&nothing["replayed"], &nothing["reason"]), said, "{nothing}");
     let missing = place.run(&["inbox", "replay", "--ids", "999", "--yes"]);
     assert_eq!(missing.code, 1, "{missing:?}");
     assert!(

@@ -36,6 +36,8 @@ fn plt_19_timers_are_scheduled_listed_cancelled_and_moved() {
         nothing.code == 0 && nothing.out.contains("nothing was cancelled: no such timer waits"),
         "{nothing:?}"
     );
+    let nothing = place.json(&["timer", "cancel", "--key", "none", "--yes"]);
+    assert_eq!((&nothing["cancelled"], &nothing["reason"]), (&json!(0), &json!("no such timer waits")));
     let words = place.run(&["timer", "list"]).out;
     assert!(words.contains("Waiting") && words.contains("Cancelled"), "{words}");
     assert_eq!(place.json(&["timer", "cancel", &first.to_string()])["cancelled"], json!(1));
