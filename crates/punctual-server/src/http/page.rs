@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use punctual::Problems;
 use punctual::base::limits;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -144,6 +145,19 @@ impl Page {
         let next_cursor = last.map(|item| encode(&place(item)));
         List { items, next_cursor }
     }
+}
+
+/// What a document takes in memory, near enough: its texts, and for each value what a value takes.
+#[must_use]
+pub fn weight(document: &Value) -> usize {
+    const VALUE_BYTES: usize = 40;
+    VALUE_BYTES
+        + match document {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(weight).sum(),
+            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+            _ => 0,
+        }
 }
 
 fn limit(text: &str) -> Option<usize> {

@@ -1,9 +1,10 @@
 //! Dead letters: seen, replayed, purged.
 
 use crate::world::{Base, World, claim, publish, settle};
-use serde_json::json;
+use serde_json::{Value, json};
 
 on_each! {
+    prd_13_the_status_page_shows_the_latest,
     a_dead_letter_tells_its_story_and_is_replayed,
     a_filter_moves_all_of_them,
     out_of_attempts_is_dead,
@@ -70,4 +71,25 @@ async fn out_of_attempts_is_dead(base: Base) {
     }
     assert!(claim(&root, "orders").await.is_empty());
     assert_eq!(root.sees("/api/queues/orders").await["dead"], 1);
+}
+
+/// PRD-13: however many there are, the page shows the latest, without reading their payloads.
+async fn prd_13_the_status_page_shows_the_latest(base: Base) {
+    let world = World::manual(base).await;
+    let root = world.root();
+    root.put("/api/queues/orders", json!({})).await;
+    let events: Vec<Value> =
+        (0..205).map(|n| json!({"topic": "orders", "kind": format!("kind-{n}"), "payload": n})).collect();
+    root.does("/api/events", json!(events), 202).await;
+    let ask = json!({"owner": "w", "leaseSeconds": 30, "limit": 1_000});
+    let claimed = root.does("/api/queues/orders/claim", ask, 200).await;
+    let item = |item: &Value| json!({"id": item["id"], "token": item["token"], "error": "no such customer"});
+    let items: Vec<Value> = claimed["items"].as_array().unwrap().iter().map(item).collect();
+    root.does("/api/queues/orders/fail", json!({"items": items}), 200).await;
+    let page = world.anybody().get("/").await.text;
+    for (kind, is_shown) in [("kind-204", true), ("kind-195", true), ("kind-194", false), ("kind-0", false)] {
+        assert_eq!(page.contains(&format!("<td>{kind}</td>")), is_shown, "{kind} in {page}");
+    }
+    let replayed = root.does("/api/dead-letters/replay", json!({"filter": {"topic": "orders"}}), 200).await;
+    assert_eq!(replayed["replayed"], 205, "{replayed}");
 }

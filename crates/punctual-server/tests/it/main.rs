@@ -50,6 +50,7 @@ mod instances;
 mod isolation;
 mod jobs;
 mod keys;
+mod large_lists;
 mod leases;
 mod load;
 mod locales;

@@ -36,11 +36,18 @@ use crate::survey::run::ingest::{Outcome, nothing_begins};
 use serde::Serialize;
 use std::sync::Arc;
 
+/// An answer that has so many bytes explains no further trigger: 10,000 events times all triggers, each with
+/// the words of every send, would take hundreds of megabytes.
+const EXPLAINED_BYTES_MAX: usize = 16 << 20;
+/// What is said of events and triggers that are left out.
+const LEFT_OUT: &str =
+    "not explained in full, since the answer is too long already: explain this event alone";
+
 /// The explanation of one event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
-    /// Why it cannot be read, or why nothing comes of it.
+    /// Why it cannot be read, why nothing comes of it, or why it is not explained in full.
     pub error: Option<String>,
     /// The event that has its id already.
     pub duplicate_of: Option<String>,
@@ -168,15 +175,21 @@ impl Engine {
             let read: Vec<_> = items.iter().map(|item| item.as_ref().ok()).collect();
             let (sees, assumed) = ((&sight.recipients, open), AssumedStates::new());
             let facts = CandidateFacts::of_all(self.store(), (tenant, kind), &read, sees, &assumed).await?;
-            let mut all = Vec::with_capacity(items.len());
+            let (mut all, mut bytes) = (Vec::with_capacity(items.len()), 0);
             for (item, facts) in items.iter().zip(facts) {
                 let mut explained = Explained::new();
                 match (item, facts) {
                     (Err(problems), _) => explained.error = Some(problems.to_string()),
+                    (Ok(_), _) if bytes >= EXPLAINED_BYTES_MAX => explained.error = Some(LEFT_OUT.to_owned()),
                     (Ok(candidate), Some(facts)) => {
                         for place in sight.offered.begun_by(&ingest.event_kind) {
-                            let about = (candidate, &facts);
-                            explained.triggers.push(self.explain_one(&sight, *place, about).await?);
+                            if bytes >= EXPLAINED_BYTES_MAX {
+                                explained.error = Some(LEFT_OUT.to_owned());
+                                break;
+                            }
+                            let one = self.explain_one(&sight, *place, (candidate, &facts)).await?;
+                            bytes += serde_json::to_vec(&one).map_or(0, |json| json.len());
+                            explained.triggers.push(one);
                         }
                     }
                     (Ok(_), None) => {}

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
-use crate::http::page::{List, Page};
+use crate::http::page::{List, Page, weight};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
@@ -69,10 +69,12 @@ impl Kind {
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let after = page.after().unwrap_or_default();
-    let found = app.engine.store().event_kinds(caller.tenant, after, page.limit + 1).await?;
-    let shown = found.into_iter().map(shown).collect();
-    Ok(Json(page.list(shown, |one: &Shown| one.kind.clone())))
+    let (after, store) = (page.after().unwrap_or_default().to_owned(), app.engine.store());
+    let fetch = |after: String, limit| store.event_kinds(caller.tenant, &after, limit);
+    let place = |kept: &KeptKind| kept.kind.clone();
+    let (found, more) = page.gather(after, fetch, place, |kept| weight(&kept.document)).await?;
+    let next = found.last().filter(|_| more).map(place);
+    Ok(Json(page.list_up_to(found.into_iter().map(shown).collect(), next)))
 }
 
 /// `GET /api/event-kinds/{kind}`

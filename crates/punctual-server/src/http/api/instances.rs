@@ -93,11 +93,13 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
         0 => EntryId(i64::MAX),
         id => EntryId(id),
     };
-    let entries = app.engine.store().entries(caller.tenant, filter, before, page.limit + 1).await?;
-    let ids: Vec<(Option<PublicId>, i64)> = entries.iter().map(|e| (e.public_id, e.id.0)).collect();
+    let store = app.engine.store();
+    let fetch = |before, limit| store.entries(caller.tenant, filter.clone(), before, limit);
+    let weigh = |entry: &Entry| entry.payload.as_ref().map_or(0, String::len);
+    let (entries, more) = page.gather(before, fetch, |entry| entry.id, weigh).await?;
+    let next = entries.last().filter(|_| more).map(|entry| entry.id.0.to_string());
     let shown = show_entries(&app, &caller, &entries).await?;
-    let place = |one: &Shown| ids.iter().find(|(id, _)| *id == Some(one.public_id)).map_or(0, |(_, n)| *n);
-    Ok(Json(page.list(shown, |one| place(one).to_string())))
+    Ok(Json(page.list_up_to(shown, next)))
 }
 
 /// `GET /api/survey-instances/{publicId}`: with everything that was done for it.

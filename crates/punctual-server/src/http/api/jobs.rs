@@ -86,10 +86,13 @@ impl Name {
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let after = page.after().unwrap_or_default();
-    let jobs = app.engine.store().jobs(caller.tenant, after, page.limit + 1).await?;
+    let (after, store) = (page.after().unwrap_or_default().to_owned(), app.engine.store());
+    let fetch = |after: String, limit| store.jobs(caller.tenant, &after, limit);
+    let place = |state: &JobState| state.job.name.clone();
+    let (jobs, more) = page.gather(after, fetch, place, |state| state.job.payload.len()).await?;
+    let next = jobs.last().filter(|_| more).map(place);
     let shown = jobs.into_iter().map(|job| show_job(&caller, job)).collect();
-    Ok(Json(page.list(shown, |job: &Shown| job.name.clone())))
+    Ok(Json(page.list_up_to(shown, next)))
 }
 
 /// `GET /api/jobs/{name}`

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
-use crate::http::page::{List, Page};
+use crate::http::page::{List, Page, weight};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
@@ -80,10 +80,12 @@ pub async fn create(
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let after = FlowId(page.after_id()?);
-    let flows = app.engine.store().flows(caller.tenant, after, page.limit + 1).await?;
+    let (after, store) = (FlowId(page.after_id()?), app.engine.store());
+    let fetch = |after, limit| store.flows(caller.tenant, after, limit);
+    let (flows, more) = page.gather(after, fetch, |flow| flow.id, |flow| weight(&flow.draft)).await?;
+    let next = flows.last().filter(|_| more).map(|flow| flow.id.0.to_string());
     let shown = flows.into_iter().map(|flow| show_flow(&app, flow)).collect();
-    Ok(Json(page.list(shown, |one: &Shown| one.id.to_string())))
+    Ok(Json(page.list_up_to(shown, next)))
 }
 
 /// `GET /api/surveys/{id}`

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
-use crate::http::page::{List, Page};
+use crate::http::page::{List, Page, weight};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
@@ -57,11 +57,21 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
         scope_id: text("scopeId"),
         active,
     };
-    let after = TemplateId(page.after_id()?);
-    let found = app.engine.store().templates(caller.tenant, filter, after, page.limit + 1).await?;
+    let (after, store) = (TemplateId(page.after_id()?), app.engine.store());
+    let fetch = |after, limit| store.templates(caller.tenant, filter.clone(), after, limit);
+    let (found, more) = page.gather(after, fetch, |template| template.id, weigh).await?;
+    let next = found.last().filter(|_| more).map(|template| template.id.0.to_string());
     let kinds = kinds(&app, &caller).await?;
     let shown = found.into_iter().map(|template| shown(template, &kinds)).collect();
-    Ok(Json(page.list(shown, |template: &Shown| template.id.clone())))
+    Ok(Json(page.list_up_to(shown, next)))
+}
+
+/// The size of a template, near enough.
+fn weigh(template: &Template) -> usize {
+    let of = &template.definition;
+    let texts = [of.subject.as_ref(), Some(&of.body), of.html.as_ref()];
+    let provider = of.provider_template.as_ref().map_or(0, weight);
+    texts.into_iter().flatten().map(String::len).sum::<usize>() + provider
 }
 
 /// `POST /api/message-templates`

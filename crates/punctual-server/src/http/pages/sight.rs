@@ -4,7 +4,7 @@ use super::counters;
 use crate::app::{App, Role};
 use crate::http::health::complaints;
 use punctual::engine::Health;
-use punctual::queue::store::dead_letters::{DeadLetter, Which};
+use punctual::queue::store::dead_letters::DeadLetterSummary;
 use punctual::queue::store::queues::QueueState;
 use punctual::{ClockMode, Result, Timestamp};
 use std::collections::BTreeMap;
@@ -12,8 +12,6 @@ use std::time::Duration;
 
 /// Tenants whose queues are shown.
 const TENANTS_MAX: usize = 50;
-/// Dead letters that are looked at, to find the latest.
-const LETTERS_LOOKED_AT: usize = 200;
 /// Dead letters that are shown.
 const LETTERS_SHOWN: usize = 10;
 
@@ -45,7 +43,7 @@ pub(super) struct Sight {
     /// Whether there is more than one tenant.
     pub many_tenants: bool,
     /// The latest dead letters, the newest first, with their tenant's slug.
-    pub letters: Vec<(String, DeadLetter)>,
+    pub letters: Vec<(String, DeadLetterSummary)>,
     /// Counters since the start.
     pub counters: BTreeMap<String, f64>,
 }
@@ -62,7 +60,7 @@ impl Sight {
         for row in &tenants {
             let slug = || row.slug.clone();
             queues.extend(store.queues(row.tenant).await?.into_iter().map(|queue| (slug(), queue)));
-            let dead = store.dead_letters(row.tenant, Which::default(), LETTERS_LOOKED_AT).await?;
+            let dead = store.latest_dead_letters(row.tenant, LETTERS_SHOWN).await?;
             letters.extend(dead.into_iter().map(|letter| (slug(), letter)));
         }
         letters.sort_by_key(|(_, letter)| std::cmp::Reverse(letter.died_at));

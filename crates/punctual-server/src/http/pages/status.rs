@@ -4,7 +4,7 @@ use super::html::{LIVE, escape, frame};
 use super::sight::Sight;
 use crate::cli::words;
 use punctual::operate::store::census::Census;
-use punctual::queue::store::dead_letters::DeadLetter;
+use punctual::queue::store::dead_letters::DeadLetterSummary;
 use punctual::queue::store::queues::{COUNT_MAX, QueueState};
 use punctual::{ClockMode, Timestamp};
 
@@ -154,7 +154,7 @@ fn letters(sight: &Sight) -> String {
     )
 }
 
-fn letter_row(sight: &Sight, slug: &str, letter: &DeadLetter) -> String {
+fn letter_row(sight: &Sight, slug: &str, letter: &DeadLetterSummary) -> String {
     let tenant = if sight.many_tenants { format!("<td>{}</td>", escape(slug)) } else { String::new() };
     let error: String = letter.error.chars().take(ERROR_CHARS).collect();
     let at = letter.died_at;
@@ -164,9 +164,9 @@ fn letter_row(sight: &Sight, slug: &str, letter: &DeadLetter) -> String {
          <td class=\"error\">{}</td></tr>",
         letter.id,
         escape(&queue_name(&letter.topic, &letter.subscription)),
-        escape(&letter.message.kind),
+        escape(&letter.kind),
         words::from_now(at, sight.now),
-        letter.attempts.len(),
+        letter.attempts,
         escape(&error),
     )
 }

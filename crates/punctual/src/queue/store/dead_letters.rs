@@ -34,6 +34,25 @@ pub struct DeadLetter {
     pub error: String,
 }
 
+/// A dead letter without its payload and history, which may be large.
+#[derive(Clone, Debug)]
+pub struct DeadLetterSummary {
+    /// Its id.
+    pub id: DeadLetterId,
+    /// The topic.
+    pub topic: String,
+    /// The subscription, empty for the topic's own queue.
+    pub subscription: String,
+    /// The kind of its message.
+    pub kind: String,
+    /// How many attempts did not end well.
+    pub attempts: u32,
+    /// When it died.
+    pub died_at: Timestamp,
+    /// The last error.
+    pub error: String,
+}
+
 /// An attempt that did not end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
@@ -84,6 +103,21 @@ impl Store {
         })
     }
 
+    /// The latest dead letters of a tenant, the newest first.
+    pub fn latest_dead_letters(
+        &self,
+        tenant: Tenant,
+        limit: usize,
+    ) -> VerbFuture<'_, Vec<DeadLetterSummary>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.of(tenant).read((tenant, limit), |tx, (tenant, limit)| {
+            Box::pin(async move {
+                let rows = tx.query(LATEST, params![tenant.id(), *limit]).await?;
+                rows.iter().map(read_summary).collect()
+            })
+        })
+    }
+
     /// Puts dead letters back to work, a bounded number at a time. Those of a subscription that was
     /// deleted stay until there is one of its name again.
     pub fn replay(&self, tenant: Tenant, which: Which, dry_run: bool) -> VerbFuture<'_, Moved> {
@@ -123,8 +157,33 @@ fn check(which: &Which) -> Result<()> {
 /// Dead letters moved by one transaction.
 const MOVE_MAX: usize = 1_000;
 
+fn read_summary(row: &Row) -> Result<DeadLetterSummary> {
+    Ok(DeadLetterSummary {
+        id: DeadLetterId(row.int(0)?),
+        topic: row.text(1)?,
+        subscription: row.text(2)?,
+        kind: row.text(3)?,
+        died_at: row.time(4)?,
+        error: row.text(5)?,
+        attempts: row.count(6)?,
+    })
+}
+
+const LATEST: &str = "select d.id, l.topic, l.subscription, m.kind, d.died_at, d.error, \
+      (select count(*) from punctual.attempt a where a.message_id = d.message_id and a.lane_id = d.lane_id) \
+    from punctual.dead_letter d \
+    join punctual.lane l on l.id = d.lane_id \
+    join punctual.message m on m.id = d.message_id \
+    where d.tenant_id = $1 order by d.id desc limit $2";
+
 /// With `served`, only those that a consumer would get: dead letters of a deleted subscription stay.
-async fn select(tx: &mut Tx, tenant: Tenant, which: &Which, served: bool, limit: usize) -> Result<Vec<Row>> {
+async fn select(
+    tx: &mut Tx,
+    sql: &'static str,
+    tenant: Tenant,
+    (which, limit): (&Which, usize),
+    served: bool,
+) -> Result<Vec<Row>> {
     let ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
     let values = [
         tenant.id().into(),
@@ -136,13 +195,12 @@ async fn select(tx: &mut Tx, tenant: Tenant, which: &Which, served: bool, limit:
         i64::try_from(limit).unwrap_or(0).into(),
         served.into(),
     ];
-    tx.query(LIST, &values).await
+    tx.query(sql, &values).await
 }
 
-const LIST: &str = concat!(
-    "select d.id, l.topic, l.subscription, d.attempts, d.died_at, d.error, d.lane_id, d.key, ",
-    message_columns!(),
-    " from punctual.dead_letter d \
+macro_rules! of_which {
+    () => {
+        " from punctual.dead_letter d \
       join punctual.lane l on l.id = d.lane_id \
       join punctual.message m on m.id = d.message_id \
       where d.tenant_id = $1 and d.id > $2 and ($3::text is null or l.topic = $3) \
@@ -150,13 +208,22 @@ const LIST: &str = concat!(
         and ($8 = 0 or l.subscription in ('', '/flows') \
             or exists (select 1 from punctual.subscription s where s.lane_id = l.id)) \
       order by d.id limit $7"
+    };
+}
+
+const LIST: &str = concat!(
+    "select d.id, l.topic, l.subscription, d.attempts, d.died_at, d.error, d.lane_id, ",
+    message_columns!(),
+    of_which!()
 );
+/// Without payloads: a thousand are moved at once.
+const PLACES: &str = concat!("select d.id, d.lane_id, d.key, d.message_id", of_which!());
 
 async fn list(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Result<Vec<DeadLetter>> {
-    let rows = select(tx, tenant, which, false, limit).await?;
+    let rows = select(tx, LIST, tenant, (which, limit), false).await?;
     let mut letters = Vec::with_capacity(rows.len());
     for mut row in rows {
-        let message = read_message(&mut row, 8)?;
+        let message = read_message(&mut row, 7)?;
         let attempts = attempts_of(tx, message.id, LaneId(row.int(6)?)).await?;
         letters.push(DeadLetter {
             id: DeadLetterId(row.int(0)?),
@@ -192,12 +259,12 @@ const ATTEMPTS: &str = "select number, at, owner, outcome, error from punctual.a
 
 /// Takes dead letters away; with `again`, puts their messages back to work.
 async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again: bool) -> Result<Moved> {
-    let rows = select(tx, tenant, which, again, MOVE_MAX).await?;
+    let rows = select(tx, PLACES, tenant, (which, MOVE_MAX), again).await?;
     let mut moved = Moved { ids: Vec::with_capacity(rows.len()), more: rows.len() == MOVE_MAX };
     let mut letters = Vec::with_capacity(rows.len());
     for row in &rows {
         moved.ids.push(DeadLetterId(row.int(0)?));
-        letters.push((LaneId(row.int(6)?), row.maybe_text(7)?, MessageId(row.int(8)?)));
+        letters.push((LaneId(row.int(1)?), row.maybe_text(2)?, MessageId(row.int(3)?)));
     }
     if dry_run {
         return Ok(moved);
