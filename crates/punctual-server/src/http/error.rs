@@ -140,13 +140,14 @@ impl Failure {
     }
 }
 
-/// The first problem in words; the list has them all.
+/// The first problem in words; the list has them all. Where there are many, reading may have ended before the
+/// last one was found.
 fn summary(problems: &[Problem]) -> String {
     let first = Problems(problems.iter().take(1).cloned().collect());
     match problems.len() {
         0 | 1 => first.to_string(),
         n if n > ERRORS_SHOWN_MAX => {
-            format!("{first} (and {} more; errors has the first {ERRORS_SHOWN_MAX})", n - 1)
+            format!("{first} (and at least {} more; errors has the first {ERRORS_SHOWN_MAX})", n - 1)
         }
         n => format!("{first} (and {} more, see errors)", n - 1),
     }
