@@ -2,7 +2,7 @@
 
 use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
-use super::table::Table;
+use super::table::{Table, one_line};
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::queue::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
@@ -230,15 +230,16 @@ async fn show(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
         return Ok(());
     }
     let m = &letter.message;
+    // Texts of others: a worker's error, and a kind and key of a publisher.
     print_line(&format!(
         "dead letter {id} of {}: message {}, {}, key {}\ndied at {}: {}\n\n{}\n",
-        queue(letter),
+        one_line(&queue(letter)),
         m.id,
-        m.kind,
-        m.key.as_deref().unwrap_or("-"),
+        one_line(&m.kind),
+        one_line(m.key.as_deref().unwrap_or("-")),
         letter.died_at,
-        letter.error,
-        m.payload
+        one_line(&letter.error),
+        m.payload.lines().map(one_line).collect::<Vec<_>>().join("\n")
     ));
     let mut table = Table::new(&["#attempt", "ended at", "how", "by", "error"]);
     for a in &letter.attempts {

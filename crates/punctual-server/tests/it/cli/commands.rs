@@ -176,8 +176,12 @@ fn keys_and_tenants_are_made_listed_and_revoked() {
 
 /// Makes dead letters by handling messages with something that never works.
 fn let_die(place: &Place, count: usize) {
+    let_die_of(place, count, "the mailbox does not exist");
+}
+
+fn let_die_of(place: &Place, count: usize, error: &'static str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let broken = |_: Work| async { Err(HandlerError::fail("the mailbox does not exist")) };
+    let broken = move |_: Work| async move { Err(HandlerError::fail(error)) };
     runtime.block_on(async {
         let engine = Engine::builder(place.database()).handler("mail", broken).open().await.unwrap();
         for n in 0..count {
@@ -239,6 +243,17 @@ fn dead_letters_are_listed_shown_replayed_and_purged() {
     assert_eq!(place.json(&["dead-letters", "purge", "--all", "--yes"])["purged"], json!(2));
     let status = place.json(&["status"]);
     assert_eq!((&status["deadLetters"], &status["queues"][0]["due"]), (&json!(0), &json!(1)));
+}
+
+/// PRD-14: what others wrote cannot move the cursor or rename the window of whoever looks at it.
+#[test]
+fn prd_14_a_dead_letter_sends_no_controls_to_the_terminal() {
+    let place = Place::new();
+    let_die_of(&place, 1, "gone\u{1b}]0;owned\u{7}\u{9b}31m\nagain");
+    let id = place.json(&["dead-letters", "list"])["items"][0]["id"].to_string();
+    let shown = place.run(&["dead-letters", "show", &id]).out;
+    assert!(shown.contains("gone ]0;owned  31m again"), "{shown:?}");
+    assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
 }
 
 #[test]
