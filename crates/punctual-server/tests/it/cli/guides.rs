@@ -48,7 +48,8 @@ const SENDING: [&str; 4] =
 /// Guides to where messages go.
 const ROUTING: [&str; 3] = ["docs/guide/queues.md", "docs/guide/subscriptions.md", "docs/guide/surveys.md"];
 /// Guides to what stands beside the queues.
-const STAGING: [&str; 3] = ["docs/guide/time-travel.md", "docs/guide/inbox.md", "docs/guide/leases.md"];
+const STAGING: [&str; 4] =
+    ["docs/guide/time-travel.md", "docs/guide/inbox.md", "docs/guide/leases.md", "docs/guide/operations.md"];
 
 /// The blocks of a Markdown text that are marked as shell.
 fn shell_blocks(text: &str) -> Vec<&str> {
@@ -147,7 +148,7 @@ fn prd_9_the_guides_to_queues_subscriptions_and_surveys_can_be_pasted() {
 
 /// PRD-9
 #[test]
-fn prd_9_the_guides_to_time_travel_the_inbox_and_leases_can_be_pasted() {
+fn prd_9_the_guides_to_time_travel_the_inbox_leases_and_operations_can_be_pasted() {
     STAGING.into_iter().for_each(paste);
 }
 
@@ -180,6 +181,13 @@ fn prd_9_every_shell_block_is_pasted() {
         assert_eq!(!shell_blocks(&text).is_empty(), pasted.contains(name.as_str()), "{name}");
         for language in ["bash", "shell", "console"] {
             assert!(!text.contains(&format!("```{language}")), "{name}: mark shell blocks as `sh`");
+        }
+        for command in ["punctual ", "curl ", "PUNCTUAL_"] {
+            let hidden = format!("```text\n{command}");
+            assert!(
+                !text.contains(&hidden),
+                "{name}: commands in a block of `text` are not tried: mark it as `sh`"
+            );
         }
     }
 }
