@@ -2,13 +2,16 @@
 
 use crate::client::Client;
 use crate::world::{Base, RUNNING, World, publish};
+use punctual::ClockMode;
+use punctual_server::app::Settings;
+use punctual_server::http::api::waiting::WaitingClaims;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-on_each! { plt_15_every_waiting_claim_gets_its_share }
+on_each! { plt_15_every_waiting_claim_gets_its_share, plt_15_a_claim_too_many_of_a_key_is_refused }
 
 /// PLT-15: a burst reaches as many waiting workers as it has items, soon, and none of them twice.
 async fn plt_15_every_waiting_claim_gets_its_share(base: Base) {
@@ -35,6 +38,35 @@ async fn plt_15_every_waiting_claim_gets_its_share(base: Base) {
     }
     assert_eq!(seen.len(), WORKERS);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+/// PLT-15: a key whose claims wait as often as they may is told so at once, and others are not.
+async fn plt_15_a_claim_too_many_of_a_key_is_refused(base: Base) {
+    let settings = Settings { waiting: WaitingClaims::at_most(2), ..Settings::default() };
+    let world = World::start(base, ClockMode::System, settings).await;
+    let root = world.root();
+    root.put("/api/queues/orders", json!({})).await;
+    let (one, other) = (world.key(&root, "support").await, world.key(&root, "admin").await);
+    let claim = |seconds| json!({"owner": "w", "limit": 1, "waitSeconds": seconds});
+    let waiting: Vec<TcpStream> = vec![
+        one.begin("POST", "/api/queues/orders/claim", claim(60).to_string()).await,
+        one.begin("POST", "/api/queues/orders/claim", claim(60).to_string()).await,
+    ];
+    let begun = Instant::now();
+    let refused = loop {
+        // The two may not have arrived yet.
+        let reply = one.post("/api/queues/orders/claim", claim(1)).await;
+        if reply.status != 200 {
+            break reply;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(55), "the third claim of a key is refused");
+    };
+    assert!(refused.problem(429).is_empty());
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(refused.text.contains("2 claims of this key wait for work already"), "{}", refused.text);
+    root.does("/api/queues/orders/claim", claim(0), 200).await;
+    other.does("/api/queues/orders/claim", claim(1), 200).await;
+    drop(waiting);
 }
 
 /// Waiting claims of another tenant, each on a connection of its own.
@@ -84,6 +116,7 @@ async fn plt_15_waiting_claims_slow_no_publisher_down_measured() {
             }
         }
         println!("{count} waiting claims: a publish takes {beside:?}, alone {alone:?}");
+        // A millisecond of slack: alone a publish takes one or two, and the machine's timers are that coarse.
         assert!(beside < 2 * alone + Duration::from_millis(1), "{count}: {beside:?} instead of {alone:?}");
         drop(waiting);
         tokio::time::sleep(Duration::from_secs(1)).await;

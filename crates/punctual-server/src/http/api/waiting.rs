@@ -31,11 +31,18 @@ const LANES_MAX: usize = 1_000;
 const RETRY_SECONDS: u32 = 1;
 
 /// The claims of this process that wait for work.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct WaitingClaims(Arc<Shared>);
 
-#[derive(Debug, Default)]
+impl Default for WaitingClaims {
+    fn default() -> Self {
+        Self::at_most(PER_KEY_MAX)
+    }
+}
+
+#[derive(Debug)]
 struct Shared {
+    per_key_max: usize,
     state: Mutex<State>,
     joined: Notify,
 }
@@ -49,6 +56,12 @@ struct State {
 }
 
 impl WaitingClaims {
+    /// Lets so many claims of each key wait.
+    #[must_use]
+    pub fn at_most(per_key_max: usize) -> Self {
+        Self(Arc::new(Shared { per_key_max, state: Mutex::default(), joined: Notify::default() }))
+    }
+
     /// Counts a claim that is about to wait.
     ///
     /// # Errors
@@ -57,9 +70,10 @@ impl WaitingClaims {
         let key = (caller.tenant, caller.name.clone());
         let mut state = self.state();
         let count = state.keys.entry(key.clone()).or_default();
-        if *count >= PER_KEY_MAX {
+        let most = self.0.per_key_max;
+        if *count >= most {
             let said = format!(
-                "{PER_KEY_MAX} claims of this key wait for work already; use a larger limit or fewer workers"
+                "{most} claims of this key wait for work already; use a larger limit or fewer workers"
             );
             let failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", said);
             return Err(failure.retry_after(RETRY_SECONDS));
