@@ -72,7 +72,7 @@ impl Client {
         reply.json()
     }
 
-    pub async fn send(&self, method: &str, path: &str, body: &str) -> Reply {
+    pub async fn send(&self, method: &str, path: &str, body: impl AsRef<[u8]>) -> Reply {
         let mut stream = self.begin(method, path, body).await;
         let mut answer = Vec::new();
         // A server that refuses early may close before everything was sent.
@@ -94,7 +94,8 @@ impl Client {
     }
 
     /// Sends a request and leaves its answer to the caller.
-    pub async fn begin(&self, method: &str, path: &str, body: &str) -> TcpStream {
+    pub async fn begin(&self, method: &str, path: &str, body: impl AsRef<[u8]>) -> TcpStream {
+        let body = body.as_ref();
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             head.push_str(&format!("host: {}\r\n", self.address));
@@ -105,7 +106,7 @@ impl Client {
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(body.as_bytes()).await.ok();
+        stream.write_all(body).await.ok();
         stream
     }
 }

@@ -2,27 +2,73 @@
 
 use crate::client::{Client, Reply};
 use crate::mutation::Mutations;
+use crate::surveys::{csi_gr, invite, publish};
 use crate::world::{Base, World};
+use punctual::delivery::rules::unsubscribe::Link;
+use punctual::{ClockMode, Tenant};
+use punctual_server::app::Settings;
+use punctual_server::http::visitor::Public;
 use std::time::{Duration, Instant};
 
 /// How long an answer may take on a busy machine, without optimisation.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Pages of each kind. A page takes 120 forms a minute, so the forms go round.
+const PAGES: usize = 150;
 
 fn inputs(name: &str) -> Mutations {
     Mutations::new(env!("CARGO_MANIFEST_DIR"), name)
 }
 
 async fn ask(client: &Client, method: &str, path: &str, body: &[u8], seed: u64) -> Reply {
-    let body = String::from_utf8_lossy(body);
     let began = Instant::now();
-    let reply = client.send(method, path, &body).await;
-    let case = format!("PUNCTUAL_SEED={seed}: {method} {path} {body:?}");
+    let reply = client.send(method, path, body).await;
+    let case = format!("PUNCTUAL_SEED={seed}: {method} {path} {}", body.escape_ascii());
     assert!(began.elapsed() < ANSWER_MAX, "{case} took {:?}", began.elapsed());
     assert!((200..500).contains(&reply.status), "{case}: {} {}", reply.status, reply.text);
     if reply.status >= 400 {
-        assert_eq!(reply.header("content-type"), "application/problem+json", "{case}: {}", reply.text);
+        let is_page = path.starts_with("/s/") || path.starts_with("/u/");
+        let form = if is_page { "text/html; charset=utf-8" } else { "application/problem+json" };
+        assert_eq!(reply.header("content-type"), form, "{case}: {}", reply.text);
     }
     reply
+}
+
+/// Pages that take a form: surveys that were sent, and links to unsubscribe.
+async fn pages(world: &World) -> Vec<String> {
+    publish(&world.root(), csi_gr()).await;
+    let secret = world.engine.store().link_secret().await.unwrap();
+    let mut pages = Vec::new();
+    for n in 0..PAGES {
+        pages.push(format!("/s/{}", invite(&world.root(), &n.to_string()).await));
+        let link = Link {
+            tenant: Tenant::DEFAULT,
+            address: format!("ana{n}@example.org"),
+            channel: "email".into(),
+            kind: None,
+            locale: None,
+        };
+        pages.push(format!("/u/{}", secret.seal(&link)));
+    }
+    pages
+}
+
+/// PRD-7: a form of whatever bytes is answered with a page.
+#[tokio::test]
+#[ignore = "slow"]
+async fn prd_7_mutated_forms_are_answered_with_a_page() {
+    let settings = Settings { public: Public::new(u32::MAX, false), ..Settings::default() };
+    let world = World::start(Base::Sqlite, ClockMode::Manual, settings).await;
+    let pages = pages(&world).await;
+    let reader = world.anybody().with("content-type", "application/x-www-form-urlencoded");
+    let (mut inputs, mut well) = (inputs("forms"), 0);
+    while let Some(input) = inputs.next_input() {
+        for page in pages.iter().skip(inputs.tried() % PAGES * 2).take(2) {
+            let reply = ask(&reader, "POST", page, &input, inputs.seed).await;
+            well += usize::from(reply.status < 400);
+        }
+    }
+    assert!(well > 0, "no form was taken");
+    println!("{} inputs, {well} taken", inputs.tried());
 }
 
 /// PRD-7: a CloudEvent of whatever form is taken or refused, and what is taken can be read.
