@@ -36,6 +36,7 @@ pub fn for_sqlite(sql: &str) -> String {
         .replace(" for update of d", "")
         .replace(" for update of e", "")
         .replace(" for update skip locked", "")
+        .replace(" for no key update skip locked", "")
         .replace(" for no key update", "")
         .replace(" for update", "")
         .replace(" as materialized", " as");

@@ -92,6 +92,8 @@ fn no_lane() -> Error {
 
 const TAKE: &str = "select id from punctual.lane \
     where tenant_id = $1 and topic = $2 and subscription = '' and purpose = 'dispatch' for no key update";
+const TRY_TAKE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 \
+    and subscription = '' and purpose = 'dispatch' for no key update skip locked";
 const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at) values ($1, $2, $3) \
     on conflict do nothing";
 
@@ -335,10 +337,13 @@ async fn route_waiting(tx: &mut Tx) -> Result<usize> {
             continue;
         };
         let of = Tenant::from_row(tenant);
-        take(tx, of, &topic).await?;
         let is_known = lanes_of(tx, of, &topic).await? != [LaneId::UNROUTED.0];
         if !is_known {
+            take(tx, of, &topic).await?;
             settle(tx, of, &topic).await?;
+        } else if tx.first(TRY_TAKE, params![tenant, &topic]).await?.is_none() {
+            // Another router moves them, or the routes change at this moment: the next look finds the rest.
+            continue;
         }
         let lanes = lanes_of(tx, of, &topic).await?;
         // Messages that have no route even now must not be counted as moved: the caller goes on until nothing
