@@ -127,7 +127,7 @@ async fn plt_7_an_idle_worker_looks_as_often_as_it_is_told(live: &Live) {
     let (tell, _ear) = ear();
     let often = live.builder().max_polling_interval(Duration::from_millis(250));
     let worker = start(often.handler("t", telling(tell))).await;
-    until_idle(&worker, 10).await;
+    until_idle(&worker, 24).await;
     stop(worker).await;
 }
 
