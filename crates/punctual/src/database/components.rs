@@ -32,12 +32,23 @@ impl KnownComponents {
 }
 
 impl Store {
-    /// Returns the components that the database has the tables of.
+    /// Returns the components that the database has the tables of. A database that is known to have all of
+    /// them is not asked.
     ///
     /// # Errors
     /// When the database does not answer.
     pub fn components(&self) -> VerbFuture<'_, Components> {
-        self.read((), |tx, ()| Box::pin(async move { tx.components().await }))
+        VerbFuture::new(async move {
+            if self.part::<KnownComponents>().seen() == Components::ALL {
+                return Ok(Components::ALL);
+            }
+            self.read((), |tx, ()| Box::pin(async move { tx.components().await })).await
+        })
+    }
+
+    /// Remembers components that a committed transaction has made or found.
+    pub(crate) fn remember_components(&self, found: Components) {
+        self.part::<KnownComponents>().add(found);
     }
 }
 

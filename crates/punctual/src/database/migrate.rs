@@ -94,6 +94,7 @@ impl Store {
     pub fn migrate_components(&self, components: Components) -> VerbFuture<'_, Migrated> {
         VerbFuture::new(async move {
             let migrated = self.write(components, |tx, wanted| Box::pin(migrate(tx, *wanted))).await?;
+            self.remember_components(components);
             self.look_at_wall().await?;
             Ok(migrated)
         })

@@ -48,6 +48,7 @@ impl Store {
         let (newest, applied) = self.read((), |tx, ()| Box::pin(read(tx))).await?;
         check_known(newest)?;
         let there = components_of(&applied);
+        self.remember_components(there);
         let wanted = if wanted == Components::NONE { there } else { wanted };
         let lacks = wanted.iter().filter(|component| !there.has(*component));
         let lacks = lacks.fold(Components::NONE, Components::with);
