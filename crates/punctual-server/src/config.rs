@@ -305,6 +305,17 @@ fn providers_folder(config: &Path) -> PathBuf {
     config.with_file_name("providers")
 }
 
+/// The channels of a configuration file, and the address it gives the server, without anything else of it.
+///
+/// # Errors
+/// One sentence about the first thing that cannot be used.
+pub fn channels_of(config: &Path) -> Outcome<(channels::Channels, Option<String>)> {
+    let file = File::read(config)?;
+    let channels = channels::decide(&file.channels, Some(&providers_folder(config)))?;
+    let public = PublicConfig::decide(file.public)?;
+    Ok((channels, known_url(&public, file.survey_url.as_deref()).map(str::to_owned)))
+}
+
 /// The address that the settings give the server.
 fn known_url<'a>(public: &'a PublicConfig, survey_url: Option<&'a str>) -> Option<&'a str> {
     let surveys = || survey_url.and_then(|url| url.strip_suffix("/s/{publicId}"));

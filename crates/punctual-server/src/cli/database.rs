@@ -62,7 +62,8 @@ impl Everywhere {
         let there: Vec<Component> = store.components().await?.iter().collect();
         let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
         let survey_url = survey_url_of(&Self::environment()?, &self.file)?;
-        let unsubscribe_url = survey_url.strip_suffix("/s/{publicId}").map(|own| format!("{own}/u/{{token}}"));
+        let unsubscribe_url =
+            survey_url.strip_suffix("/s/{publicId}").map(|own| format!("{own}/u/{{token}}"));
         let builder = builder.components(&there).clock(clock).survey_url(survey_url);
         Ok(match unsubscribe_url {
             Some(url) => builder.unsubscribe_url(url),

@@ -6,6 +6,7 @@ use super::failure::{Kind, Outcome};
 use super::{Everywhere, print_json, print_line, words};
 use crate::config::channels_of;
 use crate::disk_space::DiskSpace;
+use punctual::base::limits;
 use punctual::database::dialect::Dialect;
 use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::operate::store::census::Census;

@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(migrate::component_of(postgres), Some(component));
             assert_eq!(sqlite, format!("punctual_{postgres}"));
             let of_it = migrate::relations(Dialect::Sqlite, Components::NONE.with(component));
-            assert!(of_it.iter().any(|name| name == sqlite), "{component}");
+            assert!(of_it.iter().any(|relation| relation.name == sqlite), "{component}");
         }
     }
 

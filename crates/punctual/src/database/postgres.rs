@@ -22,14 +22,14 @@ use crate::database::value::{Row, Value};
 use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
 use std::borrow::Cow;
-use std::error::Error as StdError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, NoTls};
 
+mod cells;
 mod connect;
 #[cfg(feature = "testing")]
 pub mod direct;
@@ -37,6 +37,7 @@ mod lent;
 pub mod listen;
 mod role;
 
+pub(crate) use cells::{int, ints, text};
 pub(crate) use connect::is_unavailable;
 
 /// Connections of one process when the configuration does not say.
@@ -217,8 +218,8 @@ impl Postgres {
 
     async fn write_once(&self, call: &mut Call, is_rerun: bool) -> Result<()> {
         let client = connection(&self.pool, &self.config).await?;
-        let tx = PostgresTx::new(client, State::Fresh, self.walled(call.tenant));
-        let mut tx = Tx::Postgres(PostgresTx { is_rerun, ..tx });
+        let tx = PostgresTx { is_rerun, ..PostgresTx::new(client, State::Fresh, self.walled(call.tenant)) };
+        let mut tx = Tx::Postgres(tx);
         let result = call.steps(&mut tx).await;
         #[allow(irrefutable_let_patterns, reason = "refutable with the sqlite feature")]
         let Tx::Postgres(tx) = tx else { return result };
@@ -406,13 +407,12 @@ impl PostgresTx {
 /// Statements in flight at once: bounds what the server must buffer.
 const FLIGHT_STATEMENTS: usize = 256;
 
-/// Whether the transaction lost against another one and may simply be tried again. A role belongs to all
-/// databases of a server: while one of them makes ours, it may be there already for another's `create role`,
-/// and not yet for its `grant`. A row that another wrote first is seen by the next try ([`Tx::is_rerun`]).
+/// Whether the transaction lost against another one and may simply be tried again: by a deadlock, a failed
+/// serialization, a row that another wrote first ([`Tx::is_rerun`]), or an object that is not there yet. A
+/// role belongs to all databases of a server: while one makes ours, another's `grant` may not see it.
 fn clashed(e: &Error) -> bool {
     let Error::Database(source) = e else { return false };
     let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
-    // Deadlock, serialization failure, unique violation, undefined object.
     code.is_some_and(|code| ["40P01", "40001", "23505", "42704"].contains(&code.code()))
 }
 
@@ -446,57 +446,10 @@ pub(crate) fn trouble(e: tokio_postgres::Error) -> Error {
     if e.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) {
         return Error::invalid("", "a text holds the character NUL, which nothing here can");
     }
-    let missing = e.as_db_error().and_then(|db| missing_in_postgres(db.code().code(), db.message()));
-    let unavailable = e.as_db_error().is_none_or(|db| is_unavailable(db.code().code()));
-    missing
-        .unwrap_or_else(|| if unavailable { Error::Unavailable(e.into()) } else { Error::Database(e.into()) })
-}
-
-pub(crate) fn int(row: &tokio_postgres::Row, n: usize) -> Result<Option<i64>> {
-    let value = match row.columns().get(n).map(tokio_postgres::Column::type_) {
-        Some(&Type::INT4) => row.try_get::<_, Option<i32>>(n).map(|v| v.map(i64::from)),
-        Some(&Type::INT2) => row.try_get::<_, Option<i16>>(n).map(|v| v.map(i64::from)),
-        _ => row.try_get::<_, Option<i64>>(n),
-    };
-    value.map_err(|e| Error::Database(e.into()))
-}
-
-pub(crate) fn ints(row: &tokio_postgres::Row, n: usize) -> Result<Option<Vec<i64>>> {
-    row.try_get(n).map_err(|e| Error::Database(e.into()))
-}
-
-pub(crate) fn text(row: &tokio_postgres::Row, n: usize) -> Result<Option<String>> {
-    row.try_get::<_, Option<String>>(n).map_err(|e| Error::Database(e.into()))
-}
-
-impl ToSql for Value<'_> {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        match self {
-            Value::Null => Ok(IsNull::Yes),
-            Value::Int(v) => int_to_sql(*v, ty, out),
-            Value::Text(v) => v.to_sql(&Type::TEXT, out),
-            Value::Texts(v) => v.to_sql(&Type::TEXT_ARRAY, out),
-            Value::Ints(v) if *ty == Type::INT4_ARRAY => narrow(v)?.to_sql(ty, out),
-            Value::Ints(v) => v.to_sql(&Type::INT8_ARRAY, out),
-            Value::MaybeInts(v) => v.to_sql(&Type::INT8_ARRAY, out),
-        }
+    let Some(db) = e.as_db_error() else { return Error::Unavailable(e.into()) };
+    match missing_in_postgres(db.code().code(), db.message()) {
+        Some(missing) => missing,
+        None if is_unavailable(db.code().code()) => Error::Unavailable(e.into()),
+        None => Error::Database(e.into()),
     }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
-}
-
-fn int_to_sql(v: i64, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-    match *ty {
-        Type::INT4 => i32::try_from(v)?.to_sql(ty, out),
-        Type::INT2 => i16::try_from(v)?.to_sql(ty, out),
-        _ => v.to_sql(&Type::INT8, out),
-    }
-}
-
-fn narrow(v: &[i64]) -> Result<Vec<i32>, std::num::TryFromIntError> {
-    v.iter().map(|n| i32::try_from(*n)).collect()
 }

@@ -160,6 +160,7 @@ mod tests {
     fn plt_25_health_tells_the_skew_of_the_host_in_words() {
         let complaints = |host_skew_us, clock| {
             let census = Census {
+                components: crate::base::component::Components::ALL,
                 now: Timestamp::from_micros(0),
                 host_skew_us,
                 schema_version: 20,

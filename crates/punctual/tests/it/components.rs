@@ -7,6 +7,7 @@ use crate::bench::{Bench, TENANT, message, seconds};
 use crate::dump::first_column;
 use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::engine::Builder;
+use punctual::operate::store::prune::EntryRetention;
 use punctual::queue::store::dead_letters::Which;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
@@ -161,7 +162,8 @@ async fn plt_27_a_verb_of_a_missing_component_names_it(t: &Bench) {
     lacks(store.keys(TENANT, punctual::KeyId(0), 10).await, Component::Access);
     lacks(store.jobs(TENANT, "", 10).await, Component::Jobs);
     lacks(store.event_kinds(TENANT, "", 10).await, Component::Flows);
-    lacks(store.prune_entries(0, seconds(1)).await, Component::Flows);
+    let kept = EntryRetention { surveys: seconds(1), log: seconds(1) };
+    lacks(store.prune_entries(0, kept).await, Component::Flows);
     let other = Place::empty(t.backend).await.unwrap();
     let outbox = self::engine(&other, &[Component::Outbox]).await;
     lacks(outbox.lease(TENANT, "report").try_acquire().await, Component::Leases);

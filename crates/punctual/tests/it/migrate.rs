@@ -21,6 +21,7 @@ cases![
     plt_24_migrating_again_changes_nothing,
     plt_24_a_newer_schema_is_refused,
     plt_24_a_database_of_an_older_build_is_refused,
+    plt_24_a_database_of_before_components_is_refused,
     plt_24_other_texts_are_refused,
     plt_24_an_old_schema_is_told,
     plt_24_a_worker_waits_for_a_migration_by_another_process,
@@ -105,6 +106,15 @@ async fn plt_24_a_database_of_an_older_build_is_refused(t: &Bench) {
     refused(t.store().migrate().await, "start with an empty database");
     refused(t.store().check_schema().await, "has schema version 18 of a build from before the first release");
     before.assert_equals(&t.dump().await, "a refused migration");
+}
+
+/// PLT-24: the table of migrations of builds before components had no column for them.
+async fn plt_24_a_database_of_before_components_is_refused(t: &Bench) {
+    ledger(t, "delete from LEDGER where component <> 'core'").await;
+    ledger(t, "update LEDGER set version = 20").await;
+    ledger(t, "alter table LEDGER rename column component to part").await;
+    refused(t.store().migrate().await, "start with an empty database");
+    refused(t.store().check_schema().await, "has schema version 20 of a build from before the first release");
 }
 
 /// PLT-24

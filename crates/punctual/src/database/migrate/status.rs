@@ -87,12 +87,7 @@ impl Behind {
 
 /// The newest version that the table of migrations names, 0 when there is no such table.
 pub(crate) async fn current(tx: &mut Tx) -> Result<i64> {
-    let sql = tx.dialect().pick(HAS_LEDGER_POSTGRES, HAS_LEDGER_SQLITE);
-    if tx.first(sql, &[]).await?.is_none() {
-        return Ok(0);
-    }
-    let row = tx.first("select coalesce(max(version), 0) from punctual.migration", &[]).await?;
-    row.map_or(Ok(0), |row| row.int(0))
+    Ok(read(tx).await?.0)
 }
 
 /// The components that the table of migrations names.
@@ -108,14 +103,14 @@ fn components_of(applied: &BTreeMap<String, i64>) -> Components {
 
 /// The newest version of all, and that of each component.
 async fn read(tx: &mut Tx) -> Result<(i64, BTreeMap<String, i64>)> {
-    let newest = current(tx).await?;
+    let row = tx.first(tx.dialect().pick(LEDGER_POSTGRES, LEDGER_SQLITE), &[]).await?;
+    let Some(row) = row else { return Ok((0, BTreeMap::new())) };
     // The table of an older build has no components.
-    if newest < BASELINE {
-        return Ok((newest, BTreeMap::new()));
-    }
-    let rows = tx.query(VERSIONS, &[]).await?;
-    let versions = rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect::<Result<_>>()?;
-    Ok((newest, versions))
+    let sql = if row.flag(0)? { VERSIONS } else { OLD_VERSION };
+    let rows = tx.query(sql, &[]).await?;
+    let versions =
+        rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect::<Result<BTreeMap<_, _>>>()?;
+    Ok((versions.values().copied().max().unwrap_or(0), versions))
 }
 
 /// Refuses a schema that is newer than this binary, or from before the baseline.
@@ -141,7 +136,12 @@ fn too_new(version: i64) -> Error {
     ))
 }
 
-const HAS_LEDGER_POSTGRES: &str = "select 1 from pg_catalog.pg_class where relname = 'migration' \
-    and relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual')";
-const HAS_LEDGER_SQLITE: &str = "select 1 from sqlite_master where name = 'punctual_migration'";
+/// Whether the table of migrations has components; no row where it is not there.
+const LEDGER_POSTGRES: &str = "select case when exists (select 1 from pg_catalog.pg_attribute a \
+        where a.attrelid = c.oid and a.attname = 'component') then 1 else 0 end \
+    from pg_catalog.pg_class c where c.relname = 'migration' \
+    and c.relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual')";
+const LEDGER_SQLITE: &str = "select case when sql like '%component%' then 1 else 0 end \
+    from sqlite_master where name = 'punctual_migration'";
 const VERSIONS: &str = "select component, max(version) from punctual.migration group by component";
+const OLD_VERSION: &str = "select 'core', max(version) from punctual.migration";

@@ -138,6 +138,14 @@ impl Pruner {
         Ok(dropped)
     }
 
+    /// Drops messages that came back, or came late, into the lanes of deleted subscriptions.
+    async fn drop_orphaned(&self) -> Result<()> {
+        for lane in self.store.orphaned_lanes().await? {
+            while self.store.drop_orphaned(lane).await? > 0 {}
+        }
+        Ok(())
+    }
+
     /// Entries that ended long ago, a step at a time.
     async fn prune_entries(&self) -> Result<()> {
         let mut cursor = 0;

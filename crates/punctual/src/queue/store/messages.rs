@@ -6,6 +6,7 @@
 //! admitted once per (tenant, source, id).
 
 pub(crate) mod addressed;
+mod admitted;
 pub(crate) mod facts;
 mod parts;
 
@@ -22,6 +23,7 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
+use crate::queue::store::messages::admitted::{ADMITTED, admit, read_duplicate};
 use crate::queue::store::messages::parts::parts;
 use std::collections::BTreeMap;
 
@@ -217,37 +219,6 @@ fn same_batch(
     let same = batch.messages[n].content_digest() == message.content_digest();
     Enqueued::Duplicate { of: outcome[n].as_ref().and_then(Enqueued::id), same }
 }
-
-/// `None` when the id is new; else what it is a duplicate of.
-async fn admit(
-    tx: &mut Tx,
-    tenant: Tenant,
-    message: &NewMessage,
-    (source, id): (&str, &str),
-    now: Timestamp,
-) -> Result<Option<Enqueued>> {
-    let digest = message.content_digest();
-    let admitted = tx.execute(ADMIT, params![tenant.id(), source, id, &digest, now]).await?;
-    if admitted == 1 {
-        return Ok(None);
-    }
-    let row = tx.first(ADMITTED, params![tenant.id(), source, id]).await?;
-    let gone = Enqueued::Duplicate { of: None, same: true };
-    Ok(Some(row.map_or(Ok(gone), |row| read_duplicate(&row, &digest))?))
-}
-
-fn read_duplicate(row: &Row, digest: &str) -> Result<Enqueued> {
-    let (known, of) = (row.text(0)?, row.maybe_int(1)?.map(MessageId));
-    Ok(Enqueued::Duplicate { of, same: known == digest })
-}
-
-const ADMIT: &str = "insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at) \
-    values ($1, $2, $3, $4, $5) on conflict do nothing";
-
-const ADMITTED: &str = "select a.digest, (select max(m.id) from punctual.message m \
-        where m.tenant_id = a.tenant_id and m.external_id = a.external_id \
-            and (m.source = a.source or (m.source is null and a.source = ''))) \
-    from punctual.admitted a where a.tenant_id = $1 and a.source = $2 and a.external_id = $3";
 
 /// Writes messages and their work; ids in the order given.
 pub(crate) async fn insert(tx: &mut Tx, tenant: Tenant, messages: &[&NewMessage]) -> Result<Vec<MessageId>> {
