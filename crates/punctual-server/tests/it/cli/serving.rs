@@ -60,7 +60,7 @@ fn what_cannot_be_served_is_refused_in_one_sentence() {
         (
             &["--database", gone],
             3,
-            "PostgreSQL at 127.0.0.1:1, database \"nothing\": error connecting to server",
+            "PostgreSQL at 127.0.0.1:1, database \"nothing\": error connecting to server: Connection refused",
         ),
         (&["--listen", "nowhere"], 2, "`nowhere` is not an address"),
         (&["--listen", "192.0.2.1:0"], 1, "this machine does not have that address"),
