@@ -61,12 +61,15 @@ impl Everywhere {
         // A database of single components is used as it is, and not waited for.
         let there: Vec<Component> = store.components().await?.iter().collect();
         let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
+        let builder = builder.components(&there).clock(clock);
+        if !there.contains(&Component::Flows) {
+            return Ok(builder);
+        }
         let survey_url = survey_url_of(&Self::environment()?, &self.file)?;
-        let unsubscribe_url =
-            survey_url.strip_suffix("/s/{publicId}").map(|own| format!("{own}/u/{{token}}"));
-        let builder = builder.components(&there).clock(clock).survey_url(survey_url);
-        Ok(match unsubscribe_url {
-            Some(url) => builder.unsubscribe_url(url),
+        let own = survey_url.strip_suffix("/s/{publicId}").map(str::to_owned);
+        let builder = builder.survey_url(survey_url);
+        Ok(match own {
+            Some(own) => builder.unsubscribe_url(format!("{own}/u/{{token}}")),
             None => builder,
         })
     }

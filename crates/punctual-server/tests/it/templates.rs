@@ -389,7 +389,7 @@ async fn ntf_9_a_preview_of_an_invitation_knows_the_event(base: Base) {
             "state": {"status": "paid", "timeZone": "America/New_York"}}});
     let id = root.does("/api/events", event, 202).await["ids"][0].clone();
     let seen = root.does(&format!("{}/preview", at(&made)), json!({"eventId": id}), 200).await;
-    let said = "Bo Sea View 14 May 2026, 17:30 b2 paid https://survey.example/s/0123456789abcdefghjkmn";
+    let said = "Bo Sea View 14 May 2026 at 17:30 b2 paid https://survey.example/s/0123456789abcdefghjkmn";
     assert_eq!((&seen["body"], &seen["locale"]), (&json!(said), &json!("en-GB")));
     assert_eq!(seen["warnings"], json!([]));
 
@@ -404,8 +404,8 @@ async fn ntf_9_a_preview_of_an_invitation_knows_the_event(base: Base) {
         "recipient": {"address": "+1", "locale": "en-GB"}}]});
     let viewer = world.key(&root, "viewer").await;
     for (client, begins) in [
-        (root, "Bo Sea View 14 May 2026, 17:30 b2 paid "),
-        (viewer, "Bo {{listingName}} 14 May 2026, 21:30 b2 {{status}} "),
+        (root, "Bo Sea View 14 May 2026 at 17:30 b2 paid "),
+        (viewer, "Bo {{listingName}} 14 May 2026 at 21:30 b2 {{status}} "),
     ] {
         let seen = client.does("/api/triggers/explain", asked.clone(), 200).await;
         let body = seen["items"][0]["triggers"][0]["sends"][0]["body"].as_str().unwrap();

@@ -80,12 +80,12 @@ async fn ntf_8_the_region_of_a_reader_is_kept(t: &Bench) {
         .await;
     }
     let table = [
-        (Some("ar-IQ"), None, "ar-IQ 15 آذار 2026 ar-IQ"),
-        (Some("ar-SY"), None, "ar 15 آذار 2026 ar-SY"),
-        (Some("ar-EG"), None, "ar 15 مارس 2026 ar-EG"),
-        (Some("fr"), None, "en 15 March 2026 fr"),
-        (None, None, "en 15 March 2026 "),
-        (Some("fr"), Some("ar-SY"), "ar 15 آذار 2026 ar-SY"),
+        (Some("ar-IQ"), None, "ar-IQ ١٥ آذار ٢٠٢٦ ar-IQ"),
+        (Some("ar-SY"), None, "ar ١٥ آذار ٢٠٢٦ ar-SY"),
+        (Some("ar-EG"), None, "ar ١٥ مارس ٢٠٢٦ ar-EG"),
+        (Some("fr"), None, "en March 15, 2026 fr"),
+        (None, None, "en March 15, 2026 "),
+        (Some("fr"), Some("ar-SY"), "ar ١٥ آذار ٢٠٢٦ ar-SY"),
     ];
     for (n, (locale, preferred, said)) in table.into_iter().enumerate() {
         let wants = preferred.map_or(json!({}), |locale: &str| json!({"locale": locale}));
@@ -132,7 +132,7 @@ async fn ntf_9_an_invitation_names_what_a_notification_does(t: &Bench) {
     let mut payload = booking("1");
     payload["at"] = json!("2026-05-14T22:00:00Z");
     let recipient = json!({"address": "+91 98765 43210"});
-    let said = "John Doe 1 open deposit Sea View 15 May 2026, 01:00 John Doe 1";
+    let said = "John Doe 1 open deposit Sea View May 15, 2026 at 1:00 AM John Doe 1";
     assert_eq!(foretold(&engine, &payload, recipient.clone()).await, format!("S {said}"));
     confirm_in(&engine, TENANT, &payload).await;
     tick(&engine).await;
@@ -152,7 +152,7 @@ async fn ntf_9_an_invitation_names_what_a_notification_does(t: &Bench) {
     payload["bookingId"] = json!("2");
     ingest(&engine, &payload, recipient).await;
     tick(&engine).await;
-    let said = "S John Doe 2 open deposit Sea View 15 May 2026, 01:00 John Doe 2";
+    let said = "S John Doe 2 open deposit Sea View May 15, 2026 at 1:00 AM John Doe 2";
     assert_eq!(bodies(&engine), [said], "an event that is handed in");
 }
 

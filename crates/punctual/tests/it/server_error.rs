@@ -9,14 +9,14 @@ use std::time::Duration;
 #[tokio::test]
 async fn prd_9_a_refused_statement_names_the_server_and_the_cause() {
     let place = TemporaryStore::postgres().await.unwrap();
-    place.sql(&["drop table punctual.message cascade".to_owned()]).await.unwrap();
+    place.sql(&["alter table punctual.message drop column payload".to_owned()]).await.unwrap();
     let error = place.store().enqueue(TENANT, vec![message("orders")]).await.unwrap_err();
     let told = error.to_string();
     assert!(matches!(error, Error::Database(_)), "{told}");
     for part in [
         "the database refused a statement: PostgreSQL at ",
         ", database \"",
-        "\": ERROR: relation \"punctual.message\" does not exist (SQLSTATE 42P01)",
+        "\": ERROR: column \"payload\" of relation \"message\" does not exist (SQLSTATE 42703)",
     ] {
         assert!(told.contains(part), "`{part}` should be in: {told}");
     }
