@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
-mod bench;
 mod channels;
 mod commands;
 mod exposure;
