@@ -526,7 +526,10 @@ impl Look<'_> {
         });
         match (before, delivery.status) {
             (Some(DeliveryStatus::Pending), DeliveryStatus::Failed | DeliveryStatus::Uncertain) => {}
-            (Some(DeliveryStatus::Uncertain), DeliveryStatus::Uncertain) if waited => {}
+            // The reaper gave it up: as failed where its provider takes our key, else as uncertain.
+            (Some(DeliveryStatus::Failed), DeliveryStatus::Failed)
+            | (Some(DeliveryStatus::Uncertain), DeliveryStatus::Uncertain)
+                if waited => {}
             _ => return Err(format!("its send was not given up: {before:?} -> {delivery:?}")),
         }
         let tries = self.is.attempts.range((of, 1)..(of + 1, -1));
