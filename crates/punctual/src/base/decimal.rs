@@ -1,6 +1,6 @@
 //! Decimal numbers with all their digits: amounts of money must not go through a binary fraction.
 //!
-//! A text is read as [`number`](super::number) reads it (a sign, digits of Arabic and Persian keyboards, an
+//! A text is read as `number` reads it (a sign, digits of Arabic and Persian keyboards, an
 //! exponent), and no digit is lost. Not promised: arithmetic; a decimal is read, rounded and written.
 
 use crate::base::number;

@@ -60,7 +60,7 @@ impl Store {
         })
     }
 
-    /// Finds out whether the database takes writes, waiting no longer than [`WRITE_PATIENCE`].
+    /// Finds out whether the database takes writes, waiting no longer than `WRITE_PATIENCE`.
     pub async fn storage_status(&self) -> StorageStatus {
         let write_error = match tokio::time::timeout(WRITE_PATIENCE, self.probe_write()).await {
             Ok(tried) => tried.err().map(|error| error.to_string()),

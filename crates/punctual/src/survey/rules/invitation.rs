@@ -1,7 +1,7 @@
 //! The words of a survey's invitation and of its reminders.
 //!
 //! They come from the tenant's templates for [`EVENT_TYPE`], by scope, language, channel and send; without
-//! one from texts of our own, in the languages of the table [`own_words`].
+//! one from texts of our own, in the languages of the table `own_words`.
 //! Which of them is decided when a send is planned, and stays: a retry says the same, whatever templates
 //! the tenant has by then.
 //! Pure and cheap: a choice among what is compiled, and the values that it names.
