@@ -365,9 +365,6 @@ impl Look<'_> {
         if let Some(word) = self.counted_late(id, was, is)? {
             return Ok(word);
         }
-        if let Some(word) = self.entry_retried(id, was, is) {
-            return Ok(word);
-        }
         let (transition, word) = self.transition(id, was, is)?;
         let (sent, failed) = match word {
             "entry invited" | "entry reminded" => (1, 0),
@@ -399,21 +396,6 @@ impl Look<'_> {
             true => Ok(Some(word)),
             false => Err(format!("nobody asked to {wish:?} it like this")),
         }
-    }
-
-    /// Whether a person has had a failed send repeated of an entry that had nothing left to send.
-    fn entry_retried(&self, id: i64, was: &Row, is: &Row) -> Option<&'static str> {
-        let asked = self.known.asked.contains(&(id, PersonRequest::Retry));
-        let set_going = was.due_at.is_none() && is.due_at == Some(self.hand.now);
-        let same = (was.status, was.last_sent_at, was.opened_at, was.completed_at)
-            == (is.status, is.last_sent_at, is.opened_at, is.completed_at);
-        let mut all = self.is.deliveries.iter();
-        let put_back = all.any(|(of, delivery)| {
-            let before = self.was.deliveries.get(of).map(|was| was.status);
-            delivery.birth.entry == id
-                && (before, delivery.status) == (Some(DeliveryStatus::Failed), DeliveryStatus::Pending)
-        });
-        (asked && set_going && same && put_back).then_some("entry retried")
     }
 
     /// Whether a send has ended that the entry waits for no more.
@@ -544,10 +526,7 @@ impl Look<'_> {
         });
         match (before, delivery.status) {
             (Some(DeliveryStatus::Pending), DeliveryStatus::Failed | DeliveryStatus::Uncertain) => {}
-            // The reaper gave it up: as failed where its provider takes our key, else as uncertain.
-            (Some(DeliveryStatus::Failed), DeliveryStatus::Failed)
-            | (Some(DeliveryStatus::Uncertain), DeliveryStatus::Uncertain)
-                if waited => {}
+            (Some(DeliveryStatus::Uncertain), DeliveryStatus::Uncertain) if waited => {}
             _ => return Err(format!("its send was not given up: {before:?} -> {delivery:?}")),
         }
         let tries = self.is.attempts.range((of, 1)..(of + 1, -1));
@@ -589,12 +568,6 @@ impl Look<'_> {
                 Ok(())
             }
             (Some(Place::Waiting { .. }), None) if row.held => Ok(()),
-            // A send that is repeated by request takes the place of the entry's end.
-            (Some(Place::Waiting { .. }), None)
-                if !pending.is_empty() && self.known.asked.contains(&(id, PersonRequest::Retry)) =>
-            {
-                Ok(())
-            }
             _ => Err(format!("its work may not move like this: {was:?} -> {is:?}")),
         }
     }
