@@ -141,7 +141,8 @@ impl Look<'_> {
             return Err("what never changes of it has changed".into());
         }
         if was.status != DeliveryStatus::Pending {
-            return Err("it had ended, and was changed".into());
+            let right = self.repeated(id, was, is);
+            return right.then_some("send repeated").ok_or_else(|| "it had ended, and was changed".into());
         }
         if self.is_lost(id) && is.status == DeliveryStatus::Pending {
             return self.lost(id, was, is);
@@ -416,6 +417,18 @@ impl Look<'_> {
         }
     }
 
+    /// Whether a person has had a send repeated that was given up: it waits as if it had never been tried.
+    pub fn repeated(&self, id: i64, was: &Delivery, is: &Delivery) -> bool {
+        let (now, tried_before) = (self.hand.now, was.tried_before + was.tries);
+        let (status, version) = (DeliveryStatus::Pending, was.version + 1);
+        let again = Delivery { status, tries: 0, tried_before, due_at: Some(now), version, ..was.clone() };
+        let waits = Place::Waiting { due: now, attempts: 0, unstarted: 0 };
+        matches!(was.status, DeliveryStatus::Failed | DeliveryStatus::Uncertain)
+            && *is == again
+            && self.place_now(id) == Some(&waits)
+            && self.is_asked(is.birth.entry, PersonRequest::Retry)
+    }
+
     /// From place to place.
     fn moved(&self, id: i64, was: Option<&Delivery>, is: &Delivery) -> Verdict {
         let (from, to) = (self.place_before(id), self.place_now(id));
@@ -423,6 +436,7 @@ impl Look<'_> {
         match (from, to) {
             _ if from == to => Ok(()),
             (None, Some(_)) if was.is_none() => Ok(()),
+            (None, Some(_)) if was.is_some_and(|was| self.repeated(id, was, is)) => Ok(()),
             (Some(Place::Waiting { due, attempts, .. }), Some(Place::Flying(claim))) => {
                 self.claimed(is, (*due, *attempts), claim)
             }

@@ -365,6 +365,9 @@ impl Look<'_> {
         if let Some(word) = self.counted_late(id, was, is)? {
             return Ok(word);
         }
+        if self.set_going(id, was, is) {
+            return Ok("entry set going");
+        }
         let (transition, word) = self.transition(id, was, is)?;
         let (sent, failed) = match word {
             "entry invited" | "entry reminded" => (1, 0),
@@ -396,6 +399,18 @@ impl Look<'_> {
             true => Ok(Some(word)),
             false => Err(format!("nobody asked to {wish:?} it like this")),
         }
+    }
+
+    /// Whether a person has had its last send repeated, which was given up and had nothing behind it.
+    fn set_going(&self, id: i64, was: &Row, is: &Row) -> bool {
+        let counts = (was.counts.0, was.counts.1 - 1);
+        let again = Row { due_at: Some(self.hand.now), counts, version: was.version + 1, ..was.clone() };
+        let repeats = |(of, delivery): (&i64, &Delivery)| {
+            let before = self.was.deliveries.get(of);
+            (delivery.birth.entry, delivery.birth.send) == (id, was.attempt())
+                && before.is_some_and(|before| self.repeated(*of, before, delivery))
+        };
+        was.due_at.is_none() && *is == again && self.is.deliveries.iter().any(repeats)
     }
 
     /// Whether a send has ended that the entry waits for no more.
@@ -568,6 +583,12 @@ impl Look<'_> {
                 Ok(())
             }
             (Some(Place::Waiting { .. }), None) if row.held => Ok(()),
+            // It waited for its end.
+            (Some(Place::Waiting { .. }), None)
+                if self.was.rows.get(&id).is_some_and(|was| self.set_going(id, was, row)) =>
+            {
+                Ok(())
+            }
             _ => Err(format!("its work may not move like this: {was:?} -> {is:?}")),
         }
     }

@@ -6,7 +6,7 @@
 use super::checker::{Place, Tables, delivery_row};
 use super::deliveries::{Delivery, Try};
 use super::dice::Dice;
-use super::entries::Entries;
+use super::entries::{Entries, PersonRequest};
 use super::faults::{Kind, Wire};
 use super::truth::Verdict;
 use punctual::delivery::rules::delivery::DeliveryStatus;
@@ -84,7 +84,9 @@ impl Entries {
             return say(&format!("which nobody wanted since {since}"));
         }
         let of = (id, delivery.tried_before + i64::from(claim.attempt));
-        self.provider.assert_next(of, &claim.token, &key, &self.seen.attempts)?;
+        let is_repeated = self.asked.contains(&(delivery.birth.entry, PersonRequest::Retry));
+        let repeated = if is_repeated { delivery.tried_before } else { 0 };
+        self.provider.assert_next(of, &claim.token, (&key, repeated), &self.seen.attempts)?;
         let call = ProviderCall { of, token: claim.token.clone(), key, effect: false, answer: None };
         *self.provider.by_delivery.entry(id).or_default() += 1;
         self.provider.calls.push(call);
@@ -114,8 +116,14 @@ impl Entries {
 }
 
 impl Provider {
-    /// Whether this try may follow those before it.
-    fn assert_next(&self, of: Try, token: &str, key: &str, attempts: &BTreeMap<Try, String>) -> Verdict {
+    /// Whether this try may follow those before it. A person may have had them repeated up to this number.
+    fn assert_next(
+        &self,
+        of: Try,
+        token: &str,
+        (key, repeated): (&str, i64),
+        attempts: &BTreeMap<Try, String>,
+    ) -> Verdict {
         for other in self.calls.iter().filter(|other| other.of.0 == of.0) {
             if other.key != key {
                 return Err(format!("the sends {:?} and {of:?} have two keys: {other:?}, {key}", other.of));
@@ -126,6 +134,7 @@ impl Provider {
             match attempts.get(&other.of).map(String::as_str) {
                 Some("transient") => {}
                 Some("unknown" | "timeout") if !self.holds => {}
+                Some(outcome) if other.of.1 <= repeated && outcome != "sent" => {}
                 was => return Err(format!("the send {of:?} was begun, and {:?} is {was:?}", other.of)),
             }
         }
