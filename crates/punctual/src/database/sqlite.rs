@@ -34,6 +34,12 @@ pub(crate) mod threads;
 
 /// How long a caller waits for another connection's lock before it gets an error.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(30);
+/// The pause between two tries for another connection's lock, at first and after [`LOCK_EAGER_TRIES`].
+const LOCK_EAGER_INTERVAL: Duration = Duration::from_micros(50);
+const LOCK_INTERVAL: Duration = Duration::from_millis(1);
+const LOCK_EAGER_TRIES: i32 = 2_000;
+/// Tries for a lock within one statement. They take about five seconds.
+const LOCK_TRIES: i32 = 7_000;
 /// Statements kept prepared per connection.
 const STATEMENTS_CACHED: usize = 256;
 /// Reading connections beside the writer.
@@ -164,9 +170,17 @@ fn create_private(path: &Path) {
     let _ = how.open(path);
 }
 
+/// Waits for another connection's lock. SQLite's own handler waits up to 100 ms between two tries, and a busy
+/// writer in another process leaves the lock only for a moment between two transactions: many tries would
+/// miss that moment.
+fn wait_for_lock(tries: i32) -> bool {
+    std::thread::park_timeout(if tries < LOCK_EAGER_TRIES { LOCK_EAGER_INTERVAL } else { LOCK_INTERVAL });
+    tries < LOCK_TRIES
+}
+
 fn settle_in(connection: &Connection, read_only: bool) -> rusqlite::Result<()> {
     rusqlite::vtab::array::load_module(connection)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.busy_handler(Some(wait_for_lock))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.pragma_update(None, "cache_size", -16_000)?;
     // One plan for all parameters. Else partial indexes make SQLite compile a statement anew
@@ -323,8 +337,10 @@ fn cell(value: ValueRef<'_>) -> Cell {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::expect_used, reason = "test code")]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     fn resident_kib() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -347,5 +363,55 @@ mod tests {
         }
         let grown = resident_kib().saturating_sub(before) / 1024;
         assert!(grown < 200, "100 lists took {grown} MiB, and nobody needs them any more");
+    }
+
+    /// Some milliseconds with the lock.
+    const LONG_TRANSACTION: &str = "begin immediate;
+        with recursive many(n) as (select 1 union all select n + 1 from many where n < 5000)
+        insert into seen select n from many;
+        delete from seen;
+        commit";
+
+    /// Times that a connection takes the lock, in transactions that a busy connection commits meanwhile.
+    fn turns_of_the_busy_one(path: &Path, rounds: usize) -> Vec<usize> {
+        let (over, turns) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let patient = connect(Some(path), false, &Arc::default()).expect("it opens");
+        let mut waits = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let busy = connect(Some(path), false, &Arc::default()).expect("it opens").connection;
+                while !over.load(Ordering::Relaxed) {
+                    busy.execute_batch(LONG_TRANSACTION).expect("it writes");
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for _ in 0..rounds {
+                let before = turns.load(Ordering::Relaxed);
+                while turns.load(Ordering::Relaxed) < before + 3 {
+                    std::thread::yield_now();
+                }
+                let before = turns.load(Ordering::Relaxed);
+                patient.script("begin immediate").expect("it gets the lock");
+                waits.push(turns.load(Ordering::Relaxed) - before);
+                patient.script("commit").expect("it commits");
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        waits
+    }
+
+    /// PLT-9: a second process writes to a file beside one that never pauses between two transactions. With
+    /// SQLite's own handler such a wait lasts for thousands of them, and ends with "database is locked".
+    #[test]
+    fn plt_9_a_busy_writer_does_not_keep_the_lock_from_other_connections() {
+        let folder = std::env::temp_dir().join(format!("punctual-busy-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("busy.db");
+        let tx = connect(Some(&path), false, &Arc::default()).expect("it opens");
+        tx.script("create table seen (n integer)").expect("it creates");
+        let mut waits = turns_of_the_busy_one(&path, 31);
+        std::fs::remove_dir_all(&folder).expect("the folder goes");
+        waits.sort_unstable();
+        assert!(waits[15] < 200, "the lock was taken after so many transactions of the other: {waits:?}");
     }
 }
