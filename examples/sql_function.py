@@ -3,7 +3,7 @@
     python3 examples/sql_function.py postgres://user@host/database
 
 Needs psycopg (pip install 'psycopg[binary]') and a database that Punctual has migrated. The
-Rust example `sql_function` runs it against a server of its own, and handles what it enqueues.
+Rust example `sql_function` runs it against its own server, and handles its messages.
 """
 
 import json
@@ -16,7 +16,7 @@ with psycopg.connect(sys.argv[1]) as connection:
     connection.execute("create table if not exists orders (number int primary key, item text)")
     connection.commit()
 
-    # The order and what is to be done about it commit together, or not at all.
+    # The order, its message and its reminder commit together, or not at all.
     with connection.transaction():
         connection.execute("insert into orders values (%s, %s)", (7, "a lamp"))
         message = connection.execute(
