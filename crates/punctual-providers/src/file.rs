@@ -16,7 +16,7 @@ use crate::settings::Setting;
 use answer::{Response, Rule};
 use punctual::Problems;
 use punctual::base::document;
-use punctual::base::document::{Part, quote};
+use punctual::base::document::{DocumentObject, quote};
 use punctual::base::nearest::hint;
 use receipt::ReceiptForm;
 use request::Request;
@@ -134,7 +134,7 @@ impl ProviderFile {
 
 fn read(name: &str, document: &Value, problems: &mut Problems) -> Option<ProviderFile> {
     let known = ["title", "kind", "address", "settings", "request", "response", "classify", "receipt"];
-    let part = Part::read(document, "", &known, problems)?;
+    let part = DocumentObject::read(document, "", &known, problems)?;
     let kind = read_kind(&part, problems);
     let address = read_address(&part, problems);
     let mut settings = read_settings(&part, problems);
@@ -164,7 +164,7 @@ fn read(name: &str, document: &Value, problems: &mut Problems) -> Option<Provide
     })
 }
 
-fn read_kind(part: &Part<'_>, problems: &mut Problems) -> Option<String> {
+fn read_kind(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<String> {
     let text = part.need_text("kind", "the kind of channel, such as sms or email", problems)?.to_lowercase();
     if !KINDS.contains(&text.as_str()) {
         problems.push("kind", format!("`{}` is not a kind of channel{}", quote(&text), hint(&text, &KINDS)));
@@ -173,7 +173,7 @@ fn read_kind(part: &Part<'_>, problems: &mut Problems) -> Option<String> {
     Some(text)
 }
 
-fn read_address(part: &Part<'_>, problems: &mut Problems) -> Option<AddressForm> {
+fn read_address(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<AddressForm> {
     match part.need_text("address", "what it sends to: phone, email or any", problems)? {
         "phone" => Some(AddressForm::Phone),
         "email" => Some(AddressForm::Email),
@@ -186,7 +186,7 @@ fn read_address(part: &Part<'_>, problems: &mut Problems) -> Option<AddressForm>
     }
 }
 
-fn read_settings(part: &Part<'_>, problems: &mut Problems) -> Vec<Setting> {
+fn read_settings(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Setting> {
     let Some(value) = part.get("settings") else { return Vec::new() };
     let Some(all) = value.as_object() else {
         problems.push("settings", "must be a table with an entry for each setting");
@@ -210,7 +210,8 @@ fn read_setting(name: &str, value: &Value, problems: &mut Problems) -> Option<Se
     } else if name == ALLOW_HOST || RESERVED.contains(&name) {
         problems.push(&path, "is a name that every channel has already; choose another");
     }
-    let part = Part::read(value, &path, &["about", "secret", "required", "default", "url"], problems)?;
+    let part =
+        DocumentObject::read(value, &path, &["about", "secret", "required", "default", "url"], problems)?;
     let about = part.need_text("about", "what it is for, in a few words", problems)?.to_owned();
     let default = part.get("default").and_then(|value| document::text(value, &part.at("default"), problems));
     let secret = part.flag("secret", false, problems);

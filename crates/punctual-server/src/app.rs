@@ -5,7 +5,7 @@ use crate::http::api::waiting::WaitingClaims;
 use crate::http::visitor::Public;
 use crate::http::webhooks::Webhooks;
 use punctual::Engine;
-use punctual::base::clock::{Moment, monotonic};
+use punctual::base::clock::{Monotonic, monotonic};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -86,7 +86,7 @@ impl Role {
 
 /// The moment at which a process began.
 #[derive(Clone, Copy, Debug)]
-pub struct Started(pub Moment);
+pub struct Started(pub Monotonic);
 
 impl Default for Started {
     fn default() -> Self {

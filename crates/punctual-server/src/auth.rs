@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use punctual::access::store::keys::{ApiKey, Role};
-use punctual::base::clock::{Moment, monotonic};
+use punctual::base::clock::{Monotonic, monotonic};
 use punctual::base::digest;
 use punctual::{ClockMode, Tenant};
 use std::collections::HashMap;
@@ -205,7 +205,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
 /// What was learnt a moment ago, by name.
 #[derive(Debug)]
-struct Memory<T>(Mutex<HashMap<String, (Moment, T)>>);
+struct Memory<T>(Mutex<HashMap<String, (Monotonic, T)>>);
 
 impl<T> Default for Memory<T> {
     fn default() -> Self {

@@ -5,7 +5,7 @@
 //! in its set that is free or will be the soonest. Not promised: that a key is still remembered
 //! when far more of them ask at once than there are places. Each process counts for itself.
 
-use punctual::base::clock::{Moment, monotonic};
+use punctual::base::clock::{Monotonic, monotonic};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -59,7 +59,7 @@ struct Bucket {
 #[derive(Debug)]
 pub struct Limiter {
     rate: Rate,
-    since: Moment,
+    since: Monotonic,
     hasher: RandomState,
     shards: Box<[Mutex<Table>]>,
 }

@@ -44,7 +44,7 @@ pub use crate::engine::visit::{Submitted, Visit};
 pub use crate::flow::run::event_kinds::KindSet;
 pub use crate::survey::run::ingest::{Chosen, Ingested, Instance, Outcome};
 
-use crate::base::clock::Moment;
+use crate::base::clock::Monotonic;
 use crate::base::component::{Component, Components};
 use crate::base::error::{Error, Result};
 use crate::base::id::MessageId;
@@ -136,7 +136,7 @@ struct Loops {
     health: Vec<LoopHealth>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     /// When the database last took a write for health, and what else was found then.
-    storage: Option<(Moment, StorageStatus)>,
+    storage: Option<(Monotonic, StorageStatus)>,
 }
 
 impl Engine {

@@ -3,7 +3,7 @@
 use crate::path;
 use punctual::Problems;
 use punctual::base::document;
-use punctual::base::document::{Part, kind, quote};
+use punctual::base::document::{DocumentObject, kind, quote};
 use punctual::base::nearest::hint;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -147,7 +147,9 @@ impl Class {
 impl Response {
     pub(super) fn read(value: &Value, problems: &mut Problems) -> Self {
         let known = ["message_id", "message_id_header", "error"];
-        let Some(part) = Part::read(value, "response", &known, problems) else { return Self::default() };
+        let Some(part) = DocumentObject::read(value, "response", &known, problems) else {
+            return Self::default();
+        };
         let mut text = |field: &str| {
             let value = part.get(field)?;
             document::text(value, &part.at(field), problems).map(str::to_owned)
@@ -160,13 +162,14 @@ impl Response {
     }
 }
 
-pub(super) fn read_rules(part: &Part<'_>, problems: &mut Problems) -> Vec<Rule> {
+pub(super) fn read_rules(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Rule> {
     let list = part.list("classify", RULES_MAX, problems).unwrap_or_default();
     list.iter().filter_map(|(value, path)| read_rule(value, path, problems)).collect()
 }
 
 fn read_rule(value: &Value, path: &str, problems: &mut Problems) -> Option<Rule> {
-    let part = Part::read(value, path, &["status", "header", "body", "class", "retry_after"], problems)?;
+    let part =
+        DocumentObject::read(value, path, &["status", "header", "body", "class", "retry_after"], problems)?;
     let statuses = part.get("status").map(|value| read_statuses(value, &part.at("status"), problems));
     let header = part.get("header").and_then(|value| {
         let (name, words) = read_words(value, &part.at("header"), "name", problems)?;
@@ -187,7 +190,7 @@ fn read_rule(value: &Value, path: &str, problems: &mut Problems) -> Option<Rule>
     Some(Rule { statuses: statuses.unwrap_or_default(), header, body, class, retry_after })
 }
 
-fn read_class(part: &Part<'_>, problems: &mut Problems) -> Option<Class> {
+fn read_class(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<Class> {
     let known = ["accepted", "transient", "permanent", "unknown"];
     let word = part.need_text("class", "transient, permanent, unknown or accepted", problems)?;
     match word.to_lowercase().as_str() {
@@ -233,14 +236,14 @@ fn status_range(text: &str) -> Option<RangeInclusive<u16>> {
 
 /// A name or a path, and what must stand there.
 fn read_words(value: &Value, path: &str, place: &str, problems: &mut Problems) -> Option<(String, Words)> {
-    let part = Part::read(value, path, &[place, "is", "contains"], problems)?;
+    let part = DocumentObject::read(value, path, &[place, "is", "contains"], problems)?;
     let name = part.need_text(place, "where to look", problems)?.to_owned();
     let words = Words { is: listed(&part, "is", problems), contains: listed(&part, "contains", problems) };
     Some((name, words))
 }
 
 /// One text or number, or a list of them, in lower case.
-pub(super) fn listed(part: &Part<'_>, field: &str, problems: &mut Problems) -> Vec<String> {
+pub(super) fn listed(part: &DocumentObject<'_>, field: &str, problems: &mut Problems) -> Vec<String> {
     let Some(value) = part.get(field) else { return Vec::new() };
     let all = value.as_array().map_or_else(|| vec![value], |list| list.iter().collect());
     let read = |one: &Value| {

@@ -5,7 +5,7 @@ use crate::known::{Names, Text};
 use crate::receipt::ReceiptStatus;
 use punctual::Problems;
 use punctual::base::document;
-use punctual::base::document::{Part, quote};
+use punctual::base::document::{DocumentObject, quote};
 use punctual::base::duration;
 use punctual::base::nearest::hint;
 use serde_json::Value;
@@ -85,7 +85,8 @@ pub(crate) struct Event {
 
 impl ReceiptForm {
     pub(super) fn read(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<Self> {
-        let part = Part::read(value, "receipt", &["format", "verify", "challenge", "event"], problems)?;
+        let part =
+            DocumentObject::read(value, "receipt", &["format", "verify", "challenge", "event"], problems)?;
         let format = read_format(&part, problems);
         let need = "how a callback proves who sent it";
         let verify =
@@ -97,7 +98,7 @@ impl ReceiptForm {
     }
 }
 
-fn read_format(part: &Part<'_>, problems: &mut Problems) -> Format {
+fn read_format(part: &DocumentObject<'_>, problems: &mut Problems) -> Format {
     let Some(value) = part.get("format") else { return Format::Json };
     match document::text(value, &part.at("format"), problems) {
         Some("form") => Format::Form,
@@ -112,7 +113,7 @@ fn read_format(part: &Part<'_>, problems: &mut Problems) -> Format {
 
 /// The fields of a table, as texts.
 struct Fields<'a, 'p> {
-    part: Part<'a>,
+    part: DocumentObject<'a>,
     names: &'p Names<'p>,
     problems: &'p mut Problems,
 }
@@ -171,7 +172,7 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
         "query",
         "public_key",
     ];
-    let part = Part::read(value, "receipt.verify", &known, problems)?;
+    let part = DocumentObject::read(value, "receipt.verify", &known, problems)?;
     let kinds = ["hmac", "twilio", "ecdsa", "token"];
     let word = part.need_text("type", "hmac, twilio, ecdsa or token", problems)?;
     let mut fields = Fields { part, names, problems };
@@ -213,7 +214,7 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
 
 fn read_challenge(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<Challenge> {
     let known = ["token", "token_query", "answer_query", "answer_path", "answer_field"];
-    let part = Part::read(value, "receipt.challenge", &known, problems)?;
+    let part = DocumentObject::read(value, "receipt.challenge", &known, problems)?;
     let mut fields = Fields { part, names, problems };
     if let Some(path) = fields.get("answer_path") {
         return Some(Challenge::Body { path, field: fields.need("answer_field")? });
@@ -229,7 +230,7 @@ fn read_event(value: &Value, path: &str, problems: &mut Problems) -> Option<Even
     let mut known = vec!["list", "message_id", "message_id_until", "address", "address_after", "event_id"];
     known.extend(["time", "status", "error"]);
     known.extend(ReceiptStatus::ALL.map(ReceiptStatus::word));
-    let part = Part::read(value, path, &known, problems)?;
+    let part = DocumentObject::read(value, path, &known, problems)?;
     let mut words = Vec::new();
     for status in ReceiptStatus::ALL {
         words.extend(listed(&part, status.word(), problems).into_iter().map(|word| (word, status)));

@@ -6,7 +6,7 @@ use crate::node::{Field, Node};
 use crate::settings::Setting;
 use punctual::Problems;
 use punctual::base::document;
-use punctual::base::document::{Part, kind, quote};
+use punctual::base::document::{DocumentObject, kind, quote};
 use punctual::base::nearest::hint;
 use reqwest::Method;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -73,7 +73,7 @@ impl Body {
 
 impl Request {
     pub(super) fn read(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<Self> {
-        let part = Part::read(value, "request", &KNOWN, problems)?;
+        let part = DocumentObject::read(value, "request", &KNOWN, problems)?;
         let method = read_method(&part, problems);
         let url = part
             .need_text("url", "where the request goes", problems)
@@ -108,7 +108,7 @@ impl Request {
     }
 }
 
-fn read_method(part: &Part<'_>, problems: &mut Problems) -> Method {
+fn read_method(part: &DocumentObject<'_>, problems: &mut Problems) -> Method {
     let Some(value) = part.get("method") else { return Method::POST };
     match document::text(value, &part.at("method"), problems) {
         Some("POST") | None => Method::POST,
@@ -122,7 +122,7 @@ fn read_method(part: &Part<'_>, problems: &mut Problems) -> Method {
     }
 }
 
-fn read_timeout(part: &Part<'_>, problems: &mut Problems) -> Duration {
+fn read_timeout(part: &DocumentObject<'_>, problems: &mut Problems) -> Duration {
     let timeout = part.duration("timeout", problems).unwrap_or(TIMEOUT_DEFAULT);
     if timeout.is_zero() || timeout > CALL_TIMEOUT_MAX {
         problems.push(part.at("timeout"), format!("must be more than 0s, and at most {CALL_TIMEOUT_MAX:?}"));
@@ -130,7 +130,11 @@ fn read_timeout(part: &Part<'_>, problems: &mut Problems) -> Duration {
     timeout
 }
 
-fn read_headers(part: &Part<'_>, names: &Names<'_>, problems: &mut Problems) -> Vec<(HeaderName, Text)> {
+fn read_headers(
+    part: &DocumentObject<'_>,
+    names: &Names<'_>,
+    problems: &mut Problems,
+) -> Vec<(HeaderName, Text)> {
     let Some(value) = part.get("headers") else { return Vec::new() };
     let Some(all) = value.as_object() else {
         problems.push(part.at("headers"), "must be a table of names and values");
@@ -169,7 +173,7 @@ fn header(
 
 fn read_auth(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<Auth> {
     let path = "request.auth";
-    let part = Part::read(value, path, &["type", "user", "password", "token", "key"], problems)?;
+    let part = DocumentObject::read(value, path, &["type", "user", "password", "token", "key"], problems)?;
     let known = ["basic", "bearer", "azure-hmac"];
     let word = part.need_text("type", "basic, bearer or azure-hmac", problems)?;
     let mut text = |field: &str| {
@@ -191,7 +195,7 @@ fn read_auth(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Optio
 /// A header's name, which then carries the letter's key; or a name and a value.
 /// Reads whether the provider recognises a key in the body. Most bodies have the key only as a reference that
 /// the provider repeats in its callbacks, so a file must say so.
-fn read_idempotency_body(part: &Part<'_>, problems: &mut Problems) -> bool {
+fn read_idempotency_body(part: &DocumentObject<'_>, problems: &mut Problems) -> bool {
     let says_so = part.flag("idempotency_body", false, problems);
     let body = part.get("body").map(Value::to_string).unwrap_or_default();
     if says_so && !["{{idempotencyKey", "{{idempotencyUuid"].iter().any(|name| body.contains(name)) {
@@ -207,13 +211,13 @@ fn read_idempotency(value: &Value, names: &Names<'_>, problems: &mut Problems) -
     if let Some(name) = value.as_str() {
         return header(name, &Value::from("{{idempotencyKey}}"), path, names, problems);
     }
-    let part = Part::read(value, path, &["name", "value"], problems)?;
+    let part = DocumentObject::read(value, path, &["name", "value"], problems)?;
     let name = part.need_text("name", "the header's name", problems)?;
     let value = part.need("value", "such as {{idempotencyUuid}}", problems)?;
     header(name, value, path, names, problems)
 }
 
-fn read_bodies(part: &Part<'_>, names: &Names<'_>, problems: &mut Problems) -> Vec<Body> {
+fn read_bodies(part: &DocumentObject<'_>, names: &Names<'_>, problems: &mut Problems) -> Vec<Body> {
     let path = part.at("body");
     let bodies = match part.need("body", "what is sent: a table with `form` or `json`", problems) {
         None => return Vec::new(),
@@ -232,7 +236,7 @@ fn read_bodies(part: &Part<'_>, names: &Names<'_>, problems: &mut Problems) -> V
 }
 
 fn read_body(value: &Value, path: &str, names: &Names<'_>, problems: &mut Problems) -> Option<Body> {
-    let part = Part::read(value, path, &["when", "form", "json"], problems)?;
+    let part = DocumentObject::read(value, path, &["when", "form", "json"], problems)?;
     let when = part.get("when").and_then(|value| document::text(value, &part.at("when"), problems));
     if let Some(name) = when {
         names.check(name, &part.at("when"), problems);

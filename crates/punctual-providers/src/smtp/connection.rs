@@ -7,7 +7,7 @@ use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
 use punctual::base::clock;
-use punctual::base::clock::Moment;
+use punctual::base::clock::Monotonic;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) enum Failed {
 #[derive(Debug)]
 pub(super) struct Connections {
     relay: Relay,
-    idle: Mutex<Vec<(Connection, Moment)>>,
+    idle: Mutex<Vec<(Connection, Monotonic)>>,
 }
 
 /// One connection.

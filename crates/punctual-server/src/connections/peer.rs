@@ -4,7 +4,7 @@
 //! are milliseconds since the process began to count, so that everything fits into atomics.
 
 use super::limits::{AwaitedStep, SEND_BYTES_MIN};
-use punctual::base::clock::{Moment, monotonic};
+use punctual::base::clock::{Monotonic, monotonic};
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ fn starting_now(phase: u64) -> u64 {
 
 /// Milliseconds since the first call, from 1.
 fn now() -> u64 {
-    static START: OnceLock<Moment> = OnceLock::new();
+    static START: OnceLock<Monotonic> = OnceLock::new();
     let elapsed = START.get_or_init(monotonic).elapsed();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }

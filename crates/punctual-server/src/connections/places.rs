@@ -2,7 +2,7 @@
 
 use super::limits::{ConnectionLimits, RESERVE, Timeouts, longest_awaited};
 use super::peer::Peer;
-use punctual::base::clock::{Moment, monotonic};
+use punctual::base::clock::{Monotonic, monotonic};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,7 +71,7 @@ struct State {
     per_address: HashMap<IpAddr, usize>,
     reserve: usize,
     /// When each limit was last logged, and how often it was met since.
-    logged: HashMap<Limit, (Moment, usize)>,
+    logged: HashMap<Limit, (Monotonic, usize)>,
 }
 
 /// The place of one connection, free again when it is dropped.

@@ -3,7 +3,7 @@
 use super::files::File;
 use super::markup::Markup;
 use super::words::{Words, name_of};
-use punctual::base::locale::{Texts, right_to_left, same};
+use punctual::base::locale::{LocalizedText, right_to_left, same};
 use punctual::survey::rules::survey::Survey;
 
 /// Room for a usual page.
@@ -33,7 +33,7 @@ impl<'a> Voice<'a> {
     }
 
     /// A text of the survey; marked if it is not in the page's language.
-    pub fn text(&self, texts: &Texts, out: &mut Markup) {
+    pub fn text(&self, texts: &LocalizedText, out: &mut Markup) {
         match texts.find(self.locale) {
             Some(text) => out.text(text),
             None => {
@@ -44,7 +44,7 @@ impl<'a> Voice<'a> {
     }
 
     /// A text of the survey without markup, for an attribute or a title.
-    pub fn plain<'t>(&self, texts: &'t Texts) -> &'t str {
+    pub fn plain<'t>(&self, texts: &'t LocalizedText) -> &'t str {
         texts.get(self.locale, self.default)
     }
 

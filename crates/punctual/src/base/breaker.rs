@@ -34,7 +34,7 @@ impl Default for BreakerSettings {
 
 /// Whether something may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum May {
+pub enum AdmissionDecision {
     /// At once. The send counts as begun.
     Go,
     /// Not before this moment, which is later; ask again then.
@@ -43,7 +43,7 @@ pub enum May {
 
 /// A breaker of one channel.
 #[derive(Clone, Copy, Debug)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     settings: BreakerSettings,
     state: State,
 }
@@ -56,7 +56,7 @@ enum State {
     Open(Timestamp),
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// A breaker that is closed.
     #[must_use]
     pub const fn new(settings: BreakerSettings) -> Self {
@@ -69,13 +69,13 @@ impl Breaker {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether a send may begin now. With [`May::Go`] from an open breaker the probe is taken.
-    pub fn ask(&mut self, now: Timestamp) -> May {
-        let State::Open(next) = self.state else { return May::Go };
+    /// Whether a send may begin now. With [`AdmissionDecision::Go`] from an open breaker the probe is taken.
+    pub fn ask(&mut self, now: Timestamp) -> AdmissionDecision {
+        let State::Open(next) = self.state else { return AdmissionDecision::Go };
         let next = next.min(now.plus(self.settings.probe_every));
         let taken = next <= now;
         self.state = State::Open(if taken { now.plus(self.settings.probe_every) } else { next });
-        if taken { May::Go } else { May::WaitUntil(next) }
+        if taken { AdmissionDecision::Go } else { AdmissionDecision::WaitUntil(next) }
     }
 
     /// A send went well, or the provider answered as one that works.
@@ -105,22 +105,22 @@ mod tests {
         Timestamp::from_micros(seconds * 1_000_000)
     }
 
-    fn breaker(failures: u32) -> Breaker {
-        Breaker::new(BreakerSettings { failures, probe_every: Duration::from_secs(30) })
+    fn breaker(failures: u32) -> CircuitBreaker {
+        CircuitBreaker::new(BreakerSettings { failures, probe_every: Duration::from_secs(30) })
     }
 
     /// NTF-17: twenty in a row by default, and one that goes well in between begins the count anew.
     #[test]
     fn ntf_17_a_breaker_opens_after_twenty_failures_in_a_row() {
-        let mut breaker = Breaker::new(BreakerSettings::default());
+        let mut breaker = CircuitBreaker::new(BreakerSettings::default());
         for round in 0..3 {
             (0..19).for_each(|_| breaker.failed(at(round)));
-            assert_eq!(breaker.ask(at(round)), May::Go, "19 are not enough");
+            assert_eq!(breaker.ask(at(round)), AdmissionDecision::Go, "19 are not enough");
             breaker.succeeded();
         }
         (0..20).for_each(|_| breaker.failed(at(9)));
         assert!(breaker.is_open());
-        assert_eq!(breaker.ask(at(9)), May::WaitUntil(at(39)));
+        assert_eq!(breaker.ask(at(9)), AdmissionDecision::WaitUntil(at(39)));
     }
 
     /// NTF-17: an open breaker lets one through each interval, and a success closes it.
@@ -130,16 +130,20 @@ mod tests {
         breaker.failed(at(0));
         let asked = [(0, Some(30)), (29, Some(30)), (30, None), (30, Some(60)), (59, Some(60)), (75, None)];
         for (now, wait) in asked {
-            let want = wait.map_or(May::Go, |end| May::WaitUntil(at(end)));
+            let want = wait.map_or(AdmissionDecision::Go, |end| AdmissionDecision::WaitUntil(at(end)));
             assert_eq!(breaker.ask(at(now)), want, "at {now} s");
         }
         breaker.failed(at(80));
-        assert_eq!(breaker.ask(at(104)), May::WaitUntil(at(105)), "a failed probe changes nothing");
-        assert_eq!(breaker.ask(at(105)), May::Go);
+        assert_eq!(
+            breaker.ask(at(104)),
+            AdmissionDecision::WaitUntil(at(105)),
+            "a failed probe changes nothing"
+        );
+        assert_eq!(breaker.ask(at(105)), AdmissionDecision::Go);
         breaker.succeeded();
         assert_eq!(
             (breaker.is_open(), breaker.ask(at(105)), breaker.ask(at(105))),
-            (false, May::Go, May::Go)
+            (false, AdmissionDecision::Go, AdmissionDecision::Go)
         );
     }
 
@@ -147,8 +151,8 @@ mod tests {
     fn a_clock_that_is_set_back_does_not_keep_it_shut() {
         let mut breaker = breaker(1);
         breaker.failed(at(1_000_000));
-        assert_eq!(breaker.ask(at(0)), May::WaitUntil(at(30)));
-        assert_eq!(breaker.ask(at(30)), May::Go);
+        assert_eq!(breaker.ask(at(0)), AdmissionDecision::WaitUntil(at(30)));
+        assert_eq!(breaker.ask(at(30)), AdmissionDecision::Go);
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -191,21 +195,21 @@ mod tests {
                     }
                     Action::Succeed => {
                         breaker.succeeded();
-                        prop_assert_eq!(breaker.ask(now), May::Go);
+                        prop_assert_eq!(breaker.ask(now), AdmissionDecision::Go);
                     }
                     Action::Ask => {
                         let was = breaker.is_open();
                         match breaker.ask(now) {
-                            May::Go if was => {
+                            AdmissionDecision::Go if was => {
                                 let since = last_probe.map(|last| now.since(last));
                                 prop_assert!(since.is_none_or(|since| since >= Duration::from_secs(30)));
                                 last_probe = Some(now);
                             }
-                            May::Go => {}
-                            May::WaitUntil(end) => {
+                            AdmissionDecision::Go => {}
+                            AdmissionDecision::WaitUntil(end) => {
                                 prop_assert!(was && end > now && end <= now.plus(Duration::from_secs(30)));
                                 let mut other = breaker;
-                                prop_assert_eq!(other.ask(end), May::Go, "a send that waits may go");
+                                prop_assert_eq!(other.ask(end), AdmissionDecision::Go, "a send that waits may go");
                             }
                         }
                     }

@@ -58,12 +58,12 @@ fn write_text(text: &str, out: &mut String) {
         return;
     }
     // serde_json escapes what the RFC escapes, and in the same way.
-    let _ = write!(out, "{}", Quoted(text));
+    let _ = write!(out, "{}", JsonString(text));
 }
 
-struct Quoted<'a>(&'a str);
+struct JsonString<'a>(&'a str);
 
-impl std::fmt::Display for Quoted<'_> {
+impl std::fmt::Display for JsonString<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let quoted = serde_json::to_string(self.0).map_err(|_| std::fmt::Error)?;
         f.write_str(&quoted)

@@ -103,20 +103,20 @@ pub fn host_now() -> Timestamp {
 /// The monotonic clock, for durations inside this process.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
-pub fn monotonic() -> Moment {
+pub fn monotonic() -> Monotonic {
     #[cfg(feature = "testing")]
     if let Some(clocks) = PRETENDED.get() {
-        return Moment((clocks.monotonic)());
+        return Monotonic((clocks.monotonic)());
     }
-    Moment(Instant::now())
+    Monotonic(Instant::now())
 }
 
 /// A reading of the monotonic clock. A type of our own, because an [`Instant`] measures what
 /// has passed by asking the real clock, also where time is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Instant);
+pub struct Monotonic(Instant);
 
-impl Moment {
+impl Monotonic {
     /// How much time has passed since.
     #[must_use]
     pub fn elapsed(self) -> Duration {
@@ -130,7 +130,7 @@ impl Moment {
     }
 }
 
-impl Add<Duration> for Moment {
+impl Add<Duration> for Monotonic {
     type Output = Self;
 
     fn add(self, d: Duration) -> Self {
@@ -138,7 +138,7 @@ impl Add<Duration> for Moment {
     }
 }
 
-impl Sub for Moment {
+impl Sub for Monotonic {
     type Output = Duration;
 
     fn sub(self, earlier: Self) -> Duration {

@@ -36,7 +36,7 @@ mod wanted;
 
 pub use crate::base::condition::explain::{Explanation, Finding};
 
-use crate::base::condition::leaf::{Leaf, Reach};
+use crate::base::condition::leaf::{Leaf, SearchBudget};
 use crate::base::facts::Facts;
 use crate::base::limits;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     root: Node,
-    reach: Reach,
+    reach: SearchBudget,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -126,7 +126,7 @@ impl Node {
         Some((leaf.path.as_str(), leaf.strings()?))
     }
 
-    fn holds(&self, facts: &Facts<'_>, reach: Reach) -> bool {
+    fn holds(&self, facts: &Facts<'_>, reach: SearchBudget) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(|part| part.holds(facts, reach)),
             Self::Any(parts) => parts.iter().any(|part| part.holds(facts, reach)),
@@ -156,7 +156,7 @@ impl Node {
 
 /// How what is found is compared with what is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum Operator {
     /// `==`
     Equal,
     /// `!=`
@@ -189,7 +189,7 @@ pub enum Op {
     Between,
 }
 
-impl Op {
+impl Operator {
     /// All of them.
     pub const ALL: [Self; 15] = [
         Self::Equal,

@@ -20,12 +20,12 @@ const UNKNOWN_TOLD_MAX: usize = 20;
 const QUOTE_CHARS_MAX: usize = 40;
 
 /// One object of a document, and where in it.
-pub struct Part<'a> {
+pub struct DocumentObject<'a> {
     fields: &'a Map<String, Value>,
     path: String,
 }
 
-impl<'a> Part<'a> {
+impl<'a> DocumentObject<'a> {
     /// Reads the object at `path`; fields that are not `known` are reported, with the nearest known one.
     pub fn read(value: &'a Value, path: &str, known: &[&str], problems: &mut Problems) -> Option<Self> {
         let Some(fields) = value.as_object() else {
@@ -74,9 +74,15 @@ impl<'a> Part<'a> {
     }
 
     /// A list that must be there, if only an empty one.
-    pub fn need_list(&self, field: &str, most: usize, why: &str, problems: &mut Problems) -> Listed<'a> {
+    pub fn need_list(
+        &self,
+        field: &str,
+        most: usize,
+        why: &str,
+        problems: &mut Problems,
+    ) -> DocumentList<'a> {
         let value = self.need(field, why, problems);
-        value.map_or_else(Listed::default, |value| list(value, &self.at(field), most, problems))
+        value.map_or_else(DocumentList::default, |value| list(value, &self.at(field), most, problems))
     }
 
     /// Whether a field is a list without items.
@@ -86,7 +92,7 @@ impl<'a> Part<'a> {
     }
 
     /// A list that may be left out, which is not the same as an empty one.
-    pub fn list(&self, field: &str, most: usize, problems: &mut Problems) -> Option<Listed<'a>> {
+    pub fn list(&self, field: &str, most: usize, problems: &mut Problems) -> Option<DocumentList<'a>> {
         self.get(field).map(|value| list(value, &self.at(field), most, problems))
     }
 
@@ -107,9 +113,9 @@ impl<'a> Part<'a> {
 
 /// The items of a list, each with its path, up to the list's limit.
 #[derive(Default)]
-pub struct Listed<'a>(Vec<(&'a Value, String)>);
+pub struct DocumentList<'a>(Vec<(&'a Value, String)>);
 
-impl<'a> Listed<'a> {
+impl<'a> DocumentList<'a> {
     /// Each with its path.
     pub fn iter(&self) -> impl Iterator<Item = (&'a Value, &str)> {
         self.0.iter().map(|(value, path)| (*value, path.as_str()))
@@ -172,16 +178,16 @@ pub fn length(value: &Value, path: &str, problems: &mut Problems) -> Option<Dura
     None
 }
 
-fn list<'a>(value: &'a Value, path: &str, most: usize, problems: &mut Problems) -> Listed<'a> {
+fn list<'a>(value: &'a Value, path: &str, most: usize, problems: &mut Problems) -> DocumentList<'a> {
     let Some(items) = value.as_array() else {
         problems.push(path, format!("must be a list, not {}", kind(value)));
-        return Listed::default();
+        return DocumentList::default();
     };
     if items.len() > most {
         problems.push(path, format!("has {} items, at most {most} are allowed", items.len()));
     }
     let items = items.iter().take(most).enumerate();
-    Listed(items.map(|(n, item)| (item, format!("{path}[{n}]"))).collect())
+    DocumentList(items.map(|(n, item)| (item, format!("{path}[{n}]"))).collect())
 }
 
 #[cfg(test)]
@@ -191,7 +197,9 @@ mod tests {
 
     fn read(value: &Value) -> String {
         let mut problems = Problems::default();
-        if let Some(part) = Part::read(value, "job", &["name", "every", "on", "days"], &mut problems) {
+        if let Some(part) =
+            DocumentObject::read(value, "job", &["name", "every", "on", "days"], &mut problems)
+        {
             part.need_text("name", "what it is called", &mut problems);
             part.duration("every", &mut problems);
             part.flag("on", true, &mut problems);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// The source of an error, kept for logs.
-pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
+pub type ErrorSource = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 /// One thing that is wrong with the input, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,14 +75,14 @@ pub enum Error {
     Conflict(String),
     /// The database cannot be reached or is too busy; the same call may work later.
     #[error("the database is not available: {}", whole(.0))]
-    Unavailable(#[source] Source),
+    Unavailable(#[source] ErrorSource),
     /// A commit failed, or its answer was lost: it may or may not have happened. Ask again under the same
     /// ids.
     #[error(
         "a commit failed, so it is unknown whether it happened; repeat it with the same ids: {}",
         whole(.0)
     )]
-    Unknown(#[source] Source),
+    Unknown(#[source] ErrorSource),
     /// The schema does not fit this version.
     #[error("{0}")]
     Schema(String),
@@ -97,7 +97,7 @@ pub enum Error {
     Config(String),
     /// The database answered with something this code does not expect.
     #[error("the database refused a statement: {}", whole(.0))]
-    Database(#[source] Source),
+    Database(#[source] ErrorSource),
 }
 
 impl Error {
@@ -129,7 +129,7 @@ impl Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A source with its own sources: drivers print only that something failed, and keep the cause as a source.
-fn whole(source: &Source) -> String {
+fn whole(source: &ErrorSource) -> String {
     with_sources(&**source)
 }
 
@@ -158,9 +158,9 @@ mod tests {
     fn plt_25_an_error_of_the_database_prints_its_causes() {
         #[derive(Debug, thiserror::Error)]
         #[error("db error")]
-        struct Refused(#[source] std::io::Error);
+        struct RefusedWrite(#[source] std::io::Error);
 
-        let source = || Refused(std::io::Error::other("relation \"shop\" does not exist")).into();
+        let source = || RefusedWrite(std::io::Error::other("relation \"shop\" does not exist")).into();
         for error in [Error::Unavailable(source()), Error::Unknown(source()), Error::Database(source())] {
             let told = [error.to_string(), error.replicate().to_string(), with_sources(&error)];
             for text in told {

@@ -117,9 +117,9 @@ pub fn choose<'a>(offered: &'a [String], wanted: Option<&str>, default: &'a str)
 
 /// One text in several locales.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Texts(BTreeMap<String, String>);
+pub struct LocalizedText(BTreeMap<String, String>);
 
-impl Texts {
+impl LocalizedText {
     /// The text in a locale, else in the default one.
     #[must_use]
     pub fn get(&self, tag: &str, default: &str) -> &str {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_text_falls_back_to_the_default_locale() {
-        let mut texts = Texts::default();
+        let mut texts = LocalizedText::default();
         texts.insert("en", "Thank you");
         texts.insert("ar", "شكرا");
         assert_eq!(texts.get("AR", "en"), "شكرا");

@@ -49,15 +49,15 @@ pub fn seed() -> u64 {
 
 /// A source that fills bytes in the place of the operating system.
 #[cfg(feature = "testing")]
-pub type Source = fn(&mut [u8]);
+pub type RandomSource = fn(&mut [u8]);
 
 #[cfg(feature = "testing")]
 thread_local! {
-    static PRETENDED: std::cell::Cell<Option<Source>> = const { std::cell::Cell::new(None) };
+    static PRETENDED: std::cell::Cell<Option<RandomSource>> = const { std::cell::Cell::new(None) };
 }
 
 /// From now on this thread draws from this source; `None` is the operating system's again.
 #[cfg(feature = "testing")]
-pub fn pretend(source: Option<Source>) {
+pub fn pretend(source: Option<RandomSource>) {
     PRETENDED.set(source);
 }

@@ -8,7 +8,7 @@
 //! The caller, which begins and ends sends, counts those under way. After a clock was set back, sends that
 //! lie ahead of it are forgotten.
 
-use crate::base::breaker::May;
+use crate::base::breaker::AdmissionDecision;
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use std::collections::VecDeque;
@@ -59,17 +59,19 @@ impl Rate {
     }
 
     /// Whether a send may begin now, without a token being taken.
-    pub fn look(&mut self, now: Timestamp) -> May {
+    pub fn look(&mut self, now: Timestamp) -> AdmissionDecision {
         if self.room(now) > 0 {
-            return May::Go;
+            return AdmissionDecision::Go;
         }
-        self.taken.front().map_or(May::Go, |first| May::WaitUntil(first.plus(self.window)))
+        self.taken
+            .front()
+            .map_or(AdmissionDecision::Go, |first| AdmissionDecision::WaitUntil(first.plus(self.window)))
     }
 
-    /// Whether a send may begin now. With [`May::Go`] a token is taken.
-    pub fn ask(&mut self, now: Timestamp) -> May {
+    /// Whether a send may begin now. With [`AdmissionDecision::Go`] a token is taken.
+    pub fn ask(&mut self, now: Timestamp) -> AdmissionDecision {
         let may = self.look(now);
-        if may == May::Go {
+        if may == AdmissionDecision::Go {
             self.taken.push_back(now);
         }
         may
@@ -91,7 +93,7 @@ mod tests {
         let mut rate = Rate::per_second(2);
         let asked = [(0, None), (300, None), (300, Some(1_000)), (999, Some(1_000)), (1_000, None)];
         for (now, wait) in asked {
-            let want = wait.map_or(May::Go, |end| May::WaitUntil(at(end)));
+            let want = wait.map_or(AdmissionDecision::Go, |end| AdmissionDecision::WaitUntil(at(end)));
             assert_eq!(rate.ask(at(now)), want, "at {now} ms");
         }
         assert_eq!((rate.room(at(1_299)), rate.room(at(1_300)), rate.room(at(2_000))), (0, 1, 2));
@@ -101,8 +103,11 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_blocks_no_send() {
         let mut rate = Rate::per_second(1);
-        assert_eq!(rate.ask(at(1_000_000)), May::Go);
-        assert_eq!((rate.ask(at(0)), rate.ask(at(0))), (May::Go, May::WaitUntil(at(1_000))));
+        assert_eq!(rate.ask(at(1_000_000)), AdmissionDecision::Go);
+        assert_eq!(
+            (rate.ask(at(0)), rate.ask(at(0))),
+            (AdmissionDecision::Go, AdmissionDecision::WaitUntil(at(1_000)))
+        );
     }
 
     proptest! {
@@ -119,10 +124,10 @@ mod tests {
                 now += pause;
                 for _ in 0..asks {
                     match rate.ask(at(now)) {
-                        May::Go => sent.push(now),
-                        May::WaitUntil(end) => {
+                        AdmissionDecision::Go => sent.push(now),
+                        AdmissionDecision::WaitUntil(end) => {
                             prop_assert!(end > at(now) && end <= at(now + 1_000));
-                            prop_assert_eq!(rate.clone().ask(end), May::Go, "a send that waits may go");
+                            prop_assert_eq!(rate.clone().ask(end), AdmissionDecision::Go, "a send that waits may go");
                             let full = sent.iter().filter(|at| **at > now - 1_000).count();
                             prop_assert_eq!(full, per_second as usize, "refused only when full");
                         }

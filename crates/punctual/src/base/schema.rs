@@ -46,7 +46,7 @@ struct Node {
     one_of: Option<Vec<Value>>,
     properties: Vec<(String, Node)>,
     required: Vec<String>,
-    others: Others,
+    others: AdditionalProperties,
     items: Option<Box<Node>>,
     counts: Range,
     lengths: Range,
@@ -59,7 +59,7 @@ struct Node {
 
 /// Properties that are not named.
 #[derive(Clone, Debug, Default)]
-enum Others {
+enum AdditionalProperties {
     #[default]
     Anything,
     Nothing,
@@ -124,7 +124,7 @@ impl Schema {
     /// Whether objects may have only what it names, as far as it says so at the top.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.root.others, Others::Nothing)
+        matches!(self.root.others, AdditionalProperties::Nothing)
     }
 }
 
@@ -179,14 +179,14 @@ impl Node {
                 node.check(inside, &join(path, name), problems);
             }
         }
-        if matches!(self.others, Others::Anything) {
+        if matches!(self.others, AdditionalProperties::Anything) {
             return;
         }
         for (name, inside) in fields.iter().filter(|(name, _)| !self.properties.iter().any(|p| p.0 == **name))
         {
             let place = join(path, &quote(name));
             match &self.others {
-                Others::Like(node) => node.check(inside, &place, problems),
+                AdditionalProperties::Like(node) => node.check(inside, &place, problems),
                 _ => problems.push(place, "is not a field that the schema allows"),
             }
             if problems.0.len() >= limits::SCHEMA_PROBLEMS_MAX {

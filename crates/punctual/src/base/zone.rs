@@ -26,7 +26,7 @@ pub struct Zone {
 
 /// A stretch of time with one offset from UTC.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct OffsetPeriod {
     pub(crate) offset: Offset,
     /// When the next one begins; never if there is none.
     pub(crate) end: Option<jiff::Timestamp>,
@@ -100,9 +100,9 @@ impl Zone {
     }
 
     /// The offset at a moment, and until when it holds.
-    pub(crate) fn stretch(&self, at: jiff::Timestamp) -> Stretch {
+    pub(crate) fn stretch(&self, at: jiff::Timestamp) -> OffsetPeriod {
         let end = self.zone.following(at).next().map(|next| next.timestamp());
-        Stretch { offset: self.zone.to_offset(at), end }
+        OffsetPeriod { offset: self.zone.to_offset(at), end }
     }
 
     /// How far the clocks on the wall had come at a moment, if further than they show then: an

@@ -1,7 +1,7 @@
 //! How far it is: one line on a terminal, written over and over.
 
 use super::{Tally, pace, rows};
-use punctual::base::clock::{Moment, monotonic};
+use punctual::base::clock::{Monotonic, monotonic};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ const CLEAR: &str = "\r\u{1b}[K";
 /// A line that tells how far it is; nothing where nobody looks.
 pub(super) struct Progress {
     size: Option<u64>,
-    began: Moment,
-    last: Moment,
+    began: Monotonic,
+    last: Monotonic,
     is_seen: bool,
     is_there: bool,
 }

@@ -8,7 +8,7 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use punctual::base::document::Part;
+use punctual::base::document::DocumentObject;
 use punctual::base::name::check_name;
 use punctual::delivery::rules::consent::address;
 use punctual::delivery::rules::consent::{ALL_CHANNELS, Reason, Scope, channel_kind};
@@ -120,7 +120,7 @@ fn read_filter(page: &Page, problems: &mut Problems) -> SuppressionFilter {
 fn read(input: &Input, caller: &Caller) -> Answer<NewSuppression> {
     let body = Value::Object(input.object()?);
     let mut problems = Problems::default();
-    let part = Part::read(&body, "", &["address", "channel", "kind", "reason"], &mut problems);
+    let part = DocumentObject::read(&body, "", &["address", "channel", "kind", "reason"], &mut problems);
     let mut new = NewSuppression {
         told_at: None,
         address: String::new(),

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
-use punctual::base::locale::{Texts, right_to_left};
+use punctual::base::locale::{LocalizedText, right_to_left};
 use punctual::base::number::canonical;
 use punctual::engine::{Submitted, Visit};
 use punctual::flow::rules::entry::EntryStatus;
@@ -82,7 +82,7 @@ fn question(question: &Question) -> Value {
         "id": question.id,
         "type": question.kind.word(),
         "text": question.text.to_json(),
-        "help": question.help.as_ref().map(Texts::to_json),
+        "help": question.help.as_ref().map(LocalizedText::to_json),
         "required": question.required,
         "options": (!choices.is_empty()).then(|| choices.iter().map(choice).collect::<Value>()),
         "min": min,

@@ -1,8 +1,8 @@
 //! Why a condition holds or not, for people.
 
 use crate::base::canonical;
-use crate::base::condition::leaf::{Leaf, Reach, Test};
-use crate::base::condition::{Condition, Node, Op};
+use crate::base::condition::leaf::{Leaf, SearchBudget, Test};
+use crate::base::condition::{Condition, Node, Operator};
 use crate::base::facts::Facts;
 use serde::Serialize;
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl fmt::Display for Explanation {
 
 impl Explanation {
     pub(crate) fn of(condition: &Condition, facts: &Facts<'_>) -> Self {
-        let mut walk = Walk { facts, reach: condition.reach, findings: Vec::new() };
+        let mut walk = Evaluation { facts, reach: condition.reach, findings: Vec::new() };
         let (holds, decided) = walk.node(&condition.root, "");
         let because = decided.map_or_else(
             || "it asks for nothing".to_owned(),
@@ -62,13 +62,13 @@ impl Explanation {
     }
 }
 
-struct Walk<'f> {
+struct Evaluation<'f> {
     facts: &'f Facts<'f>,
-    reach: Reach,
+    reach: SearchBudget,
     findings: Vec<Finding>,
 }
 
-impl Walk<'_> {
+impl Evaluation<'_> {
     /// Returns whether the node holds, and the first comparison that decided it.
     fn node<'n>(&mut self, node: &'n Node, at: &str) -> (bool, Option<&'n Leaf>) {
         let under = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
@@ -139,7 +139,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn sentence(leaf: &Leaf, found: Option<&Value>, reach: Reach) -> String {
+fn sentence(leaf: &Leaf, found: Option<&Value>, reach: SearchBudget) -> String {
     let path = &leaf.path;
     let Some(found) = found else { return format!("{path} is missing") };
     if leaf.test.is_beyond(found, reach) {
@@ -159,32 +159,34 @@ fn sentence(leaf: &Leaf, found: Option<&Value>, reach: Reach) -> String {
         };
     }
     match (leaf.op, passed) {
-        (Op::Equal | Op::NotEqual, true) => format!("{path} is {found}"),
+        (Operator::Equal | Operator::NotEqual, true) => format!("{path} is {found}"),
         (op, true) => format!("{path} is {found}, {}", place(op, &wanted)),
         (op, false) => format!("{path} is {found}, not {}", place(op, &wanted)),
     }
 }
 
-const fn verb(op: Op) -> Option<(&'static str, &'static str)> {
+const fn verb(op: Operator) -> Option<(&'static str, &'static str)> {
     Some(match op {
-        Op::Contains => ("contains", "does not contain"),
-        Op::StartsWith => ("starts with", "does not start with"),
-        Op::EndsWith => ("ends with", "does not end with"),
-        Op::Matches => ("matches", "does not match"),
+        Operator::Contains => ("contains", "does not contain"),
+        Operator::StartsWith => ("starts with", "does not start with"),
+        Operator::EndsWith => ("ends with", "does not end with"),
+        Operator::Matches => ("matches", "does not match"),
         _ => return None,
     })
 }
 
 /// Where something is, to what is wanted.
-fn place(op: Op, wanted: &Value) -> String {
+fn place(op: Operator, wanted: &Value) -> String {
     let one = || shown(wanted);
     match op {
-        Op::Less => format!("less than {}", one()),
-        Op::AtMost => format!("at most {}", one()),
-        Op::Greater => format!("greater than {}", one()),
-        Op::AtLeast => format!("at least {}", one()),
-        Op::Between => format!("between {} and {}", shown(&wanted[0]), shown(&wanted[1])),
-        Op::In | Op::NotIn => format!("one of {}", listed(wanted.as_array().map_or(&[], Vec::as_slice))),
+        Operator::Less => format!("less than {}", one()),
+        Operator::AtMost => format!("at most {}", one()),
+        Operator::Greater => format!("greater than {}", one()),
+        Operator::AtLeast => format!("at least {}", one()),
+        Operator::Between => format!("between {} and {}", shown(&wanted[0]), shown(&wanted[1])),
+        Operator::In | Operator::NotIn => {
+            format!("one of {}", listed(wanted.as_array().map_or(&[], Vec::as_slice)))
+        }
         _ => one(),
     }
 }

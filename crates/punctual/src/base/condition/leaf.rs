@@ -1,6 +1,6 @@
 //! One comparison: a path, how, and with what.
 
-use crate::base::condition::Op;
+use crate::base::condition::Operator;
 use crate::base::condition::order::{Limit, equal};
 use crate::base::limits;
 use regex_lite::{Regex, RegexBuilder};
@@ -12,7 +12,7 @@ use std::ops::Bound;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leaf {
     pub(crate) path: String,
-    pub(crate) op: Op,
+    pub(crate) op: Operator,
     pub(crate) test: Test,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Test {
 
 /// How far the searches of one condition look, so that all of them together stay bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct SearchBudget {
     /// The longest string that `contains` looks through, in bytes.
     pub(crate) search_bytes: usize,
     /// The longest string that `matches` looks through, in characters.
@@ -41,7 +41,7 @@ pub(crate) struct Reach {
 /// The cost of looking at one member of a list, in bytes.
 const MEMBER_BYTES: usize = 32;
 
-impl Reach {
+impl SearchBudget {
     /// Shares the bounds among so many `contains`, and patterns of so many compiled bytes.
     pub(crate) fn shared(searches: usize, compiled_bytes: usize) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Reach {
 }
 
 impl Leaf {
-    pub(crate) fn holds(&self, found: Option<&Value>, reach: Reach) -> bool {
+    pub(crate) fn holds(&self, found: Option<&Value>, reach: SearchBudget) -> bool {
         found.is_some_and(|found| self.test.passes(found, reach)) != self.op.is_opposite()
     }
 
@@ -89,7 +89,7 @@ impl Leaf {
     }
 
     /// The most that it can cost, in nanoseconds or so: finding the fact, then looking at it.
-    pub(crate) fn steps(&self, reach: Reach) -> usize {
+    pub(crate) fn steps(&self, reach: SearchBudget) -> usize {
         const LOOKUP: usize = 400;
         const TIME: usize = 150;
         let compare = |value: &Value| 5 + value.as_str().map_or(0, str::len) / 16;
@@ -109,7 +109,7 @@ impl Leaf {
 }
 
 impl Test {
-    fn passes(&self, found: &Value, reach: Reach) -> bool {
+    fn passes(&self, found: &Value, reach: SearchBudget) -> bool {
         match (self, found) {
             (Self::Exists, _) => true,
             (Self::Equal(wanted), _) => equal(found, wanted),
@@ -128,7 +128,7 @@ impl Test {
     }
 
     /// Whether this is more than it looks through.
-    pub(crate) fn is_beyond(&self, found: &Value, reach: Reach) -> bool {
+    pub(crate) fn is_beyond(&self, found: &Value, reach: SearchBudget) -> bool {
         match (self, found) {
             (Self::Contains(_), Value::String(found)) => found.len() > reach.search_bytes,
             (Self::Contains(_), Value::Array(found)) => found.len() > reach.search_bytes / MEMBER_BYTES,

@@ -19,12 +19,12 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limit {
     pub(crate) value: Value,
-    moment: Option<Moment<'static>>,
+    moment: Option<ExactTimestamp<'static>>,
 }
 
 impl Limit {
     pub(crate) fn new(value: Value) -> Self {
-        let moment = value.as_str().and_then(Moment::read).map(Moment::into_owned);
+        let moment = value.as_str().and_then(ExactTimestamp::read).map(ExactTimestamp::into_owned);
         Self { value, moment }
     }
 
@@ -33,7 +33,8 @@ impl Limit {
         match (found, &self.value) {
             (Value::Number(found), Value::Number(limit)) => order_numbers(found, limit),
             (Value::String(found), Value::String(limit)) => {
-                let moments = self.moment.as_ref().and_then(|limit| Some((Moment::read(found)?, limit)));
+                let moments =
+                    self.moment.as_ref().and_then(|limit| Some((ExactTimestamp::read(found)?, limit)));
                 Some(moments.map_or_else(|| found.cmp(limit), |(found, limit)| found.cmp(limit)))
             }
             _ => None,
@@ -63,7 +64,7 @@ fn order_mixed(whole: i128, float: f64) -> Ordering {
 
 /// A moment as RFC 3339 writes it, to its last digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct ExactTimestamp<'a> {
     seconds: i64,
     /// The digits behind the point, without zeros at the end: so they sort as they are.
     fraction: Cow<'a, str>,
@@ -72,7 +73,7 @@ pub(crate) struct Moment<'a> {
 const EPOCH: Date = Date::constant(1970, 1, 1);
 const DAY_SECONDS: i64 = 86_400;
 
-impl<'a> Moment<'a> {
+impl<'a> ExactTimestamp<'a> {
     /// Reads `2026-05-14` or `2026-05-14T05:13:00.25+03:00`, and nothing else.
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         let (date, rest) = text.split_at_checked(10)?;
@@ -92,8 +93,8 @@ impl<'a> Moment<'a> {
         right.then(|| Self { seconds, fraction: Cow::Borrowed(fraction.trim_end_matches('0')) })
     }
 
-    fn into_owned(self) -> Moment<'static> {
-        Moment { seconds: self.seconds, fraction: Cow::Owned(self.fraction.into_owned()) }
+    fn into_owned(self) -> ExactTimestamp<'static> {
+        ExactTimestamp { seconds: self.seconds, fraction: Cow::Owned(self.fraction.into_owned()) }
     }
 }
 
@@ -191,7 +192,8 @@ mod tests {
             "2024-12-31T23:59:60Z",
             "9999-12-31T23:59:59Z",
         ];
-        let read = |text: &'static str| Moment::read(text).unwrap_or_else(|| panic!("{text} is a time"));
+        let read =
+            |text: &'static str| ExactTimestamp::read(text).unwrap_or_else(|| panic!("{text} is a time"));
         assert!(rising.windows(2).all(|pair| read(pair[0]) < read(pair[1])), "{rising:?}");
         for (a, b) in [
             ("2024-01-01", "2024-01-01T00:00:00Z"),
@@ -233,7 +235,7 @@ mod tests {
             "2024-01-é",
             "2024-01-01T+1:00:00Z",
         ] {
-            assert_eq!(Moment::read(text), None, "{text:?}");
+            assert_eq!(ExactTimestamp::read(text), None, "{text:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a condition: every problem by its path, with a sentence that helps.
 
-use crate::base::condition::leaf::{Leaf, Reach};
-use crate::base::condition::{Condition, Node, Op};
+use crate::base::condition::leaf::{Leaf, SearchBudget};
+use crate::base::condition::{Condition, Node, Operator};
 use crate::base::document::{join, kind, quote};
 use crate::base::error::Problems;
 use crate::base::facts;
@@ -13,25 +13,25 @@ const GROUPS: [&str; 3] = ["all", "any", "not"];
 const FIELDS: [&str; 3] = ["questionId", "op", "value"];
 
 /// Names of operators in other languages, which people write by mistake.
-const ALIASES: [(&str, Op); 18] = [
-    ("=", Op::Equal),
-    ("===", Op::Equal),
-    ("eq", Op::Equal),
-    ("equals", Op::Equal),
-    ("is", Op::Equal),
-    ("<>", Op::NotEqual),
-    ("!==", Op::NotEqual),
-    ("ne", Op::NotEqual),
-    ("lt", Op::Less),
-    ("lte", Op::AtMost),
-    ("=<", Op::AtMost),
-    ("gt", Op::Greater),
-    ("gte", Op::AtLeast),
-    ("=>", Op::AtLeast),
-    ("not in", Op::NotIn),
-    ("nin", Op::NotIn),
-    ("like", Op::Contains),
-    ("regex", Op::Matches),
+const ALIASES: [(&str, Operator); 18] = [
+    ("=", Operator::Equal),
+    ("===", Operator::Equal),
+    ("eq", Operator::Equal),
+    ("equals", Operator::Equal),
+    ("is", Operator::Equal),
+    ("<>", Operator::NotEqual),
+    ("!==", Operator::NotEqual),
+    ("ne", Operator::NotEqual),
+    ("lt", Operator::Less),
+    ("lte", Operator::AtMost),
+    ("=<", Operator::AtMost),
+    ("gt", Operator::Greater),
+    ("gte", Operator::AtLeast),
+    ("=>", Operator::AtLeast),
+    ("not in", Operator::NotIn),
+    ("nin", Operator::NotIn),
+    ("like", Operator::Contains),
+    ("regex", Operator::Matches),
 ];
 
 impl Condition {
@@ -60,7 +60,7 @@ impl Condition {
                  or in, startsWith, contains",
             );
         }
-        let reach = Reach::shared(reader.searches, reader.compiled_bytes);
+        let reach = SearchBudget::shared(reader.searches, reader.compiled_bytes);
         root.filter(|_| reader.told == 0).map(|root| Self { root, reach })
     }
 }
@@ -158,10 +158,10 @@ impl Reader<'_> {
         None
     }
 
-    fn op(&mut self, value: Option<&Value>, path: &str) -> Option<Op> {
+    fn op(&mut self, value: Option<&Value>, path: &str) -> Option<Operator> {
         let said = match value {
             None => format!("is missing; it is one of {}", known()),
-            Some(Value::String(word)) => match Op::ALL.into_iter().find(|op| op.word() == word) {
+            Some(Value::String(word)) => match Operator::ALL.into_iter().find(|op| op.word() == word) {
                 Some(op) => return Some(op),
                 None => unknown_op(word),
             },
@@ -173,12 +173,12 @@ impl Reader<'_> {
 }
 
 fn known() -> String {
-    Op::ALL.map(Op::word).join(" ")
+    Operator::ALL.map(Operator::word).join(" ")
 }
 
 fn unknown_op(word: &str) -> String {
     let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(word)).map(|(_, op)| op.word());
-    let meant = alias.or_else(|| nearest(word, Op::ALL.map(Op::word)));
+    let meant = alias.or_else(|| nearest(word, Operator::ALL.map(Operator::word)));
     let (word, known) = (quote(word), known());
     match meant {
         Some(op) => format!("`{word}` is not an operator; did you mean `{op}`? Known are {known}"),

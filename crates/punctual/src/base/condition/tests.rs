@@ -115,7 +115,7 @@ fn trg_4_operators_hold_as_they_say() {
         assert_eq!(condition.holds(&Facts::default()), want, "missing {op} {value}");
         assert_eq!(condition.holds(&facts(&Value::Null)), want, "null {op} {value}");
     }
-    assert_eq!(Op::ALL.len(), 15);
+    assert_eq!(Operator::ALL.len(), 15);
 }
 
 /// TRG-4: groups, also empty ones.

@@ -1,6 +1,6 @@
 //! Reading what a comparison compares with: each operator needs a value of its own form.
 
-use crate::base::condition::Op;
+use crate::base::condition::Operator;
 use crate::base::condition::leaf::{Pattern, Test};
 use crate::base::condition::order::Limit;
 use crate::base::condition::read::Reader;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 impl Reader<'_> {
-    pub(crate) fn test(&mut self, op: Op, value: Option<&Value>, place: &str) -> Option<Test> {
-        if matches!(op, Op::Exists | Op::NotExists) {
+    pub(crate) fn test(&mut self, op: Operator, value: Option<&Value>, place: &str) -> Option<Test> {
+        if matches!(op, Operator::Exists | Operator::NotExists) {
             return self.nothing(op, value, place);
         }
         let Some(value) = value else {
@@ -19,33 +19,33 @@ impl Reader<'_> {
             return None;
         };
         match op {
-            Op::Equal | Op::NotEqual => self.scalar(op, value, place).map(Test::Equal),
-            Op::Contains => {
+            Operator::Equal | Operator::NotEqual => self.scalar(op, value, place).map(Test::Equal),
+            Operator::Contains => {
                 self.searches += 1;
                 self.scalar(op, value, place).map(Test::Contains)
             }
-            Op::In | Op::NotIn => self.list(op, value, place).map(Test::In),
-            Op::StartsWith => self.text(op, value, place).map(Test::StartsWith),
-            Op::EndsWith => self.text(op, value, place).map(Test::EndsWith),
-            Op::Matches => self.pattern(value, place).map(Test::Matches),
-            Op::Between => self.range(value, place),
+            Operator::In | Operator::NotIn => self.list(op, value, place).map(Test::In),
+            Operator::StartsWith => self.text(op, value, place).map(Test::StartsWith),
+            Operator::EndsWith => self.text(op, value, place).map(Test::EndsWith),
+            Operator::Matches => self.pattern(value, place).map(Test::Matches),
+            Operator::Between => self.range(value, place),
             _ => {
                 let limit = self.limit(op, value, place)?;
                 Some(match op {
-                    Op::Less => Test::Range(Unbounded, Excluded(limit)),
-                    Op::AtMost => Test::Range(Unbounded, Included(limit)),
-                    Op::Greater => Test::Range(Excluded(limit), Unbounded),
+                    Operator::Less => Test::Range(Unbounded, Excluded(limit)),
+                    Operator::AtMost => Test::Range(Unbounded, Included(limit)),
+                    Operator::Greater => Test::Range(Excluded(limit), Unbounded),
                     _ => Test::Range(Included(limit), Unbounded),
                 })
             }
         }
     }
 
-    fn nothing(&mut self, op: Op, value: Option<&Value>, place: &str) -> Option<Test> {
+    fn nothing(&mut self, op: Operator, value: Option<&Value>, place: &str) -> Option<Test> {
         if value.is_none_or(Value::is_null) {
             return Some(Test::Exists);
         }
-        let other = if op == Op::Exists { "notExists" } else { "exists" };
+        let other = if op == Operator::Exists { "notExists" } else { "exists" };
         self.tell(
             place,
             format!("must not be there: `{}` needs no value; for the opposite use {other}", op.word()),
@@ -53,18 +53,20 @@ impl Reader<'_> {
         None
     }
 
-    fn wrong(&mut self, op: Op, value: &Value, place: &str) {
+    fn wrong(&mut self, op: Operator, value: &Value, place: &str) {
         let hint = match value {
             Value::Null => "; to ask whether something is there, use exists or notExists",
-            Value::Array(_) if matches!(op, Op::Equal) => "; to compare with several values, use in",
-            Value::Array(_) if matches!(op, Op::NotEqual) => "; to compare with several values, use notIn",
-            Value::Array(_) if matches!(op, Op::Contains) => {
+            Value::Array(_) if matches!(op, Operator::Equal) => "; to compare with several values, use in",
+            Value::Array(_) if matches!(op, Operator::NotEqual) => {
+                "; to compare with several values, use notIn"
+            }
+            Value::Array(_) if matches!(op, Operator::Contains) => {
                 "; to look for several values, put one contains for each into an any"
             }
-            Value::String(_) | Value::Number(_) | Value::Bool(_) if matches!(op, Op::In) => {
+            Value::String(_) | Value::Number(_) | Value::Bool(_) if matches!(op, Operator::In) => {
                 "; to compare with one value, use =="
             }
-            Value::String(_) | Value::Number(_) | Value::Bool(_) if matches!(op, Op::NotIn) => {
+            Value::String(_) | Value::Number(_) | Value::Bool(_) if matches!(op, Operator::NotIn) => {
                 "; to compare with one value, use !="
             }
             _ => "",
@@ -72,7 +74,7 @@ impl Reader<'_> {
         self.tell(place, format!("must be {}, for `{}`; it is {}{hint}", needs(op), op.word(), kind(value)));
     }
 
-    fn scalar(&mut self, op: Op, value: &Value, place: &str) -> Option<Value> {
+    fn scalar(&mut self, op: Operator, value: &Value, place: &str) -> Option<Value> {
         match value {
             Value::Bool(_) | Value::Number(_) => Some(value.clone()),
             Value::String(_) => self.text(op, value, place).map(Value::String),
@@ -83,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self, op: Op, value: &Value, place: &str) -> Option<String> {
+    fn text(&mut self, op: Operator, value: &Value, place: &str) -> Option<String> {
         let Value::String(text) = value else {
             self.wrong(op, value, place);
             return None;
@@ -96,7 +98,7 @@ impl Reader<'_> {
         Some(text.clone())
     }
 
-    fn limit(&mut self, op: Op, value: &Value, place: &str) -> Option<Limit> {
+    fn limit(&mut self, op: Operator, value: &Value, place: &str) -> Option<Limit> {
         match value {
             Value::Number(_) => Some(Limit::new(value.clone())),
             Value::String(_) => self.text(op, value, place).map(|text| Limit::new(Value::String(text))),
@@ -107,7 +109,7 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, op: Op, value: &Value, place: &str) -> Option<Vec<Value>> {
+    fn list(&mut self, op: Operator, value: &Value, place: &str) -> Option<Vec<Value>> {
         let Value::Array(items) = value else {
             self.wrong(op, value, place);
             return None;
@@ -123,7 +125,7 @@ impl Reader<'_> {
         items.into_iter().collect()
     }
 
-    fn item(&mut self, op: Op, item: &Value, place: &str) -> Option<Value> {
+    fn item(&mut self, op: Operator, item: &Value, place: &str) -> Option<Value> {
         if matches!(item, Value::Null | Value::Array(_) | Value::Object(_)) {
             let hint = if item.is_null() {
                 "; nothing is equal to null, so ask with exists or notExists"
@@ -146,13 +148,15 @@ impl Reader<'_> {
                     Value::Array(ends) => {
                         format!("must have two items, the least and the most; it has {}", ends.len())
                     }
-                    other => format!("must be {}, for `between`; it is {}", needs(Op::Between), kind(other)),
+                    other => {
+                        format!("must be {}, for `between`; it is {}", needs(Operator::Between), kind(other))
+                    }
                 },
             );
             return None;
         };
-        let from_limit = self.limit(Op::AtLeast, from, &format!("{place}[0]"));
-        let to_limit = self.limit(Op::AtMost, to, &format!("{place}[1]"));
+        let from_limit = self.limit(Operator::AtLeast, from, &format!("{place}[0]"));
+        let to_limit = self.limit(Operator::AtMost, to, &format!("{place}[1]"));
         let (from_limit, to_limit) = (from_limit?, to_limit?);
         if from.is_string() != to.is_string() {
             self.tell(place, format!("must be two of a kind; it is {} and {}", kind(from), kind(to)));
@@ -163,7 +167,7 @@ impl Reader<'_> {
 
     fn pattern(&mut self, value: &Value, place: &str) -> Option<Pattern> {
         let Value::String(text) = value else {
-            self.wrong(Op::Matches, value, place);
+            self.wrong(Operator::Matches, value, place);
             return None;
         };
         if text.len() > limits::CONDITION_PATTERN_BYTES_MAX {
@@ -184,14 +188,14 @@ impl Reader<'_> {
     }
 }
 
-fn needs(op: Op) -> &'static str {
+fn needs(op: Operator) -> &'static str {
     match op {
-        Op::Equal | Op::NotEqual | Op::Contains => "a string, number or boolean",
-        Op::Less | Op::AtMost | Op::Greater | Op::AtLeast => "a string or number",
-        Op::In | Op::NotIn => "a list of strings, numbers or booleans",
-        Op::StartsWith | Op::EndsWith => "a string",
-        Op::Matches => "a string with a pattern such as ^[A-Z]{3}",
-        Op::Between => "a list of two strings or two numbers, such as [1, 5]",
-        Op::Exists | Op::NotExists => "no value",
+        Operator::Equal | Operator::NotEqual | Operator::Contains => "a string, number or boolean",
+        Operator::Less | Operator::AtMost | Operator::Greater | Operator::AtLeast => "a string or number",
+        Operator::In | Operator::NotIn => "a list of strings, numbers or booleans",
+        Operator::StartsWith | Operator::EndsWith => "a string",
+        Operator::Matches => "a string with a pattern such as ^[A-Z]{3}",
+        Operator::Between => "a list of two strings or two numbers, such as [1, 5]",
+        Operator::Exists | Operator::NotExists => "no value",
     }
 }

@@ -1,10 +1,10 @@
 //! Reading a schema: every problem by its path, and no keyword passed over.
 
-use crate::base::document::{Listed, Part, kind, quote, text};
+use crate::base::document::{DocumentList, DocumentObject, kind, quote, text};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::nearest::hint;
-use crate::base::schema::{Bound, Format, Node, Others, Range, Type};
+use crate::base::schema::{AdditionalProperties, Bound, Format, Node, Range, Type};
 use regex_lite::RegexBuilder;
 use serde_json::{Number, Value};
 
@@ -86,7 +86,7 @@ impl Reader<'_> {
             return Some(Node::default());
         }
         let known = [KNOWN.as_slice(), &WORDS].concat();
-        let part = Part::read(value, path, &known, self.problems)?;
+        let part = DocumentObject::read(value, path, &known, self.problems)?;
         let mut node =
             Node { types: self.types(&part), one_of: self.one_of(&part, value), ..Node::default() };
         self.object_part(&part, &mut node, depth);
@@ -100,7 +100,7 @@ impl Reader<'_> {
         Some(node)
     }
 
-    fn types(&mut self, part: &Part<'_>) -> Vec<Type> {
+    fn types(&mut self, part: &DocumentObject<'_>) -> Vec<Type> {
         let Some(value) = part.get("type") else { return Vec::new() };
         let words: Vec<&Value> = match value {
             Value::Array(words) => words.iter().collect(),
@@ -123,7 +123,7 @@ impl Reader<'_> {
     }
 
     /// `enum` and `const`; a `const` may be null, which is not the same as absent.
-    fn one_of(&mut self, part: &Part<'_>, value: &Value) -> Option<Vec<Value>> {
+    fn one_of(&mut self, part: &DocumentObject<'_>, value: &Value) -> Option<Vec<Value>> {
         if let Some(only) = value.get("const") {
             return Some(vec![only.clone()]);
         }
@@ -135,7 +135,7 @@ impl Reader<'_> {
         Some(all)
     }
 
-    fn object_part(&mut self, part: &Part<'_>, node: &mut Node, depth: usize) {
+    fn object_part(&mut self, part: &DocumentObject<'_>, node: &mut Node, depth: usize) {
         match part.get("properties") {
             Some(Value::Object(all)) => {
                 for (name, value) in all {
@@ -151,19 +151,19 @@ impl Reader<'_> {
             None => {}
         }
         let required = part.list("required", limits::SCHEMA_LIST_ITEMS_MAX, self.problems);
-        for (value, path) in required.iter().flat_map(Listed::iter) {
+        for (value, path) in required.iter().flat_map(DocumentList::iter) {
             node.required.extend(text(value, path, self.problems).map(str::to_owned));
         }
         node.others = match part.get("additionalProperties") {
-            None | Some(Value::Bool(true)) => Others::Anything,
-            Some(Value::Bool(false)) => Others::Nothing,
+            None | Some(Value::Bool(true)) => AdditionalProperties::Anything,
+            Some(Value::Bool(false)) => AdditionalProperties::Nothing,
             Some(value) => self
                 .node(value, &part.at("additionalProperties"), depth + 1)
-                .map_or(Others::Anything, |node| Others::Like(Box::new(node))),
+                .map_or(AdditionalProperties::Anything, |node| AdditionalProperties::Like(Box::new(node))),
         };
     }
 
-    fn text_part(&mut self, part: &Part<'_>, node: &mut Node) {
+    fn text_part(&mut self, part: &DocumentObject<'_>, node: &mut Node) {
         let pattern = part.get("pattern").and_then(|v| text(v, &part.at("pattern"), self.problems));
         if let Some(pattern) = pattern {
             let built = RegexBuilder::new(pattern).size_limit(limits::CONDITION_COMPILED_BYTES_MAX).build();
@@ -191,7 +191,7 @@ impl Reader<'_> {
         }
     }
 
-    fn bounds(&mut self, part: &Part<'_>, node: &mut Node) {
+    fn bounds(&mut self, part: &DocumentObject<'_>, node: &mut Node) {
         let all = [
             ("minimum", Bound::AtLeast),
             ("maximum", Bound::AtMost),
@@ -207,16 +207,16 @@ impl Reader<'_> {
         }
     }
 
-    fn nodes(&mut self, part: &Part<'_>, field: &str, depth: usize) -> Vec<Node> {
+    fn nodes(&mut self, part: &DocumentObject<'_>, field: &str, depth: usize) -> Vec<Node> {
         let listed = part.list(field, limits::SCHEMA_LIST_ITEMS_MAX, self.problems);
         let mut nodes = Vec::new();
-        for (value, path) in listed.iter().flat_map(Listed::iter) {
+        for (value, path) in listed.iter().flat_map(DocumentList::iter) {
             nodes.extend(self.node(value, path, depth + 1));
         }
         nodes
     }
 
-    fn whole(&mut self, part: &Part<'_>, field: &str) -> Option<u64> {
+    fn whole(&mut self, part: &DocumentObject<'_>, field: &str) -> Option<u64> {
         let value = part.get(field)?;
         let found = value.as_u64();
         if found.is_none() {

@@ -1,6 +1,6 @@
 //! Errors of a server: which server, which database, and the cause.
 
-use crate::base::error::{Error, Result, Source, with_sources};
+use crate::base::error::{Error, ErrorSource, Result, with_sources};
 use deadpool_postgres::{Object, Pool, PoolError};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
@@ -35,7 +35,7 @@ pub struct ServerError {
 
 /// Names the server in an error that does not name it yet.
 pub(crate) fn at_server(config: &Config, error: Error) -> Error {
-    let named = |source: Source| -> Source {
+    let named = |source: ErrorSource| -> ErrorSource {
         if source.is::<ConnectError>() || source.is::<ServerError>() {
             return source;
         }

@@ -7,7 +7,7 @@
 //! a moment for as many as came last time.
 
 use crate::base::clock::monotonic;
-use crate::base::error::{Error, Result, Source};
+use crate::base::error::{Error, ErrorSource, Result};
 use crate::database::planted::Bug;
 use crate::database::sqlite::{BUSY_PATIENCE, SqliteTx, trouble};
 use crate::database::tx::{Call, Steps, Tx};
@@ -120,7 +120,7 @@ pub(crate) fn finish<T>(steps: Steps<'_, T>) -> Result<T> {
 pub(crate) async fn ask(
     thread: &mpsc::Sender<Box<dyn Request>>,
     call: Call,
-    lost: fn(Source) -> Error,
+    lost: fn(ErrorSource) -> Error,
 ) -> Result<Call> {
     let (reply, answer) = oneshot::channel();
     let gone = || Error::Unavailable("the database thread has stopped".into());
@@ -293,7 +293,7 @@ pub(crate) fn commit_failure(error: Error) -> Error {
     }
 }
 
-fn is_refused(source: &Source) -> bool {
+fn is_refused(source: &ErrorSource) -> bool {
     match source.downcast_ref() {
         Some(rusqlite::Error::SqliteFailure(error, _)) => is_refusal(error.extended_code),
         _ => false,

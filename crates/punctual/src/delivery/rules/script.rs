@@ -15,7 +15,7 @@
 //! step everything is taken. An `error` in `transient` and `permanent` is the error of the channel.
 
 use crate::base::document;
-use crate::base::document::{Listed, Part, join, kind, quote};
+use crate::base::document::{DocumentList, DocumentObject, join, kind, quote};
 use crate::base::duration;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
@@ -88,7 +88,7 @@ impl Script {
     /// ```
     pub fn read(value: &Value) -> Result<Self> {
         let mut problems = Problems::default();
-        let script = Part::read(value, "", &["script", "latencyMs"], &mut problems).map(|part| {
+        let script = DocumentObject::read(value, "", &["script", "latencyMs"], &mut problems).map(|part| {
             let steps = part.list("script", limits::SCRIPT_STEPS_MAX, &mut problems);
             let steps = read_steps(&steps.unwrap_or_default(), &mut problems);
             Self { steps, latency: read_latency(&part, &mut problems) }
@@ -135,7 +135,7 @@ impl Step {
     }
 }
 
-fn read_latency(part: &Part<'_>, problems: &mut Problems) -> Duration {
+fn read_latency(part: &DocumentObject<'_>, problems: &mut Problems) -> Duration {
     let most = u64::try_from(limits::SCRIPT_LATENCY_MAX.as_millis()).unwrap_or(u64::MAX);
     let Some(value) = part.get("latencyMs") else { return Duration::ZERO };
     let whole = Some(value).filter(|value| value.is_number()).and_then(number::whole);
@@ -147,7 +147,7 @@ fn read_latency(part: &Part<'_>, problems: &mut Problems) -> Duration {
     Duration::from_millis(found.unwrap_or(0))
 }
 
-fn read_steps(list: &Listed<'_>, problems: &mut Problems) -> VecDeque<Step> {
+fn read_steps(list: &DocumentList<'_>, problems: &mut Problems) -> VecDeque<Step> {
     list.iter().filter_map(|(value, path)| read_step(value, path, problems)).collect()
 }
 
@@ -182,7 +182,7 @@ fn read_word(word: &str, more: &Value, path: &str, problems: &mut Problems) -> O
             return None;
         }
     };
-    let part = Part::read(more, &join(path, word), known, problems)?;
+    let part = DocumentObject::read(more, &join(path, word), known, problems)?;
     Some(match word {
         "transient" => Step::Transient {
             retry_after: part.duration("retryAfter", problems),
@@ -194,7 +194,7 @@ fn read_word(word: &str, more: &Value, path: &str, problems: &mut Problems) -> O
     })
 }
 
-fn read_error(part: &Part<'_>, problems: &mut Problems) -> Option<String> {
+fn read_error(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<String> {
     let path = part.at("error");
     let text = document::text(part.get("error")?, &path, problems)?;
     if text.chars().count() > limits::ERROR_CHARS_MAX {

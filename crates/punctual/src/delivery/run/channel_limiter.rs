@@ -11,8 +11,8 @@
 //! The state of a limiter is not stored. A send that waits for a limiter is still work in the database, and
 //! in its order.
 
-use crate::base::breaker::{Breaker, BreakerSettings, May};
-use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::breaker::{AdmissionDecision, BreakerSettings, CircuitBreaker};
+use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::limits::{SEND_WINDOW, SENDS_PER_SECOND_MAX};
 use crate::base::rate::Rate;
 use crate::delivery::rules::channel::MEMORY;
@@ -84,7 +84,7 @@ pub struct ChannelLimiter {
 
 #[derive(Debug)]
 struct Inner {
-    breaker: Option<Breaker>,
+    breaker: Option<CircuitBreaker>,
     rate: Option<Rate>,
     in_flight: usize,
     in_flight_max: usize,
@@ -93,9 +93,9 @@ struct Inner {
     /// The share of the limits that this process has leased.
     share: Option<LeasedShare>,
     /// When a send was last asked for.
-    asked: Option<Moment>,
+    asked: Option<Monotonic>,
     /// A reading of the database's clock, from which the time of a shared limiter goes on evenly.
-    anchor: Option<(Timestamp, Moment)>,
+    anchor: Option<(Timestamp, Monotonic)>,
 }
 
 /// A share, by the monotonic clock of its process.
@@ -103,8 +103,8 @@ struct Inner {
 struct LeasedShare {
     amounts: ShareAmounts,
     /// Since when no more than these amounts are used.
-    since: Moment,
-    renewed: Moment,
+    since: Monotonic,
+    renewed: Monotonic,
 }
 
 impl LeasedShare {
@@ -137,7 +137,7 @@ impl ChannelLimiter {
     #[must_use]
     pub fn new(settings: LimiterSettings) -> Self {
         let inner = Inner {
-            breaker: settings.breaker.map(Breaker::new),
+            breaker: settings.breaker.map(CircuitBreaker::new),
             rate: settings.per_second.map(Rate::per_second),
             in_flight: 0,
             in_flight_max: settings.in_flight.map_or(usize::MAX, |most| most.max(1)),
@@ -195,7 +195,7 @@ impl ChannelLimiter {
     }
 
     /// Uses this share from now on; its lease was asked for at that moment.
-    pub(crate) fn use_share(&self, amounts: ShareAmounts, asked: Moment) {
+    pub(crate) fn use_share(&self, amounts: ShareAmounts, asked: Monotonic) {
         let Some(limits) = self.shared else { return };
         let mut inner = self.lock();
         let before = inner.share.filter(LeasedShare::is_valid).map(|share| (share.amounts, share.since));
@@ -242,10 +242,12 @@ impl ChannelLimiter {
         let asked = now;
         let (now, probe) = (self.present(&mut inner, asked), inner.is_open());
         // The rate is only looked at before the breaker is asked: a probe that is taken is used.
-        if let Some(May::WaitUntil(moment)) = inner.rate.as_mut().map(|rate| rate.look(now)) {
+        if let Some(AdmissionDecision::WaitUntil(moment)) = inner.rate.as_mut().map(|rate| rate.look(now)) {
             return LimiterDecision::WaitUntil(self.outward(&inner, asked, moment));
         }
-        if let Some(May::WaitUntil(moment)) = inner.breaker.as_mut().map(|breaker| breaker.ask(now)) {
+        if let Some(AdmissionDecision::WaitUntil(moment)) =
+            inner.breaker.as_mut().map(|breaker| breaker.ask(now))
+        {
             return LimiterDecision::WaitUntil(self.outward(&inner, asked, moment));
         }
         if let Some(rate) = &mut inner.rate {
@@ -282,7 +284,7 @@ impl ChannelLimiter {
         let tokens = inner.rate.as_mut().map_or(usize::MAX, |rate| rate.room(now));
         let most = match inner.breaker {
             // A copy: looking takes no probe.
-            Some(mut breaker) if breaker.is_open() => usize::from(breaker.ask(now) == May::Go),
+            Some(mut breaker) if breaker.is_open() => usize::from(breaker.ask(now) == AdmissionDecision::Go),
             _ => usize::MAX,
         };
         places.min(tokens).min(most)
@@ -301,8 +303,8 @@ impl ChannelLimiter {
         // A copy: looking takes no probe.
         let breaker = inner.breaker.map(|mut breaker| breaker.ask(now));
         let moments = [rate, breaker].into_iter().flatten().filter_map(|may| match may {
-            May::WaitUntil(moment) => Some(moment),
-            May::Go => None,
+            AdmissionDecision::WaitUntil(moment) => Some(moment),
+            AdmissionDecision::Go => None,
         });
         moments.max().map(|moment| self.outward(&inner, asked, moment))
     }

@@ -17,7 +17,7 @@
 //!
 //! Not promised: that an entry which ends while its delivery is in the current window is spared that send.
 
-use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, Token};
 use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
@@ -66,7 +66,7 @@ pub struct DeliveryBatch {
     first: Option<Box<dyn Renderer>>,
     token: Token,
     present: DatabaseClock,
-    held_since: Moment,
+    held_since: Monotonic,
     waiting: std::vec::IntoIter<DueDelivery>,
     /// How many deliveries of the claim were taken up so far, how many may be, and how many are settled.
     begun: usize,
@@ -91,7 +91,7 @@ impl DeliveryBatch {
         kind: EntryKind,
         renderer: Box<dyn Renderer>,
         outgoing: ClaimedDeliveries,
-        asked: Moment,
+        asked: Monotonic,
     ) -> Option<Self> {
         let (token, now) = (outgoing.token?, outgoing.now?);
         Some(Self {
@@ -232,7 +232,7 @@ impl DeliveryBatch {
     }
 
     /// Waits until a send is through, or something else is to be done; `false`: not any longer.
-    async fn hear(&mut self, flushed: Moment, stop: &Stop) -> bool {
+    async fn hear(&mut self, flushed: Monotonic, stop: &Stop) -> bool {
         let renew = (self.context.worker.lease / RENEW_SHARE).saturating_sub(self.held_since.elapsed());
         let flush = if self.ended.is_empty() { renew } else { FLUSH.saturating_sub(flushed.elapsed()) };
         tokio::select! {

@@ -19,7 +19,7 @@
 //! | one is `Otherwise`, and none of the above | is done, with that entry |
 //! | all are `Ignored` | is passed over and waits in its topic's own queue if no other consumer takes it |
 
-use crate::base::clock::{Moment, monotonic};
+use crate::base::clock::{Monotonic, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::id::{MessageId, Token};
 use crate::base::random;
@@ -46,7 +46,7 @@ pub(crate) struct EventBatch {
     _out: ClaimGuard,
     context: Arc<DeliveryContext>,
     claims: BTreeMap<Token, Vec<Message>>,
-    asked: Moment,
+    asked: Monotonic,
     allowance: BeginAllowance,
     /// Whether one of them was in a crash.
     has_suspects: bool,

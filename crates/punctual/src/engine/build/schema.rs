@@ -1,6 +1,6 @@
 //! Waits until another process has brought the schema up to date.
 
-use crate::base::clock::{Moment, monotonic};
+use crate::base::clock::{Monotonic, monotonic};
 use crate::base::component::Components;
 use crate::base::duration;
 use crate::base::error::{Error, Result};
@@ -48,7 +48,7 @@ fn say_waiting(behind: Behind, patience: Duration) {
     );
 }
 
-fn say_arrived(began: Moment) {
+fn say_arrived(began: Monotonic) {
     let waited_seconds = began.elapsed().as_secs_f64();
     tracing::info!(target: "punctual", version = SCHEMA_VERSION, waited_seconds, "the schema fits now");
 }

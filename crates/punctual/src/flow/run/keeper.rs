@@ -4,7 +4,7 @@
 //! is never older than its stamp, and a comparison of the stamp is enough to keep it. A value that is handed
 //! out may be older than the database by the cache's `fresh`.
 
-use crate::base::clock::{Moment, monotonic};
+use crate::base::clock::{Monotonic, monotonic};
 use crate::base::error::Result;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,7 +23,7 @@ pub(crate) struct CachedByStamp<K, T> {
 struct Kept<T> {
     what: Arc<T>,
     stamp: i64,
-    looked: Moment,
+    looked: Monotonic,
 }
 
 impl<K: Clone + Eq + Hash, T> CachedByStamp<K, T> {

@@ -12,7 +12,7 @@
 //! On a manual clock a jump past the end loses the lease at once, and the guard learns of it at its next
 //! renewal.
 
-use crate::base::clock::{Moment, monotonic};
+use crate::base::clock::{Monotonic, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::id::FencingToken;
 use crate::base::limits;
@@ -162,7 +162,7 @@ pub enum Loss {
 #[derive(Clone, Copy, Debug)]
 struct Belief {
     /// The lease is surely held until then.
-    until: Moment,
+    until: Monotonic,
     lost: Option<Loss>,
 }
 
@@ -224,7 +224,7 @@ impl LeaseWatch {
 }
 
 impl LeaseGuard {
-    fn begin(store: Store, tenant: Tenant, held: Holding, rhythm: Rhythm, sent: Moment) -> Self {
+    fn begin(store: Store, tenant: Tenant, held: Holding, rhythm: Rhythm, sent: Monotonic) -> Self {
         let (belief, watch) = watch::channel(Belief { until: sent + rhythm.safe_for(), lost: None });
         let (asks, asked) = mpsc::unbounded_channel();
         let keeper = Keeper { store, tenant, held: held.clone(), rhythm, belief, asks: asked };
@@ -333,7 +333,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn run(mut self, sent: Moment) {
+    async fn run(mut self, sent: Monotonic) {
         let mut renew_at = sent + self.rhythm.renew_after(random::seed());
         let last_word = loop {
             let belief = *self.belief.borrow();
@@ -362,7 +362,7 @@ impl Keeper {
     }
 
     /// One try to renew, and when the next one is due.
-    async fn renew(&mut self) -> (Moment, Result<()>) {
+    async fn renew(&mut self) -> (Monotonic, Result<()>) {
         let sent = monotonic();
         let left = self.belief.borrow().until.since(sent);
         let asked = self.store.renew_lease(self.tenant, self.held.clone(), self.rhythm.duration());
@@ -385,7 +385,7 @@ impl Keeper {
     }
 
     /// Believes for longer, unless a caller could have seen the loss already.
-    fn believe_until(&self, until: Moment) -> bool {
+    fn believe_until(&self, until: Monotonic) -> bool {
         self.belief.send_if_modified(|belief| {
             let held = belief.loss().is_none();
             if held {
@@ -423,6 +423,6 @@ impl Keeper {
     }
 }
 
-async fn until(moment: Moment) {
+async fn until(moment: Monotonic) {
     tokio::time::sleep(moment.since(monotonic())).await;
 }

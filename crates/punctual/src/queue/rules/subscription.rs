@@ -7,7 +7,7 @@
 
 use crate::base::backoff::Backoff;
 use crate::base::condition::Condition;
-use crate::base::document::{Part, quote};
+use crate::base::document::{DocumentObject, quote};
 use crate::base::error::{Problem, Problems};
 use crate::base::facts::Facts;
 use crate::base::name::check_name;
@@ -30,7 +30,7 @@ const LATER: [&str; 5] = ["webhook", "nats", "amqp", "amqp1", "flows"];
 impl Target {
     /// Reads a target that stands at `path`; `None` when there are problems.
     pub fn read(value: &Value, path: &str, problems: &mut Problems) -> Option<Self> {
-        let part = Part::read(value, path, &["type", "name"], &mut Problems::default());
+        let part = DocumentObject::read(value, path, &["type", "name"], &mut Problems::default());
         let known: &[&str] = match value.get("type").and_then(Value::as_str) {
             Some("queue") => &["type"],
             Some(word) if LATER.contains(&word) => {
@@ -39,7 +39,7 @@ impl Target {
             }
             _ => &["type", "name"],
         };
-        let part = Part::read(value, path, known, problems)?;
+        let part = DocumentObject::read(value, path, known, problems)?;
         match part.need_text("type", "queue or handler", problems)? {
             "queue" => Some(Self::Queue),
             "handler" => {
@@ -169,7 +169,7 @@ impl NewSubscription {
     /// Reads a definition; `None` when there are problems.
     pub fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
-        let part = Part::read(value, "", &["filter", "target", "retry", "enabled"], problems)?;
+        let part = DocumentObject::read(value, "", &["filter", "target", "retry", "enabled"], problems)?;
         let filter = part.get("filter").and_then(|value| Filter::read(value, "filter", problems));
         let target = part.need("target", "such as {\"type\": \"queue\"}", problems);
         let target = target.and_then(|value| Target::read(value, "target", problems));
@@ -187,7 +187,7 @@ impl NewSubscription {
 }
 
 fn read_retry(value: &Value, problems: &mut Problems) -> Settings {
-    let Some(_) = Part::read(value, "retry", &["maxAttempts", "backoff"], problems) else {
+    let Some(_) = DocumentObject::read(value, "retry", &["maxAttempts", "backoff"], problems) else {
         return Settings::default();
     };
     let known = |(name, _): &(&String, &Value)| matches!(name.as_str(), "maxAttempts" | "backoff");

@@ -4,13 +4,13 @@
 //! A channel limiter that is asked some time after a reading must not use the time of that reading. A manual
 //! clock does not advance between readings.
 
-use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::clock::{Monotonic, Timestamp, monotonic};
 
 /// A reading of the database's clock, with the host's time at which it was received.
 #[derive(Clone, Copy, Debug)]
 pub struct DatabaseClock {
     said: Timestamp,
-    heard: Moment,
+    heard: Monotonic,
     by_hand: bool,
 }
 

@@ -7,7 +7,7 @@
 //! lease that may be over: a lease is counted from before it was requested, because the time that the answer
 //! took is unknown. Items that were in a crash before run alone and are marked first.
 
-use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::random;
@@ -62,9 +62,9 @@ pub struct HandlerBatch {
     exceptions: bool,
     settled_in_part: bool,
     whole_claim: bool,
-    claimed_at: (Timestamp, Moment),
+    claimed_at: (Timestamp, Monotonic),
     /// When the lease was asked for that it has now.
-    leased: Moment,
+    leased: Monotonic,
 }
 
 /// The result of a batch.
@@ -91,7 +91,7 @@ impl HandlerBatch {
         handlers: &Arc<Handlers>,
         assignments: &HashMap<LaneId, Assignment>,
         catch: ClaimedBatch,
-        asked: Moment,
+        asked: Monotonic,
     ) -> Vec<Self> {
         let mut groups: Vec<(Token, &Assignment, Vec<Claimed>)> = Vec::new();
         for claimed in catch.items {

@@ -7,7 +7,7 @@
 //!
 //! Not promised: that work which a panic cut short is settled. The work is due again when its lease ends.
 
-use crate::base::clock::{Moment, monotonic};
+use crate::base::clock::{Monotonic, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::limits::{TROUBLE_PAUSE, TROUBLE_PAUSE_MAX};
 use crate::base::rehearsal::hastened;
@@ -28,10 +28,10 @@ pub struct LoopHealth(Arc<Mutex<State>>);
 struct State {
     name: &'static str,
     hung_after: Duration,
-    since: Moment,
-    last_success: Option<Moment>,
+    since: Monotonic,
+    last_success: Option<Monotonic>,
     /// When the tick began that is not over.
-    began: Option<Moment>,
+    began: Option<Monotonic>,
     trouble: Option<String>,
     ticks: u64,
     panics: u64,

@@ -6,7 +6,7 @@
 //!
 //! Not promised: any order among the waiting items.
 
-use crate::base::clock::{Moment, monotonic};
+use crate::base::clock::{Monotonic, monotonic};
 use crate::base::error::Result;
 use crate::base::id::Token;
 use crate::database::store::Store;
@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 #[derive(Debug)]
 pub struct Quarantine {
     turn: Semaphore,
-    places: Mutex<BTreeMap<Token, Moment>>,
+    places: Mutex<BTreeMap<Token, Monotonic>>,
     keeper: tokio::sync::Mutex<()>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct QuarantinedClaim<'l> {
 
 impl Quarantine {
     /// Joins it with a lease that was asked for then.
-    pub(crate) fn join(&self, token: &Token, leased: Moment) -> QuarantinedClaim<'_> {
+    pub(crate) fn join(&self, token: &Token, leased: Monotonic) -> QuarantinedClaim<'_> {
         self.places().insert(token.clone(), leased);
         QuarantinedClaim { line: self, token: token.clone() }
     }
@@ -48,7 +48,7 @@ impl Quarantine {
         self.turn.acquire().await.ok()
     }
 
-    fn places(&self) -> MutexGuard<'_, BTreeMap<Token, Moment>> {
+    fn places(&self) -> MutexGuard<'_, BTreeMap<Token, Monotonic>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +72,7 @@ impl Quarantine {
 
 impl QuarantinedClaim<'_> {
     /// When its lease was asked for; `None` when it was lost.
-    pub(crate) fn leased(&self) -> Option<Moment> {
+    pub(crate) fn leased(&self) -> Option<Monotonic> {
         self.line.places().get(&self.token).copied()
     }
 

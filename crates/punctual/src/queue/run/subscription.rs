@@ -6,7 +6,7 @@
 //!
 //! A message that a filter does not admit is settled as done, without being handed out, and counted.
 
-use crate::base::clock::{Moment, monotonic};
+use crate::base::clock::{Monotonic, monotonic};
 use crate::base::error::{Problems, Result};
 use crate::base::id::{LaneId, Token};
 use crate::base::limits::CONTENT_BYTES_MAX;
@@ -81,7 +81,7 @@ pub struct SubscriptionCache {
 
 #[derive(Clone, Debug)]
 struct Known {
-    asked: Moment,
+    asked: Monotonic,
     served: Option<Arc<Served>>,
 }
 
@@ -112,7 +112,7 @@ impl SubscriptionCache {
         Ok(lanes.iter().filter_map(served).collect())
     }
 
-    fn learn(&self, asked_for: &[LaneId], found: Vec<Subscription>, asked: Moment) {
+    fn learn(&self, asked_for: &[LaneId], found: Vec<Subscription>, asked: Monotonic) {
         let mut found: HashMap<LaneId, Subscription> = found.into_iter().map(|s| (s.lane, s)).collect();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for lane in asked_for {

@@ -8,7 +8,7 @@
 //!
 //! Any number of processes run the loop at the same time: no two processes claim the same work.
 
-use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
@@ -71,8 +71,8 @@ pub struct WorkerLoop {
     turns: Vec<usize>,
     /// The first due time beyond the offers, seen from [`WorkerLoop::looked`].
     next_due: Option<Duration>,
-    looked: Option<Moment>,
-    looked_whole: Option<Moment>,
+    looked: Option<Monotonic>,
+    looked_whole: Option<Monotonic>,
     look_cost: Duration,
     /// Lanes that gave all they were asked for since the last whole look.
     deep: HashSet<LaneId>,

@@ -10,7 +10,7 @@
 pub mod reached;
 
 use crate::base::clock::Timestamp;
-use crate::base::document::{Part, kind};
+use crate::base::document::{DocumentObject, kind};
 use crate::base::error::Problems;
 use crate::base::facts::Facts;
 use crate::base::id::FlowId;
@@ -203,7 +203,7 @@ fn told(survey: &Survey, trigger: Option<&Trigger>, facts: &Facts<'_>) -> Option
 }
 
 fn read<'a>(item: &'a Value, problems: &mut Problems) -> Option<Candidate<'a>> {
-    let part = Part::read(item, "", &FIELDS, problems)?;
+    let part = DocumentObject::read(item, "", &FIELDS, problems)?;
     let payload = part.get("payload");
     if !payload.is_none_or(|payload| check_payload(payload, problems)) {
         return None;
@@ -218,7 +218,7 @@ fn read<'a>(item: &'a Value, problems: &mut Problems) -> Option<Candidate<'a>> {
         problems.push("entity", format!("must be an object with type and id, not {}", kind(other)));
     }
     let recipient = part.need("recipient", "who is to be reached: {\"address\": …}", problems)?;
-    let who = Part::read(recipient, "recipient", &RECIPIENT_FIELDS, problems)?;
+    let who = DocumentObject::read(recipient, "recipient", &RECIPIENT_FIELDS, problems)?;
     let address = who.need_text("address", "a phone number or a mailbox", problems)?;
     check_text(address, "recipient.address", problems);
     let (locale, customer_ref) = read_rest(&who, problems);
@@ -240,7 +240,7 @@ fn read_event<'a>(
     problems: &mut Problems,
 ) -> Option<(&'a str, Option<&'a str>, Option<&'a str>)> {
     check_payload(payload, problems);
-    let who = Part::read(recipient, "recipient", &RECIPIENT_FIELDS, problems)?;
+    let who = DocumentObject::read(recipient, "recipient", &RECIPIENT_FIELDS, problems)?;
     let address = optional_text(&who, "address", problems);
     address.inspect(|text| check_text(text, "recipient.address", problems));
     let (locale, customer_ref) = read_rest(&who, problems);
@@ -248,7 +248,7 @@ fn read_event<'a>(
 }
 
 /// The locale and the reference of a recipient.
-fn read_rest<'a>(who: &Part<'a>, problems: &mut Problems) -> (Option<&'a str>, Option<&'a str>) {
+fn read_rest<'a>(who: &DocumentObject<'a>, problems: &mut Problems) -> (Option<&'a str>, Option<&'a str>) {
     let locale = optional_text(who, "locale", problems);
     if let Some(Err(said)) = locale.map(locale::check) {
         problems.push("recipient.locale", said);
@@ -263,7 +263,7 @@ fn json_text(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn optional_text<'a>(part: &Part<'a>, field: &str, problems: &mut Problems) -> Option<&'a str> {
+fn optional_text<'a>(part: &DocumentObject<'a>, field: &str, problems: &mut Problems) -> Option<&'a str> {
     let value = part.get(field)?;
     // The path is only written when there is a problem to report.
     value.as_str().or_else(|| crate::base::document::text(value, &part.at(field), problems))

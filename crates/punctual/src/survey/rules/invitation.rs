@@ -11,7 +11,7 @@ mod own_words;
 use crate::base::error::Problem;
 use crate::base::id::{FlowId, TemplateId};
 use crate::base::locale;
-use crate::base::locale::Texts;
+use crate::base::locale::LocalizedText;
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::event_values::Occasion;
 use crate::delivery::rules::template::choose::choose;
@@ -39,7 +39,7 @@ pub struct Invitation<'a> {
     /// The survey.
     pub flow: FlowId,
     /// Its title.
-    pub title: &'a Texts,
+    pub title: &'a LocalizedText,
     /// The locale that its texts all have.
     pub default_locale: &'a str,
     /// The locale of the survey that is nearest to the reader's: its title and our own words are in it.
@@ -201,7 +201,7 @@ pub fn preview(
     kind: &EventKind,
     occasion: Occasion<'_>,
 ) -> Filled {
-    let mut title = Texts::default();
+    let mut title = LocalizedText::default();
     title.insert("en", "Survey title");
     title.insert("ar", "عنوان الاستبيان");
     let mut recipient = occasion.recipient.clone();

@@ -14,11 +14,11 @@ mod trigger;
 pub use crate::survey::rules::survey::question::{Choice, Kind, NPS, Question, day, label};
 pub use crate::survey::rules::survey::trigger::{EVENT_FACTS, ROUTE_FACTS, Stop, Subscriber, Trigger};
 
-use crate::base::document::{Listed, Part, quote};
+use crate::base::document::{DocumentList, DocumentObject, quote};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::locale;
-use crate::base::locale::Texts;
+use crate::base::locale::LocalizedText;
 use crate::survey::rules::survey::reading::Reading;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ const FIELDS: [&str; 6] = ["title", "locales", "defaultLocale", "questions", "tr
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
     /// The title.
-    pub title: Texts,
+    pub title: LocalizedText,
     /// The locales it speaks.
     pub locales: Vec<String>,
     /// The one that every text has.
@@ -52,7 +52,7 @@ impl Survey {
     }
 
     fn read_parts(definition: &Value, problems: &mut Problems, warnings: &mut Problems) -> Option<Self> {
-        let part = Part::read(definition, "", &FIELDS, problems)?;
+        let part = DocumentObject::read(definition, "", &FIELDS, problems)?;
         let locales = read_locales(&part, problems);
         let default = read_default(&part, &locales, problems);
         let to = &mut Reading {
@@ -118,7 +118,7 @@ impl Survey {
     }
 }
 
-fn read_locales(part: &Part<'_>, problems: &mut Problems) -> Vec<String> {
+fn read_locales(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<String> {
     let why = "the locales that the texts are in, such as [\"en\", \"ar\"]";
     let list = part.need_list("locales", limits::LOCALES_MAX, why, problems);
     let mut locales: Vec<String> = Vec::new();
@@ -138,7 +138,7 @@ fn read_locales(part: &Part<'_>, problems: &mut Problems) -> Vec<String> {
     locales
 }
 
-fn read_default(part: &Part<'_>, locales: &[String], problems: &mut Problems) -> Option<String> {
+fn read_default(part: &DocumentObject<'_>, locales: &[String], problems: &mut Problems) -> Option<String> {
     let tag = part.need_text("defaultLocale", "the locale that every text has", problems)?;
     if let Err(said) = locale::check(tag) {
         problems.push("defaultLocale", said);
@@ -151,7 +151,7 @@ fn read_default(part: &Part<'_>, locales: &[String], problems: &mut Problems) ->
     Some(tag.to_owned())
 }
 
-fn read_questions(list: &Listed<'_>, to: &mut Reading<'_>) -> Vec<Question> {
+fn read_questions(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Question> {
     // An id counts as soon as it is written, so that a broken question does not make those that
     // rest on it look broken as well.
     let ids: Vec<&str> = list.iter().map(|(value, _)| value["id"].as_str().unwrap_or_default()).collect();
@@ -169,7 +169,7 @@ fn read_questions(list: &Listed<'_>, to: &mut Reading<'_>) -> Vec<Question> {
     questions
 }
 
-fn read_triggers(list: &Listed<'_>, to: &mut Reading<'_>) -> Vec<Trigger> {
+fn read_triggers(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Trigger> {
     let mut seen = BTreeSet::new();
     let mut triggers = Vec::new();
     for (value, path) in list.iter() {

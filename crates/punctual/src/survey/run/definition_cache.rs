@@ -8,7 +8,7 @@
 //! value is good enough if it was read after the event, by the database's clock, and not long ago
 //! ([`DefinitionCache::since`]).
 
-use crate::base::clock::{Moment, Timestamp, monotonic};
+use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::condition::Condition;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::facts::Facts;
@@ -238,7 +238,7 @@ struct Seen {
     offered: Arc<ActiveTriggers>,
     /// The database's time of that look.
     at: Timestamp,
-    looked: Moment,
+    looked: Monotonic,
 }
 
 /// The shelf of a process.

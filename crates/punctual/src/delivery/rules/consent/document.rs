@@ -3,7 +3,7 @@
 //! A document is replaced as a whole, and shown with all its fields. Channels are kinds in lower case
 //! (`whatsapp`) or, where another is to be used instead, keys (`sms:twilio`).
 
-use crate::base::document::{Part, join, kind, text};
+use crate::base::document::{DocumentObject, join, kind, text};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::locale;
@@ -48,7 +48,7 @@ impl Preferences {
     /// Reads preferences, with every problem by its path.
     pub fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
         let known = ["optOuts", "channelOverride", "locale", "timeZone", "quietHours"];
-        let part = Part::read(value, "", &known, problems)?;
+        let part = DocumentObject::read(value, "", &known, problems)?;
         Some(Self {
             opt_outs: opt_outs(&part, problems),
             channels: channels(&part, problems),
@@ -74,7 +74,12 @@ impl Preferences {
 impl Settings {
     /// Reads settings, with every problem by its path.
     pub fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
-        let part = Part::read(value, "", &["quietHours", "quietHoursExempt", "channelOverride"], problems)?;
+        let part = DocumentObject::read(
+            value,
+            "",
+            &["quietHours", "quietHoursExempt", "channelOverride"],
+            problems,
+        )?;
         let quiet = part.get("quietHours");
         Some(Self {
             quiet: quiet.and_then(|value| QuietHours::read(value, "quietHours", problems)),
@@ -100,7 +105,7 @@ fn scope_json(scope: &Scope) -> Value {
 
 impl Scope {
     /// Reads the two fields of a scope, `channel` and `kind`; `all` stands for every channel.
-    pub fn of(part: &Part<'_>, problems: &mut Problems) -> Self {
+    pub fn of(part: &DocumentObject<'_>, problems: &mut Problems) -> Self {
         let mut field = |name: &str| part.get(name).and_then(|value| text(value, &part.at(name), problems));
         let (channel, kind) = (field("channel"), field("kind"));
         Self {
@@ -120,11 +125,11 @@ pub(crate) fn kind_named(channel: &str, path: &str, problems: &mut Problems) -> 
     Some(channel_kind(channel)).filter(|kind| kind != ALL_CHANNELS)
 }
 
-fn opt_outs(part: &Part<'_>, problems: &mut Problems) -> Vec<Scope> {
+fn opt_outs(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Scope> {
     let listed = part.list("optOuts", limits::OPT_OUTS_MAX, problems).unwrap_or_default();
     let mut all = Vec::new();
     for (value, path) in listed.iter() {
-        let Some(one) = Part::read(value, path, &["channel", "kind"], problems) else { continue };
+        let Some(one) = DocumentObject::read(value, path, &["channel", "kind"], problems) else { continue };
         if one.get("channel").is_none() && one.get("kind").is_none() {
             problems.push(path, "says nothing: name a channel (`all` for every one), a kind, or both");
         }
@@ -135,7 +140,7 @@ fn opt_outs(part: &Part<'_>, problems: &mut Problems) -> Vec<Scope> {
     all
 }
 
-fn channels(part: &Part<'_>, problems: &mut Problems) -> Channels {
+fn channels(part: &DocumentObject<'_>, problems: &mut Problems) -> Channels {
     let Some(value) = part.get("channelOverride") else { return Channels::new() };
     let path = part.at("channelOverride");
     let Some(map) = value.as_object() else {
@@ -159,7 +164,7 @@ fn channels(part: &Part<'_>, problems: &mut Problems) -> Channels {
     all
 }
 
-fn language(part: &Part<'_>, problems: &mut Problems) -> Option<String> {
+fn language(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<String> {
     let tag = text(part.get("locale")?, &part.at("locale"), problems)?;
     if let Err(said) = locale::check(tag) {
         problems.push(part.at("locale"), said);
@@ -167,7 +172,7 @@ fn language(part: &Part<'_>, problems: &mut Problems) -> Option<String> {
     Some(tag.to_owned())
 }
 
-fn exempt(part: &Part<'_>, problems: &mut Problems) -> Vec<String> {
+fn exempt(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<String> {
     let listed = part.list("quietHoursExempt", limits::QUIET_EXEMPT_KINDS_MAX, problems).unwrap_or_default();
     let mut kinds = Vec::new();
     for (value, path) in listed.iter() {

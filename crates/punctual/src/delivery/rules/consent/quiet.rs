@@ -5,7 +5,7 @@
 //! So the end is the first moment from now on whose wall time is not quiet.
 
 use crate::base::clock::Timestamp;
-use crate::base::document::{Part, kind, quote};
+use crate::base::document::{DocumentObject, kind, quote};
 use crate::base::error::Problems;
 use crate::base::zone::Zone;
 use jiff::civil::{DateTime, Time};
@@ -63,7 +63,7 @@ impl Quiet {
 impl QuietHours {
     /// Reads `{from, to, timeZone?}`.
     pub fn read(value: &Value, path: &str, problems: &mut Problems) -> Option<Self> {
-        let part = Part::read(value, path, &["from", "to", "timeZone"], problems)?;
+        let part = DocumentObject::read(value, path, &["from", "to", "timeZone"], problems)?;
         let from = time(&part, "from", problems);
         let to = time(&part, "to", problems);
         let time_zone = zone(&part, "timeZone", problems);
@@ -129,7 +129,7 @@ fn moment(at: jiff::Timestamp) -> Timestamp {
     Timestamp::from_micros(at.as_microsecond())
 }
 
-fn time(part: &Part<'_>, field: &str, problems: &mut Problems) -> Option<Time> {
+fn time(part: &DocumentObject<'_>, field: &str, problems: &mut Problems) -> Option<Time> {
     let value = part.need(field, "a local time such as 21:00", problems)?;
     let found = value.as_str().and_then(local_time);
     if found.is_none() {
@@ -159,7 +159,7 @@ fn shown(time: Time) -> String {
 }
 
 /// The name of a zone, as IANA writes it.
-pub(crate) fn zone(part: &Part<'_>, field: &str, problems: &mut Problems) -> Option<String> {
+pub(crate) fn zone(part: &DocumentObject<'_>, field: &str, problems: &mut Problems) -> Option<String> {
     let name = crate::base::document::text(part.get(field)?, &part.at(field), problems)?;
     match Zone::find(name) {
         Ok(zone) => Some(zone.name().to_owned()),

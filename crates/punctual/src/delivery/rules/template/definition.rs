@@ -4,7 +4,7 @@
 //! *Problems* make it unusable, and nothing is kept of it. A [review](super::review) reports what is only
 //! doubtful.
 
-use crate::base::document::{Part, quote};
+use crate::base::document::{DocumentObject, quote};
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::locale;
@@ -113,7 +113,7 @@ impl Definition {
     }
 
     fn read_parts(json: &Value, problems: &mut Problems) -> Option<Self> {
-        let part = Part::read(json, "", &[FIELDS.as_slice(), &READ_BACK].concat(), problems)?;
+        let part = DocumentObject::read(json, "", &[FIELDS.as_slice(), &READ_BACK].concat(), problems)?;
         Some(Self {
             event_type: need(&part, "eventType", "the kind of events it is for", problems),
             channel: need(&part, "channel", "WhatsApp, SMS, Email, or the key of a channel", problems),
@@ -231,17 +231,17 @@ impl Compiled {
 
 const ATTEMPT_WRONG: &str = "must be the number of a send: 1 for the invitation, 2 for the first reminder";
 
-fn need(part: &Part<'_>, field: &str, why: &str, problems: &mut Problems) -> String {
+fn need(part: &DocumentObject<'_>, field: &str, why: &str, problems: &mut Problems) -> String {
     part.need_text(field, why, problems).unwrap_or_default().to_owned()
 }
 
 /// A text that may be left out; a blank one is none.
-fn optional(part: &Part<'_>, field: &str, problems: &mut Problems) -> Option<String> {
+fn optional(part: &DocumentObject<'_>, field: &str, problems: &mut Problems) -> Option<String> {
     let found = part.get(field).and_then(|value| crate::base::document::text(value, field, problems));
     found.filter(|text| !text.trim().is_empty()).map(str::to_owned)
 }
 
-fn read_scope(part: &Part<'_>, problems: &mut Problems) -> Option<Scope> {
+fn read_scope(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<Scope> {
     let kind = optional(part, "scopeType", problems);
     let id = match part.get("scopeId") {
         Some(Value::Number(number)) => Some(number.to_string()),
@@ -261,7 +261,7 @@ fn read_scope(part: &Part<'_>, problems: &mut Problems) -> Option<Scope> {
     }
 }
 
-fn read_attempt(part: &Part<'_>, problems: &mut Problems) -> Option<u32> {
+fn read_attempt(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<u32> {
     let value = part.get("attempt")?;
     let found = value.as_u64().and_then(|n| u32::try_from(n).ok());
     if found.is_none() {
@@ -270,7 +270,7 @@ fn read_attempt(part: &Part<'_>, problems: &mut Problems) -> Option<u32> {
     found
 }
 
-fn read_missing(part: &Part<'_>, problems: &mut Problems) -> Missing {
+fn read_missing(part: &DocumentObject<'_>, problems: &mut Problems) -> Missing {
     let Some(value) = part.get("missing") else { return Missing::default() };
     let word = crate::base::document::text(value, "missing", problems).unwrap_or("empty");
     let found = Missing::ALL.into_iter().find(|missing| missing.word() == word);

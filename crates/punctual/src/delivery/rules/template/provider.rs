@@ -1,7 +1,7 @@
 //! A provider's own template: words that the provider has approved and keeps (WhatsApp, DLT). We name it
 //! and fill in its parameters, by their places or by name.
 
-use crate::base::document::{Listed, Part, kind, quote, text};
+use crate::base::document::{DocumentList, DocumentObject, kind, quote, text};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::name::check_name;
@@ -28,7 +28,7 @@ impl ProviderTemplate<Template> {
     /// Reads a provider template; every problem is reported.
     pub(crate) fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
-        let part = Part::read(json, PATH, &["key", "params", "language", "entityId"], problems)?;
+        let part = DocumentObject::read(json, PATH, &["key", "params", "language", "entityId"], problems)?;
         let key = part.need_text("key", "the name that the provider knows it by", problems);
         let name = |field: &str, problems: &mut Problems| {
             let found = part.get(field).and_then(|value| text(value, &part.at(field), problems));
@@ -80,12 +80,12 @@ impl ProviderTemplate<String> {
     }
 }
 
-fn params(part: &Part<'_>, problems: &mut Problems) -> Vec<(Option<String>, Template)> {
+fn params(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<(Option<String>, Template)> {
     let most = limits::PROVIDER_PARAMS_MAX;
     match part.get("params") {
         Some(Value::Array(_)) => {
             let list = part.list("params", most, problems);
-            let all = list.iter().flat_map(Listed::iter);
+            let all = list.iter().flat_map(DocumentList::iter);
             all.filter_map(|(value, path)| Some((None, param(value, path, problems)?))).collect()
         }
         Some(Value::Object(named)) if named.len() <= most => {

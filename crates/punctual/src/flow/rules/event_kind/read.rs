@@ -1,7 +1,7 @@
 //! Reading the document of an event kind: strictly, every problem by its path.
 
 use crate::base::condition::Condition;
-use crate::base::document::{Listed, Part, join, kind, quote, text};
+use crate::base::document::{DocumentList, DocumentObject, join, kind, quote, text};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::name::check_name;
@@ -30,7 +30,7 @@ const READ_BACK: [&str; 5] = ["kind", "version", "warnings", "createdAt", "updat
 const RESERVED: [&str; 6] = ["payload", "entity", "recipient", "candidate", "event", "link"];
 
 pub(crate) fn event_kind(json: &Value, problems: &mut Problems) -> Option<EventKind> {
-    let part = Part::read(json, "", &[KNOWN.as_slice(), &READ_BACK].concat(), problems)?;
+    let part = DocumentObject::read(json, "", &[KNOWN.as_slice(), &READ_BACK].concat(), problems)?;
     if json.to_string().len() > limits::EVENT_KIND_BYTES_MAX {
         problems.push("", format!("is larger than {} KiB", limits::EVENT_KIND_BYTES_MAX / 1024));
         return None;
@@ -67,7 +67,7 @@ fn document(json: &Value) -> Value {
     own.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn entity(part: &Part<'_>, problems: &mut Problems) -> (Option<String>, Option<Path>) {
+fn entity(part: &DocumentObject<'_>, problems: &mut Problems) -> (Option<String>, Option<Path>) {
     let kind = part.get("entityType").and_then(|value| text(value, "entityType", problems));
     if let Some(kind) = kind {
         check_name(kind, "entityType", problems);
@@ -84,12 +84,12 @@ fn path(value: &Value, at: &str, problems: &mut Problems) -> Option<Path> {
     Path::parse(written).map_err(|said| problems.push(at, said)).ok()
 }
 
-fn recipients(part: &Part<'_>, problems: &mut Problems) -> Mapping {
+fn recipients(part: &DocumentObject<'_>, problems: &mut Problems) -> Mapping {
     const WHY: &str = "where in the payload the recipient stands, such as {\"phone\": \"guest.phone\"}";
     let mut mapping = Mapping::default();
     let Some(value) = part.need("recipients", WHY, problems) else { return mapping };
     let known = [FIELDS.as_slice(), &["each"]].concat();
-    let Some(fields) = Part::read(value, "recipients", &known, problems) else { return mapping };
+    let Some(fields) = DocumentObject::read(value, "recipients", &known, problems) else { return mapping };
     for name in FIELDS {
         *mapping.field(name) = paths(&fields, name, problems);
     }
@@ -107,7 +107,7 @@ fn recipients(part: &Part<'_>, problems: &mut Problems) -> Mapping {
 }
 
 /// One path, or a list of them.
-fn paths(fields: &Part<'_>, name: &str, problems: &mut Problems) -> Vec<Path> {
+fn paths(fields: &DocumentObject<'_>, name: &str, problems: &mut Problems) -> Vec<Path> {
     let at = fields.at(name);
     match fields.get(name) {
         None => Vec::new(),
@@ -116,13 +116,17 @@ fn paths(fields: &Part<'_>, name: &str, problems: &mut Problems) -> Vec<Path> {
             if fields.is_empty_list(name) {
                 problems.push(at, "is empty: write a path");
             }
-            listed.iter().flat_map(Listed::iter).filter_map(|(value, at)| path(value, at, problems)).collect()
+            listed
+                .iter()
+                .flat_map(DocumentList::iter)
+                .filter_map(|(value, at)| path(value, at, problems))
+                .collect()
         }
         Some(one) => path(one, &at, problems).into_iter().collect(),
     }
 }
 
-fn cancel_when(part: &Part<'_>, problems: &mut Problems) -> Option<Condition> {
+fn cancel_when(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<Condition> {
     let condition = Condition::read(part.get("cancelWhen")?, "cancelWhen", problems)?;
     for path in condition.paths() {
         let root = path.split_once('.').map(|(root, _)| root);
@@ -134,7 +138,7 @@ fn cancel_when(part: &Part<'_>, problems: &mut Problems) -> Option<Condition> {
     Some(condition)
 }
 
-fn related(part: &Part<'_>, problems: &mut Problems) -> Vec<Related> {
+fn related(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Related> {
     let Some(value) = part.get("related") else { return Vec::new() };
     let Some(all) = value.as_object() else {
         let said = format!("must be an object such as {{\"listing\": {{\"type\": …}}}}, not {}", kind(value));
@@ -149,7 +153,7 @@ fn related(part: &Part<'_>, problems: &mut Problems) -> Vec<Related> {
     for (name, value) in all.iter().take(limits::RELATED_MAX) {
         let at = join("related", &quote(name));
         check_related_name(name, &at, &found, problems);
-        let Some(fields) = Part::read(value, &at, &["type", "idPath"], problems) else { continue };
+        let Some(fields) = DocumentObject::read(value, &at, &["type", "idPath"], problems) else { continue };
         let kind = fields.need_text("type", "the type of the entity, such as listing", problems);
         kind.inspect(|kind| check_name(kind, &fields.at("type"), problems));
         let id = fields.need("idPath", "where its id stands, such as listingId", problems);
@@ -176,10 +180,10 @@ fn check_related_name(name: &str, at: &str, found: &[Related], problems: &mut Pr
     }
 }
 
-fn check_secrets(part: &Part<'_>, problems: &mut Problems) {
+fn check_secrets(part: &DocumentObject<'_>, problems: &mut Problems) {
     let before = problems.0.len();
     let listed = part.list("secrets", limits::RECIPE_PATHS_MAX, problems);
-    for (value, at) in listed.iter().flat_map(Listed::iter) {
+    for (value, at) in listed.iter().flat_map(DocumentList::iter) {
         path(value, at, problems);
     }
     if problems.0.len() == before && !part.is_empty_list("secrets") {
@@ -189,7 +193,7 @@ fn check_secrets(part: &Part<'_>, problems: &mut Problems) {
     }
 }
 
-fn sample(part: &Part<'_>, schema: Option<&Schema>, problems: &mut Problems) -> Option<Value> {
+fn sample(part: &DocumentObject<'_>, schema: Option<&Schema>, problems: &mut Problems) -> Option<Value> {
     let sample = part.get("sample")?;
     if !sample.is_object() {
         problems.push("sample", format!("must be a payload, an object, not {}", kind(sample)));

@@ -8,8 +8,8 @@ use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::event_kind::Recipient;
 use serde_json::{Value, json};
 
-fn titles() -> Texts {
-    let mut titles = Texts::default();
+fn titles() -> LocalizedText {
+    let mut titles = LocalizedText::default();
     titles.insert("en", "Service \"CSI\"");
     titles.insert("ar", "رضا العملاء");
     titles
@@ -25,7 +25,7 @@ fn choose_and_word(set: &TemplateSet, reader: Option<&str>, invitation: &Invitat
     word(set, Words::choose(set, invitation), invitation)
 }
 
-fn invitation<'a>(title: &'a Texts, payload: &'a Value) -> Invitation<'a> {
+fn invitation<'a>(title: &'a LocalizedText, payload: &'a Value) -> Invitation<'a> {
     static NOBODY: LazyLock<Recipient<'static>> = LazyLock::new(Recipient::default);
     let occasion = Occasion {
         payload,
@@ -134,7 +134,7 @@ fn ntf_5_our_own_text_keeps_the_language_of_its_version() {
 /// script; no two languages have the same words.
 #[test]
 fn trg_18_our_own_words_are_whole_in_every_language() {
-    let (mut title, payload, set) = (Texts::default(), json!({}), TemplateSet::default());
+    let (mut title, payload, set) = (LocalizedText::default(), json!({}), TemplateSet::default());
     title.insert("en", "CSI");
     let base = invitation(&title, &payload);
     let mut seen = std::collections::BTreeSet::new();

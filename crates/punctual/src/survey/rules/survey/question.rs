@@ -5,9 +5,9 @@
 //! refused, and so are options.
 
 use crate::base::condition::Condition;
-use crate::base::document::{Part, kind, quote};
+use crate::base::document::{DocumentObject, kind, quote};
 use crate::base::limits;
-use crate::base::locale::Texts;
+use crate::base::locale::LocalizedText;
 use crate::base::name::check_name;
 use crate::base::nearest::hint;
 use crate::base::{canonical, number};
@@ -28,9 +28,9 @@ pub struct Question {
     /// The kind of answer.
     pub kind: Kind,
     /// The question itself.
-    pub text: Texts,
+    pub text: LocalizedText,
     /// A word of help below it.
-    pub help: Option<Texts>,
+    pub help: Option<LocalizedText>,
     /// Whether an answer is required when the question is asked.
     pub required: bool,
     /// The question is asked if this condition holds over the answers before it.
@@ -43,7 +43,7 @@ pub struct Choice {
     /// The value in an answer: a text or a number.
     pub value: Value,
     /// The text that a reader sees.
-    pub text: Texts,
+    pub text: LocalizedText,
     /// Whether words of one's own may stand beside it. At most one option of a question.
     pub other: bool,
 }
@@ -156,7 +156,7 @@ impl Question {
         ids: (&[&str], &[&str]),
         to: &mut Reading<'_>,
     ) -> Option<Self> {
-        let part = Part::read(value, path, &FIELDS, to.problems)?;
+        let part = DocumentObject::read(value, path, &FIELDS, to.problems)?;
         let id = part.need_text("id", "a name for answers and conditions, such as \"rate\"", to.problems);
         if let Some(id) = id {
             check_id(id, &part.at("id"), to);
@@ -223,7 +223,7 @@ fn show_if(
     Some(condition)
 }
 
-fn read_kind(part: &Part<'_>, to: &mut Reading<'_>) -> Option<Kind> {
+fn read_kind(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Option<Kind> {
     let known = Kind::WORDS.join(", ");
     let word = part.need_text("type", &format!("one of {known}"), to.problems)?;
     if !Kind::WORDS.contains(&word) {
@@ -265,13 +265,13 @@ fn read_kind(part: &Part<'_>, to: &mut Reading<'_>) -> Option<Kind> {
     })
 }
 
-fn no_bounds(part: &Part<'_>, word: &str, to: &mut Reading<'_>) {
+fn no_bounds(part: &DocumentObject<'_>, word: &str, to: &mut Reading<'_>) {
     for end in ["min", "max"].into_iter().filter(|end| part.get(end).is_some()) {
         to.problems.push(part.at(end), format!("makes no sense for a question of type {word}: leave it out"));
     }
 }
 
-fn nps(part: &Part<'_>, to: &mut Reading<'_>) {
+fn nps(part: &DocumentObject<'_>, to: &mut Reading<'_>) {
     for (end, value) in [("min", NPS.start()), ("max", NPS.end())] {
         if part.get(end).is_some_and(|given| number::whole(given) != Some(*value)) {
             let said = format!("is always {value} for nps: leave it out, or use type rating");
@@ -280,7 +280,7 @@ fn nps(part: &Part<'_>, to: &mut Reading<'_>) {
     }
 }
 
-fn rating(part: &Part<'_>, to: &mut Reading<'_>) -> RangeInclusive<i64> {
+fn rating(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> RangeInclusive<i64> {
     let most = limits::RATING_MAX;
     let what = format!("a whole number from 0 to {most}");
     let whole = |value: &Value| value.as_number().and_then(|_| number::whole(value));
@@ -296,7 +296,12 @@ fn rating(part: &Part<'_>, to: &mut Reading<'_>) -> RangeInclusive<i64> {
     start..=end
 }
 
-fn lengths(part: &Part<'_>, most: usize, what: &str, to: &mut Reading<'_>) -> RangeInclusive<usize> {
+fn lengths(
+    part: &DocumentObject<'_>,
+    most: usize,
+    what: &str,
+    to: &mut Reading<'_>,
+) -> RangeInclusive<usize> {
     let what = format!("a whole number of {what} from 0 to {most}");
     let whole = |value: &Value| value.as_number().and_then(|_| number::whole(value));
     let range = bounds(part, 0..=most, &what, |value| usize::try_from(whole(value)?).ok(), to);
@@ -308,7 +313,7 @@ fn lengths(part: &Part<'_>, most: usize, what: &str, to: &mut Reading<'_>) -> Ra
 
 /// Reads `min` and `max`, within `widest`.
 fn bounds<T: PartialOrd + Display + Clone>(
-    part: &Part<'_>,
+    part: &DocumentObject<'_>,
     widest: RangeInclusive<T>,
     what: &str,
     read: impl Fn(&Value) -> Option<T>,
@@ -331,7 +336,7 @@ fn bounds<T: PartialOrd + Display + Clone>(
     min..=max
 }
 
-fn read_choices(part: &Part<'_>, word: &str, to: &mut Reading<'_>) -> Vec<Choice> {
+fn read_choices(part: &DocumentObject<'_>, word: &str, to: &mut Reading<'_>) -> Vec<Choice> {
     if !matches!(word, "singleChoice" | "multiChoice") {
         if part.get("options").is_some() {
             let said =
@@ -359,7 +364,7 @@ fn read_choices(part: &Part<'_>, word: &str, to: &mut Reading<'_>) -> Vec<Choice
 }
 
 fn read_choice(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Choice> {
-    let part = Part::read(value, path, &["value", "text", "other"], to.problems)?;
+    let part = DocumentObject::read(value, path, &["value", "text", "other"], to.problems)?;
     let value = part.need("value", "what an answer says, such as \"good\"", to.problems);
     let value = value.and_then(|value| match value {
         Value::String(text) => {

@@ -5,7 +5,7 @@ use crate::base::document::{kind, quote};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::locale;
-use crate::base::locale::Texts;
+use crate::base::locale::LocalizedText;
 use crate::base::nearest::nearest;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -28,8 +28,8 @@ pub(crate) struct Reading<'r> {
 
 impl Reading<'_> {
     /// A text in several locales. Missing in the default one is a problem, in another a warning.
-    pub fn texts(&mut self, value: &Value, path: &str) -> Texts {
-        let mut texts = Texts::default();
+    pub fn texts(&mut self, value: &Value, path: &str) -> LocalizedText {
+        let mut texts = LocalizedText::default();
         let Some(fields) = value.as_object() else {
             let example = self.default.as_deref().unwrap_or("en");
             let said =
@@ -53,7 +53,7 @@ impl Reading<'_> {
         texts
     }
 
-    fn one_text(&mut self, tag: &str, value: &Value, path: &str, texts: &mut Texts) {
+    fn one_text(&mut self, tag: &str, value: &Value, path: &str, texts: &mut LocalizedText) {
         let path = format!("{path}.{}", quote(tag));
         if let Err(said) = locale::check(tag) {
             return self.problems.push(path, said);

@@ -3,7 +3,7 @@
 
 use crate::base::condition::Condition;
 use crate::base::document;
-use crate::base::document::{Listed, Part, kind, length};
+use crate::base::document::{DocumentList, DocumentObject, kind, length};
 use crate::base::facts;
 use crate::base::limits;
 use crate::base::name::check_name;
@@ -79,7 +79,7 @@ pub struct Stop {
 
 impl Trigger {
     pub(crate) fn read(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Self> {
-        let part = Part::read(value, path, &FIELDS, to.problems)?;
+        let part = DocumentObject::read(value, path, &FIELDS, to.problems)?;
         let id = need_name(&part, "id", "a name for this trigger, such as \"after-visit\"", to);
         let event_kind = need_name(&part, "eventKind", "the kind of events that fire it", to);
         let enabled = part.flag("enabled", true, to.problems);
@@ -108,14 +108,14 @@ impl Trigger {
     }
 }
 
-fn need_name(part: &Part<'_>, field: &str, why: &str, to: &mut Reading<'_>) -> Option<String> {
+fn need_name(part: &DocumentObject<'_>, field: &str, why: &str, to: &mut Reading<'_>) -> Option<String> {
     let name = part.need_text(field, why, to.problems)?;
     check_name(name, &part.at(field), to.problems);
     Some(name.to_owned())
 }
 
 /// The recipe says which events are the same. Without one, all would be.
-fn read_recipe(part: &Part<'_>, to: &mut Reading<'_>) -> Vec<String> {
+fn read_recipe(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Vec<String> {
     let why = "the facts that make two events the same, such as [\"templateId\", \"recipient.address\"]";
     let list = part.need_list("dedupRecipe", limits::RECIPE_PATHS_MAX, why, to.problems);
     if part.is_empty_list("dedupRecipe") {
@@ -139,14 +139,14 @@ fn read_recipe(part: &Part<'_>, to: &mut Reading<'_>) -> Vec<String> {
 }
 
 /// Whether there is such a channel is asked later.
-fn read_channel(part: &Part<'_>, to: &mut Reading<'_>) -> Option<String> {
+fn read_channel(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Option<String> {
     let key = part.need_text("channel", "the key of a channel, such as \"sms:twilio\"", to.problems)?;
     check_key(key, &part.at("channel"), to.problems);
     Some(key.to_owned())
 }
 
 fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Schedule> {
-    let part = Part::read(value, path, &["initialDelay", "reminders"], to.problems)?;
+    let part = DocumentObject::read(value, path, &["initialDelay", "reminders"], to.problems)?;
     let why = "from the event to the first message, such as \"0d\" or \"4h\"";
     let initial_delay = part.need("initialDelay", why, to.problems);
     let initial_delay = initial_delay.and_then(|value| length(value, &part.at("initialDelay"), to.problems));
@@ -163,7 +163,7 @@ fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Sche
 }
 
 impl Subscriber {
-    pub(crate) fn read_all(list: &Listed<'_>, to: &mut Reading<'_>) -> Vec<Self> {
+    pub(crate) fn read_all(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Self> {
         let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
         for (value, path) in list.iter() {
             let Some(one) = Self::read(value, path, to) else { continue };
@@ -174,7 +174,7 @@ impl Subscriber {
     }
 
     fn read(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Self> {
-        let part = Part::read(value, path, &["key", "filter"], to.problems)?;
+        let part = DocumentObject::read(value, path, &["key", "filter"], to.problems)?;
         let key = need_name(&part, "key", "the name of a subscription on survey.responses", to);
         let filter = to.filter(part.get("filter"), &part.at("filter"), &ROUTE_FACTS);
         Some(Self { key: key?, filter })
@@ -193,7 +193,7 @@ impl Stop {
             to.problems.push(path, format!("{said}, not {}", kind(value)));
             return None;
         }
-        let part = Part::read(value, path, &["eventKind", "filter"], to.problems)?;
+        let part = DocumentObject::read(value, path, &["eventKind", "filter"], to.problems)?;
         let event_kind = need_name(&part, "eventKind", "the kind of events that stop it", to);
         let filter = to.filter(part.get("filter"), &part.at("filter"), &EVENT_FACTS);
         Some(Self { event_kind: event_kind?, filter })
