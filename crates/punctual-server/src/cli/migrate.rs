@@ -2,7 +2,7 @@
 
 use super::failure::Outcome;
 use super::{Everywhere, print_json, print_line};
-use punctual::database::migrate::{self, Migrated};
+use punctual::database::migrate::{self, MigrationOutcome};
 use punctual::{Component, Components, Store};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ impl Migrate {
             return Ok(());
         }
         let migrated = store.migrate_components(self.wanted()).await?;
-        let Migrated { before, after, added } = migrated;
+        let MigrationOutcome { before, after, added } = migrated;
         if everywhere.json {
             let changed = before != after || added != Components::NONE;
             let added: Vec<&str> = added.iter().map(Component::name).collect();
@@ -46,8 +46,8 @@ impl Migrate {
     }
 }
 
-fn sentence(migrated: &Migrated) -> String {
-    let Migrated { before, after, added } = migrated;
+fn sentence(migrated: &MigrationOutcome) -> String {
+    let MigrationOutcome { before, after, added } = migrated;
     if before != after {
         return format!("the schema went from version {before} to version {after}");
     }

@@ -5,7 +5,7 @@ use crate::world::{Base, World, publish};
 use punctual::ClockMode;
 use punctual::base::clock::monotonic;
 use punctual::database::migrate::SCHEMA_VERSION;
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use punctual::engine::Builder;
 use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
 use punctual_server::app::Settings;
@@ -66,7 +66,7 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
 /// PLT-25: the listener looks every second, so its last success is never long ago; the loop that hangs has
 /// none, and the time since then grows.
 async fn plt_25_health_and_metrics_tell_each_loops_last_success(base: Base) {
-    let stuck = |builder: Builder| builder.plant(Bug::StuckLoop);
+    let stuck = |builder: Builder| builder.plant(PlantedBug::StuckLoop);
     let world =
         World::furnished(World::place(base).await, ClockMode::System, Settings::default(), stuck).await;
     let since = async |name: &str| {
@@ -94,7 +94,8 @@ async fn plt_25_health_and_metrics_tell_each_loops_last_success(base: Base) {
 
 /// PLT-25: the tick of a loop does not end, and the process asks to be started again; it still serves.
 async fn plt_25_a_hung_loop_is_not_live(base: Base) {
-    let stuck = |builder: Builder| builder.plant(Bug::StuckLoop).hung_after(Duration::from_millis(300));
+    let stuck =
+        |builder: Builder| builder.plant(PlantedBug::StuckLoop).hung_after(Duration::from_millis(300));
     let world =
         World::furnished(World::place(base).await, ClockMode::System, Settings::default(), stuck).await;
     let began = monotonic();

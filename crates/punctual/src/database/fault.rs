@@ -12,7 +12,7 @@ pub struct Fault {
     #[cfg(feature = "testing")]
     seen: usize,
     #[cfg(feature = "testing")]
-    bug: Option<super::planted::Bug>,
+    bug: Option<super::planted::PlantedBug>,
     #[cfg(feature = "testing")]
     early: bool,
     #[cfg(feature = "testing")]
@@ -45,7 +45,7 @@ impl Fault {
         Ok(())
     }
 
-    pub(crate) const fn has(&self, bug: super::planted::Bug) -> bool {
+    pub(crate) const fn has(&self, bug: super::planted::PlantedBug) -> bool {
         matches!(self.bug, Some(planted) if planted as u8 == bug as u8)
     }
 
@@ -57,7 +57,7 @@ impl Fault {
         self.early
     }
 
-    pub(crate) const fn with_bug(self, bug: super::planted::Bug) -> Self {
+    pub(crate) const fn with_bug(self, bug: super::planted::PlantedBug) -> Self {
         Self { bug: Some(bug), ..self }
     }
 }
@@ -106,7 +106,7 @@ const ROOMY: &str = "pragma max_page_count = 1000000000";
 /// The fate of calls on their way to the database.
 #[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum ConnectionStatus {
     /// They arrive, and are answered.
     #[default]
     Open,
@@ -121,31 +121,31 @@ pub enum Way {
 /// The way of one handle to its database, which a test can cut while it is used.
 #[cfg(feature = "testing")]
 #[derive(Clone, Debug, Default)]
-pub struct Cut(std::sync::Arc<std::sync::Mutex<Way>>);
+pub struct Cut(std::sync::Arc<std::sync::Mutex<ConnectionStatus>>);
 
 #[cfg(feature = "testing")]
 impl Cut {
     /// From now on calls fare like this.
-    pub fn set(&self, way: Way) {
+    pub fn set(&self, way: ConnectionStatus) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = way;
     }
 
-    fn way(&self) -> Way {
+    fn way(&self) -> ConnectionStatus {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// A call on its way there.
     pub(crate) async fn there(&self) -> Result<()> {
         match self.way() {
-            Way::Open | Way::Deaf => Ok(()),
-            Way::Refused => Err(crate::base::error::Error::Unavailable("the way is cut".into())),
-            Way::Cut => std::future::pending().await,
+            ConnectionStatus::Open | ConnectionStatus::Deaf => Ok(()),
+            ConnectionStatus::Refused => Err(crate::base::error::Error::Unavailable("the way is cut".into())),
+            ConnectionStatus::Cut => std::future::pending().await,
         }
     }
 
     /// Its answer on the way back.
     pub(crate) async fn back(&self) {
-        if self.way() == Way::Deaf {
+        if self.way() == ConnectionStatus::Deaf {
             std::future::pending::<()>().await;
         }
     }
@@ -164,7 +164,7 @@ impl super::store::Store {
 /// The way to the database, which nothing cuts.
 #[cfg(not(feature = "testing"))]
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cut;
+pub(crate) struct ConnectionSwitch;
 
 #[cfg(not(feature = "testing"))]
 #[allow(
@@ -173,7 +173,7 @@ pub(crate) struct Cut;
     clippy::unnecessary_wraps,
     reason = "as with planned faults"
 )]
-impl Cut {
+impl ConnectionSwitch {
     pub(crate) async fn there(&self) -> Result<()> {
         Ok(())
     }

@@ -9,7 +9,7 @@
 
 mod status;
 
-pub(crate) use crate::database::migrate::status::{Behind, SchemaStatus, current, recorded};
+pub(crate) use crate::database::migrate::status::{SchemaGap, SchemaStatus, current, recorded};
 
 use crate::base::clock::host_now;
 use crate::base::component::{Component, Components};
@@ -65,7 +65,7 @@ const CORE: &str = "core";
 
 /// The result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationOutcome {
     /// The schema's version before, 0 when there was none.
     pub before: i64,
     /// The schema's version now.
@@ -91,7 +91,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::migrate`].
-    pub fn migrate_components(&self, components: Components) -> VerbFuture<'_, Migrated> {
+    pub fn migrate_components(&self, components: Components) -> VerbFuture<'_, MigrationOutcome> {
         VerbFuture::new(async move {
             let migrated = self.write(components, |tx, wanted| Box::pin(migrate(tx, *wanted))).await?;
             self.remember_components(components);
@@ -167,7 +167,7 @@ impl Migration {
     }
 }
 
-async fn migrate(tx: &mut Tx, wanted: Components) -> Result<Migrated> {
+async fn migrate(tx: &mut Tx, wanted: Components) -> Result<MigrationOutcome> {
     if tx.dialect() == Dialect::Postgres {
         tx.query("select pg_advisory_xact_lock(7822091354)", &[]).await?;
     }
@@ -185,7 +185,7 @@ async fn migrate(tx: &mut Tx, wanted: Components) -> Result<Migrated> {
     if tx.dialect() == Dialect::Postgres {
         super::wall::raise(tx).await?;
     }
-    Ok(Migrated { before, after: SCHEMA_VERSION, added })
+    Ok(MigrationOutcome { before, after: SCHEMA_VERSION, added })
 }
 
 /// Applies a migration unless it was; answers whether it did.

@@ -9,7 +9,7 @@ use crate::database::store::Store;
 
 /// A mistake that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum PlantedBug {
     /// A settlement is accepted in every state of its claim.
     NoFence,
     /// The reaper lists claims first, and closes them later by their name alone.
@@ -50,7 +50,7 @@ pub enum Bug {
     ForecastAsksNobody,
 }
 
-impl Bug {
+impl PlantedBug {
     /// All of them.
     pub const ALL: &'static [Self] = &[
         Self::NoFence,
@@ -110,14 +110,14 @@ impl Bug {
 impl Store {
     /// Whether this handle has the bug.
     #[inline]
-    pub(crate) const fn has(&self, bug: Bug) -> bool {
+    pub(crate) const fn has(&self, bug: PlantedBug) -> bool {
         self.fault.has(bug)
     }
 
     /// The same database through a handle that has a bug.
     #[cfg(feature = "testing")]
     #[must_use]
-    pub fn with_bug(&self, bug: Bug) -> Self {
+    pub fn with_bug(&self, bug: PlantedBug) -> Self {
         Self { fault: self.fault.with_bug(bug), ..self.alone() }
     }
 }
@@ -125,23 +125,23 @@ impl Store {
 impl super::tx::Tx {
     /// Whether this transaction's handle has the bug.
     #[inline]
-    pub(crate) const fn has(&mut self, bug: Bug) -> bool {
+    pub(crate) const fn has(&mut self, bug: PlantedBug) -> bool {
         self.fault().has(bug)
     }
 
     /// With the bug, this transaction is answered before it commits.
     #[inline]
     pub(crate) const fn fire_early(&mut self) {
-        if self.has(Bug::TimerFiredBeforeCommit) {
+        if self.has(PlantedBug::TimerFiredBeforeCommit) {
             self.fault().fire_early();
         }
     }
 }
 
-impl super::tx::Call {
+impl super::tx::VerbCall {
     /// Whether this call's handle has the bug.
     #[inline]
-    pub(crate) const fn has(&self, bug: Bug) -> bool {
+    pub(crate) const fn has(&self, bug: PlantedBug) -> bool {
         self.fault.has(bug)
     }
 }
@@ -149,7 +149,7 @@ impl super::tx::Call {
 impl Fault {
     #[cfg(not(feature = "testing"))]
     #[inline]
-    pub(crate) const fn has(&self, _: Bug) -> bool {
+    pub(crate) const fn has(&self, _: PlantedBug) -> bool {
         false
     }
 
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn each_bug_is_found_by_its_name() {
-        for bug in Bug::ALL {
-            assert_eq!(Bug::named(bug.name()), Some(*bug));
+        for bug in PlantedBug::ALL {
+            assert_eq!(PlantedBug::named(bug.name()), Some(*bug));
         }
     }
 }

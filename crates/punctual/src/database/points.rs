@@ -7,7 +7,7 @@
 
 /// A point at which a process may be armed to end itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Point {
+pub enum CrashPoint {
     /// A message with an id is written, its transaction still open.
     EnqueuedBeforeCommit,
     /// Messages are committed, and their publisher does not know it yet.
@@ -30,7 +30,7 @@ pub enum Point {
     ReapedBeforeCommit,
 }
 
-impl Point {
+impl CrashPoint {
     /// All of them.
     pub const ALL: &'static [Self] = &[
         Self::EnqueuedBeforeCommit,
@@ -66,7 +66,7 @@ impl Point {
 /// The process is at this point.
 #[cfg(not(feature = "testing"))]
 #[inline]
-pub(crate) const fn reach(_: Point) {}
+pub(crate) const fn reach(_: CrashPoint) {}
 
 #[cfg(feature = "testing")]
 pub use armed::arm;
@@ -75,19 +75,19 @@ pub(crate) use armed::reach;
 
 #[cfg(feature = "testing")]
 mod armed {
-    use super::Point;
+    use super::CrashPoint;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
 
-    struct Trap {
-        point: Point,
+    struct ArmedPoint {
+        point: CrashPoint,
         /// Zero: the process ends. Else it pauses for so many milliseconds, each time from then on.
         pause_ms: u64,
         left: u64,
     }
 
-    static TRAP: Mutex<Option<Trap>> = Mutex::new(None);
+    static TRAP: Mutex<Option<ArmedPoint>> = Mutex::new(None);
     /// Whether there is one: most processes have none, and ask often.
     static ARMED: AtomicBool = AtomicBool::new(false);
 
@@ -103,29 +103,29 @@ mod armed {
         Ok(())
     }
 
-    fn read(text: &str) -> Result<Trap, String> {
+    fn read(text: &str) -> Result<ArmedPoint, String> {
         let wrong = || format!("`{text}` is not POINT:COUNT:abort or POINT:COUNT:pause-MILLISECONDS");
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
-        let point = Point::ALL.iter().copied().find(|p| p.name() == name).ok_or_else(wrong)?;
+        let point = CrashPoint::ALL.iter().copied().find(|p| p.name() == name).ok_or_else(wrong)?;
         let left = parts.next().and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
         let pause_ms = match parts.next().ok_or_else(wrong)? {
             "abort" => 0,
             pause => pause.strip_prefix("pause-").and_then(|n| n.parse().ok()).ok_or_else(wrong)?,
         };
-        Ok(Trap { point, pause_ms, left })
+        Ok(ArmedPoint { point, pause_ms, left })
     }
 
     /// The process is at this point.
     #[inline]
-    pub(crate) fn reach(point: Point) {
+    pub(crate) fn reach(point: CrashPoint) {
         if ARMED.load(Ordering::Relaxed) {
             spring(point);
         }
     }
 
     #[allow(clippy::disallowed_methods, reason = "holding everything up is what a pause is for")]
-    fn spring(point: Point) {
+    fn spring(point: CrashPoint) {
         let pause = {
             let mut trap = TRAP.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(trap) = trap.as_mut().filter(|trap| trap.point == point) else { return };

@@ -14,10 +14,10 @@ use crate::base::tenant::Tenant;
 use crate::database::components::missing_in_postgres;
 use crate::database::fault::Fault;
 use crate::database::parts::Parts;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::postgres::connect::{at_server, connection};
-use crate::database::postgres::lent::Lent;
-use crate::database::tx::{Call, Tx};
+use crate::database::postgres::lent::PooledConnection;
+use crate::database::tx::{Tx, VerbCall};
 use crate::database::value::{Row, Value};
 use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::try_join_all;
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Postgres {
 
 /// A transaction on a pooled connection.
 pub struct PostgresTx {
-    client: Lent,
+    client: PooledConnection,
     state: State,
     tenant: Option<Tenant>,
     now: Option<Timestamp>,
@@ -88,7 +88,7 @@ pub struct PostgresTx {
 impl PostgresTx {
     fn new(client: Object, state: State, tenant: Option<Tenant>) -> Self {
         Self {
-            client: Lent::new(client),
+            client: PooledConnection::new(client),
             state,
             tenant,
             now: None,
@@ -150,14 +150,14 @@ impl Postgres {
     }
 
     /// Runs a verb in a writing transaction, to its end even if the caller goes away.
-    pub async fn write(&self, mut call: Call) -> Result<Call> {
+    pub async fn write(&self, mut call: VerbCall) -> Result<VerbCall> {
         let db = self.clone();
         let task = tokio::spawn(async move { db.write_until_done(&mut call).await.map(|()| call) });
         task.await.unwrap_or_else(|e| Err(Error::Unknown(e.into()))).map_err(|e| self.named(e))
     }
 
     /// Runs a verb of one writing statement, which needs no transaction around it.
-    pub async fn write_alone(&self, mut call: Call) -> Result<Call> {
+    pub async fn write_alone(&self, mut call: VerbCall) -> Result<VerbCall> {
         let db = self.clone();
         let task = tokio::spawn(async move {
             let result = db.alone(&mut call).await?;
@@ -168,13 +168,13 @@ impl Postgres {
 
     /// Runs a verb that only reads. Its statements stand each for itself, but a tenant's are in a
     /// transaction, because only there can they be that tenant's.
-    pub async fn read(&self, mut call: Call) -> Result<Call> {
+    pub async fn read(&self, mut call: VerbCall) -> Result<VerbCall> {
         self.alone(&mut call).await?.map(|()| call).map_err(|e| self.named(e))
     }
 
     /// Runs a verb that locks what it reads, and writes nothing: the transaction is rolled back, since a
     /// commit would wait for the disk because of the locks.
-    pub async fn read_locked(&self, mut call: Call) -> Result<Call> {
+    pub async fn read_locked(&self, mut call: VerbCall) -> Result<VerbCall> {
         let client = connection(&self.pool, &self.config).await?;
         let mut tx = Tx::Postgres(PostgresTx::new(client, State::Fresh, self.walled(call.tenant)));
         let result = call.steps(&mut tx).await;
@@ -192,7 +192,7 @@ impl Postgres {
 
     /// Runs a verb whose statements stand each for itself. The outer error is that of one that was
     /// never begun.
-    async fn alone(&self, call: &mut Call) -> Result<Result<()>> {
+    async fn alone(&self, call: &mut VerbCall) -> Result<Result<()>> {
         let client = connection(&self.pool, &self.config).await?;
         let tenant = self.walled(call.tenant);
         let state = if tenant.is_some() { State::FreshToRead } else { State::Alone };
@@ -206,7 +206,7 @@ impl Postgres {
         Ok(result)
     }
 
-    async fn write_until_done(&self, call: &mut Call) -> Result<()> {
+    async fn write_until_done(&self, call: &mut VerbCall) -> Result<()> {
         let mut tries = 1;
         loop {
             match self.write_once(call, tries > 1).await {
@@ -216,7 +216,7 @@ impl Postgres {
         }
     }
 
-    async fn write_once(&self, call: &mut Call, is_rerun: bool) -> Result<()> {
+    async fn write_once(&self, call: &mut VerbCall, is_rerun: bool) -> Result<()> {
         let client = connection(&self.pool, &self.config).await?;
         let tx = PostgresTx { is_rerun, ..PostgresTx::new(client, State::Fresh, self.walled(call.tenant)) };
         let mut tx = Tx::Postgres(tx);
@@ -279,7 +279,7 @@ impl PostgresTx {
         let values: Vec<Vec<&(dyn ToSql + Sync)>> =
             all.iter().map(|(_, row)| row.iter().map(|v| v as _).collect()).collect();
         let asked = statements.iter().zip(&values).map(|(s, v)| self.client.query(s, v));
-        let last = if self.fault.has(Bug::TimerFiredBeforeCommit) { "select" } else { "commit" };
+        let last = if self.fault.has(PlantedBug::TimerFiredBeforeCommit) { "select" } else { "commit" };
         let (answers, committed) =
             tokio::join!(heard(try_join_all(asked)), heard(self.client.batch_execute(last)));
         if last == "commit" {

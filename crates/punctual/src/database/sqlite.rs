@@ -13,8 +13,8 @@ use crate::database::components::missing_in_sqlite;
 use crate::database::dialect::for_sqlite;
 use crate::database::fault::Fault;
 use crate::database::parts::Parts;
-use crate::database::sqlite::threads::{Mode, Request, ask, ended_transaction, is_busy, thread};
-use crate::database::tx::Call;
+use crate::database::sqlite::threads::{Mode, WriterRequest, ask, ended_transaction, is_busy, thread};
+use crate::database::tx::VerbCall;
 use crate::database::value::{Cell, Row, Value};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSql, ToSqlOutput, Value as Owned, ValueRef};
@@ -50,8 +50,8 @@ const VERSION_MIN: i32 = 3_051_003;
 /// An open SQLite database.
 #[derive(Clone, Debug)]
 pub struct Sqlite {
-    writer: mpsc::Sender<Box<dyn Request>>,
-    reader: mpsc::Sender<Box<dyn Request>>,
+    writer: mpsc::Sender<Box<dyn WriterRequest>>,
+    reader: mpsc::Sender<Box<dyn WriterRequest>>,
     manual: Arc<AtomicBool>,
     path: Option<PathBuf>,
 }
@@ -100,17 +100,17 @@ impl Sqlite {
     }
 
     /// Runs a verb in a writing transaction.
-    pub async fn write(&self, call: Call) -> Result<Call> {
+    pub async fn write(&self, call: VerbCall) -> Result<VerbCall> {
         ask(&self.writer, call, Error::Unknown).await
     }
 
     /// Has the writer answer this request itself; returns whether it can.
-    pub(crate) fn hand_to_writer(&self, request: Box<dyn Request>) -> bool {
+    pub(crate) fn hand_to_writer(&self, request: Box<dyn WriterRequest>) -> bool {
         self.writer.send(request).is_ok()
     }
 
     /// Runs a verb in a reading transaction.
-    pub async fn read(&self, call: Call) -> Result<Call> {
+    pub async fn read(&self, call: VerbCall) -> Result<VerbCall> {
         ask(&self.reader, call, Error::Unavailable).await
     }
 }
@@ -295,15 +295,15 @@ fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Value<'_>]) -> 
 }
 
 /// A list is bound as a table of its own, which statements read as `rarray(?1)`.
-fn list<T: Into<Owned>>(values: impl Iterator<Item = Option<T>>) -> List {
-    List(RefCell::new(values.map(|v| v.map_or(Owned::Null, Into::into)).collect()))
+fn list<T: Into<Owned>>(values: impl Iterator<Item = Option<T>>) -> BoundList {
+    BoundList(RefCell::new(values.map(|v| v.map_or(Owned::Null, Into::into)).collect()))
 }
 
 /// A list to be bound once. The list type of rusqlite 0.39 is never freed: its destructor does not know what
 /// it frees, and drops nothing. The destructor of a box does, and the table reads the same vector.
-struct List(RefCell<Vec<Owned>>);
+struct BoundList(RefCell<Vec<Owned>>);
 
-impl ToSql for List {
+impl ToSql for BoundList {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::new_boxed(self.0.take(), c"rarray"))
     }

@@ -9,7 +9,7 @@ use crate::database::parts::Parts;
 use crate::database::postgres;
 #[cfg(feature = "sqlite")]
 use crate::database::sqlite;
-use crate::database::tx::{Call, Steps, Verb, VerbFuture};
+use crate::database::tx::{TxFuture, Verb, VerbCall, VerbFuture};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ pub(crate) enum Backend {
     #[cfg(feature = "postgres")]
     Postgres(postgres::Postgres),
     #[cfg(all(feature = "testing", feature = "sqlite"))]
-    Simulated(sqlite::simulated::Simulated),
+    Simulated(sqlite::simulated::SimulatedConnection),
 }
 
 /// The access that a verb needs to its database.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum TransactionKind {
     Read,
     ReadLocked,
     Write,
@@ -78,7 +78,7 @@ impl Store {
     }
 
     #[cfg(all(feature = "testing", feature = "sqlite"))]
-    pub(crate) fn simulated(user: sqlite::simulated::Simulated) -> Self {
+    pub(crate) fn simulated(user: sqlite::simulated::SimulatedConnection) -> Self {
         Self::on(Backend::Simulated(user))
     }
 
@@ -121,7 +121,7 @@ impl Store {
         T: Send + 'static,
     {
         VerbFuture::from_call(
-            self.carry(Call::new(request, verb, self.fault, self.parts.clone()), Kind::Write),
+            self.carry(VerbCall::new(request, verb, self.fault, self.parts.clone()), TransactionKind::Write),
         )
     }
 
@@ -133,7 +133,10 @@ impl Store {
         T: Send + 'static,
     {
         VerbFuture::from_call(
-            self.carry(Call::new(request, verb, self.fault, self.parts.clone()), Kind::WriteAlone),
+            self.carry(
+                VerbCall::new(request, verb, self.fault, self.parts.clone()),
+                TransactionKind::WriteAlone,
+            ),
         )
     }
 
@@ -145,7 +148,7 @@ impl Store {
         T: Send + 'static,
     {
         VerbFuture::from_call(
-            self.carry(Call::new(request, verb, self.fault, self.parts.clone()), Kind::Read),
+            self.carry(VerbCall::new(request, verb, self.fault, self.parts.clone()), TransactionKind::Read),
         )
     }
 
@@ -157,27 +160,32 @@ impl Store {
         T: Send + 'static,
     {
         VerbFuture::from_call(
-            self.carry(Call::new(request, verb, self.fault, self.parts.clone()), Kind::ReadLocked),
+            self.carry(
+                VerbCall::new(request, verb, self.fault, self.parts.clone()),
+                TransactionKind::ReadLocked,
+            ),
         )
     }
 
     /// Takes a call to the database, and back with its result.
-    pub(crate) fn carry(&self, call: Call, kind: Kind) -> Steps<'_, Call> {
+    pub(crate) fn carry(&self, call: VerbCall, kind: TransactionKind) -> TxFuture<'_, VerbCall> {
         Box::pin(async move {
             self.cut.there().await?;
             let answer = match (&self.backend, kind) {
                 #[cfg(feature = "sqlite")]
-                (Backend::Sqlite(db), Kind::Read | Kind::ReadLocked) => db.read(call).await,
+                (Backend::Sqlite(db), TransactionKind::Read | TransactionKind::ReadLocked) => {
+                    db.read(call).await
+                }
                 #[cfg(feature = "sqlite")]
                 (Backend::Sqlite(db), _) => db.write(call).await,
                 #[cfg(feature = "postgres")]
-                (Backend::Postgres(db), Kind::Read) => db.read(call).await,
+                (Backend::Postgres(db), TransactionKind::Read) => db.read(call).await,
                 #[cfg(feature = "postgres")]
-                (Backend::Postgres(db), Kind::ReadLocked) => db.read_locked(call).await,
+                (Backend::Postgres(db), TransactionKind::ReadLocked) => db.read_locked(call).await,
                 #[cfg(feature = "postgres")]
-                (Backend::Postgres(db), Kind::Write) => db.write(call).await,
+                (Backend::Postgres(db), TransactionKind::Write) => db.write(call).await,
                 #[cfg(feature = "postgres")]
-                (Backend::Postgres(db), Kind::WriteAlone) => db.write_alone(call).await,
+                (Backend::Postgres(db), TransactionKind::WriteAlone) => db.write_alone(call).await,
                 #[cfg(all(feature = "testing", feature = "sqlite"))]
                 (Backend::Simulated(db), _) => db.run(call).await,
             };

@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The future of a verb: its statements, on their way.
-pub type Steps<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
+pub type TxFuture<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
 /// A verb: the statements of one transaction for one request.
-pub type Verb<R, T> = for<'t> fn(&'t mut Tx, &'t R) -> Steps<'t, T>;
+pub type Verb<R, T> = for<'t> fn(&'t mut Tx, &'t R) -> TxFuture<'t, T>;
 
 /// A verb with its request, on its way into a transaction, where it is run again if the whole must be
 /// tried again.
 ///
 /// The types of the request and the result are erased here, so that everything between a verb and the
 /// database (retries, tasks, threads, group commits) is compiled once and not once per verb.
-pub struct Call {
+pub struct VerbCall {
     body: Box<dyn Body>,
     /// The tenant of a verb that belongs to one.
     pub tenant: Option<Tenant>,
@@ -41,7 +41,7 @@ pub struct Call {
     pub verb: &'static std::panic::Location<'static>,
 }
 
-impl Call {
+impl VerbCall {
     /// A call of `verb` with `request`.
     #[cfg_attr(feature = "testing", track_caller)]
     pub(crate) fn new<R, T>(request: R, verb: Verb<R, T>, fault: Fault, parts: Parts) -> Self
@@ -60,7 +60,7 @@ impl Call {
     }
 
     /// The statements of one try. The result stays in the call.
-    pub fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()> {
+    pub fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> TxFuture<'t, ()> {
         *tx.fault() = self.fault;
         *tx.parts() = self.parts.clone();
         self.body.steps(tx)
@@ -80,7 +80,7 @@ fn no_result() -> Error {
 
 /// A verb of unknown types.
 trait Body: Send {
-    fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()>;
+    fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> TxFuture<'t, ()>;
     /// Moves the result into an `Option` of its type.
     fn move_result(&mut self, to: &mut dyn Any);
 }
@@ -92,7 +92,7 @@ struct VerbBody<R, T> {
 }
 
 impl<R: Send + Sync + 'static, T: Send + 'static> Body for VerbBody<R, T> {
-    fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> Steps<'t, ()> {
+    fn steps<'t>(&'t mut self, tx: &'t mut Tx) -> TxFuture<'t, ()> {
         store_result((self.verb)(tx, &self.request), &mut self.result)
     }
 
@@ -104,7 +104,7 @@ impl<R: Send + Sync + 'static, T: Send + 'static> Body for VerbBody<R, T> {
 }
 
 /// The same steps, with their result put into a slot.
-fn store_result<'t, T: Send>(steps: Steps<'t, T>, slot: &'t mut Option<T>) -> Steps<'t, ()> {
+fn store_result<'t, T: Send>(steps: TxFuture<'t, T>, slot: &'t mut Option<T>) -> TxFuture<'t, ()> {
     Box::pin(async move {
         *slot = Some(steps.await?);
         Ok(())
@@ -119,8 +119,8 @@ fn store_result<'t, T: Send>(steps: Steps<'t, T>, slot: &'t mut Option<T>) -> St
 pub struct VerbFuture<'s, T>(Inner<'s, T>);
 
 enum Inner<'s, T> {
-    Call { carried: Steps<'s, Call>, unpack: fn(Call) -> Result<T> },
-    Other(Steps<'s, T>),
+    Call { carried: TxFuture<'s, VerbCall>, unpack: fn(VerbCall) -> Result<T> },
+    Other(TxFuture<'s, T>),
 }
 
 impl<'s, T> VerbFuture<'s, T> {
@@ -130,11 +130,11 @@ impl<'s, T> VerbFuture<'s, T> {
     }
 
     /// A verb that is one transaction, which is on its way.
-    pub(crate) fn from_call(carried: Steps<'s, Call>) -> Self
+    pub(crate) fn from_call(carried: TxFuture<'s, VerbCall>) -> Self
     where
         T: 'static,
     {
-        Self(Inner::Call { carried, unpack: Call::into_result::<T> })
+        Self(Inner::Call { carried, unpack: VerbCall::into_result::<T> })
     }
 }
 

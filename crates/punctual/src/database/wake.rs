@@ -6,7 +6,7 @@ use crate::database::tx::VerbFuture;
 
 /// A subscription to other processes' wake-ups.
 #[derive(Debug)]
-pub enum Ear {
+pub enum WakeSubscription {
     /// Notifications arrive by themselves.
     #[cfg(feature = "postgres")]
     Listening(super::postgres::listen::Listener),
@@ -15,7 +15,7 @@ pub enum Ear {
     Counting(Store, i64),
     /// A simulation decides which wake-ups are received, and when.
     #[cfg(all(feature = "testing", feature = "sqlite"))]
-    Simulated(std::sync::Arc<dyn super::sqlite::simulated::Link>),
+    Simulated(std::sync::Arc<dyn super::sqlite::simulated::SimulatedLink>),
 }
 
 impl Store {
@@ -23,17 +23,19 @@ impl Store {
     ///
     /// # Errors
     /// When the database cannot be reached.
-    pub fn listen(&self) -> VerbFuture<'_, Ear> {
+    pub fn listen(&self) -> VerbFuture<'_, WakeSubscription> {
         VerbFuture::new(async move {
             match &self.backend {
                 #[cfg(feature = "sqlite")]
-                Backend::Sqlite(_) => Ok(Ear::Counting(self.clone(), self.change_counter().await?)),
+                Backend::Sqlite(_) => {
+                    Ok(WakeSubscription::Counting(self.clone(), self.change_counter().await?))
+                }
                 #[cfg(feature = "postgres")]
                 Backend::Postgres(db) => {
-                    super::postgres::listen::Listener::connect(db).await.map(Ear::Listening)
+                    super::postgres::listen::Listener::connect(db).await.map(WakeSubscription::Listening)
                 }
                 #[cfg(all(feature = "testing", feature = "sqlite"))]
-                Backend::Simulated(db) => Ok(Ear::Simulated(std::sync::Arc::clone(&db.link))),
+                Backend::Simulated(db) => Ok(WakeSubscription::Simulated(std::sync::Arc::clone(&db.link))),
             }
         })
     }
@@ -67,7 +69,7 @@ impl Store {
     }
 }
 
-impl Ear {
+impl WakeSubscription {
     /// Whether another process may have written work. Waits for that on Postgres; on SQLite the method
     /// returns at once and is called again.
     ///

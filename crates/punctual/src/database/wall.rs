@@ -14,20 +14,20 @@
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
-use crate::database::store::{Kind, Store};
-use crate::database::tx::{Call, Steps, Tx, Verb, VerbFuture};
+use crate::database::store::{Store, TransactionKind};
+use crate::database::tx::{Tx, TxFuture, Verb, VerbCall, VerbFuture};
 
 /// A store whose verbs are one tenant's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Walled<'s> {
+pub(crate) struct TenantStore<'s> {
     store: &'s Store,
     tenant: Tenant,
 }
 
 impl Store {
     /// The door for verbs of one tenant.
-    pub(crate) const fn of(&self, tenant: Tenant) -> Walled<'_> {
-        Walled { store: self, tenant }
+    pub(crate) const fn of(&self, tenant: Tenant) -> TenantStore<'_> {
+        TenantStore { store: self, tenant }
     }
 
     /// Whether the second wall stands for this connection's role; nothing where there is none to stand.
@@ -69,7 +69,7 @@ impl Store {
     }
 }
 
-impl<'s> Walled<'s> {
+impl<'s> TenantStore<'s> {
     /// Runs a verb in one writing transaction.
     #[cfg_attr(feature = "testing", track_caller)]
     pub(crate) fn write<R, T>(self, request: R, verb: Verb<R, T>) -> VerbFuture<'s, T>
@@ -77,9 +77,10 @@ impl<'s> Walled<'s> {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        VerbFuture::from_call(
-            self.carry(Call::new(request, verb, self.store.fault, self.store.parts.clone()), Kind::Write),
-        )
+        VerbFuture::from_call(self.carry(
+            VerbCall::new(request, verb, self.store.fault, self.store.parts.clone()),
+            TransactionKind::Write,
+        ))
     }
 
     /// Runs a verb that only reads.
@@ -89,12 +90,13 @@ impl<'s> Walled<'s> {
         R: Send + Sync + 'static,
         T: Send + 'static,
     {
-        VerbFuture::from_call(
-            self.carry(Call::new(request, verb, self.store.fault, self.store.parts.clone()), Kind::Read),
-        )
+        VerbFuture::from_call(self.carry(
+            VerbCall::new(request, verb, self.store.fault, self.store.parts.clone()),
+            TransactionKind::Read,
+        ))
     }
 
-    fn carry(self, mut call: Call, kind: Kind) -> Steps<'s, Call> {
+    fn carry(self, mut call: VerbCall, kind: TransactionKind) -> TxFuture<'s, VerbCall> {
         call.tenant = Some(self.tenant);
         self.store.carry(call, kind)
     }

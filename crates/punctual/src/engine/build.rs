@@ -78,7 +78,7 @@ pub struct Builder {
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
-    bug: Option<crate::database::planted::Bug>,
+    bug: Option<crate::database::planted::PlantedBug>,
 }
 
 impl Builder {
@@ -327,7 +327,7 @@ impl Builder {
     /// Plants a bug in this engine, to see whether a test catches it.
     #[cfg(feature = "testing")]
     #[must_use]
-    pub const fn plant(mut self, bug: crate::database::planted::Bug) -> Self {
+    pub const fn plant(mut self, bug: crate::database::planted::PlantedBug) -> Self {
         self.bug = Some(bug);
         self
     }

@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 #[cfg(all(feature = "testing", feature = "sqlite"))]
-use crate::database::sqlite::simulated::{Database, Link};
+use crate::database::sqlite::simulated::{SimulatedDatabase, SimulatedLink};
 use crate::database::store::Store;
 use crate::delivery::store::deliveries::DeliveryHook;
 use crate::delivery::store::entries::hooks::EntryHooks;
@@ -11,10 +11,10 @@ use crate::queue::store::settle::hooks::{SettlementHook, SettlementHooks};
 use crate::survey::store::publish::SurveyHook;
 
 #[cfg(all(feature = "testing", feature = "sqlite"))]
-impl Database {
+impl SimulatedDatabase {
     /// Returns a store on it, for the user at the other end of this link.
     #[must_use]
-    pub fn store(&self, link: std::sync::Arc<dyn Link>) -> Store {
+    pub fn store(&self, link: std::sync::Arc<dyn SimulatedLink>) -> Store {
         self.connect(link).with_hooks()
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(feature = "postgres")]
-use crate::database::postgres::direct::Direct;
+use crate::database::postgres::direct::DirectConnection;
 #[cfg(feature = "sqlite")]
 use crate::database::sqlite::direct as sqlite;
 #[cfg(feature = "postgres")]
@@ -129,7 +129,7 @@ pub struct Place {
     url: String,
     remains: PathBuf,
     #[cfg(feature = "postgres")]
-    direct: tokio::sync::OnceCell<Direct>,
+    direct: tokio::sync::OnceCell<DirectConnection>,
 }
 
 impl Place {
@@ -195,7 +195,7 @@ impl Place {
             Backend::Sqlite => sqlite::run(&self.remains.join(FILE), statements),
             #[cfg(feature = "postgres")]
             Backend::Postgres => {
-                let connect = || Direct::connect(&self.url);
+                let connect = || DirectConnection::connect(&self.url);
                 self.direct.get_or_try_init(connect).await?.run(statements).await
             }
         }
@@ -255,7 +255,7 @@ async fn cluster() -> Result<&'static Cluster> {
             let started = Cluster::start(&Options::fast());
             let cluster = started.map_err(|e| Error::Config(e.to_string()))?;
             let make = format!("create database {TEMPLATE} template template0");
-            Direct::connect(&cluster.url("postgres")).await?.run(&[make]).await?;
+            DirectConnection::connect(&cluster.url("postgres")).await?.run(&[make]).await?;
             prepare(&Store::open(&cluster.url(TEMPLATE), 1)?).await?;
             Ok(cluster)
         })
@@ -268,7 +268,7 @@ async fn database(template: &str) -> Result<Place> {
     let name = fresh_name();
     let mut statements: Vec<String> = left_behind().drain(..).map(drop_database).collect();
     statements.push(format!("create database {name} template {template}"));
-    Direct::connect(&cluster.url("postgres")).await?.run(&statements).await?;
+    DirectConnection::connect(&cluster.url("postgres")).await?.run(&statements).await?;
     let url = cluster.url(&name);
     Ok(Place::at(Backend::Postgres, url, PathBuf::from(name)))
 }

@@ -12,7 +12,7 @@ use crate::invitation::{ingest, publish, survey, visit};
 use crate::notification::{KIND, TOPIC, booking, define, template};
 use crate::poison::{Notes, Worker};
 use punctual::base::clock::{host_now, monotonic};
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::flow::rules::entry::EntryKind;
 use punctual::testing::Backend;
@@ -65,7 +65,7 @@ async fn process() {
     let policy = if slow { in_flight } else { rate };
     let mut store = Store::open(&database, 4).unwrap();
     if let Ok(bug) = std::env::var(BUG) {
-        store = store.with_bug(Bug::named(&bug).unwrap());
+        store = store.with_bug(PlantedBug::named(&bug).unwrap());
     }
     let builder =
         Engine::builder(database).on_store(store).without_migrations().lease(Duration::from_secs(5));
@@ -148,7 +148,7 @@ struct Run {
     kind: EntryKind,
     messages: usize,
     kill_every: Option<Duration>,
-    bug: Option<Bug>,
+    bug: Option<PlantedBug>,
     /// Whether calls are slow and the limit is one of sends in flight.
     slow: bool,
 }
@@ -245,7 +245,7 @@ async fn ntf_17_three_processes_keep_one_rate_on_sqlite_measured() {
 async fn ntf_17_a_limit_of_each_process_is_caught_measured() {
     let _turn = TURN.lock().await;
     let run = Run::of(Backend::Postgres, EntryKind::Notification, 2_000);
-    let calls = Run { bug: Some(Bug::LimitOfEachProcess), ..run }.play().await;
+    let calls = Run { bug: Some(PlantedBug::LimitOfEachProcess), ..run }.play().await;
     assert!(calls.busiest_second() > RATE as usize, "{} in a second", calls.busiest_second());
 }
 
@@ -281,7 +281,7 @@ async fn ntf_17_three_processes_keep_one_limit_in_flight_measured() {
 async fn ntf_17_a_limit_in_flight_of_each_process_is_caught_measured() {
     let _turn = TURN.lock().await;
     let run = Run::of(Backend::Postgres, EntryKind::Notification, 1_000);
-    let run = Run { slow: true, bug: Some(Bug::LimitOfEachProcess), ..run };
+    let run = Run { slow: true, bug: Some(PlantedBug::LimitOfEachProcess), ..run };
     let (most, _) = in_flight(&run.notes().await);
     assert!(most > i64::try_from(IN_FLIGHT).unwrap(), "{most} in flight");
 }

@@ -7,7 +7,7 @@ use crate::invitation::{
     BegunSends, begin_sends, due_takes, engine, entry, ingest, invite, publish, survey, visit, was_sent,
 };
 use punctual::base::id::LaneId;
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use punctual::delivery::store::deliveries::delivery::DeliverySettlement;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{Outcome, Submitted};
@@ -258,7 +258,7 @@ async fn trg_8_deleting_beside_an_event_of_the_same_key(t: &Bench) {
 async fn trg_16_what_is_being_answered_is_not_sent_on_postgres() {
     let t = &Bench::postgres().await;
     let crowd = Crowd::new(t, |_| {}).await;
-    for bug in [None, Some(Bug::IntentWithoutLock)] {
+    for bug in [None, Some(PlantedBug::IntentWithoutLock)] {
         let id = invite(&crowd.first, &format!("{bug:?}")).await;
         let (mut client, connection) =
             tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();

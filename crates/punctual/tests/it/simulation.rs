@@ -28,7 +28,7 @@ mod world;
 
 use faults::{Counts, Kind};
 use play::{Report, play};
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -178,12 +178,12 @@ fn one_seed() {
 }
 
 /// The first seed that catches a planted bug.
-fn caught(bug: Bug) -> (u64, String) {
+fn caught(bug: PlantedBug) -> (u64, String) {
     caught_from(1, bug)
 }
 
 /// The same from a seed on, for bugs that few worlds give an occasion for.
-fn caught_from(first: u64, bug: Bug) -> (u64, String) {
+fn caught_from(first: u64, bug: PlantedBug) -> (u64, String) {
     let first = first_seed().unwrap_or(first);
     let caught = (first..first + BUG_SEEDS).find_map(|seed| Some((seed, play(seed, Some(bug)).violation?)));
     let (seed, why) = caught.unwrap_or_else(|| panic!("{bug:?} was not caught by {BUG_SEEDS} seeds"));
@@ -194,40 +194,40 @@ fn caught_from(first: u64, bug: Bug) -> (u64, String) {
 /// PLT-2
 #[test]
 fn plt_2_a_missing_fence_is_caught() {
-    caught(Bug::NoFence);
+    caught(PlantedBug::NoFence);
 }
 
 /// PLT-3
 #[test]
 fn plt_3_reaping_by_id_only_is_caught() {
-    caught(Bug::ReapByIdOnly);
+    caught(PlantedBug::ReapByIdOnly);
 }
 
 /// PLT-22: hosts' clocks are hours off here, and a planner that asks them plans too early or twice.
 #[test]
 fn plt_22_a_job_planned_by_the_hosts_clock_is_caught() {
-    let (_, why) = caught(Bug::CronPlannedByHostClock);
+    let (_, why) = caught(PlantedBug::CronPlannedByHostClock);
     assert!(why.contains("job-"), "{why}");
 }
 
 /// PLT-7
 #[test]
 fn plt_7_a_loop_that_never_polls_is_caught() {
-    let (_, why) = caught(Bug::LostWakeUpWithoutPolling);
+    let (_, why) = caught(PlantedBug::LostWakeUpWithoutPolling);
     assert!(why.contains("was not worked off"), "{why}");
 }
 
 /// TRG-13: an answer that comes while a letter is out is not overwritten by what the letter came to.
 #[test]
 fn trg_13_a_standing_written_without_its_version_is_caught() {
-    let (_, why) = caught_from(401, Bug::StandingWithoutVersion);
+    let (_, why) = caught_from(401, PlantedBug::StandingWithoutVersion);
     assert!(why.contains("entry "), "{why}");
 }
 
 /// TRG-16
 #[test]
 fn trg_16_a_send_after_the_end_is_caught() {
-    let (_, why) = caught(Bug::SendAfterTheEnd);
+    let (_, why) = caught(PlantedBug::SendAfterTheEnd);
     // Who does not ask whether an entry has ended does not ask whether it is on hold, either.
     let right = ["it is to be sent, and has ended", "it is to be sent, and its entry is on hold"];
     assert!(right.iter().any(|sentence| why.contains(sentence)), "{why}");
@@ -236,7 +236,7 @@ fn trg_16_a_send_after_the_end_is_caught() {
 /// TRG-16
 #[test]
 fn trg_16_an_end_that_leaves_a_delivery_waiting_is_caught() {
-    let (_, why) = caught(Bug::EndWithoutDeliveries);
+    let (_, why) = caught(PlantedBug::EndWithoutDeliveries);
     // What such an end leaves pending waits, or was taken out of its place by whoever saw the end.
     let right = ["a delivery of it waits", "it is to be sent, and is in no place"];
     assert!(right.iter().any(|sentence| why.contains(sentence)), "{why}");
@@ -245,14 +245,14 @@ fn trg_16_an_end_that_leaves_a_delivery_waiting_is_caught() {
 /// TRG-11, NTF-4: who has lost a claim says nothing of its deliveries any more.
 #[test]
 fn trg_11_deliveries_settled_without_their_claim_are_caught() {
-    let (_, why) = caught(Bug::SettleWithoutToken);
+    let (_, why) = caught(PlantedBug::SettleWithoutToken);
     assert!(why.contains("delivery "), "{why}");
 }
 
 /// TRG-15, NTF-4: a try that may have gone out is in the log.
 #[test]
 fn trg_15_forgotten_sends_of_a_lost_claim_are_caught() {
-    let (_, why) = caught(Bug::LostSendsAreForgotten);
+    let (_, why) = caught(PlantedBug::LostSendsAreForgotten);
     let right = ["it came back after", "what became of a try is not in the log"];
     assert!(right.iter().any(|sentence| why.contains(sentence)), "{why}");
 }
@@ -260,21 +260,21 @@ fn trg_15_forgotten_sends_of_a_lost_claim_are_caught() {
 /// TRG-15, NTF-4: a channel is called only after the claim of the delivery is committed.
 #[test]
 fn trg_15_an_intent_after_the_call_is_caught() {
-    let (_, why) = caught(Bug::IntentAfterCall);
+    let (_, why) = caught(PlantedBug::IntentAfterCall);
     assert!(why.contains("without a claim"), "{why}");
 }
 
 /// TRG-15, NTF-5: a provider that sees another key for a retry takes it for another message.
 #[test]
 fn ntf_5_a_key_made_at_render_time_is_caught() {
-    let (_, why) = caught(Bug::KeyMadeAtRender);
+    let (_, why) = caught(PlantedBug::KeyMadeAtRender);
     assert!(why.contains("which is not its delivery's"), "{why}");
 }
 
 /// TRG-16: delivery 500 is not message 500.
 #[test]
 fn trg_16_an_item_looked_up_without_its_purpose_is_caught() {
-    let (_, why) = caught(Bug::LookUpWithoutPurpose);
+    let (_, why) = caught(PlantedBug::LookUpWithoutPurpose);
     // A delivery that is taken for one in flight is neither ended nor put back into its place.
     let right = ["a delivery of it waits, and message ", "it is to be sent, and is in no place"];
     assert!(right.iter().any(|sentence| why.contains(sentence)), "{why}");

@@ -13,12 +13,12 @@ pub(crate) enum SchemaStatus {
     /// It does.
     Current,
     /// A migration brings it up to date.
-    Behind(Behind),
+    Behind(SchemaGap),
 }
 
 /// What a schema lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Behind {
+pub(crate) struct SchemaGap {
     /// The version of what is furthest behind, 0 when there is no schema.
     pub(crate) version: i64,
     /// The components that were asked for and have no tables.
@@ -62,11 +62,11 @@ impl Store {
         if oldest.is_none() && lacks == Components::NONE {
             return Ok(SchemaStatus::Current);
         }
-        Ok(SchemaStatus::Behind(Behind { version: oldest.unwrap_or(newest), lacks }))
+        Ok(SchemaStatus::Behind(SchemaGap { version: oldest.unwrap_or(newest), lacks }))
     }
 }
 
-impl Behind {
+impl SchemaGap {
     /// Describes a schema that does not fit, with what was done about it.
     pub(crate) fn refused(self, tried: &str) -> Error {
         let Self { version, lacks } = self;

@@ -6,9 +6,9 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// A connection outside any transaction and any pool.
 #[derive(Debug)]
-pub struct Direct(Client);
+pub struct DirectConnection(Client);
 
-impl Direct {
+impl DirectConnection {
     /// Connects.
     pub async fn connect(url: &str) -> Result<Self> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(trouble)?;

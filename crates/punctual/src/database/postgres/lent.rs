@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use std::ops::Deref;
 
 /// A connection that may have to be thrown away.
-pub(crate) struct Lent {
+pub(crate) struct PooledConnection {
     object: Option<Object>,
     /// Whether something may be left open on it.
     pub(crate) unclean: bool,
@@ -21,13 +21,13 @@ pub(crate) struct Lent {
     pub(crate) reads: bool,
 }
 
-impl Lent {
+impl PooledConnection {
     pub(crate) const fn new(object: Object) -> Self {
         Self { object: Some(object), unclean: false, reads: false }
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledConnection {
     type Target = Object;
 
     fn deref(&self) -> &Object {
@@ -37,7 +37,7 @@ impl Deref for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         if self.reads && !self.unclean {
             // The first poll sends it. A connection that is closed already says so to its pool.

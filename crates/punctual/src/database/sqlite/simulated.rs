@@ -1,4 +1,4 @@
-//! A database for simulations: SQLite in memory without any thread, and a [`Link`] between it
+//! A database for simulations: SQLite in memory without any thread, and a [`SimulatedLink`] between it
 //! and each of its users, on which anything may happen.
 //!
 //! Every call is one whole transaction on the caller's own task: first the link decides about the request (it
@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::database::sqlite::threads::{finish, say, say_commit};
 use crate::database::sqlite::{connect, trouble};
 use crate::database::store::Store;
-use crate::database::tx::{Call, Tx};
+use crate::database::tx::{Tx, VerbCall};
 use rusqlite::Connection;
 use std::fmt;
 use std::panic::Location;
@@ -23,23 +23,23 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The future of a link's action.
-pub type Later<'l, T> = Pin<Box<dyn Future<Output = T> + Send + 'l>>;
+pub type LinkFuture<'l, T> = Pin<Box<dyn Future<Output = T> + Send + 'l>>;
 
 /// The place in the store that calls: it identifies a verb in a simulation.
-pub type Verb = &'static Location<'static>;
+pub type CallSite = &'static Location<'static>;
 
 /// A request on its way.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Request {
+pub struct SimulatedRequest {
     /// The statement of the transaction (from 1) that fails.
     pub fails_at: Option<usize>,
-    /// How its commit fails. (One that stands, and whose answer is lost, is for [`Link::answer`].)
-    pub commit_fails: Option<FailedCommit>,
+    /// How its commit fails. (One that stands, and whose answer is lost, is for [`SimulatedLink::answer`].)
+    pub commit_fails: Option<CommitFailure>,
 }
 
 /// A commit that fails and leaves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailedCommit {
+pub enum CommitFailure {
     /// The caller gets the error that the commit did not happen.
     Refused,
     /// The caller gets the error that the commit may have happened.
@@ -48,9 +48,9 @@ pub enum FailedCommit {
 
 /// The result of a transaction at the database.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct SimulatedReply {
     /// The request.
-    pub request: Request,
+    pub request: SimulatedRequest,
     /// Whether it was committed.
     pub committed: bool,
     /// Whether rows were touched.
@@ -60,7 +60,7 @@ pub struct Answer {
 }
 
 /// The link between one user and the database. A future of it that never ends is a user that waits for ever.
-pub trait Link: fmt::Debug + Send + Sync {
+pub trait SimulatedLink: fmt::Debug + Send + Sync {
     /// The database's clock.
     fn now(&self) -> Timestamp;
 
@@ -68,40 +68,40 @@ pub trait Link: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When it never reaches the database.
-    fn request(&self, verb: Verb) -> Later<'_, Result<Request>>;
+    fn request(&self, verb: CallSite) -> LinkFuture<'_, Result<SimulatedRequest>>;
 
     /// The transaction has ended, and its answer goes back. This is called before any other user can touch
     /// the database.
     ///
     /// # Errors
     /// When the answer is lost.
-    fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>>;
+    fn answer(&self, verb: CallSite, answer: SimulatedReply) -> LinkFuture<'_, Result<()>>;
 
     /// Wakes the others.
     ///
     /// # Errors
     /// When that did not work; nothing is lost by it.
-    fn notify(&self) -> Later<'_, Result<()>>;
+    fn notify(&self) -> LinkFuture<'_, Result<()>>;
 
     /// Waits until a notification wakes this user.
     ///
     /// # Errors
     /// When the subscription is broken.
-    fn heard(&self) -> Later<'_, Result<()>>;
+    fn heard(&self) -> LinkFuture<'_, Result<()>>;
 }
 
 /// A database in memory, shared by all its users.
 #[derive(Clone, Debug)]
-pub struct Database(Arc<Mutex<Tx>>);
+pub struct SimulatedDatabase(Arc<Mutex<Tx>>);
 
 /// A user's way to the database.
 #[derive(Clone, Debug)]
-pub struct Simulated {
-    database: Database,
-    pub(crate) link: Arc<dyn Link>,
+pub struct SimulatedConnection {
+    database: SimulatedDatabase,
+    pub(crate) link: Arc<dyn SimulatedLink>,
 }
 
-impl Database {
+impl SimulatedDatabase {
     /// An empty database.
     ///
     /// # Errors
@@ -112,8 +112,8 @@ impl Database {
     }
 
     /// A store on it without the parts of any domain, for the user at the other end of this link.
-    pub(crate) fn connect(&self, link: Arc<dyn Link>) -> Store {
-        Store::simulated(Simulated { database: self.clone(), link })
+    pub(crate) fn connect(&self, link: Arc<dyn SimulatedLink>) -> Store {
+        Store::simulated(SimulatedConnection { database: self.clone(), link })
     }
 
     /// Looks at the tables past every link, or writes as a host does in its own transaction.
@@ -129,7 +129,7 @@ impl Database {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, call: &mut Call, request: Request, now: Timestamp) -> (Result<()>, bool) {
+    fn run(&self, call: &mut VerbCall, request: SimulatedRequest, now: Timestamp) -> (Result<()>, bool) {
         let mut tx = self.lock();
         sqlite(&mut tx).now = Some(now);
         let before = sqlite(&mut tx).connection.total_changes();
@@ -143,12 +143,12 @@ impl Database {
     }
 }
 
-fn transact(tx: &mut Tx, call: &mut Call, fails: Option<FailedCommit>) -> Result<()> {
+fn transact(tx: &mut Tx, call: &mut VerbCall, fails: Option<CommitFailure>) -> Result<()> {
     say(tx, "begin immediate")?;
     let result = finish(call.steps(tx)).and_then(|()| match fails {
         None => Ok(()),
-        Some(FailedCommit::Refused) => Err(Error::Unavailable("the commit was refused".into())),
-        Some(FailedCommit::Unknown) => Err(Error::Unknown("the commit failed".into())),
+        Some(CommitFailure::Refused) => Err(Error::Unavailable("the commit was refused".into())),
+        Some(CommitFailure::Unknown) => Err(Error::Unknown("the commit failed".into())),
     });
     if result.is_err() {
         say(tx, "rollback")?;
@@ -160,22 +160,24 @@ fn transact(tx: &mut Tx, call: &mut Call, fails: Option<FailedCommit>) -> Result
 fn sqlite(tx: &mut Tx) -> &mut super::SqliteTx {
     match tx {
         Tx::Sqlite(tx) => tx,
-        // invariant: `Database::new` makes no other.
+        // invariant: `SimulatedDatabase::new` makes no other.
         #[cfg(feature = "postgres")]
         Tx::Postgres(_) => unreachable!("a simulated database is SQLite"),
     }
 }
 
-impl Simulated {
+impl SimulatedConnection {
     /// Runs a verb in one transaction.
-    pub(crate) async fn run(&self, mut call: Call) -> Result<Call> {
+    pub(crate) async fn run(&self, mut call: VerbCall) -> Result<VerbCall> {
         let request = self.link.request(call.verb).await?;
         if let Some(n) = request.fails_at {
             call.fault = call.fault.failing_at(n);
         }
         let now = self.link.now();
         let (result, wrote) = self.database.run(&mut call, request, now);
-        self.link.answer(call.verb, Answer { request, committed: result.is_ok(), wrote, now }).await?;
+        self.link
+            .answer(call.verb, SimulatedReply { request, committed: result.is_ok(), wrote, now })
+            .await?;
         result.map(|()| call)
     }
 }

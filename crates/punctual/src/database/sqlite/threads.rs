@@ -8,9 +8,9 @@
 
 use crate::base::clock::monotonic;
 use crate::base::error::{Error, ErrorSource, Result};
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::sqlite::{BUSY_PATIENCE, SqliteTx, trouble};
-use crate::database::tx::{Call, Steps, Tx};
+use crate::database::tx::{Tx, TxFuture, VerbCall};
 use rusqlite::ErrorCode;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -27,7 +27,7 @@ const COMPANY_PATIENCE: Duration = Duration::from_micros(300);
 const CROWD_MIN: usize = 8;
 
 /// Something to run in a transaction and to answer afterwards.
-pub(crate) trait Request: Send {
+pub(crate) trait WriterRequest: Send {
     /// Runs the request; false when it failed, and its writes must be rolled back. A request may be run
     /// again.
     fn run(&mut self, tx: &mut Tx) -> bool;
@@ -38,24 +38,24 @@ pub(crate) trait Request: Send {
     /// How many callers it has served.
     fn callers(&self) -> usize;
     /// Whether its handle has a planted bug.
-    fn has(&self, bug: Bug) -> bool;
+    fn has(&self, bug: PlantedBug) -> bool;
 }
 
-struct Asked {
+struct QueuedCall {
     /// Gone once it was answered.
-    call: Option<Call>,
+    call: Option<VerbCall>,
     failure: Option<Error>,
-    reply: Option<oneshot::Sender<Result<Call>>>,
+    reply: Option<oneshot::Sender<Result<VerbCall>>>,
 }
 
-impl Asked {
-    fn reply(&mut self, result: Result<Call>) {
+impl QueuedCall {
+    fn reply(&mut self, result: Result<VerbCall>) {
         // A caller that went away does not want the answer; its write stands.
         let _ = self.reply.take().map(|reply| reply.send(result));
     }
 }
 
-impl Request for Asked {
+impl WriterRequest for QueuedCall {
     fn run(&mut self, tx: &mut Tx) -> bool {
         let Some(call) = &mut self.call else { return true };
         self.failure = guarded(|| finish(call.steps(tx))).err();
@@ -88,7 +88,7 @@ impl Request for Asked {
         1
     }
 
-    fn has(&self, bug: Bug) -> bool {
+    fn has(&self, bug: PlantedBug) -> bool {
         self.call.as_ref().is_some_and(|call| call.has(bug))
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn guarded<T>(verb: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Polls steps that never wait.
-pub(crate) fn finish<T>(steps: Steps<'_, T>) -> Result<T> {
+pub(crate) fn finish<T>(steps: TxFuture<'_, T>) -> Result<T> {
     match pin!(steps).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => Err(Error::Database("a verb waited for something else than its database".into())),
@@ -118,18 +118,18 @@ pub(crate) fn finish<T>(steps: Steps<'_, T>) -> Result<T> {
 /// Has a thread run a call. `lost` is the error when the thread stopped with the call in its hands: a
 /// writer may have committed it.
 pub(crate) async fn ask(
-    thread: &mpsc::Sender<Box<dyn Request>>,
-    call: Call,
+    thread: &mpsc::Sender<Box<dyn WriterRequest>>,
+    call: VerbCall,
     lost: fn(ErrorSource) -> Error,
-) -> Result<Call> {
+) -> Result<VerbCall> {
     let (reply, answer) = oneshot::channel();
     let gone = || Error::Unavailable("the database thread has stopped".into());
-    let asked = Asked { call: Some(call), failure: None, reply: Some(reply) };
+    let asked = QueuedCall { call: Some(call), failure: None, reply: Some(reply) };
     thread.send(Box::new(asked)).map_err(|_| gone())?;
     answer.await.map_err(|e| lost(e.into()))?
 }
 
-type Queue = Mutex<mpsc::Receiver<Box<dyn Request>>>;
+type Queue = Mutex<mpsc::Receiver<Box<dyn WriterRequest>>>;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Mode {
@@ -142,7 +142,7 @@ pub(crate) fn thread(
     name: &str,
     transactions: Vec<SqliteTx>,
     mode: Mode,
-) -> Result<mpsc::Sender<Box<dyn Request>>> {
+) -> Result<mpsc::Sender<Box<dyn WriterRequest>>> {
     let (sender, receiver) = mpsc::channel();
     let receiver = Arc::new(Mutex::new(receiver));
     for tx in transactions {
@@ -157,26 +157,26 @@ pub(crate) fn thread(
 
 /// How many were served together last time: as many are likely to come again.
 #[derive(Clone, Copy, Default)]
-struct Served {
+struct GroupSize {
     requests: usize,
     callers: usize,
 }
 
 #[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
 fn serve(mut tx: Tx, receiver: &Queue, mode: Mode) {
-    let mut last = Served::default();
+    let mut last = GroupSize::default();
     loop {
         let Some(group) = next_group(receiver, mode, last) else { return };
         let Tx::Sqlite(inner) = &mut tx else { return };
         inner.now = None;
-        let deferred = group.iter().any(|request| request.has(Bug::DeferredBegin));
+        let deferred = group.iter().any(|request| request.has(PlantedBug::DeferredBegin));
         let begin = if mode == Mode::Write && !deferred { "begin immediate" } else { "begin deferred" };
         last = serve_group(&mut tx, group, begin);
     }
 }
 
 /// Takes all that waits; after company, not before as many have come again, or patience has ended.
-fn next_group(receiver: &Queue, mode: Mode, last: Served) -> Option<Vec<Box<dyn Request>>> {
+fn next_group(receiver: &Queue, mode: Mode, last: GroupSize) -> Option<Vec<Box<dyn WriterRequest>>> {
     let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
     if mode == Mode::Read {
         return Some(vec![receiver.recv().ok()?]);
@@ -202,21 +202,24 @@ pub(crate) fn patiently(mut all_there: impl FnMut() -> bool) {
 }
 
 /// How many there are now.
-fn take_waiting(receiver: &mpsc::Receiver<Box<dyn Request>>, group: &mut Vec<Box<dyn Request>>) -> usize {
+fn take_waiting(
+    receiver: &mpsc::Receiver<Box<dyn WriterRequest>>,
+    group: &mut Vec<Box<dyn WriterRequest>>,
+) -> usize {
     let room = GROUP_REQUESTS_MAX.saturating_sub(group.len());
     group.extend(receiver.try_iter().take(room));
     group.len()
 }
 
 /// Runs a group and answers it.
-fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Served {
+fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn WriterRequest>>, begin: &str) -> GroupSize {
     let trouble = match together(tx, &mut group, begin) {
         Ok(true) => None,
         Ok(false) => one_by_one(tx, &mut group, begin).err(),
         Err(trouble) => Some(trouble),
     };
     let callers = group.iter().map(|request| request.callers()).sum();
-    let served = Served { requests: group.len(), callers };
+    let served = GroupSize { requests: group.len(), callers };
     if trouble.is_some() && !is_over(tx) {
         say(tx, "rollback").ok();
     }
@@ -227,7 +230,7 @@ fn serve_group(tx: &mut Tx, mut group: Vec<Box<dyn Request>>, begin: &str) -> Se
 }
 
 /// All requests in one transaction; false (and rolled back) if one of them failed.
-fn together(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<bool> {
+fn together(tx: &mut Tx, group: &mut [Box<dyn WriterRequest>], begin: &str) -> Result<bool> {
     say(tx, begin)?;
     if group.iter_mut().all(|request| request.run(tx)) {
         commit(tx, group)?;
@@ -240,7 +243,7 @@ fn together(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<
 }
 
 /// The same with a savepoint around each, so that the failing ones leave nothing.
-fn one_by_one(tx: &mut Tx, group: &mut [Box<dyn Request>], begin: &str) -> Result<()> {
+fn one_by_one(tx: &mut Tx, group: &mut [Box<dyn WriterRequest>], begin: &str) -> Result<()> {
     say(tx, begin)?;
     for request in &mut *group {
         say(tx, "savepoint request")?;
@@ -267,9 +270,9 @@ pub(crate) fn ended_transaction() -> Error {
     Error::Unavailable("the transaction was rolled back because of an earlier error".into())
 }
 
-fn commit(tx: &mut Tx, group: &[Box<dyn Request>]) -> Result<()> {
+fn commit(tx: &mut Tx, group: &[Box<dyn WriterRequest>]) -> Result<()> {
     match say_commit(tx) {
-        Err(e) if group.iter().any(|request| request.has(Bug::FailedCommitIsRefused)) => {
+        Err(e) if group.iter().any(|request| request.has(PlantedBug::FailedCommitIsRefused)) => {
             Err(without_writes(&e))
         }
         other => other,

@@ -21,7 +21,7 @@ use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, Token};
 use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage, Sending, Sent};
 use crate::delivery::run::channel_limiter::{Ending as PermitEnd, LimiterDecision, SendPermit};
 use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
@@ -301,7 +301,7 @@ impl DeliveryBatch {
         let now = self.now();
         renderer.gate(&self.context, due, now).into_outcome()?;
         let mut rendered = renderer.render(&self.context, due, now)?;
-        if self.context.store().has(Bug::KeyMadeAtRender) {
+        if self.context.store().has(PlantedBug::KeyMadeAtRender) {
             let message = &mut rendered.message;
             message.idempotency_key = format!("{}@{}", message.idempotency_key, message.sent_at);
         }

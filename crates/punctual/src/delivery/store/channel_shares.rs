@@ -4,7 +4,7 @@
 //! ago. The row without a holder is the lock of its channel. Rows belong to no tenant, as channels do not.
 
 use crate::base::error::Result;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, params};
@@ -70,7 +70,7 @@ fn read(row: &Row) -> Result<Reserved> {
 }
 
 async fn lease(tx: &mut Tx, request: &ShareRequest) -> Result<Option<ShareAmounts>> {
-    if tx.has(Bug::LimitOfEachProcess) {
+    if tx.has(PlantedBug::LimitOfEachProcess) {
         return Ok(Some(request.limit));
     }
     let channel = request.channel.as_str();

@@ -4,7 +4,7 @@ use crate::base::clock::{Monotonic, monotonic};
 use crate::base::component::Components;
 use crate::base::duration;
 use crate::base::error::{Error, Result};
-use crate::database::migrate::{Behind, SCHEMA_VERSION, SchemaStatus};
+use crate::database::migrate::{SCHEMA_VERSION, SchemaGap, SchemaStatus};
 use crate::database::store::Store;
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ pub(super) async fn wait_for_schema(store: &Store, components: Components, patie
     Ok(())
 }
 
-fn say_waiting(behind: Behind, patience: Duration) {
-    let Behind { version, lacks } = behind;
+fn say_waiting(behind: SchemaGap, patience: Duration) {
+    let SchemaGap { version, lacks } = behind;
     tracing::warn!(
         target: "punctual",
         version, needed = SCHEMA_VERSION, %lacks, patience_seconds = patience.as_secs_f64(),
@@ -53,7 +53,7 @@ fn say_arrived(began: Monotonic) {
     tracing::info!(target: "punctual", version = SCHEMA_VERSION, waited_seconds, "the schema fits now");
 }
 
-fn refuse(behind: Behind, patience: Duration) -> Error {
+fn refuse(behind: SchemaGap, patience: Duration) -> Error {
     if patience.is_zero() {
         return behind.refused("");
     }

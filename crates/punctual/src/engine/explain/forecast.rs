@@ -7,7 +7,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::tenant::Tenant;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::run::consent::Recipients;
@@ -110,7 +110,7 @@ impl Forecast<'_> {
     }
 
     fn gate(&self, send: &ForecastSend) -> GateDecision {
-        if self.context.store().has(Bug::ForecastAsksNobody) {
+        if self.context.store().has(PlantedBug::ForecastAsksNobody) {
             return GateDecision::Deliver;
         }
         let asked = ConsentQuestion {

@@ -7,7 +7,7 @@
 
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::{Error, Result};
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -73,7 +73,7 @@ const DUE: &str = concat!(
 
 /// The database's time, whatever the host's clock says; unless the bug is planted that asks the host.
 async fn planning_time(tx: &mut Tx) -> Result<Timestamp> {
-    if tx.has(Bug::CronPlannedByHostClock) { Ok(host_now()) } else { tx.now().await }
+    if tx.has(PlantedBug::CronPlannedByHostClock) { Ok(host_now()) } else { tx.now().await }
 }
 
 async fn plan(tx: &mut Tx) -> Result<Planned> {

@@ -11,7 +11,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId};
 use crate::base::tenant::Tenant;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::delivery::rules::delivery::PlannedDelivery;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
@@ -84,7 +84,7 @@ pub(crate) async fn foresee(
                 continue;
             }
             let now = one.delivery.due_at.unwrap_or(at);
-            let asks = step < STEPS_MAX && !context.store().has(Bug::ForecastAsksNobody);
+            let asks = step < STEPS_MAX && !context.store().has(PlantedBug::ForecastAsksNobody);
             let decision = if asks { renderer.gate(context, one, now) } else { GateDecision::Deliver };
             let ending = match decision {
                 GateDecision::Delay { until, said } => {

@@ -3,7 +3,7 @@
 use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::limits;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::store::Store;
 use crate::operate::store::prune::EntryRetention;
 use crate::queue::run::loop_health::Ticks;
@@ -197,7 +197,7 @@ impl Pruner {
 /// A tick is one step of each kind: it must stay short, however much there is to drop.
 impl Ticks for Pruner {
     async fn tick(&mut self) -> Result<()> {
-        if self.store.has(Bug::StuckLoop) {
+        if self.store.has(PlantedBug::StuckLoop) {
             std::future::pending::<()>().await;
         }
         let present = self.present().await?;

@@ -11,7 +11,7 @@ use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::random;
-use crate::database::points::{Point, reach};
+use crate::database::points::{CrashPoint, reach};
 use crate::queue::rules::attempt::Retry;
 use crate::queue::run::context::BatchGuard;
 use crate::queue::run::gauge;
@@ -431,7 +431,7 @@ impl HandlerBatch {
         if words.is_empty() {
             return Ok(());
         }
-        reach(Point::HandledBeforeSettle);
+        reach(CrashPoint::HandledBeforeSettle);
         // `settle` writes the effects in a sequence or in a hook.
         let followed = self.keyed || self.hooked;
         let plain = self.left == 0 && self.whole_claim && !self.exceptions && !followed;

@@ -124,7 +124,7 @@ pub struct Hearer {
     /// The waiters to wake.
     pub wake: Wake,
     /// The subscription, while it stands.
-    pub ear: Option<crate::database::wake::Ear>,
+    pub ear: Option<crate::database::wake::WakeSubscription>,
 }
 
 impl Ticks for Hearer {

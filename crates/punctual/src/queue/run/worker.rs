@@ -12,7 +12,7 @@ use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::queue::rules::share::{self, LaneQuota, Offer};
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::database_clock::DatabaseClock;
@@ -419,7 +419,7 @@ impl WorkerLoop {
                 }
             }
             Rest::Idle(due) => {
-                let polled = !context.store.has(Bug::LostWakeUpWithoutPolling);
+                let polled = !context.store.has(PlantedBug::LostWakeUpWithoutPolling);
                 let pause =
                     if polled { due.unwrap_or(self.poll).min(self.poll) } else { due.unwrap_or(NEVER) };
                 let waits_for_room = std::mem::take(&mut self.waits_for_room);

@@ -18,7 +18,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::base::name::check_name;
-use crate::database::points::{Point, reach};
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -150,7 +150,7 @@ impl Store {
             if self.may_claim_at_once(&wish)
                 && let Some(catch) = self.claim_at_once(&wish, bytes_max).await?
             {
-                reach(Point::ClaimedBeforeAnswer);
+                reach(CrashPoint::ClaimedBeforeAnswer);
                 return Ok(catch);
             }
             self.claim_in_steps(wish, bytes_max).await
@@ -162,7 +162,7 @@ impl Store {
         let request = (wish, bytes_max);
         let (mut catch, held) =
             self.write(request, |tx, (wish, most)| Box::pin(claim_work(tx, wish, *most))).await?;
-        reach(Point::ClaimedBeforeAnswer);
+        reach(CrashPoint::ClaimedBeforeAnswer);
         // Decoding is the claimer's work, not the database thread's.
         catch.items = held.decode()?;
         self.part::<KeyedLanes>().learn(&lanes, &catch);
@@ -178,7 +178,7 @@ impl Store {
                     Box::pin(async move { Ok(tx.execute(MARK_STARTED, params![token.text()]).await? == 1) })
                 })
                 .await;
-            reach(Point::MarkedBeforeStart);
+            reach(CrashPoint::MarkedBeforeStart);
             held
         })
     }
@@ -223,7 +223,7 @@ async fn claim_work(
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;
     let until = now.plus(wish.lease);
     catch.lease_until = Some(until);
-    reach(Point::ClaimedBeforeCommit);
+    reach(CrashPoint::ClaimedBeforeCommit);
     let held = hold(tx, wish, taken, now, until).await?;
     tx.fire_early();
     Ok((catch, held))
@@ -364,7 +364,7 @@ pub(crate) async fn hold_deliveries(
     mark: Option<usize>,
     now: Timestamp,
 ) -> Result<()> {
-    reach(Point::ClaimedBeforeCommit);
+    reach(CrashPoint::ClaimedBeforeCommit);
     let items: Vec<String> = claims.iter().map(|one| claim::write(one.items.iter().copied())).collect();
     let keyed: Vec<Option<String>> = claims.iter().map(DeliveryClaim::write_keyed_lanes).collect();
     let mark = mark.map(|mark| i64::try_from(mark).unwrap_or(i64::MAX));

@@ -17,7 +17,7 @@ use crate::base::error::{Problem, Problems, Result};
 use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
-use crate::database::points::{Point, reach};
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -86,7 +86,7 @@ impl Store {
         }
         let enqueued =
             self.of(tenant).write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;
-        reach(Point::EnqueuedBeforeAnswer);
+        reach(CrashPoint::EnqueuedBeforeAnswer);
         enqueued
     }
 
@@ -153,7 +153,7 @@ impl Store {
         } else {
             self.write(batch, |tx, b| Box::pin(enqueue_all(tx, b))).await
         };
-        reach(Point::EnqueuedBeforeAnswer);
+        reach(CrashPoint::EnqueuedBeforeAnswer);
         enqueued
     }
 }
@@ -193,7 +193,7 @@ pub(crate) async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueu
     for (n, id) in fresh.iter().zip(insert(tx, batch.tenant, &written).await?) {
         outcome[*n] = Some(Enqueued::New(id));
     }
-    reach(Point::EnqueuedBeforeCommit);
+    reach(CrashPoint::EnqueuedBeforeCommit);
     let all = batch.messages.iter().zip(outcome.clone());
     Ok(all.map(|(m, known)| known.unwrap_or_else(|| same_batch(m, batch, &first, &outcome))).collect())
 }

@@ -8,8 +8,8 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId};
-use crate::database::planted::Bug;
-use crate::database::points::{Point, reach};
+use crate::database::planted::PlantedBug;
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -64,12 +64,12 @@ impl Store {
     pub fn reap(&self, seed: u64) -> VerbFuture<'_, Reaped> {
         VerbFuture::new(async move {
             let hooks = self.settlement_hooks();
-            if self.has(Bug::ReapByIdOnly) {
+            if self.has(PlantedBug::ReapByIdOnly) {
                 // A planted bug: nothing is locked, so a claim that is closed may have been settled
                 // meanwhile.
                 let sql = hooks.expired_unlocked();
                 let found = self.read(sql, |tx, sql| Box::pin(expired(tx, sql))).await?;
-                reach(Point::ReapingChosen);
+                reach(CrashPoint::ReapingChosen);
                 let request = (found, seed);
                 let closed =
                     self.write(request, |tx, (found, seed)| Box::pin(close(tx, found, *seed))).await?;
@@ -86,7 +86,7 @@ impl Store {
 async fn reap(tx: &mut Tx, seed: u64) -> Result<(Reaped, Vec<FailedAttempt>)> {
     let sql = tx.settlement_hooks().await?.expired();
     let found = expired(tx, sql).await?;
-    reach(Point::ReapingChosen);
+    reach(CrashPoint::ReapingChosen);
     close(tx, &found, seed).await
 }
 
@@ -98,7 +98,7 @@ async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
 async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<(Reaped, Vec<FailedAttempt>)> {
     let (now, hooks) = (tx.now().await?, tx.settlement_hooks().await?);
     let (mut reaped, mut failed) = (Reaped::default(), Vec::new());
-    let forgotten = tx.has(Bug::LostSendsAreForgotten);
+    let forgotten = tx.has(PlantedBug::LostSendsAreForgotten);
     let lost = expired.iter().map(|row| Lost::read(row, &hooks, forgotten)).collect::<Result<Vec<_>>>()?;
     // For all claims before the first is closed: two transactions that need the same rows take them in one
     // order.
@@ -111,7 +111,7 @@ async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<(Reaped, Vec<F
     }
     let next = tx.first(NEXT_END, &[]).await?;
     reaped.next = next.map_or(Ok(None), |row| row.maybe_time(0))?;
-    reach(Point::ReapedBeforeCommit);
+    reach(CrashPoint::ReapedBeforeCommit);
     Ok((reaped, failed))
 }
 

@@ -19,8 +19,8 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
-use crate::database::planted::Bug;
-use crate::database::points::{Point, reach};
+use crate::database::planted::PlantedBug;
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -97,7 +97,7 @@ impl Store {
     pub fn ack_whole(&self, tokens: Vec<Token>) -> VerbFuture<'_, HashSet<Token>> {
         VerbFuture::new(async move {
             let held = self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await;
-            reach(Point::SettledBeforeAnswer);
+            reach(CrashPoint::SettledBeforeAnswer);
             held
         })
     }
@@ -118,7 +118,7 @@ impl Store {
             }
             let request = Request { settlements, within, seed };
             let settled = self.write(request, |tx, request| Box::pin(settle_all(tx, request))).await;
-            reach(Point::SettledBeforeAnswer);
+            reach(CrashPoint::SettledBeforeAnswer);
             let (outcomes, failed) = settled?;
             failed.iter().for_each(FailedAttempt::log);
             Ok(outcomes)
@@ -189,7 +189,7 @@ async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
         crate::database::dialect::Dialect::Sqlite => tx.now().await?.into(),
     };
     let mut sql = tx.dialect().pick(ACK_WHOLE_AT_SERVER_TIME, ACK_WHOLE);
-    if tx.has(Bug::NoFence) {
+    if tx.has(PlantedBug::NoFence) {
         sql = ACK_WHOLE_UNFENCED;
     }
     let rows = tx.query(sql, &[now, Value::Texts(&texts)]).await?;
@@ -216,7 +216,7 @@ async fn settle_all(tx: &mut Tx, request: &Request) -> Result<(Vec<Vec<SettleOut
     for n in order {
         outcomes[n] = settle_one(tx, &request.settlements[n], request, &mut failed).await?;
     }
-    reach(Point::SettledBeforeCommit);
+    reach(CrashPoint::SettledBeforeCommit);
     Ok((outcomes, failed))
 }
 
@@ -307,10 +307,10 @@ pub(crate) async fn finish_deliveries(
     mark: Option<usize>,
     now: Timestamp,
 ) -> Result<SettleOutcome> {
-    if tx.has(Bug::SettleWithoutToken) {
+    if tx.has(PlantedBug::SettleWithoutToken) {
         return Ok(SettleOutcome::Done);
     }
-    if tx.has(Bug::IntentAfterCall) {
+    if tx.has(PlantedBug::IntentAfterCall) {
         for item in items {
             tx.execute(TAKE_LATE, params![item.lane().0, item.message().0]).await?;
         }
@@ -351,7 +351,7 @@ async fn take_claim(tx: &mut Tx, token: &Token, hooks: Option<&SettlementHooks>)
     let Some(row) = tx.first(sql, params![token.text()]).await? else { return Ok(None) };
     let items = read_items(&row.text(1)?)?;
     let open = row.maybe_text(2)?.map(|text| read_items(&text)).transpose()?;
-    let ending = row.maybe_text(3)?.filter(|ending| ending != "reaped" || !tx.has(Bug::NoFence));
+    let ending = row.maybe_text(3)?.filter(|ending| ending != "reaped" || !tx.has(PlantedBug::NoFence));
     Ok(Some(Held {
         purpose: read_purpose(&row.text(5)?)?,
         owner: row.text(0)?,

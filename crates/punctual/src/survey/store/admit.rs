@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, FlowId, LaneId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::base::zone::Zone;
-use crate::database::points::{Point, reach};
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
@@ -139,7 +139,7 @@ impl Store {
         VerbFuture::new(async move {
             let request = Request { tenant, stamp, triggered_by, instances, look_first };
             let admitted = self.of(tenant).write(request, |tx, request| Box::pin(admit(tx, request))).await;
-            reach(Point::EnqueuedBeforeAnswer);
+            reach(CrashPoint::EnqueuedBeforeAnswer);
             admitted
         })
     }
@@ -151,7 +151,7 @@ async fn admit(tx: &mut Tx, request: &Request) -> Result<AdmitOutcome> {
     }
     let keys = DistinctKeys::of(&request.instances);
     let owners = write(tx, request, &keys).await?;
-    reach(Point::EnqueuedBeforeCommit);
+    reach(CrashPoint::EnqueuedBeforeCommit);
     let outcomes = request.instances.iter().zip(&keys.places).enumerate().map(|(n, (instance, place))| {
         let owner = owners[*place].unwrap_or(instance.public_id);
         // The second of two in one batch has another public id than the first.

@@ -7,7 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
-use crate::database::tx::{Steps, Tx};
+use crate::database::tx::{Tx, TxFuture};
 use crate::database::value::Value;
 use crate::delivery::store::entries::hooks::{EntryHook, EntryMoment, EntryNews};
 use crate::flow::rules::entry::EntryKind;
@@ -178,7 +178,7 @@ impl EntryHook for SurveyHook {
         EntryKind::Survey
     }
 
-    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [EntryNews<'t>]) -> Steps<'t, ()> {
+    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [EntryNews<'t>]) -> TxFuture<'t, ()> {
         Box::pin(async move {
             let of_kind = news.iter().filter_map(|one| Some((Instance::of(one.entry)?, one.moment.into())));
             publish_all(tx, &of_kind.collect::<Vec<_>>()).await?;

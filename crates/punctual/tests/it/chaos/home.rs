@@ -3,7 +3,7 @@
 use super::disk::SmallDisk;
 use super::injector::Injection;
 use super::tally::Tally;
-use punctual::database::postgres::direct::Direct;
+use punctual::database::postgres::direct::DirectConnection;
 use punctual::testing::cluster::{Cluster, Options};
 use punctual::testing::place::Place;
 
@@ -38,7 +38,7 @@ pub async fn server(small_disk: bool, tally: &mut Tally) -> Home {
             Err(why) => _ = tally.not_run.insert(Injection::FullDisk.name(), why),
         }
     }
-    let postgres = Direct::connect(&cluster.url("postgres")).await.unwrap();
+    let postgres = DirectConnection::connect(&cluster.url("postgres")).await.unwrap();
     let mut statements = Vec::new();
     let mut place = "";
     if let Some(disk) = &disk {

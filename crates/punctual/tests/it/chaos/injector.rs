@@ -3,7 +3,7 @@
 use super::dice;
 use super::proxy::Link;
 use super::world::World;
-use punctual::database::points::Point;
+use punctual::database::points::CrashPoint;
 use punctual::testing::Backend;
 use punctual::testing::cluster::Shutdown;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub enum Injection {
     /// So does the publisher.
     KillPublisher,
     /// A process ends exactly here.
-    Point(Point),
+    Point(CrashPoint),
     /// A worker stands still until its claims are lost, and goes on with them.
     Freeze,
     /// The server is stopped and started.
@@ -48,7 +48,8 @@ const FAILING: Duration = Duration::from_millis(150);
 /// Each answer over a slow link.
 const SLOW: Duration = Duration::from_millis(40);
 /// Points that are reached only when a lease has run out.
-const AFTER_A_LOSS: [Point; 3] = [Point::MarkedBeforeStart, Point::ReapingChosen, Point::ReapedBeforeCommit];
+const AFTER_A_LOSS: [CrashPoint; 3] =
+    [CrashPoint::MarkedBeforeStart, CrashPoint::ReapingChosen, CrashPoint::ReapedBeforeCommit];
 /// Workers stand still for so long that there is work for a batch.
 const PILE_UP: Duration = Duration::from_millis(250);
 /// How long a process is given to reach a point.
@@ -75,7 +76,7 @@ impl Injection {
     /// All that can be done to a world.
     pub fn deck(backend: Backend) -> Vec<Self> {
         let mut deck = vec![Self::Kill, Self::KillPublisher, Self::Freeze, Self::FullDisk];
-        deck.extend(Point::ALL.iter().copied().map(Self::Point));
+        deck.extend(CrashPoint::ALL.iter().copied().map(Self::Point));
         if backend == Backend::Sqlite {
             deck.push(Self::FailedCommits);
         } else {
@@ -113,7 +114,8 @@ impl World {
             Injection::Kill => self.kill(worker),
             Injection::KillPublisher => self.kill(self.publisher()),
             Injection::Point(point) => {
-                let publishes = matches!(point, Point::EnqueuedBeforeCommit | Point::EnqueuedBeforeAnswer);
+                let publishes =
+                    matches!(point, CrashPoint::EnqueuedBeforeCommit | CrashPoint::EnqueuedBeforeAnswer);
                 if publishes {
                     self.arm(self.publisher(), point, 1 + dice(seed, 3) % 3);
                     return self.until_sprung(point, SPRUNG_SOON).await;
@@ -170,9 +172,9 @@ impl World {
     async fn lose_a_batch(&mut self, worker: usize) {
         (0..self.workers()).for_each(|n| self.signal(n, "STOP"));
         tokio::time::sleep(PILE_UP).await;
-        self.arm(worker, Point::HandledBeforeSettle, 1);
+        self.arm(worker, CrashPoint::HandledBeforeSettle, 1);
         (0..self.workers()).for_each(|n| self.signal(n, "CONT"));
-        self.until_sprung(Point::HandledBeforeSettle, SPRUNG_SOON).await;
+        self.until_sprung(CrashPoint::HandledBeforeSettle, SPRUNG_SOON).await;
     }
 
     async fn with_link(&self, slot: usize, link: Link) {

@@ -15,10 +15,10 @@ use crate::poison::{Notes, Worker};
 use punctual::base::backoff::Backoff;
 use punctual::base::clock::monotonic;
 use punctual::base::id::EntryId;
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use punctual::database::points;
-use punctual::database::points::Point;
-use punctual::database::postgres::direct::Direct;
+use punctual::database::points::CrashPoint;
+use punctual::database::postgres::direct::DirectConnection;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{Ingest, Outcome, Submitted};
@@ -122,7 +122,7 @@ async fn process() {
     let builder = Engine::builder(database).pool_size(3).without_migrations().lease(LEASE);
     let builder = builder.max_polling_interval(Duration::from_millis(500)).channel_policy(CHANNEL, patient());
     let mut builder = builder.channel(CHANNEL, channel);
-    if let Some(bug) = std::env::var(BUG).ok().and_then(|name| Bug::named(&name)) {
+    if let Some(bug) = std::env::var(BUG).ok().and_then(|name| PlantedBug::named(&name)) {
         builder = builder.plant(bug);
     }
     let engine = builder.open().await.unwrap();
@@ -157,11 +157,11 @@ async fn obey(engine: &Engine, book: &Book) {
 struct Office {
     processes: Vec<Worker>,
     keeper: Engine,
-    direct: Direct,
+    direct: DirectConnection,
     home: Home,
     notes: Notes,
     manner: &'static str,
-    bug: Option<Bug>,
+    bug: Option<PlantedBug>,
     ids: Vec<PublicId>,
 }
 
@@ -189,11 +189,11 @@ const CLAIMS: &[&str] = &[
 ];
 
 impl Office {
-    async fn open(manner: &'static str, bug: Option<Bug>, schedule: Value, entries: usize) -> Self {
+    async fn open(manner: &'static str, bug: Option<PlantedBug>, schedule: Value, entries: usize) -> Self {
         let home = server(false, &mut Tally::default()).await;
         let keeper = Engine::builder(home.url()).pool_size(4).open().await.unwrap();
         publish(&keeper, schedule).await;
-        let direct = Direct::connect(home.url()).await.unwrap();
+        let direct = DirectConnection::connect(home.url()).await.unwrap();
         direct.run(&CLAIMS.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).await.unwrap();
         let notes = Notes::new();
         let mut office =
@@ -343,10 +343,10 @@ impl Office {
     /// to rest.
     async fn trouble(&mut self, seed: u64) -> (Told, usize) {
         let at = [
-            Point::ClaimedBeforeCommit,
-            Point::ClaimedBeforeAnswer,
-            Point::SettledBeforeCommit,
-            Point::SettledBeforeAnswer,
+            CrashPoint::ClaimedBeforeCommit,
+            CrashPoint::ClaimedBeforeAnswer,
+            CrashPoint::SettledBeforeCommit,
+            CrashPoint::SettledBeforeAnswer,
         ];
         let acting = tokio::spawn(people(self.keeper.clone(), self.ids.clone(), seed));
         let (begun, mut kills) = (monotonic(), 0);
@@ -491,7 +491,7 @@ fn number(row: &[Option<String>], n: usize) -> i64 {
     row[n].as_deref().unwrap().parse().unwrap()
 }
 
-async fn play(bug: Option<Bug>) -> Vec<String> {
+async fn play(bug: Option<PlantedBug>) -> Vec<String> {
     let seed = super::seed();
     let schedule = json!({"initialDelay": "0s", "reminders": ["4s"]});
     let mut office = Office::open("loops", bug, schedule, TROUBLED).await;
@@ -528,7 +528,7 @@ async fn trg_16_a_send_after_the_end_is_caught() {
     // Whether an end comes between a look and a send is up to chance: a few in most runs, none in some.
     let mut broken = Vec::new();
     for _ in 0..5 {
-        broken.extend(play(Some(Bug::SendAfterTheEnd)).await);
+        broken.extend(play(Some(PlantedBug::SendAfterTheEnd)).await);
         if let Some(found) = broken.iter().find(|said| said.contains("after its end")) {
             return println!("found {found:?}, and {} in all", broken.len());
         }

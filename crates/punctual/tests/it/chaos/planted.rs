@@ -6,20 +6,20 @@ use super::checker::{self, Promise};
 use super::injector::Injection;
 use super::operation::Operation;
 use super::world::{Plan, Setup, World};
-use punctual::database::planted::Bug;
-use punctual::database::points::Point;
+use punctual::database::planted::PlantedBug;
+use punctual::database::points::CrashPoint;
 use punctual::testing::Backend;
 use std::time::Duration;
 
 /// What is done to a world that may have a bug.
 struct Script {
-    bug: Bug,
+    bug: PlantedBug,
     backend: Backend,
     broken: Promise,
     only: Option<Operation>,
     injections: Vec<Injection>,
     /// Where workers hold their breath, and for how long.
-    pause: Option<(Point, u64)>,
+    pause: Option<(CrashPoint, u64)>,
     calm_max: Duration,
 }
 
@@ -27,7 +27,7 @@ struct Script {
 const ROUNDS: u64 = 8;
 
 impl Script {
-    fn new(bug: Bug, broken: Promise, injections: Vec<Injection>) -> Self {
+    fn new(bug: PlantedBug, broken: Promise, injections: Vec<Injection>) -> Self {
         let calm_max = Duration::from_secs(45);
         Self { bug, backend: Backend::Postgres, broken, only: None, injections, pause: None, calm_max }
     }
@@ -46,7 +46,7 @@ impl Script {
     /// What is found in a few rounds. The last is the first that breaks the promise the bug is known by: it
     /// may break others before (what was put back twice is claimed early, too), and a busy machine may end a
     /// round out of time.
-    async fn rounds(&self, bug: Option<Bug>, seed: u64) -> Vec<checker::Broken> {
+    async fn rounds(&self, bug: Option<PlantedBug>, seed: u64) -> Vec<checker::Broken> {
         let clocks = if self.backend == Backend::Postgres { vec![0, 0, 0] } else { vec![0, 0] };
         let setup = Setup::new("planted", self.backend, clocks);
         let mut world = World::start(Setup { bug, calm_max: self.calm_max, ..setup }).await;
@@ -74,22 +74,22 @@ impl Script {
 #[ignore = "slow"]
 async fn plt_2_a_missing_fence_is_caught() {
     let freezes = vec![Injection::Freeze, Injection::Freeze];
-    Script::new(Bug::NoFence, Promise::NoStaleToken, freezes).play().await;
+    Script::new(PlantedBug::NoFence, Promise::NoStaleToken, freezes).play().await;
 }
 
 /// PLT-3: some workers are a little slower than their lease, and reapers slow to close.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_3_reaping_by_id_alone_is_caught() {
-    let script = Script::new(Bug::ReapByIdOnly, Promise::DoneOnce, vec![Injection::Freeze]);
-    Script { pause: Some((Point::ReapingChosen, 300)), ..script }.play().await;
+    let script = Script::new(PlantedBug::ReapByIdOnly, Promise::DoneOnce, vec![Injection::Freeze]);
+    Script { pause: Some((CrashPoint::ReapingChosen, 300)), ..script }.play().await;
 }
 
 /// PLT-1: two writers on one file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_1_a_deferred_begin_is_caught() {
-    let script = Script::new(Bug::DeferredBegin, Promise::NeverBusy, vec![Injection::Kill]);
+    let script = Script::new(PlantedBug::DeferredBegin, Promise::NeverBusy, vec![Injection::Kill]);
     Script { backend: Backend::Sqlite, ..script }.play().await;
 }
 
@@ -97,7 +97,8 @@ async fn plt_1_a_deferred_begin_is_caught() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_6_a_timer_that_fires_before_its_commit_is_caught() {
-    let script = Script::new(Bug::TimerFiredBeforeCommit, Promise::ClaimedFirst, vec![Injection::Kill; 6]);
+    let script =
+        Script::new(PlantedBug::TimerFiredBeforeCommit, Promise::ClaimedFirst, vec![Injection::Kill; 6]);
     Script { calm_max: Duration::from_secs(12), ..script }.play().await;
 }
 
@@ -105,7 +106,7 @@ async fn plt_6_a_timer_that_fires_before_its_commit_is_caught() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn plt_7_a_lost_wake_up_without_polling_is_caught() {
-    let script = Script::new(Bug::LostWakeUpWithoutPolling, Promise::EndsInTime, Vec::new());
+    let script = Script::new(PlantedBug::LostWakeUpWithoutPolling, Promise::EndsInTime, Vec::new());
     let calm_max = Duration::from_secs(8);
     Script { only: Some(Operation::Host), calm_max, ..script }.play().await;
 }
@@ -114,7 +115,7 @@ async fn plt_7_a_lost_wake_up_without_polling_is_caught() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow"]
 async fn trg_16_a_send_after_the_end_is_caught_in_a_round() {
-    let script = Script::new(Bug::SendAfterTheEnd, Promise::NotAfterEnd, vec![Injection::Kill]);
+    let script = Script::new(PlantedBug::SendAfterTheEnd, Promise::NotAfterEnd, vec![Injection::Kill]);
     Script { only: Some(Operation::Ingested), ..script }.play().await;
 }
 
@@ -123,6 +124,6 @@ async fn trg_16_a_send_after_the_end_is_caught_in_a_round() {
 #[ignore = "slow"]
 async fn plt_3_a_failed_commit_that_is_answered_as_refused_is_caught() {
     let injections = vec![Injection::FailedCommits; 6];
-    let script = Script::new(Bug::FailedCommitIsRefused, Promise::NothingMadeUp, injections);
+    let script = Script::new(PlantedBug::FailedCommitIsRefused, Promise::NothingMadeUp, injections);
     Script { backend: Backend::Sqlite, ..script }.play().await;
 }

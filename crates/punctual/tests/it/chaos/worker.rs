@@ -13,7 +13,7 @@ use crate::bench::TENANT;
 use punctual::base::clock::{Timestamp, host_now};
 use punctual::base::id::LaneId;
 use punctual::base::rehearsal;
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use punctual::database::points;
 use punctual::database::store::Store;
 use punctual::engine::Builder;
@@ -54,7 +54,7 @@ pub struct Hired {
     pub database: String,
     pub folder: PathBuf,
     pub pen: Arc<Pen>,
-    bug: Option<Bug>,
+    bug: Option<PlantedBug>,
     /// How far off its wall clock is, in seconds.
     offset: i64,
     competes: AtomicBool,
@@ -65,7 +65,7 @@ pub struct Hired {
 async fn process() {
     let Ok(database) = std::env::var(DATABASE) else { return };
     let folder = PathBuf::from(std::env::var_os(HISTORY).unwrap());
-    let bug = std::env::var(BUG).ok().and_then(|name| Bug::named(&name));
+    let bug = std::env::var(BUG).ok().and_then(|name| PlantedBug::named(&name));
     let offset = std::env::var(rehearsal::CLOCK_OFFSET_S).unwrap().parse().unwrap();
     let (pen, competes) = (Arc::new(Pen::new(&folder)), AtomicBool::new(false));
     punctual_faulty_disk::install();
@@ -100,7 +100,7 @@ impl Hired {
             let mut builder = Engine::builder(&self.database).pool_size(3).without_migrations();
             if is_worker {
                 builder = self.with_handlers(builder);
-            } else if let Some(bug @ Bug::FailedCommitIsRefused) = self.bug {
+            } else if let Some(bug @ PlantedBug::FailedCommitIsRefused) = self.bug {
                 builder = builder.plant(bug);
             }
             match builder.open().await {

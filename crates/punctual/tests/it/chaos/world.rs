@@ -15,9 +15,9 @@ use crate::engine::UNDONE;
 use crate::poison::{Notes, Worker};
 use punctual::base::clock::monotonic;
 use punctual::base::rehearsal;
-use punctual::database::planted::Bug;
-use punctual::database::points::Point;
-use punctual::database::postgres::direct::Direct;
+use punctual::database::planted::PlantedBug;
+use punctual::database::points::CrashPoint;
+use punctual::database::postgres::direct::DirectConnection;
 use punctual::testing::Backend;
 use punctual::testing::cluster::Shutdown;
 use punctual::testing::place::{Place, Rows};
@@ -33,7 +33,7 @@ pub struct Setup {
     pub backend: Backend,
     /// How far off each worker's wall clock is, in seconds.
     pub clocks: Vec<i64>,
-    pub bug: Option<Bug>,
+    pub bug: Option<PlantedBug>,
     /// Whether the database is on a disk that can be filled up, if there can be one.
     pub small_disk: bool,
     /// After a round everything has ended by then.
@@ -90,7 +90,7 @@ struct Slot {
     proxy: Option<Proxy>,
     clock: i64,
     /// The point at which it was told to end.
-    armed: Option<Point>,
+    armed: Option<CrashPoint>,
 }
 
 pub struct World {
@@ -99,7 +99,7 @@ pub struct World {
     home: Home,
     notes: Notes,
     reader: Reader,
-    direct: tokio::sync::Mutex<Option<Direct>>,
+    direct: tokio::sync::Mutex<Option<DirectConnection>>,
     ledger: Ledger,
     order: Option<Order>,
     /// Switches jobs on and off.
@@ -248,13 +248,13 @@ impl World {
     }
 
     /// Tells a process to end when it is at a point for the `count`-th time.
-    pub fn arm(&mut self, slot: usize, point: Point, count: u64) {
+    pub fn arm(&mut self, slot: usize, point: CrashPoint, count: u64) {
         self.slots[slot].process.tell(&format!("point {}:{count}:abort", point.name()));
         self.slots[slot].armed = Some(point);
     }
 
     /// Tells every worker to hold its breath at a point.
-    pub fn pause_all_at(&mut self, point: Point, milliseconds: u64) {
+    pub fn pause_all_at(&mut self, point: CrashPoint, milliseconds: u64) {
         for slot in 0..self.workers() {
             self.slots[slot].process.tell(&format!("point {}:1:pause-{milliseconds}", point.name()));
         }
@@ -316,7 +316,7 @@ impl World {
     }
 
     /// Waits until somebody has ended at a point, but not longer than `limit`.
-    pub async fn until_sprung(&mut self, point: Point, limit: Duration) {
+    pub async fn until_sprung(&mut self, point: CrashPoint, limit: Duration) {
         let (begun, name) = (monotonic(), point.name());
         let before = self.tally.injected.get(name).copied();
         while self.tally.injected.get(name).copied() == before && begun.elapsed() < limit {
@@ -507,7 +507,7 @@ impl World {
         let mut direct = self.direct.lock().await;
         for _ in 0..2 {
             if direct.is_none() {
-                *direct = Some(Direct::connect(url).await.map_err(|e| e.to_string())?);
+                *direct = Some(DirectConnection::connect(url).await.map_err(|e| e.to_string())?);
             }
             if let Some(there) = direct.as_ref()
                 && let Ok(mut all) = there.run(&[text.to_owned()]).await

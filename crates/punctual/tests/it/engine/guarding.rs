@@ -3,7 +3,7 @@
 use super::{Live, SOON};
 use crate::bench::TENANT;
 use punctual::base::clock::{Timestamp, host_now, monotonic};
-use punctual::database::fault::Way;
+use punctual::database::fault::ConnectionStatus;
 use punctual::database::store::Store;
 use punctual::jobs::run::lease::{Attempt, Candidate, LeaseGuard, Loss};
 use punctual::jobs::store::leases::{Acquisition, Release};
@@ -163,14 +163,14 @@ async fn plt_11_a_guard_keeps_its_lease(live: &Live) {
 /// PLT-11: a renewal that failed, or was not answered, is tried again.
 async fn plt_11_a_short_outage_is_survived(live: &Live) {
     let engine = engine(live).await;
-    for way in [Way::Refused, Way::Cut, Way::Deaf] {
+    for way in [ConnectionStatus::Refused, ConnectionStatus::Cut, ConnectionStatus::Deaf] {
         let (store, cut) = engine.store().with_cut();
         let candidate = Candidate::new(store, TENANT, "report", "me").duration(2 * SHORT).renew_percent(10);
         let guard = acquired(&candidate).await;
         cut.set(way);
         // Long enough for the first renewal to go wrong, and too short for the end.
         tokio::time::sleep(SHORT / 2).await;
-        cut.set(Way::Open);
+        cut.set(ConnectionStatus::Open);
         let since = monotonic();
         while since.elapsed() < 2 * SHORT {
             guard.ensure_held().unwrap();
@@ -183,7 +183,10 @@ async fn plt_11_a_short_outage_is_survived(live: &Live) {
 /// Cuts a guard off from its database, somewhere within its first renewals; answers how
 /// long before another was given the lease it was lost, by the database's clock.
 async fn cut_off(n: u64, ours: Store, others: Store) -> Duration {
-    let (name, way) = (format!("lease-{n}"), [Way::Refused, Way::Cut, Way::Deaf][(n % 3) as usize]);
+    let (name, way) = (
+        format!("lease-{n}"),
+        [ConnectionStatus::Refused, ConnectionStatus::Cut, ConnectionStatus::Deaf][(n % 3) as usize],
+    );
     let (store, cut) = ours.with_cut();
     let guard = acquired(&Candidate::new(store, TENANT, name.clone(), "first").duration(SHORT)).await;
     let watch = guard.watch();

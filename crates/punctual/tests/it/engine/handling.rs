@@ -4,7 +4,7 @@ use super::{DEAD_LETTERS, Live, OPEN_CLAIMS, WORK};
 use super::{dead_letters, ear, enqueue, enqueue_one, numbered, queue, start, stop, telling};
 use crate::bench::message;
 use punctual::base::clock::monotonic;
-use punctual::database::fault::Way;
+use punctual::database::fault::ConnectionStatus;
 use punctual::{Handled, HandlerError, NewMessage, Work};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,11 +39,11 @@ async fn plt_2_an_outage_shorter_than_the_lease_makes_nothing_run_twice(live: &L
     let (tell, mut ear) = ear();
     let (store, cut) = live.builder().open().await.unwrap().store().with_cut();
     let handler = move |work: Work| {
-        cut.set(Way::Refused);
+        cut.set(ConnectionStatus::Refused);
         let cut = cut.clone();
         tokio::spawn(async move {
             tokio::time::sleep(OUTAGE).await;
-            cut.set(Way::Open);
+            cut.set(ConnectionStatus::Open);
         });
         tell.send(work).ok();
         std::future::ready(Ok(()))

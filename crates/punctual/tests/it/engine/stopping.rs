@@ -3,7 +3,7 @@
 use super::{DEAD_LETTERS, Ear, Live, OPEN_CLAIMS, SOON, WORK};
 use super::{ear, enqueue, enqueue_one, numbered, queue, start, stop, telling};
 use punctual::base::clock::monotonic;
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use punctual::{Engine, Handled, Work};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ async fn plt_26_a_hung_loop_does_not_hold_up_a_stop(live: &Live) {
             Ok(())
         }
     };
-    let engine = start(live.builder().plant(Bug::StuckLoop).handler("t", forever)).await;
+    let engine = start(live.builder().plant(PlantedBug::StuckLoop).handler("t", forever)).await;
     enqueue_one(&engine, "t").await;
     begun.next().await;
     let stopped = tokio::time::timeout(SOON, engine.stop(Duration::from_millis(100))).await;

@@ -10,7 +10,7 @@ use crate::bench::{Bench, TENANT, author};
 use crate::invitation::{self, DAY, publish, survey};
 use crate::mutation::Dice;
 use crate::notification::{KIND, TOPIC, inbox, prefer, script, tick};
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use punctual::delivery::rules::consent::{Reason, Scope};
 use punctual::delivery::rules::template::Definition;
 use punctual::delivery::run::sandbox::Wanted;
@@ -65,7 +65,7 @@ struct World {
 }
 
 impl World {
-    async fn build(t: &Bench, dice: &mut Dice, bug: Option<Bug>) -> Self {
+    async fn build(t: &Bench, dice: &mut Dice, bug: Option<PlantedBug>) -> Self {
         let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
         let builder = builder.unsubscribe_url("https://example.org/u/{token}");
         let engine = bug.into_iter().fold(builder, |builder, bug| builder.plant(bug)).open().await.unwrap();
@@ -376,7 +376,7 @@ impl Seen {
 }
 
 /// Plays a world; returns what was foretold wrongly.
-async fn play(t: &Bench, seed: u64, bug: Option<Bug>, seen: &mut Seen) -> Option<String> {
+async fn play(t: &Bench, seed: u64, bug: Option<PlantedBug>, seen: &mut Seen) -> Option<String> {
     let mut dice = Dice::new(seed);
     let world = World::build(t, &mut dice, bug).await;
     let before = t.dump().await;
@@ -414,7 +414,7 @@ async fn prd_5_explain_foretells_the_deliveries_of_notifications(t: &Bench) {
 async fn prd_5_a_forecast_that_asks_nobody_is_caught(t: &Bench) {
     for world in 1..=WORLDS {
         let t = &Bench::on(t.backend).await;
-        let wrong = play(t, world, Some(Bug::ForecastAsksNobody), &mut Seen::default()).await;
+        let wrong = play(t, world, Some(PlantedBug::ForecastAsksNobody), &mut Seen::default()).await;
         if wrong.is_some_and(|wrong| wrong.starts_with("foretold")) {
             return;
         }

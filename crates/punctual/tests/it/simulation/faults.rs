@@ -2,7 +2,9 @@
 //! happen on it.
 
 use super::world::World;
-use punctual::database::sqlite::simulated::{Answer, FailedCommit, Later, Link, Request, Verb};
+use punctual::database::sqlite::simulated::{
+    CallSite, CommitFailure, LinkFuture, SimulatedLink, SimulatedReply, SimulatedRequest,
+};
 use punctual::{Error, Result, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -132,7 +134,7 @@ impl Counts {
         *self.by_kind.entry(kind).or_default() += 1;
     }
 
-    pub fn add_at(&mut self, kind: Kind, verb: Verb) {
+    pub fn add_at(&mut self, kind: Kind, verb: CallSite) {
         self.add(kind);
         *self.by_verb.entry((place(verb), kind)).or_default() += 1;
     }
@@ -216,7 +218,7 @@ impl Counts {
 }
 
 /// A verb by its place in the store.
-pub fn place(verb: Verb) -> String {
+pub fn place(verb: CallSite) -> String {
     let file = verb.file().rsplit('/').next().unwrap_or_default();
     format!("{file}:{}", verb.line())
 }
@@ -340,7 +342,7 @@ impl Wire {
         None
     }
 
-    fn is_away(&self, verb: Verb) -> bool {
+    fn is_away(&self, verb: CallSite) -> bool {
         let now = self.world.now();
         let mut state = self.world.state();
         let away = self.exposed && !state.healed && now < state.outage_until;
@@ -360,14 +362,14 @@ impl Wire {
         self.world.state().dice.millis(5_000..=40_000)
     }
 
-    async fn send(&self, verb: Verb) -> Result<Request> {
+    async fn send(&self, verb: CallSite) -> Result<SimulatedRequest> {
         self.gate().await;
         self.rest(self.latency()).await;
         if self.is_away(verb) {
             return Err(unavailable("the database is away"));
         }
         let Some(kind) = self.draw(&Kind::ON_REQUEST, |odds| &odds.on_request) else {
-            return Ok(Request::default());
+            return Ok(SimulatedRequest::default());
         };
         if !matches!(kind, Kind::StatementFailed | Kind::CommitRefused | Kind::CommitUnknown) {
             self.note(kind, verb);
@@ -384,21 +386,21 @@ impl Wire {
             }
             Kind::StatementFailed => {
                 let n = self.world.state().dice.count(1..=6);
-                return Ok(Request { fails_at: Some(n), commit_fails: None });
+                return Ok(SimulatedRequest { fails_at: Some(n), commit_fails: None });
             }
-            Kind::CommitRefused => return Ok(failing(FailedCommit::Refused)),
-            Kind::CommitUnknown => return Ok(failing(FailedCommit::Unknown)),
+            Kind::CommitRefused => return Ok(failing(CommitFailure::Refused)),
+            Kind::CommitUnknown => return Ok(failing(CommitFailure::Unknown)),
             _ => self.rest(self.long() / 10).await,
         }
-        Ok(Request::default())
+        Ok(SimulatedRequest::default())
     }
 
-    async fn receive(&self, verb: Verb, answer: Answer) -> Result<()> {
+    async fn receive(&self, verb: CallSite, answer: SimulatedReply) -> Result<()> {
         if answer.request.fails_at.is_some() && !answer.committed {
             self.note(Kind::StatementFailed, verb);
         }
         if let Some(failed) = answer.request.commit_fails {
-            let refused = failed == FailedCommit::Refused;
+            let refused = failed == CommitFailure::Refused;
             self.note(if refused { Kind::CommitRefused } else { Kind::CommitUnknown }, verb);
         }
         if let Some(kind) = self.draw(&Kind::ON_ANSWER, |odds| &odds.on_answer) {
@@ -417,7 +419,7 @@ impl Wire {
         Ok(())
     }
 
-    fn note(&self, kind: Kind, verb: Verb) {
+    fn note(&self, kind: Kind, verb: CallSite) {
         self.world.state().counts.add_at(kind, verb);
         self.world.say(&self.name, &format!("{} meets {kind:?}", place(verb)));
     }
@@ -469,8 +471,8 @@ impl Wire {
     }
 }
 
-const fn failing(commit: FailedCommit) -> Request {
-    Request { fails_at: None, commit_fails: Some(commit) }
+const fn failing(commit: CommitFailure) -> SimulatedRequest {
+    SimulatedRequest { fails_at: None, commit_fails: Some(commit) }
 }
 
 fn unavailable(why: &'static str) -> Error {
@@ -478,28 +480,28 @@ fn unavailable(why: &'static str) -> Error {
 }
 
 /// A caller cannot know whether a commit whose answer it does not hear has happened.
-fn lost(answer: Answer) -> Error {
+fn lost(answer: SimulatedReply) -> Error {
     match answer.committed && answer.wrote {
         true => Error::Unknown("the answer was lost".into()),
         false => unavailable("the answer was lost"),
     }
 }
 
-impl Link for Wire {
+impl SimulatedLink for Wire {
     fn now(&self) -> Timestamp {
         self.world.now()
     }
 
-    fn request(&self, verb: Verb) -> Later<'_, Result<Request>> {
+    fn request(&self, verb: CallSite) -> LinkFuture<'_, Result<SimulatedRequest>> {
         Box::pin(self.send(verb))
     }
 
-    fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>> {
+    fn answer(&self, verb: CallSite, answer: SimulatedReply) -> LinkFuture<'_, Result<()>> {
         self.world.committed(self, verb, answer);
         Box::pin(self.receive(verb, answer))
     }
 
-    fn notify(&self) -> Later<'_, Result<()>> {
+    fn notify(&self) -> LinkFuture<'_, Result<()>> {
         Box::pin(async {
             self.gate().await;
             self.world.notify();
@@ -507,7 +509,7 @@ impl Link for Wire {
         })
     }
 
-    fn heard(&self) -> Later<'_, Result<()>> {
+    fn heard(&self) -> LinkFuture<'_, Result<()>> {
         Box::pin(self.listen())
     }
 }

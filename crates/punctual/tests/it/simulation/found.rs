@@ -2,7 +2,9 @@
 
 use punctual::base::clock;
 use punctual::base::clock::Clocks;
-use punctual::database::sqlite::simulated::{Answer, Database, Later, Link, Request, Verb};
+use punctual::database::sqlite::simulated::{
+    CallSite, LinkFuture, SimulatedDatabase, SimulatedLink, SimulatedReply, SimulatedRequest,
+};
 use punctual::engine::Ingest;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::testing::TemporaryStore;
@@ -32,20 +34,20 @@ impl Late {
     }
 }
 
-impl Link for Late {
+impl SimulatedLink for Late {
     fn now(&self) -> Timestamp {
         TemporaryStore::START.plus(self.epoch.elapsed())
     }
 
-    fn request(&self, _: Verb) -> Later<'_, Result<Request>> {
+    fn request(&self, _: CallSite) -> LinkFuture<'_, Result<SimulatedRequest>> {
         // Whatever else can go on does.
         Box::pin(async {
             tokio::task::yield_now().await;
-            Ok(Request::default())
+            Ok(SimulatedRequest::default())
         })
     }
 
-    fn answer(&self, verb: Verb, answer: Answer) -> Later<'_, Result<()>> {
+    fn answer(&self, verb: CallSite, answer: SimulatedReply) -> LinkFuture<'_, Result<()>> {
         let meant = answer.wrote == self.wrote && verb.file().ends_with(self.file);
         let late = meant && self.late.swap(false, Ordering::Relaxed);
         Box::pin(async move {
@@ -56,11 +58,11 @@ impl Link for Late {
         })
     }
 
-    fn notify(&self) -> Later<'_, Result<()>> {
+    fn notify(&self) -> LinkFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
     }
 
-    fn heard(&self) -> Later<'_, Result<()>> {
+    fn heard(&self) -> LinkFuture<'_, Result<()>> {
         Box::pin(std::future::pending())
     }
 }
@@ -71,7 +73,7 @@ impl Link for Late {
 async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
     let monotonic = || Instant::now().into_std();
     clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
-    let database = Database::new().unwrap();
+    let database = SimulatedDatabase::new().unwrap();
     let begun: Arc<Mutex<Vec<&str>>> = Arc::default();
     let mut engines = Vec::new();
     for (name, late) in [("late", true), ("prompt", false)] {
@@ -117,7 +119,7 @@ async fn trg_16_a_letter_that_was_long_in_the_making_is_not_begun() {
 async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static str> {
     let monotonic = || Instant::now().into_std();
     clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
-    let database = Database::new().unwrap();
+    let database = SimulatedDatabase::new().unwrap();
     let begun: Arc<Mutex<Vec<&str>>> = Arc::default();
     let (mut engines, mut links) = (Vec::new(), Vec::new());
     for (name, late) in [("late", true), ("prompt", false)] {
@@ -163,7 +165,7 @@ async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static s
 async fn trg_11_a_tick_beside_busy_handlers_does_not_spin() {
     let monotonic = || Instant::now().into_std();
     clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
-    let database = Database::new().unwrap();
+    let database = SimulatedDatabase::new().unwrap();
     let slow = |_: Work| async {
         sleep(Duration::from_millis(100)).await;
         Ok(())

@@ -8,7 +8,7 @@ use super::people::{clerk, person};
 use super::truth::Verdict;
 use super::workload::{Scene, node, publisher, troublemaker, worker};
 use super::world::{Inside, World};
-use punctual::database::planted::Bug;
+use punctual::database::planted::PlantedBug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Report {
 }
 
 /// Plays a seed.
-pub fn play(seed: u64, bug: Option<Bug>) -> Report {
+pub fn play(seed: u64, bug: Option<PlantedBug>) -> Report {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
     let world = runtime.block_on(async { World::new(seed, bug) });

@@ -15,8 +15,8 @@ use super::truth::{Truth, Verdict};
 use punctual::base::clock;
 use punctual::base::clock::Clocks;
 use punctual::base::random;
-use punctual::database::planted::Bug;
-use punctual::database::sqlite::simulated::{Answer, Database, Verb};
+use punctual::database::planted::PlantedBug;
+use punctual::database::sqlite::simulated::{CallSite, SimulatedDatabase, SimulatedReply};
 use punctual::testing::TemporaryStore;
 use punctual::{Engine, Timestamp};
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 /// What a run is like, drawn from its seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub bug: Option<Bug>,
+    pub bug: Option<PlantedBug>,
     pub nodes: usize,
     pub tenants: usize,
     pub topics: usize,
@@ -56,7 +56,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn draw(dice: &mut Dice, bug: Option<Bug>) -> Self {
+    pub fn draw(dice: &mut Dice, bug: Option<PlantedBug>) -> Self {
         // Some worlds are calm, and some are not.
         let rough = *dice.pick(&[0, 1, 1, 2, 4]);
         let odds = Odds {
@@ -125,7 +125,7 @@ pub struct State {
 
 impl State {
     /// What has changed since the last look, if that may be; as words for the trace.
-    fn compare(&mut self, database: &Database, hand: &Hand<'_>) -> Verdict<Vec<String>> {
+    fn compare(&mut self, database: &SimulatedDatabase, hand: &Hand<'_>) -> Verdict<Vec<String>> {
         let Self { tables, truth, jobs, leases, inbox, entries, counts, .. } = self;
         let looked = database.directly(|connection| {
             let (read, fresh) = Tables::read(connection, tables)?;
@@ -153,7 +153,7 @@ impl State {
 }
 
 pub struct World {
-    pub database: Database,
+    pub database: SimulatedDatabase,
     epoch: Instant,
     state: Mutex<State>,
 }
@@ -165,7 +165,7 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    pub fn new(seed: u64, bug: Option<Bug>) -> Arc<Self> {
+    pub fn new(seed: u64, bug: Option<PlantedBug>) -> Arc<Self> {
         let mut dice = Dice::new(seed);
         let plan = Plan::draw(&mut dice, bug);
         let entries = Entries::new(plan.tries, plan.holds);
@@ -187,7 +187,7 @@ impl World {
             over: false,
             violation: None,
         };
-        let database = Database::new().expect("a database in memory");
+        let database = SimulatedDatabase::new().expect("a database in memory");
         Arc::new(Self { database, epoch: Instant::now(), state: Mutex::new(state) })
     }
 
@@ -224,7 +224,7 @@ impl World {
     }
 
     /// A transaction has ended: what it did is looked at before anybody else can do anything.
-    pub fn committed(&self, wire: &Wire, verb: Verb, answer: Answer) {
+    pub fn committed(&self, wire: &Wire, verb: CallSite, answer: SimulatedReply) {
         let actor = wire.name.as_str();
         if wire.exposed {
             self.count(verb);
@@ -237,7 +237,7 @@ impl World {
     }
 
     /// After healing nothing fails any more, and for the operator nothing ever does: such calls show nothing.
-    fn count(&self, verb: Verb) {
+    fn count(&self, verb: CallSite) {
         let mut state = self.state();
         if !state.healed {
             *state.counts.calls.entry(place(verb)).or_default() += 1;

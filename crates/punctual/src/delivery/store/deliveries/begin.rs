@@ -15,7 +15,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId, Token};
 use crate::base::limits::CLAIM_ITEMS_MAX;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::delivery::rules::delivery::DeliveryStatus;
@@ -52,7 +52,9 @@ pub(crate) async fn choose<'a>(
     rows: Vec<NewDelivery<'a>>,
     now: Timestamp,
 ) -> Result<(Vec<NewDelivery<'a>>, Vec<NewDelivery<'a>>)> {
-    let Some(start) = start.filter(|_| !tx.has(Bug::IntentAfterCall)) else { return Ok((Vec::new(), rows)) };
+    let Some(start) = start.filter(|_| !tx.has(PlantedBug::IntentAfterCall)) else {
+        return Ok((Vec::new(), rows));
+    };
     let lanes: BTreeSet<i64> = rows.iter().map(|row| row.lane).collect();
     let free = free_lanes(tx, &lanes.into_iter().collect::<Vec<_>>(), now).await?;
     let mut room = start.room.clone();
@@ -186,7 +188,7 @@ pub(crate) async fn hold_claims(
     window: Option<usize>,
     now: Timestamp,
 ) -> Result<()> {
-    if tx.has(Bug::IntentAfterCall) {
+    if tx.has(PlantedBug::IntentAfterCall) {
         let waiting = claims.iter().flat_map(|one| &one.items).map(|item| (*item).clone());
         return give_back(tx, &waiting.collect::<Vec<_>>(), now).await;
     }

@@ -17,8 +17,8 @@ use crate::base::error::Result;
 use crate::base::id::{DeliveryId, Token};
 use crate::base::reason_class::reason_class;
 use crate::database::dialect::Dialect;
-use crate::database::planted::Bug;
-use crate::database::points::{Point, reach};
+use crate::database::planted::PlantedBug;
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
@@ -58,7 +58,7 @@ impl Store {
                     Box::pin(claim(tx, request, *kind, terms))
                 })
                 .await;
-            reach(Point::ClaimedBeforeAnswer);
+            reach(CrashPoint::ClaimedBeforeAnswer);
             claimed
         })
     }
@@ -121,7 +121,7 @@ async fn claim(
 async fn lock_pending(tx: &mut Tx, taken: Vec<Taken>, kind: EntryKind) -> Result<Vec<DueDelivery>> {
     let ids: Vec<i64> = taken.iter().map(|one| one.item.delivery().0).collect();
     let mut found = HashMap::with_capacity(ids.len());
-    let sql = if tx.has(Bug::SendAfterTheEnd) { ANY } else { PENDING_LOCKED };
+    let sql = if tx.has(PlantedBug::SendAfterTheEnd) { ANY } else { PENDING_LOCKED };
     for row in tx.query(sql, &[Value::Ints(&ids)]).await? {
         found.insert(row.int(0)?, read_delivery(&row, kind)?);
     }

@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::Value;
@@ -22,7 +22,7 @@ impl Store {
 }
 
 async fn stopped(tx: &mut Tx, ids: &[DeliveryId]) -> Result<HashSet<DeliveryId>> {
-    if tx.has(Bug::SendAfterTheEnd) {
+    if tx.has(PlantedBug::SendAfterTheEnd) {
         return Ok(HashSet::new());
     }
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
@@ -42,7 +42,7 @@ const STANDINGS: &str = "select d.id, e.status, e.kind, \
 /// The numbers of deliveries that are in an open claim, in order; never more than all senders have in hand.
 pub(crate) async fn deliveries_in_flight(tx: &mut Tx) -> Result<Vec<i64>> {
     // A planted bug: message 500 in a handler's claim is taken for delivery 500.
-    let purpose = if tx.has(Bug::LookUpWithoutPurpose) { None } else { Some(Purpose::Send) };
+    let purpose = if tx.has(PlantedBug::LookUpWithoutPurpose) { None } else { Some(Purpose::Send) };
     let mut flying: Vec<i64> = open_items(tx, purpose).await?.iter().map(|item| item.delivery().0).collect();
     flying.sort_unstable();
     Ok(flying)

@@ -12,7 +12,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId, MessageId, Token};
-use crate::database::points::{Point, reach};
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
@@ -143,7 +143,7 @@ impl Store {
             let request = Request { token, events, start, seed };
             let written = self.write(request, |tx, request| Box::pin(settle_and_write(tx, request))).await?;
             if matches!(&written, WriteOutcome::Written { begun, .. } if !begun.is_empty()) {
-                reach(Point::ClaimedBeforeAnswer);
+                reach(CrashPoint::ClaimedBeforeAnswer);
             }
             Ok(written)
         })

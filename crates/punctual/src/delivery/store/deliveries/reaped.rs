@@ -9,7 +9,7 @@ use crate::base::component::Component;
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
 use crate::base::reason_class::reason_class;
-use crate::database::tx::{Steps, Tx};
+use crate::database::tx::{Tx, TxFuture};
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, move_due};
 use crate::delivery::store::deliveries::delivery::{DueDelivery, SettledDelivery};
@@ -33,15 +33,15 @@ impl SettlementHook for DeliveryHook {
     }
 
     /// The entries, as everywhere, before their deliveries.
-    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> Steps<'t, ()> {
+    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> TxFuture<'t, ()> {
         Box::pin(async move { lock_entries_of(tx, items).await.map(|_| ()) })
     }
 
-    fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> Steps<'t, ()> {
+    fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> TxFuture<'t, ()> {
         Box::pin(stop_ended(tx, settled))
     }
 
-    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()> {
+    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> TxFuture<'t, ()> {
         Box::pin(write_reaped(tx, settled))
     }
 }

@@ -9,7 +9,7 @@ use crate::base::id::{DeliveryId, EntryId, Token};
 use crate::base::reason_class::reason_class;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
-use crate::database::points::{Point, reach};
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
@@ -51,7 +51,7 @@ impl Store {
                     Box::pin(end(tx, token, ended, *mark))
                 })
                 .await;
-            reach(Point::SettledBeforeAnswer);
+            reach(CrashPoint::SettledBeforeAnswer);
             settled
         })
     }
@@ -71,7 +71,7 @@ async fn end(
         _ => return Ok(DeliverySettlement::LostClaim),
     }
     write_outcomes(tx, ended, now).await?;
-    reach(Point::SettledBeforeCommit);
+    reach(CrashPoint::SettledBeforeCommit);
     Ok(DeliverySettlement::Done)
 }
 

@@ -18,8 +18,8 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::database::columns::Column;
-use crate::database::planted::Bug;
-use crate::database::points::{Point, reach};
+use crate::database::planted::PlantedBug;
+use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
@@ -148,7 +148,7 @@ impl Store {
             let request = Request { sends, gone, start };
             let advanced = self.write(request, |tx, request| Box::pin(advance(tx, request))).await?;
             if !advanced.begun.is_empty() {
-                reach(Point::ClaimedBeforeAnswer);
+                reach(CrashPoint::ClaimedBeforeAnswer);
             }
             Ok(advanced)
         })
@@ -256,7 +256,7 @@ async fn take(tx: &mut Tx, work: &[&DueWork]) -> Result<HashMap<i64, Option<i64>
         Column::Ints(work.iter().map(|work| work.due_at.as_micros()).collect()),
         Column::Ints(work.iter().map(|work| work.id).collect()),
     ];
-    let at_once = if tx.has(Bug::IntentWithoutLock) { TAKE_WITHOUT_LOCK } else { TAKE_AT_ONCE };
+    let at_once = if tx.has(PlantedBug::IntentWithoutLock) { TAKE_WITHOUT_LOCK } else { TAKE_AT_ONCE };
     let rows = tx.in_columns((at_once, TAKE), &[], &columns).await?;
     let versions = tx.listed(&rows, 1)?.into_iter().map(|version| (version != NO_VERSION).then_some(version));
     Ok(tx.listed(&rows, 0)?.into_iter().zip(versions).collect())
@@ -301,7 +301,7 @@ async fn last_look<'a>(
     versions: &HashMap<i64, Option<i64>>,
     now: Timestamp,
 ) -> Result<Vec<&'a PlannedSend>> {
-    let whatever = tx.has(Bug::SendAfterTheEnd);
+    let whatever = tx.has(PlantedBug::SendAfterTheEnd);
     let (mut due, mut back) = (Vec::with_capacity(sends.len()), Vec::new());
     for send in sends {
         let entry = &send.context.entry;

@@ -9,7 +9,7 @@ use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
@@ -40,7 +40,7 @@ struct Waiting {
 /// in flight are left to their claims. The entries must be locked.
 pub(crate) async fn skip_waiting(tx: &mut Tx, entries: &[EntryId], said: &str) -> Result<BTreeMap<i64, i64>> {
     let ids: Vec<i64> = entries.iter().map(|entry| entry.0).collect();
-    if tx.has(Bug::EndWithoutDeliveries) {
+    if tx.has(PlantedBug::EndWithoutDeliveries) {
         return Ok(BTreeMap::new());
     }
     let mut waiting = Vec::new();

@@ -5,7 +5,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
-use crate::database::tx::{Steps, Tx};
+use crate::database::tx::{Tx, TxFuture};
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::store::entries::Entry;
 use std::fmt::Debug;
@@ -42,7 +42,7 @@ pub(crate) trait EntryHook: Debug + Send + Sync {
     fn kind(&self) -> EntryKind;
 
     /// Called with what happened to entries of the kind.
-    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [EntryNews<'t>]) -> Steps<'t, ()>;
+    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [EntryNews<'t>]) -> TxFuture<'t, ()>;
 }
 
 /// The hooks that a store was opened with.

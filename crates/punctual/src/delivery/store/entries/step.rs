@@ -11,7 +11,7 @@ use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
@@ -174,7 +174,7 @@ pub(crate) async fn after_outcomes(
     let mut steps = Vec::new();
     for one in ended.iter().filter(|one| !replaced(one)) {
         let (Some(context), Some(result)) = (&one.entry, SendResult::of(&one.outcome)) else { continue };
-        if context.entry.waits_for(one.due.delivery.send) || tx.has(Bug::StandingWithoutVersion) {
+        if context.entry.waits_for(one.due.delivery.send) || tx.has(PlantedBug::StandingWithoutVersion) {
             let step = Step::after(context, &context.entry, result, now);
             steps.extend(step.map(|step| step.because(&one.outcome)));
         }
@@ -260,7 +260,7 @@ pub(crate) async fn write_steps<'s, 'a>(
     let lanes = expire_lanes(tx, steps).await?;
     let work: Vec<WorkRow> = steps.iter().map(|step| WorkRow::of(step, &lanes)).collect();
     let mut columns = step_columns(steps, &work);
-    let unversioned = tx.has(Bug::StandingWithoutVersion);
+    let unversioned = tx.has(PlantedBug::StandingWithoutVersion);
     let (at_once, each) = if unversioned { (UNVERSIONED_AT_ONCE, UNVERSIONED) } else { (AT_ONCE, EACH) };
     let is_sqlite = tx.dialect() == Dialect::Sqlite;
     if is_sqlite {

@@ -3,7 +3,7 @@
 use crate::base::component::Component;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
-use crate::database::tx::{Steps, Tx};
+use crate::database::tx::{Tx, TxFuture};
 use crate::jobs::store::runs::{ENTITY, Ending, Holder, What, note, reopen};
 use crate::queue::rules::message::Message;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
@@ -28,11 +28,11 @@ impl SettlementHook for RunHook {
         message.entity.as_ref().is_some_and(|entity| entity.kind == ENTITY)
     }
 
-    fn after_replay<'t>(&'t self, tx: &'t mut Tx, messages: &'t [MessageId]) -> Steps<'t, ()> {
+    fn after_replay<'t>(&'t self, tx: &'t mut Tx, messages: &'t [MessageId]) -> TxFuture<'t, ()> {
         Box::pin(reopen(tx, messages))
     }
 
-    fn after_drop<'t>(&'t self, tx: &'t mut Tx, lane: LaneId, messages: &'t [MessageId]) -> Steps<'t, ()> {
+    fn after_drop<'t>(&'t self, tx: &'t mut Tx, lane: LaneId, messages: &'t [MessageId]) -> TxFuture<'t, ()> {
         Box::pin(async move {
             let now = tx.now().await?;
             let dropped =
@@ -42,7 +42,7 @@ impl SettlementHook for RunHook {
         })
     }
 
-    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()> {
+    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> TxFuture<'t, ()> {
         Box::pin(note_settled(tx, settled))
     }
 }

@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::database::dialect::Dialect;
-use crate::database::planted::Bug;
+use crate::database::planted::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value};
@@ -39,7 +39,7 @@ impl Store {
         self.dialect() == Dialect::Postgres
             && items <= limits::CLAIM_ITEMS_MAX
             && lanes.len() == wish.takes.len()
-            && !self.has(Bug::TimerFiredBeforeCommit)
+            && !self.has(PlantedBug::TimerFiredBeforeCommit)
             && !self.part::<KeyedLanes>().has_any(&wish.takes)
     }
 

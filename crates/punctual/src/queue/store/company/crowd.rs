@@ -8,10 +8,10 @@
 
 use crate::base::error::{Error, Result};
 use crate::database::fault::Fault;
-use crate::database::planted::Bug;
-use crate::database::points::{Point, reach};
+use crate::database::planted::PlantedBug;
+use crate::database::points::{CrashPoint, reach};
 use crate::database::sqlite::Sqlite;
-use crate::database::sqlite::threads::{Request, finish, guarded, patiently, without_writes};
+use crate::database::sqlite::threads::{WriterRequest, finish, guarded, patiently, without_writes};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::queue::store::company::{Company, Party, Single, answer, parties};
@@ -89,7 +89,7 @@ impl Store {
         // There is no answer when the thread has stopped; it may have committed before.
         let enqueued = answer.await.map_err(|e| Error::Unknown(e.into()))?;
         self.cut.back().await;
-        reach(Point::EnqueuedBeforeAnswer);
+        reach(CrashPoint::EnqueuedBeforeAnswer);
         enqueued
     }
 }
@@ -136,7 +136,7 @@ fn write(tx: &mut Tx, party: &Party) -> Result<Vec<Enqueued>> {
     guarded(|| finish(Box::pin(enqueue_all(tx, &party.batch))))
 }
 
-impl Request for Crowd {
+impl WriterRequest for Crowd {
     fn run(&mut self, tx: &mut Tx) -> bool {
         *tx.fault() = self.fault;
         // Those it has already, when what it wrote was rolled back.
@@ -183,7 +183,7 @@ impl Request for Crowd {
         self.served.iter().map(|(party, _)| party.replies.len()).sum()
     }
 
-    fn has(&self, bug: Bug) -> bool {
+    fn has(&self, bug: PlantedBug) -> bool {
         self.fault.has(bug)
     }
 }

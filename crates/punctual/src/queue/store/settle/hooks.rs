@@ -13,7 +13,7 @@ use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::database::store::Store;
-use crate::database::tx::{Steps, Tx};
+use crate::database::tx::{Tx, TxFuture};
 use crate::database::value::Row;
 use crate::queue::rules::claim::Item;
 use crate::queue::rules::message::Message;
@@ -76,31 +76,31 @@ pub(crate) trait SettlementHook: Debug + Send + Sync {
 
     /// Called with the items of all claims that one transaction reaps, before anything is written: locks, in
     /// one order, the rows that the other calls need.
-    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> Steps<'t, ()> {
+    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> TxFuture<'t, ()> {
         let _ = (tx, items);
         Box::pin(async { Ok(()) })
     }
 
     /// Called before the queue writes what comes back; may change how items end.
-    fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> Steps<'t, ()> {
+    fn before_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> TxFuture<'t, ()> {
         let _ = (tx, settled);
         Box::pin(async { Ok(()) })
     }
 
     /// Called when dead letters of these messages were put back.
-    fn after_replay<'t>(&'t self, tx: &'t mut Tx, messages: &'t [MessageId]) -> Steps<'t, ()> {
+    fn after_replay<'t>(&'t self, tx: &'t mut Tx, messages: &'t [MessageId]) -> TxFuture<'t, ()> {
         let _ = (tx, messages);
         Box::pin(async { Ok(()) })
     }
 
     /// Called when work of these messages was dropped with its lane.
-    fn after_drop<'t>(&'t self, tx: &'t mut Tx, lane: LaneId, messages: &'t [MessageId]) -> Steps<'t, ()> {
+    fn after_drop<'t>(&'t self, tx: &'t mut Tx, lane: LaneId, messages: &'t [MessageId]) -> TxFuture<'t, ()> {
         let _ = (tx, lane, messages);
         Box::pin(async { Ok(()) })
     }
 
     /// Called when the queue has written what comes back.
-    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()>;
+    fn after_write<'t>(&'t self, tx: &'t mut Tx, settled: &'t SettledItems<'_>) -> TxFuture<'t, ()>;
 }
 
 /// The hooks that a store was opened with, as far as the database has their tables.

@@ -29,7 +29,7 @@ impl SettlementHook for Listener {
         "c.first_id = c.last_id"
     }
 
-    fn before_write<'t>(&'t self, _: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> Steps<'t, ()> {
+    fn before_write<'t>(&'t self, _: &'t mut Tx, settled: &'t mut SettledItems<'_>) -> TxFuture<'t, ()> {
         for (_, ending) in &mut settled.items {
             if *ending == ItemEnding::Released {
                 *ending = ItemEnding::Done(Some("changed".to_owned()));
@@ -38,7 +38,7 @@ impl SettlementHook for Listener {
         Box::pin(async { Ok(()) })
     }
 
-    fn after_write<'t>(&'t self, _: &'t mut Tx, settled: &'t SettledItems<'_>) -> Steps<'t, ()> {
+    fn after_write<'t>(&'t self, _: &'t mut Tx, settled: &'t SettledItems<'_>) -> TxFuture<'t, ()> {
         let heard = settled.items.iter().map(|(item, ending)| (item.message(), ending.clone()));
         self.0.lock().unwrap().extend(heard);
         Box::pin(async { Ok(()) })
