@@ -22,7 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use punctual::access::store::answers::Asked;
+use punctual::access::store::answers::IdempotencyStatus;
 use punctual::base::digest;
 use punctual::{NewMessage, Tenant};
 
@@ -118,13 +118,13 @@ async fn carry_out(app: &App, keyed: Keyed, request: Request, next: Next) -> Ans
     let digest = chew(read.bytes.len(), || digest_of(keyed.role, &parts, &read.bytes));
     let store = app.engine.store();
     let token = match store.reserve_answer(keyed.tenant, &keyed.key, &digest).await? {
-        Asked::First { token } => token,
-        Asked::Answered { status, body } => return Ok(again(status, body)),
-        Asked::Running => {
+        IdempotencyStatus::First { token } => token,
+        IdempotencyStatus::Answered { status, body } => return Ok(again(status, body)),
+        IdempotencyStatus::Running => {
             let said = "the first request with this Idempotency-Key is still being carried out";
             return Err(Failure::conflict(said).retry_after(RUNNING_SECONDS));
         }
-        Asked::Other => {
+        IdempotencyStatus::Other => {
             return Err(Failure::conflict("this Idempotency-Key was used for another request"));
         }
     };

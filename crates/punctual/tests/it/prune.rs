@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, TENANT, abandon, fail, message, seconds};
 use crate::notification;
-use punctual::access::store::answers::Asked;
+use punctual::access::store::answers::IdempotencyStatus;
 use punctual::base::limits;
 use punctual::operate::run::prune::{Pruner, RetentionSettings};
 use punctual::queue::rules::attempt::Retry;
@@ -184,7 +184,7 @@ async fn plt_8_answers_and_admitted_ids_have_their_own_time(t: &Bench) {
     t.advance(seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 1, "the answer");
     let asked = t.store().reserve_answer(TENANT, "key", "e").await.unwrap();
-    assert!(matches!(asked, Asked::First { .. }), "{asked:?}");
+    assert!(matches!(asked, IdempotencyStatus::First { .. }), "{asked:?}");
     t.store().free_answer(TENANT, "key").await.unwrap();
     t.advance(limits::ADMITTED_RETENTION - DAY - seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 0);

@@ -17,7 +17,7 @@ const RESERVED_FOR: Duration = Duration::from_secs(60);
 
 /// The state of an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum IdempotencyStatus {
     /// Nothing, or the same request, whose outcome is unknown: carry out the request.
     First {
         /// Names the request in the ids of what it writes; the same until its outcome is known.
@@ -38,7 +38,12 @@ pub enum Asked {
 
 impl Store {
     /// Reserves a key for a request with this digest.
-    pub fn reserve_answer(&self, tenant: Tenant, key: &str, digest: &str) -> VerbFuture<'_, Asked> {
+    pub fn reserve_answer(
+        &self,
+        tenant: Tenant,
+        key: &str,
+        digest: &str,
+    ) -> VerbFuture<'_, IdempotencyStatus> {
         let request = (tenant, key.to_owned(), digest.to_owned());
         self.of(tenant).write(request, |tx, (tenant, key, digest)| {
             Box::pin(async move {
@@ -47,17 +52,17 @@ impl Store {
                 let token = random::hex::<16>();
                 let reservation = params![tenant.id(), key, digest, now, stale, &token];
                 if let Some(row) = tx.first(RESERVE, reservation).await? {
-                    return Ok(Asked::First { token: row.text(0)? });
+                    return Ok(IdempotencyStatus::First { token: row.text(0)? });
                 }
                 let Some(row) = tx.first(FIND, params![tenant.id(), key]).await? else {
-                    return Ok(Asked::Running);
+                    return Ok(IdempotencyStatus::Running);
                 };
                 if row.text(0)? != *digest {
-                    return Ok(Asked::Other);
+                    return Ok(IdempotencyStatus::Other);
                 }
                 Ok(match row.maybe_int(1)? {
-                    None => Asked::Running,
-                    Some(status) => Asked::Answered {
+                    None => IdempotencyStatus::Running,
+                    Some(status) => IdempotencyStatus::Answered {
                         status: u16::try_from(status).unwrap_or(200),
                         body: row.maybe_text(2)?.unwrap_or_default(),
                     },
